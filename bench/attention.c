@@ -1,0 +1,239 @@
+/* fovea-bench: attention of any shape through the public API, planned, with the workspace of the caller. Its result is
+ * checked before it is timed (attention_check.c).
+ *
+ * Flops are 2 * (head_dim + value_dim) for each pair of a row and a key that it attends to; bytes are those of queries,
+ * keys, values, mask and output, each counted once.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention_bench.h"
+
+/* --------------------------------------------------------------------------------------------------------- data -- */
+
+static fovea_tensor make_tensor(const attention *self, int64_t heads, int64_t tokens, int64_t channels) {
+    int64_t batch = self->desc.batch;
+    void *data = bench_alloc(batch * heads * tokens * channels * (int64_t)sizeof(float));
+    return self->layout == LAYOUT_BHTD ? fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels)
+                                       : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels);
+}
+
+/* One mask for all heads and sequences: boolean ones leave out one key in eight, additive ones leave out none. */
+static fovea_tensor make_mask(const fovea_attention_desc *desc) {
+    bool boolean = desc->mask == FOVEA_MASK_BOOLEAN;
+    int64_t n = desc->q_len * desc->kv_len;
+    void *data = bench_alloc(n * (boolean ? 1 : (int64_t)sizeof(float)));
+    fovea_tensor mask = fovea_tensor_bhtd(data, boolean ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32, desc->batch,
+                                          desc->q_heads, desc->q_len, desc->kv_len);
+    mask.stride[0] = mask.stride[1] = 0;
+    uint64_t state = 5;
+    if (data != NULL && boolean) {
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)data)[i] = bench_random(&state) % 8 != 0;
+    } else if (data != NULL) {
+        bench_fill(data, n, -1, 1, state);
+    }
+    return mask;
+}
+
+static double count_pairs(const fovea_attention_desc *desc, const uint8_t *boolean) {
+    double pairs = 0;
+    for (int64_t i = 0; i < desc->q_len; i++) {
+        int64_t at = attention_position(desc, i), first = 0, last = desc->kv_len - 1;
+        if (desc->window_left >= 0 && at - desc->window_left > first)
+            first = at - desc->window_left;
+        if (desc->window_right >= 0 && at + desc->window_right < last)
+            last = at + desc->window_right;
+        if (desc->causal != FOVEA_CAUSAL_NONE && at < last)
+            last = at;
+        if (boolean == NULL) {
+            pairs += last >= first ? (double)(last - first + 1) : 0;
+        } else {
+            for (int64_t j = first; j <= last; j++)
+                pairs += boolean[i * desc->kv_len + j] != 0;
+        }
+    }
+    return pairs * (double)(desc->batch * desc->q_heads);
+}
+
+/* ------------------------------------------------------------------------------------------------------- timing -- */
+
+static void attention_end(bench *base) {
+    attention *self = (attention *)base;
+    fovea_attention_plan_destroy(self->plan);
+    fovea_context_destroy(self->context);
+    free(self->workspace);
+    free(self->args.q.data);
+    free(self->args.k.data);
+    free(self->args.v.data);
+    free(self->args.mask.data);
+    free(self->args.out.data);
+    fovea_attention_args_init(&self->args);
+    self->plan = NULL;
+    self->context = NULL;
+    self->workspace = NULL;
+}
+
+static const char *make_plan(attention *self) {
+    fovea_context_options options;
+    fovea_info info;
+    fovea_context_options_init(&options);
+    fovea_info_init(&info);
+    options.isa = self->isa;
+    options.threads = self->threads;
+    if (fovea_context_create(&options, &self->context) != FOVEA_OK ||
+        fovea_context_info(self->context, &info) != FOVEA_OK ||
+        fovea_attention_plan_create(self->context, &self->desc, &self->plan) != FOVEA_OK)
+        return fovea_error_detail();
+    if (info.threads != self->threads)
+        return "fewer CPUs may be used than the case has threads";
+    self->workspace_size = fovea_attention_plan_workspace_size(self->plan);
+    self->workspace = bench_alloc((int64_t)self->workspace_size);
+    return self->workspace ? NULL : "no memory";
+}
+
+static const char *make_arguments(attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    fovea_attention_args *args = &self->args;
+    args->q = make_tensor(self, desc->q_heads, desc->q_len, desc->head_dim);
+    args->k = make_tensor(self, desc->kv_heads, desc->kv_len, desc->head_dim);
+    args->v = make_tensor(self, desc->kv_heads, desc->kv_len, desc->value_dim);
+    args->out = make_tensor(self, desc->q_heads, desc->q_len, desc->value_dim);
+    if (desc->mask != FOVEA_MASK_NONE)
+        args->mask = make_mask(desc);
+    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || (desc->mask && !args->mask.data))
+        return "no memory";
+    bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
+    bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
+    bench_fill(args->v.data, attention_elements(&args->v), -1, 1, 3);
+    memset(args->out.data, ATTENTION_UNWRITTEN, (size_t)attention_elements(&args->out) * sizeof(float));
+    return NULL;
+}
+
+static void attention_run(bench *base) {
+    attention *self = (attention *)base;
+    fovea_attention_execute(self->plan, &self->args, self->workspace, self->workspace_size);
+}
+
+static const char *attention_begin(bench *base, shim_cost *cost) {
+    attention *self = (attention *)base;
+    const fovea_attention_desc *desc = &self->desc;
+    fovea_attention_args_init(&self->args);
+    const char *error = make_plan(self);
+    if (error == NULL)
+        error = make_arguments(self);
+    if (error != NULL)
+        return error;
+    if (fovea_attention_execute(self->plan, &self->args, self->workspace, self->workspace_size) != FOVEA_OK)
+        return fovea_error_detail();
+    if (!self->checked) {
+        if ((error = attention_check(self)) != NULL)
+            return error;
+        self->pairs = count_pairs(desc, desc->mask == FOVEA_MASK_BOOLEAN ? self->args.mask.data : NULL);
+        self->checked = true;
+    }
+    int64_t floats = attention_elements(&self->args.q) + attention_elements(&self->args.k) +
+                     attention_elements(&self->args.v) + attention_elements(&self->args.out);
+    int64_t mask_size = desc->mask == FOVEA_MASK_BOOLEAN ? 1 : desc->mask == FOVEA_MASK_ADDITIVE ? 4 : 0;
+    cost->flops = 2.0 * (double)(desc->head_dim + desc->value_dim) * self->pairs;
+    cost->bytes = 4.0 * (double)floats + (double)(desc->q_len * desc->kv_len * mask_size);
+    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------- making -- */
+
+static const char *const causal_words[] = {"none", "top_left", "bottom_right", NULL};
+static const char *const mask_words[] = {"none", "boolean", "additive", NULL};
+static const char *const layout_words[] = {"bhtd", "bthd", NULL};
+static const char *const dtype_words[] = {"f32", NULL};
+
+/* A window's side, as name. */
+static const char *side(int64_t keys, char text[24]) {
+    snprintf(text, 24, "%" PRId64, keys);
+    return keys < 0 ? "none" : text;
+}
+
+static void name_it(attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    char *name = self->base.name, left[24], right[24];
+    int n = snprintf(name, BENCH_NAME_SIZE,
+                     "attention/f32/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
+                     "_dv%" PRId64 "/causal:%s",
+                     desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len, desc->head_dim,
+                     desc->value_dim, causal_words[desc->causal]);
+    if (desc->window_left >= 0 || desc->window_right >= 0)
+        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/window:%s,%s", side(desc->window_left, left),
+                      side(desc->window_right, right));
+    if (desc->mask != FOVEA_MASK_NONE)
+        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/mask:%s", mask_words[desc->mask]);
+    if (self->layout != LAYOUT_BHTD)
+        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/layout:%s", layout_words[self->layout]);
+    snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa),
+             self->threads);
+}
+
+static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+    const int64_t most = INT64_C(1) << 24;
+    int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
+    int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, isa = 0, threads = 1;
+    const bench_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
+                              {"batch", NULL, 1, most, &batch},
+                              {"q_heads", NULL, 1, most, &q_heads},
+                              {"kv_heads", NULL, 1, most, &kv_heads},
+                              {"q_len", NULL, 1, most, &q_len},
+                              {"kv_len", NULL, 1, most, &kv_len},
+                              {"head_dim", NULL, 1, most, &head_dim},
+                              {"value_dim", NULL, 1, most, &value_dim},
+                              {"causal", causal_words, 0, 0, &causal},
+                              {"window_left", NULL, -1, most, &window_left},
+                              {"window_right", NULL, -1, most, &window_right},
+                              {"mask", mask_words, 0, 0, &mask},
+                              {"layout", layout_words, 0, 0, &layout},
+                              {"isa", bench_isa_words, 0, 0, &isa},
+                              {"threads", NULL, 1, 4096, &threads},
+                              {NULL, NULL, 0, 0, NULL}};
+    if (bench_words_read(words, keys, error) != 0)
+        return NULL;
+    fv_isa tier = bench_isa_resolve(isa, error);
+    attention *self = tier ? calloc(1, sizeof *self) : NULL;
+    if (self == NULL)
+        return NULL;
+    self->base.begin = attention_begin;
+    self->base.run = attention_run;
+    self->base.end = attention_end;
+    fovea_attention_desc_init(&self->desc);
+    self->desc.batch = batch;
+    self->desc.q_heads = q_heads;
+    self->desc.kv_heads = kv_heads ? kv_heads : q_heads;
+    self->desc.q_len = q_len;
+    self->desc.kv_len = kv_len >= 0 ? kv_len : q_len;
+    self->desc.head_dim = head_dim;
+    self->desc.value_dim = value_dim ? value_dim : head_dim;
+    self->desc.causal = (fovea_causal)causal;
+    self->desc.window_left = window_left;
+    self->desc.window_right = window_right;
+    self->desc.mask = (fovea_mask_kind)mask;
+    self->layout = (memory_layout)layout;
+    self->isa = (fovea_isa)tier;
+    self->threads = (int)threads;
+    name_it(self);
+    /* The library itself says what is wrong with a shape. */
+    const char *problem = make_plan(self);
+    if (problem != NULL) {
+        snprintf(error, BENCH_ERROR_SIZE, "%s", problem);
+        attention_end(&self->base);
+        free(self);
+        return NULL;
+    }
+    attention_end(&self->base);
+    return &self->base;
+}
+
+const bench_kind bench_attention = {
+    "attention", attention_make,
+    "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
+    "      causal=none|top_left|bottom_right window_left=-1 window_right=-1 mask=none|boolean|additive\n"
+    "      layout=bhtd|bthd isa=best|scalar|avx2|avx512 threads=1"};

@@ -1,0 +1,80 @@
+/* What the files of fovea-bench share: the kinds of measurement, each made from a case's words, and small helpers. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fovea/fovea.h"
+#include "registry.h"
+#include "shim.h"
+
+enum { BENCH_NAME_SIZE = 256, BENCH_ERROR_SIZE = 256, BENCH_CACHE_LINE = 64 };
+
+/* A measurement in the making. The kind's own struct starts with it and is freed as a whole. */
+typedef struct bench {
+    char name[BENCH_NAME_SIZE];
+    const char *(*begin)(struct bench *self, shim_cost *cost); /* see shim.h */
+    void (*run)(struct bench *self);
+    void (*end)(struct bench *self);
+} bench;
+
+/* key=value words of a case. */
+typedef struct bench_words {
+    int count;
+    struct {
+        char key[24], value[64];
+    } word[24];
+} bench_words;
+
+/* A kind of measurement: what --case calls it, and how it is made of words. make() returns NULL and a sentence for what
+ * it does not understand. */
+typedef struct bench_kind {
+    const char *name;
+    bench *(*make)(const bench_words *words, char error[BENCH_ERROR_SIZE]);
+    const char *help;
+} bench_kind;
+
+extern const bench_kind bench_attention, bench_exp, bench_kernel;
+
+/* --------------------------------------------------------------------------------------------- words (words.c) -- */
+
+/* The kinds of value a key may have: a number of a range, or one of some words. */
+typedef struct bench_key {
+    const char *name;
+    const char *const *choices; /* ended by NULL; NULL itself: a number */
+    int64_t least, most;
+    int64_t *value; /* receives the number, or the index of the choice; holds the default before */
+} bench_key;
+
+/* Splits "key=value key=value"; 0, or -1 and a sentence. */
+int bench_words_split(const char *text, bench_words *words, char error[BENCH_ERROR_SIZE]);
+
+/* Reads every word by the table of keys (ended by a NULL name); 0, or -1 and a sentence. */
+int bench_words_read(const bench_words *words, const bench_key *keys, char error[BENCH_ERROR_SIZE]);
+
+/* Words for a value of isa=, as index: "best", then the tiers. */
+extern const char *const bench_isa_words[];
+
+/* The tier that isa= means here; 0 and a sentence where the CPU, or FOVEA_ISA, does not give it. */
+fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]);
+
+/* ----------------------------------------------------------------------------------------- helpers (support.c) -- */
+
+/* The best tier of this CPU within FOVEA_ISA; the CPU's own name is written to cpu unless it is NULL. Ends the program
+ * with a sentence if the library gives no context at all. */
+fv_isa bench_best_isa(char cpu[64]);
+
+/* Flops per second of the tier's peak kernel: the best of many short runs, of this call and of those before. */
+double bench_peak(fv_isa isa);
+
+/* Aligned memory, freed by free(); NULL if there is none. */
+void *bench_alloc(int64_t bytes);
+
+/* n floats evenly in [low, high), the same on every call with the same seed. */
+void bench_fill(float *data, int64_t n, float low, float high, uint64_t seed);
+
+/* One step of a generator of 64 random bits. */
+uint64_t bench_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,261 @@
+/* fovea-bench: every row of the kernel list by itself, on operands that stay in the first-level cache or nearly so.
+ *
+ * A row is found by its name, so new rows are measured without a word here; a new operation needs a line in
+ * operations[] and a function that calls it. Before it is timed, a row's results must have the bits of the scalar row
+ * of its operation.
+ *
+ * m, n and k are rows, columns and channels (rounds of a peak), as kernels.h has them. Rows that change their operands
+ * in place are timed on what they left: their time does not depend on values.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum { INPUTS = 3, OUTPUTS = 4 };
+
+/* The operands of one call; which are used and how, the operation's function says. */
+typedef struct operands {
+    int64_t m, n, k;
+    float *in[INPUTS];
+    float *out[OUTPUTS]; /* written, or changed in place */
+    fv_keybits bits;     /* changed in place */
+    uint8_t *mask;
+    float sum;
+    int truth;
+} operands;
+
+typedef struct operation {
+    void (*call)(const fv_kernel *kernel, operands *o);
+    int64_t m, n, k;        /* typical sizes; m 0: some tiles' worth of rows; n 0: the columns of the tile */
+    const char *sizes;      /* which of m, n, k it has */
+    int64_t n_most, n_step; /* what n may be */
+    double flops, elements; /* for each of m * n * k */
+} operation;
+
+static void call_gemm(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemm_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
+}
+
+static void call_gemmskip(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemmskip_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
+}
+
+static void call_scale(const fv_kernel *kernel, operands *o) {
+    kernel->run.scale_f32(o->m, o->n, 0.125F, o->in[0], o->n, o->out[0], o->n);
+}
+
+static void call_pack(const fv_kernel *kernel, operands *o) {
+    kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n);
+}
+
+static void call_softmax(const fv_kernel *kernel, operands *o) {
+    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->out[1], o->out[2]);
+}
+
+static void call_merge(const fv_kernel *kernel, operands *o) {
+    kernel->run.merge_f32(o->m, o->in[0], o->in[1], o->out[0], o->out[1], o->out[2], o->out[3]);
+}
+
+static void call_accumulate(const fv_kernel *kernel, operands *o) {
+    kernel->run.accumulate_f32(o->m, o->n, o->in[0], o->n, o->in[1], o->in[2], o->out[0], o->n);
+}
+
+static void call_finish(const fv_kernel *kernel, operands *o) {
+    kernel->run.finish_f32(o->m, o->n, o->in[0], o->n, o->in[1], o->in[2], o->out[0], o->n, o->out[1], 1);
+}
+
+static void call_bits(const fv_kernel *kernel, operands *o) { kernel->run.bits_u8(0, o->n, o->mask, 1, &o->bits); }
+
+static void call_bias(const fv_kernel *kernel, operands *o) {
+    kernel->run.bias_f32(0, o->n, o->in[0], 1, o->out[0], &o->bits);
+}
+
+static void call_weights(const fv_kernel *kernel, operands *o) {
+    kernel->run.weights_f32(0, o->n, o->in[0], 1, &o->bits, o->out[0]);
+}
+
+static void call_finite(const fv_kernel *kernel, operands *o) {
+    o->truth = kernel->run.finite_f32(o->m, o->n, o->in[0], o->n);
+}
+
+static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
+
+static void call_peak(const fv_kernel *kernel, operands *o) { o->sum = kernel->run.peak_f32(o->k); }
+
+static const int64_t any = INT64_C(1) << 20;
+
+static const operation operations[FV_OP_COUNT] = {
+    [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0},
+    [FV_OP_gemmskip] = {call_gemmskip, 16, 64, 64, "mnk", any, 1, 2, 0},
+    [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1},
+    [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1},
+    [FV_OP_softmax] = {call_softmax, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1},
+    [FV_OP_merge] = {call_merge, 64, 1, 1, "m", 1, 1, 0, 1},
+    [FV_OP_accumulate] = {call_accumulate, 32, 64, 1, "mn", any, 1, 0, 1},
+    [FV_OP_finish] = {call_finish, 32, 64, 1, "mn", any, 1, 0, 1},
+    [FV_OP_bits] = {call_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
+    [FV_OP_bias] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
+    [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
+    [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1},
+    [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1},
+    [FV_OP_peak] = {call_peak, 1, 1, 4096, "k", 1, 1, 2, 0},
+};
+
+typedef struct kernel_bench {
+    bench base;
+    const fv_kernel *kernel;
+    operands data;
+} kernel_bench;
+
+/* The operands all have room for the largest: m x n, m x k and k x n. */
+static int64_t room(const operands *o) {
+    int64_t most = o->m * o->n;
+    most = o->m * o->k > most ? o->m * o->k : most;
+    return o->n * o->k > most ? o->n * o->k : most;
+}
+
+static void operands_free(operands *o) {
+    for (int i = 0; i < INPUTS; i++) {
+        free(o->in[i]);
+        o->in[i] = NULL;
+    }
+    for (int i = 0; i < OUTPUTS; i++) {
+        free(o->out[i]);
+        o->out[i] = NULL;
+    }
+    free(o->mask);
+    o->mask = NULL;
+}
+
+/* Makes and fills the operands, always the same; -1: no memory. */
+static int operands_make(operands *o) {
+    const int64_t n = room(o), bytes = n * (int64_t)sizeof(float);
+    for (int i = 0; i < INPUTS; i++) {
+        if ((o->in[i] = bench_alloc(bytes)) == NULL)
+            return -1;
+        bench_fill(o->in[i], n, i == 0 ? -4 : 0.125F, i == 0 ? 0 : 1, (uint64_t)i);
+    }
+    for (int i = 0; i < OUTPUTS; i++) {
+        if ((o->out[i] = bench_alloc(bytes)) == NULL)
+            return -1;
+        bench_fill(o->out[i], n, i == 0 ? -4 : 0.5F, i == 0 ? 0 : 1, (uint64_t)(8 + i));
+    }
+    if ((o->mask = bench_alloc(n)) == NULL)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        o->mask[i] = i % 7 != 0;
+    memset(&o->bits, 0xff, sizeof o->bits);
+    return 0;
+}
+
+/* Runs the scalar row of the operation on operands of its own and compares; NULL if all is the same. */
+static const char *compare(const kernel_bench *self) {
+    const operands *data = &self->data;
+    if (self->kernel->op == FV_OP_peak) /* its sum depends on the size of its tile, which differs */
+        return data->sum - data->sum == 0 ? NULL : "WRONG: the sum is not finite";
+    operands judge = {.m = data->m, .n = data->n, .k = data->k};
+    const char *error = "no memory";
+    if (operands_make(&judge) == 0) {
+        operations[self->kernel->op].call(fv_kernel_best(self->kernel->op, FV_ISA_scalar), &judge);
+        int same = judge.truth == data->truth && memcmp(&judge.bits, &data->bits, sizeof judge.bits) == 0;
+        for (int i = 0; i < OUTPUTS; i++)
+            same &= memcmp(judge.out[i], data->out[i], (size_t)room(data) * sizeof(float)) == 0;
+        error = same ? NULL : "WRONG: not the bits of the scalar row";
+    }
+    operands_free(&judge);
+    return error;
+}
+
+static void kernel_run(bench *base) {
+    kernel_bench *self = (kernel_bench *)base;
+    operations[self->kernel->op].call(self->kernel, &self->data);
+}
+
+static const char *kernel_begin(bench *base, shim_cost *cost) {
+    kernel_bench *self = (kernel_bench *)base;
+    const operation *op = &operations[self->kernel->op];
+    operands *o = &self->data;
+    if (operands_make(o) != 0)
+        return "no memory";
+    kernel_run(base);
+    const char *error = compare(self);
+    if (error != NULL)
+        return error;
+    cost->elements = op->elements * (double)(o->m * o->n * o->k);
+    cost->flops = op->flops * (double)(o->m * o->n * o->k);
+    if (self->kernel->op == FV_OP_peak)
+        cost->flops *= self->kernel->mr * self->kernel->nr;
+    if (cost->flops > 0)
+        cost->peak = bench_peak(self->kernel->isa);
+    return NULL;
+}
+
+static void kernel_end(bench *base) { operands_free(&((kernel_bench *)base)->data); }
+
+/* name= is read by hand: its values are the rows of the list. */
+static const fv_kernel *find_row(const bench_words *words, bench_words *rest, char error[BENCH_ERROR_SIZE]) {
+    const fv_kernel *kernel = NULL;
+    rest->count = 0;
+    snprintf(error, BENCH_ERROR_SIZE, "a kernel case needs name=ROW, a row of the kernel list");
+    for (int i = 0; i < words->count; i++) {
+        if (strcmp(words->word[i].key, "name") != 0) {
+            rest->word[rest->count++] = words->word[i];
+        } else if ((kernel = fv_kernel_named(words->word[i].value)) == NULL) {
+            snprintf(error, BENCH_ERROR_SIZE, "name=%s: no such row in the kernel list", words->word[i].value);
+            return NULL;
+        }
+    }
+    if (kernel != NULL && kernel->isa > bench_best_isa(NULL)) {
+        snprintf(error, BENCH_ERROR_SIZE, "name=%s: neither this CPU nor FOVEA_ISA allows that tier", kernel->name);
+        return NULL;
+    }
+    return kernel;
+}
+
+static bench *kernel_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+    bench_words rest;
+    const fv_kernel *kernel = find_row(words, &rest, error);
+    if (kernel == NULL)
+        return NULL;
+    const operation *op = &operations[kernel->op];
+    if (op->call == NULL) {
+        snprintf(error, BENCH_ERROR_SIZE, "name=%s: fovea-bench does not know its operation", kernel->name);
+        return NULL;
+    }
+    int64_t m = op->m ? op->m : (48 + kernel->mr - 1) / kernel->mr * kernel->mr; /* some whole tiles of rows */
+    int64_t n = op->n ? op->n : kernel->nr, k = op->k;
+    const bench_key all[] = {
+        {"m", NULL, 1, 4096, &m}, {"n", NULL, op->n_step, op->n_most, &n}, {"k", NULL, 1, any, &k}};
+    bench_key keys[4] = {{NULL, NULL, 0, 0, NULL}};
+    int count = 0;
+    for (int i = 0; i < 3; i++) {
+        if (strchr(op->sizes, all[i].name[0]) != NULL)
+            keys[count++] = all[i];
+    }
+    keys[count].name = NULL;
+    if (bench_words_read(&rest, keys, error) != 0)
+        return NULL;
+    if (n % op->n_step != 0) {
+        snprintf(error, BENCH_ERROR_SIZE, "n=%" PRId64 ": must be a multiple of %" PRId64, n, op->n_step);
+        return NULL;
+    }
+    kernel_bench *self = calloc(1, sizeof *self);
+    if (self == NULL)
+        return NULL;
+    self->base.begin = kernel_begin;
+    self->base.run = kernel_run;
+    self->base.end = kernel_end;
+    self->kernel = kernel;
+    self->data = (operands){.m = m, .n = n, .k = k};
+    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "kernel/%s/", kernel->name);
+    for (int i = 0; i < count; i++)
+        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "%s%s%" PRId64, i ? "_" : "",
+                         keys[i].name, *keys[i].value);
+    return &self->base;
+}
+
+const bench_kind bench_kernel = {"kernel", kernel_make,
+                                 "name=ROW and, of m=.. n=.. k=.., those that the operation has"};

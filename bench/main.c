@@ -1,0 +1,237 @@
+/* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
+ *
+ * Kinds of measurement (attention.c, exp.c, kernel.c) make a bench from key=value words, for the default set as for
+ * --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter and list work on the names
+ * here, since Google Benchmark's own would see them with its additions.
+ */
+#define _POSIX_C_SOURCE 200809L /* getopt_long's and regcomp's headers */
+#define _DEFAULT_SOURCE
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+static const bench_kind *const kinds[] = {&bench_attention, &bench_exp, &bench_kernel};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* The default set: each of these for each tier the CPU has. */
+static const char *const default_cases[] = {
+    "attention batch=1 q_heads=12 q_len=512 head_dim=64",
+    "attention batch=1 q_heads=12 q_len=512 head_dim=64 causal=top_left",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 causal=top_left",
+    "attention batch=1 q_heads=8 q_len=2048 head_dim=128 causal=top_left",
+    "attention batch=8 q_heads=12 q_len=128 head_dim=64",
+    "attention batch=32 q_heads=8 q_len=32 head_dim=64",
+    "attention batch=1 q_heads=16 q_len=500 head_dim=40",
+    "attention batch=1 q_heads=16 q_len=500 head_dim=80",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 causal=top_left window_left=255",
+    "attention batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128",
+    "exp n=65536",
+    "exp n=65536 impl=sleef_u10",
+};
+
+typedef struct list {
+    bench **item;
+    int count;
+} list;
+
+static void fail(const char *format, const char *what, const char *why) {
+    fprintf(stderr, "fovea-bench: ");
+    fprintf(stderr, format, what, why);
+    fprintf(stderr, "\n");
+    exit(2);
+}
+
+static void list_add(list *benches, bench *one) {
+    bench **grown = realloc(benches->item, ((size_t)benches->count + 1) * sizeof *grown);
+    if (grown == NULL)
+        fail("%s%s", "no memory", "");
+    benches->item = grown;
+    benches->item[benches->count++] = one;
+}
+
+/* "KIND key=value ..." to a bench; NULL and a sentence if it is not understood. */
+static bench *make(const char *text, char error[BENCH_ERROR_SIZE]) {
+    bench_words words;
+    text += strspn(text, " \t\n");
+    size_t length = strcspn(text, " \t\n");
+    for (int i = 0; i < KINDS; i++) {
+        if (strlen(kinds[i]->name) == length && strncmp(kinds[i]->name, text, length) == 0) {
+            if (bench_words_split(text + length, &words, error) != 0)
+                return NULL;
+            snprintf(error, BENCH_ERROR_SIZE, "no memory");
+            return kinds[i]->make(&words, error);
+        }
+    }
+    snprintf(error, BENCH_ERROR_SIZE, "a case begins with attention, exp or kernel, not with \"%.*s\"", (int)length,
+             text);
+    return NULL;
+}
+
+static void add_case(list *benches, const char *text) {
+    char error[BENCH_ERROR_SIZE];
+    bench *one = make(text, error);
+    if (one == NULL)
+        fail("case \"%s\": %s", text, error);
+    list_add(benches, one);
+}
+
+static void add_default_set(list *benches, fv_isa best) {
+    char text[BENCH_NAME_SIZE], error[BENCH_ERROR_SIZE];
+    for (fv_isa isa = best; isa >= FV_ISA_scalar; isa--) {
+        for (size_t i = 0; i < sizeof default_cases / sizeof default_cases[0]; i++) {
+            snprintf(text, sizeof text, "%s isa=%s", default_cases[i], fv_isa_word(isa));
+            add_case(benches, text);
+        }
+        /* Two threads, where there are two CPUs. */
+        snprintf(text, sizeof text, "attention batch=1 q_heads=16 q_len=2048 head_dim=64 threads=2 isa=%s",
+                 fv_isa_word(isa));
+        bench *two = make(text, error);
+        if (two != NULL)
+            list_add(benches, two);
+    }
+    add_case(benches, "exp n=65536 impl=libm");
+    for (int i = 0; i < fv_kernel_count; i++) {
+        if (fv_kernels[i].isa <= best) {
+            snprintf(text, sizeof text, "kernel name=%s", fv_kernels[i].name);
+            add_case(benches, text);
+        }
+    }
+}
+
+/* Drops those whose name the expression does not match. */
+static void filter(list *benches, const char *expression) {
+    regex_t regex;
+    int status = regcomp(&regex, expression, REG_EXTENDED | REG_NOSUB);
+    if (status != 0) {
+        char why[BENCH_ERROR_SIZE];
+        regerror(status, &regex, why, sizeof why);
+        fail("--filter %s: %s", expression, why);
+    }
+    int kept = 0;
+    for (int i = 0; i < benches->count; i++) {
+        if (regexec(&regex, benches->item[i]->name, 0, NULL, 0) == 0)
+            benches->item[kept++] = benches->item[i];
+        else
+            free(benches->item[i]);
+    }
+    benches->count = kept;
+    regfree(&regex);
+}
+
+static void help(void) {
+    printf("fovea-bench: measures Fovea's attention, exp and kernels; checks each result before it is timed.\n\n"
+           "usage: fovea-bench [options]\n"
+           "  --list             names what would be measured, and stops\n"
+           "  --filter REGEX     only cases whose name matches (POSIX extended, anywhere in the name)\n"
+           "  --case TEXT        this case instead of the default set; may be given several times\n"
+           "  --min-time SECONDS for each case (default 0.5)\n"
+           "  --repetitions N    measures each N times, in random order; shows mean, median and spread (default 1)\n"
+           "  --json FILE        writes the results there, too\n"
+           "  --help             this\n\n"
+           "TEXT is a kind and key=value words, each with a default:\n");
+    for (int i = 0; i < KINDS; i++)
+        printf("  %s\n      %s\n", kinds[i]->name, kinds[i]->help);
+    printf(
+        "\nColumns: GFLOPS (2 * (head_dim + value_dim) flops for each pair of a row and a key it attends to), peak "
+        "(the same as a\n"
+        "share of the FMA peak of the tier, measured in this run, times threads), GB/s (operands, each counted once),\n"
+        "Gelem/s.\n"
+        "Environment: FOVEA_ISA=scalar|avx2|avx512 caps the tiers.\n"
+        "Exit status: 0; 1 if a result was wrong (its row says so); 2 if the command line or FOVEA_ISA is not "
+        "understood.\n\n"
+        "examples:\n"
+        "  fovea-bench --filter 'attention.*isa:avx2'\n"
+        "  fovea-bench --repetitions 9 --case \"attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128\"\n");
+}
+
+/* A number of seconds or repetitions within its range. */
+static double number(const char *option, const char *text, double least, double most) {
+    char *end, range[64];
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= least && value <= most)) {
+        snprintf(range, sizeof range, "%s: must be a number from %g to %g", text, least, most);
+        fail("%s %s", option, range);
+    }
+    return value;
+}
+
+static const char *begin(void *self, shim_cost *cost) { return ((bench *)self)->begin(self, cost); }
+static void run(void *self) { ((bench *)self)->run(self); }
+static void end(void *self) { ((bench *)self)->end(self); }
+
+static int measure(const list *benches, const shim_options *options, fv_isa best, const char *cpu) {
+    char value[64], key[32];
+    shim_bench *all = calloc((size_t)benches->count, sizeof *all);
+    if (all == NULL)
+        fail("%s%s", "no memory", "");
+    for (int i = 0; i < benches->count; i++)
+        all[i] = (shim_bench){benches->item[i]->name, begin, run, end, benches->item[i]};
+    shim_context("fovea", fovea_version());
+    shim_context("cpu", cpu);
+    shim_context("best tier", fv_isa_word(best));
+    for (fv_isa isa = best; isa >= FV_ISA_scalar; isa--) {
+        snprintf(key, sizeof key, "%s FMA peak, one core", fv_isa_word(isa));
+        snprintf(value, sizeof value, "%.1f GFLOPS", bench_peak(isa) * 1e-9);
+        shim_context(key, value);
+    }
+    int status = shim_run(all, benches->count, options);
+    free(all);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    enum { HELP = 1, LIST, FILTER, CASE, JSON, MIN_TIME, REPETITIONS };
+    static const struct option known[] = {{"help", no_argument, NULL, HELP},
+                                          {"list", no_argument, NULL, LIST},
+                                          {"filter", required_argument, NULL, FILTER},
+                                          {"case", required_argument, NULL, CASE},
+                                          {"json", required_argument, NULL, JSON},
+                                          {"min-time", required_argument, NULL, MIN_TIME},
+                                          {"repetitions", required_argument, NULL, REPETITIONS},
+                                          {NULL, 0, NULL, 0}};
+    shim_options options = {NULL, 0.5, 1};
+    const char *expression = NULL;
+    bool only_list = false;
+    list benches = {NULL, 0};
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        switch (option) {
+        case HELP: help(); return 0;
+        case LIST: only_list = true; break;
+        case FILTER: expression = optarg; break;
+        case CASE: add_case(&benches, optarg); break;
+        case JSON: options.json = optarg; break;
+        case MIN_TIME: options.min_time = number("--min-time", optarg, 0.001, 3600); break;
+        case REPETITIONS: options.repetitions = (int)number("--repetitions", optarg, 1, 1000); break;
+        default: fprintf(stderr, "fovea-bench: see --help\n"); return 2;
+        }
+    }
+    if (optind < argc)
+        fail("\"%s\" is not an option%s", argv[optind], "; see --help");
+    char cpu[64];
+    fv_isa best = bench_best_isa(cpu);
+    if (benches.count == 0)
+        add_default_set(&benches, best);
+    if (expression != NULL)
+        filter(&benches, expression);
+    if (benches.count == 0)
+        fail("no case matches --filter %s%s", expression, "");
+    int status = 0;
+    if (only_list) {
+        for (int i = 0; i < benches.count; i++)
+            printf("%s\n", benches.item[i]->name);
+    } else {
+        status = measure(&benches, &options, best, cpu);
+    }
+    for (int i = 0; i < benches.count; i++)
+        free(benches.item[i]);
+    free(benches.item);
+    return status;
+}

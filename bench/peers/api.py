@@ -1,0 +1,143 @@
+"""Fovea's shared library from Python, by ctypes: just what the comparisons need. FOVEA_LIBRARY and FOVEA_PEERS_MODULE
+in the environment say where libfovea.so and fovea-peers (bench/peers/operations.c) are."""
+
+import ctypes
+import os
+
+import numpy as np
+
+I64 = ctypes.c_int64
+FLOATS = ctypes.POINTER(ctypes.c_float)
+F32 = 1  # FOVEA_DTYPE_F32
+TOP_LEFT = 1  # FOVEA_CAUSAL_TOP_LEFT
+TIERS = {"best": 0, "scalar": 1, "avx2": 2, "avx512": 3}
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int), ("shape", I64 * 4), ("stride", I64 * 4)]
+
+
+class ContextOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("isa", ctypes.c_int),
+        ("threads", ctypes.c_int),
+        ("parallel_for", ctypes.c_void_p),
+        ("pool", ctypes.c_void_p),
+    ]
+
+
+class Info(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("isa", ctypes.c_int),
+        ("threads", ctypes.c_int),
+        ("l1d_bytes", I64),
+        ("l2_bytes", I64),
+        ("cpu", ctypes.c_char * 64),
+        ("reason", ctypes.c_char * 512),
+    ]
+
+
+class AttentionDesc(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("dtype", ctypes.c_int),
+        *((name, I64) for name in ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim")),
+        ("scale", ctypes.c_double),
+        ("causal", ctypes.c_int),
+        ("window_left", I64),
+        ("window_right", I64),
+        ("mask", ctypes.c_int),
+    ]
+
+
+class AttentionArgs(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        *((name, Tensor) for name in ("q", "k", "v", "out", "mask")),
+        *((name, ctypes.POINTER(I64)) for name in ("q_lens", "kv_lens", "q_offsets")),
+        *((name, Tensor) for name in ("lse", "weights")),
+    ]
+
+
+def tensor(array):
+    """A view of a float32 array of four dimensions, as it lies in memory."""
+    strides = (s // array.itemsize for s in array.strides)
+    return Tensor(array.ctypes.data, F32, (I64 * 4)(*array.shape), (I64 * 4)(*strides))
+
+
+class Library:
+    """libfovea.so, and fovea-peers beside it."""
+
+    def __init__(self):
+        self.c = ctypes.CDLL(os.environ["FOVEA_LIBRARY"])
+        self.module = ctypes.CDLL(os.environ["FOVEA_PEERS_MODULE"])
+        self.c.fovea_version.restype = ctypes.c_char_p
+        self.c.fovea_isa_name.restype = ctypes.c_char_p
+        self.c.fovea_error_detail.restype = ctypes.c_char_p
+        self.c.fovea_attention_plan_workspace_size.restype = ctypes.c_size_t
+        self.c.fovea_attention_plan_workspace_size.argtypes = [ctypes.c_void_p]
+        self.c.fovea_attention_plan_describe.restype = ctypes.c_size_t
+        self.module.peers_peak.restype = ctypes.c_double
+        self.module.peers_peak.argtypes = [ctypes.c_int, I64]
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.c.fovea_error_detail().decode())
+
+    def version(self):
+        return self.c.fovea_version().decode()
+
+    def sleef_version(self):
+        number = self.module.peers_sleef_version()
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+    def context(self, threads, tier="best"):
+        return Context(self, threads, tier)
+
+    def operation(self, name, tier, x, y):
+        """A call of the module's exp or sleef over the arrays."""
+        function = getattr(self.module, f"peers_{name}")
+        arguments = (ctypes.c_int(TIERS[tier]), I64(x.size), x.ctypes.data_as(FLOATS), y.ctypes.data_as(FLOATS))
+        return lambda: function(*arguments)
+
+    def peak_run(self, tier, rounds=100000):
+        """Runs the tier's FMA peak kernel once; returns its flops."""
+        return self.module.peers_peak(TIERS[tier], rounds)
+
+
+class Context:
+    def __init__(self, library, threads, tier):
+        self.library, self.handle = library, ctypes.c_void_p()
+        options = ContextOptions()
+        library.c.fovea_context_options_init(ctypes.byref(options))
+        options.isa, options.threads = TIERS[tier], threads
+        library.check(library.c.fovea_context_create(ctypes.byref(options), ctypes.byref(self.handle)))
+        info = Info()
+        library.c.fovea_info_init(ctypes.byref(info))
+        library.check(library.c.fovea_context_info(self.handle, ctypes.byref(info)))
+        self.isa = library.c.fovea_isa_name(info.isa).decode()
+        self.threads = info.threads
+
+    def attention_plan(self, q, k, v, out, causal=False, window_left=-1):
+        """A function without arguments that computes out; it keeps all that it needs alive."""
+        c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
+        c.fovea_attention_desc_init(ctypes.byref(desc))
+        desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
+        _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
+        desc.causal, desc.window_left = TOP_LEFT if causal else 0, window_left
+        self.library.check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
+        args = AttentionArgs()
+        c.fovea_attention_args_init(ctypes.byref(args))
+        args.q, args.k, args.v, args.out = (tensor(a) for a in (q, k, v, out))
+        size = c.fovea_attention_plan_workspace_size(plan)
+        workspace = np.empty(max(size, 1), np.uint8)
+        arguments = (plan, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
+        owned = (self, workspace, args, q, k, v, out)
+
+        def execute(execute=c.fovea_attention_execute, arguments=arguments, owned=owned):
+            return execute(*arguments)
+
+        self.library.check(execute())
+        return execute

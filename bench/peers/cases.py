@@ -1,0 +1,88 @@
+"""What is compared: the cases of the table of targets, each with the ratio it must reach."""
+
+import fnmatch
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison. Attention unless kind says otherwise. Cases of a tier are measured in one process; "best" is the
+    highest tier that the CPU has, "alone" the same without any peer in the process."""
+
+    title: str
+    batch: int = 1
+    heads: int = 1
+    kv_heads: int = 0  # 0: as many as heads
+    q_len: int = 0
+    kv_len: int = 0
+    head_dim: int = 64
+    causal: bool = False
+    window: int = 0  # keys that a row sees, itself included and those before it; 0: all
+    tier: str = "best"
+    target: float = 0.0  # at least this many times as fast as the better of `against`; 0: shown, no target
+    against: tuple = ("torch", "onnxruntime")
+    kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one
+
+    @property
+    def groups(self):
+        return self.kv_heads or self.heads
+
+    @property
+    def name(self):
+        """The case's name in fovea-bench, without the tier."""
+        if self.kind == "exp":
+            return f"exp/f32/n{self.q_len}"
+        text = (
+            f"attention/f32/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
+            f"_dk{self.head_dim}_dv{self.head_dim}/causal:{'top_left' if self.causal else 'none'}"
+        )
+        if self.window:
+            text += f"/window:{self.window - 1},none"
+        return text + ("/threads:2" if self.kind == "threads" else "/threads:1")
+
+    @property
+    def pairs(self):
+        """(row, key) pairs attended to."""
+        rows = self.batch * self.heads
+        if not self.causal:
+            return rows * self.q_len * self.kv_len
+        width = self.window or self.kv_len
+        return rows * sum(min(i + 1, width, self.kv_len) for i in range(self.q_len))
+
+    @property
+    def work(self):
+        """Flops of an attention, elements of an exp."""
+        return self.q_len if self.kind == "exp" else 4 * self.head_dim * self.pairs
+
+
+TIERS = ("best", "avx2", "alone")
+
+
+def self_attention(title, batch, heads, tokens, head_dim, target, **more):
+    return Case(title, batch, heads, q_len=tokens, kv_len=tokens, head_dim=head_dim, target=target, **more)
+
+
+CASES = (
+    self_attention("B1 H12 T512 D64", 1, 12, 512, 64, 1.15),
+    self_attention("B1 H12 T512 D64 causal", 1, 12, 512, 64, 2.2, causal=True),
+    self_attention("B1 H16 T2048 D64", 1, 16, 2048, 64, 1.20),
+    self_attention("B1 H16 T2048 D64 causal", 1, 16, 2048, 64, 1.55, causal=True),
+    self_attention("B1 H8 T2048 D128 causal", 1, 8, 2048, 128, 1.35, causal=True),
+    self_attention("B8 H12 T128 D64", 8, 12, 128, 64, 1.15),
+    self_attention("B32 H8 T32 D64", 32, 8, 32, 64, 1.15),
+    self_attention("B1 H16 T500 D40", 1, 16, 500, 40, 1.15),
+    self_attention("B1 H16 T500 D80", 1, 16, 500, 80, 1.15),
+    self_attention("B1 H16 T2048 D64 window 256", 1, 16, 2048, 64, 6.0, causal=True, window=256),
+    Case("decode H32/8 1x4096 D128", 1, 32, 8, 1, 4096, 128),
+    Case("exp of 65536 floats in L2", kind="exp", q_len=65536, target=1.2, against=("torch",)),
+    Case("exp against SLEEF u10", kind="exp", q_len=65536, target=2.0, against=("sleef",)),
+    self_attention("B1 H16 T2048 D64 AVX2", 1, 16, 2048, 64, 1.12, tier="avx2", against=("torch",)),
+    self_attention("B1 H16 T2048 D64 causal AVX2", 1, 16, 2048, 64, 1.4, causal=True, tier="avx2", against=("torch",)),
+    self_attention("two threads, T2048", 1, 16, 2048, 64, 1.9, tier="alone", kind="threads", against=("one thread",)),
+)
+
+
+def select(pattern, tier):
+    """The cases of a tier whose title or name matches the pattern, a glob."""
+    match = lambda case: any(fnmatch.fnmatch(text, pattern) for text in (case.title, case.name))
+    return [case for case in CASES if case.tier == tier and match(case)]

@@ -1,0 +1,40 @@
+/* What bench/peers measures and the shared library does not show: exp kernels, SLEEF's exp, and the FMA peak, each by tier.
+ * Loaded by peers/api.py; the functions are called from Python, hence no header. */
+#include <sleef.h>
+
+#include "registry.h"
+#include "sleef_exp.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y);
+EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y);
+EXPORT double peers_peak(int isa, int64_t rounds);
+EXPORT int peers_sleef_version(void);
+
+EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y) {
+    fv_kernel_best(FV_OP_exp, (fv_isa)isa)->run.exp_f32(n, x, y);
+}
+
+EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
+    switch ((fv_isa)isa) {
+#ifdef FV_HAVE_X86
+    case FV_ISA_avx512: bench_sleef_exp_avx512(n, x, y); break;
+    case FV_ISA_avx2: bench_sleef_exp_avx2(n, x, y); break;
+#endif
+    default: bench_sleef_exp_scalar(n, x, y); break;
+    }
+}
+
+/* Runs the tier's peak kernel; returns how many flops that were. */
+EXPORT double peers_peak(int isa, int64_t rounds) {
+    static volatile float sink;
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, (fv_isa)isa);
+    sink = kernel->run.peak_f32(rounds);
+    (void)sink;
+    return 2.0 * kernel->mr * kernel->nr * (double)rounds;
+}
+
+EXPORT int peers_sleef_version(void) {
+    return SLEEF_VERSION_MAJOR * 10000 + SLEEF_VERSION_MINOR * 100 + SLEEF_VERSION_PATCHLEVEL;
+}

@@ -1,0 +1,135 @@
+"""Fovea beside ONNX Runtime, PyTorch and OpenVINO. Called by bench/peers.sh, which builds the library and finds Python;
+writes docs/peers.md, docs/peers.svg and docs/peers.json. Exit status 1 if a result of Fovea's is wrong.
+
+  cases.py    what is compared           engines.py  by whom, in which forms
+  worker.py   measures, one process per tier         api.py      Fovea from Python
+  report.py   the table                  chart.py    the picture
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import cases
+import chart
+import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+# What holds each library to AVX2: read when the library is loaded, so a process of its own.
+HELD_TO_AVX2 = {
+    "FOVEA_ISA": "avx2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "DNNL_MAX_CPU_ISA": "AVX2",
+}
+
+
+def cpu_name():
+    """The CPU as the system knows it, with the numbers that tell a generation where the name does not."""
+    fields = {}
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            fields.setdefault(key.strip(), value.strip())
+    except OSError:
+        return "unknown CPU"
+    name = fields.get("model name", "unknown CPU")
+    return f"{name} (family {fields.get('cpu family', '?')}, model {fields.get('model', '?')})"
+
+
+class Progress:
+    """One line per case on standard error, with the time that is probably left."""
+
+    def __init__(self, chosen):
+        self.begin, self.done, self.count = time.monotonic(), 0.0, 0
+        self.costs = {c.title: self.cost(c) for c in chosen}
+
+    @staticmethod
+    def cost(case):
+        """About how long a case takes, in units of its own: long attentions their work, short ones a fixed time."""
+        full = case.q_len * case.kv_len * case.batch * case.heads * case.head_dim
+        return 2.0 + (0 if case.kind == "exp" else full / 4e8)
+
+    def start(self, title):
+        left = ""
+        if self.done:
+            pace = (time.monotonic() - self.begin) / self.done
+            left = f", about {pace * (sum(self.costs.values()) - self.done):.0f} s left"
+        self.count += 1
+        print(f"[{self.count}/{len(self.costs)}{left}] {title}", file=sys.stderr, flush=True)
+
+    def finish(self, title):
+        self.done += self.costs[title]
+
+
+def run_tier(tier, options, progress):
+    """Runs the worker of a tier; returns ({title: record}, summary or None, exit status)."""
+    command = [sys.executable, str(HERE / "worker.py"), "--tier", tier]
+    command += ["--only", options.only, "--rounds", str(options.rounds)]
+    environment = {**os.environ, **(HELD_TO_AVX2 if tier == "avx2" else {})}
+    records, summary = {}, None
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as worker:
+        for line in worker.stdout:
+            try:
+                message = json.loads(line)
+            except ValueError:  # what a library prints by itself
+                print(line, end="", file=sys.stderr)
+                continue
+            if "start" in message:
+                progress.start(message["start"])
+            elif "summary" in message:
+                summary = message["summary"]
+            else:
+                records[message.pop("title")] = message
+                progress.finish(list(records)[-1])
+    return records, summary, worker.returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench/peers.sh", description=__doc__.split(".")[0] + ".")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="cases whose title or name matches; printed only")
+    parser.add_argument("--rounds", type=int, default=25, metavar="N", help="most rounds of a case (default 25)")
+    parser.add_argument("--output", default=str(HERE.parents[1] / "docs"), metavar="FOLDER", help="default: docs")
+    options = parser.parse_args()
+    chosen = [case for tier in cases.TIERS for case in cases.select(options.only, tier)]
+    if not chosen:
+        titles = (case.title for case in cases.CASES)
+        print(f"no case matches {options.only}; there are:", *titles, sep="\n  ", file=sys.stderr)
+        return 2
+    progress, records, summaries, status = Progress(chosen), {}, {}, 0
+    for tier in cases.TIERS:
+        found, summary, code = run_tier(tier, options, progress)
+        records.update(found)
+        if summary:
+            summaries[tier] = summary
+        if code != 0:
+            print(f"the worker of tier {tier} ended with status {code}", file=sys.stderr)
+            status = 1
+    if not summaries:
+        return 1
+    run = {
+        "date": datetime.date.today().isoformat(),
+        "cpu": cpu_name(),
+        "command": "make bench-peers",
+        "tiers": summaries,
+        "cases": records,
+    }
+    text = report.markdown(chosen, run)
+    print(text if options.only != "*" else report.table(chosen, run))
+    if options.only == "*":
+        folder = pathlib.Path(options.output)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "peers.md").write_text(text)
+        (folder / "peers.svg").write_text(chart.svg(chosen, run))
+        (folder / "peers.json").write_text(json.dumps(run, indent=1) + "\n")
+        print(f"written: {folder}/peers.md, peers.svg, peers.json", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+/* The door to Google Benchmark (shim.h), written for 1.7.1 and later versions alike.
+ *
+ * Set right on the way to the reporters: cases are timed by the wall clock, since the library's own CPU clock sees only
+ * the main thread, and a name would then end in "/real_time", so that suffix is taken off, as names are ours to the
+ * letter; counters that are rates would be shown as "/s" whatever they are called: their names here say the unit; and
+ * the table's heading is our own, as the library's speaks mostly of itself.
+ */
+#include "shim.h"
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+bool failed = false;
+std::vector<std::pair<std::string, std::string>> heading;
+
+template <class Base> class Reporter : public Base {
+  public:
+    using Base::Base;
+
+    void ReportRuns(const std::vector<benchmark::BenchmarkReporter::Run> &runs) override {
+        auto copy = runs;
+        for (auto &run : copy) {
+            run.run_name.time_type.clear();
+            for (auto &counter : run.counters)
+                counter.second.flags = benchmark::Counter::kDefaults;
+        }
+        Base::ReportRuns(copy);
+    }
+};
+
+class Table : public Reporter<benchmark::ConsoleReporter> {
+  public:
+    explicit Table(OutputOptions options) : Reporter(options) {}
+
+    bool ReportContext(const Context &context) override {
+        name_field_width_ = context.name_field_width;
+        printed_header_ = false;
+        for (const auto &line : heading)
+            std::cout << line.first << ": " << line.second << '\n';
+        return true;
+    }
+};
+
+void measure(benchmark::State &state, const shim_bench &bench) {
+    shim_cost cost = {};
+    if (const char *error = bench.begin(bench.self, &cost)) {
+        failed = true;
+        state.SkipWithError(error);
+    } else {
+        for (auto _ : state)
+            bench.run(bench.self);
+        const auto rate = [&](const char *name, double amount) {
+            if (amount > 0)
+                state.counters[name] = benchmark::Counter(amount, benchmark::Counter::kIsIterationInvariantRate);
+        };
+        rate("GFLOPS", cost.flops * 1e-9);
+        rate("GB/s", cost.bytes * 1e-9);
+        rate("Gelem/s", cost.elements * 1e-9);
+        if (cost.peak > 0)
+            rate("of_peak", cost.flops / cost.peak);
+    }
+    bench.end(bench.self);
+}
+
+} // namespace
+
+extern "C" void shim_context(const char *key, const char *value) {
+    heading.emplace_back(key, value);
+    benchmark::AddCustomContext(key, value);
+}
+
+extern "C" int shim_run(const shim_bench *benches, int count, const shim_options *options) {
+    // By its command line, as per-case settings would show in the names. Plain seconds are understood by all versions.
+    std::vector<std::string> words = {"fovea-bench", "--benchmark_min_time=" + std::to_string(options->min_time),
+                                      "--benchmark_repetitions=" + std::to_string(options->repetitions)};
+    if (options->repetitions > 1) {
+        words.push_back("--benchmark_display_aggregates_only=true");
+        words.push_back("--benchmark_enable_random_interleaving=true");
+    }
+    if (options->json)
+        words.push_back(std::string("--benchmark_out=") + options->json);
+    std::vector<char *> argv;
+    for (auto &word : words)
+        argv.push_back(&word[0]);
+    int argc = static_cast<int>(argv.size());
+    benchmark::Initialize(&argc, argv.data());
+
+    for (int i = 0; i < count; i++) {
+        const shim_bench &bench = benches[i];
+        benchmark::RegisterBenchmark(bench.name, [&bench](benchmark::State &state) { measure(state, bench); })
+            ->UseRealTime()
+            ->Unit(benchmark::kMicrosecond);
+    }
+    Table console(isatty(STDOUT_FILENO) ? Table::OO_Color : Table::OO_None);
+    Reporter<benchmark::JSONReporter> json;
+    benchmark::RunSpecifiedBenchmarks(&console, options->json ? &json : nullptr, ".");
+    benchmark::Shutdown();
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,61 @@
+/* Small helpers of fovea-bench: the machine's tier and peak, memory and random numbers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+
+fv_isa bench_best_isa(char cpu[64]) {
+    fovea_context *context;
+    fovea_info info;
+    if (fovea_context_create(NULL, &context) != FOVEA_OK) {
+        fprintf(stderr, "fovea-bench: %s\n", fovea_error_detail());
+        exit(2);
+    }
+    fovea_info_init(&info);
+    fovea_context_info(context, &info);
+    fovea_context_destroy(context);
+    if (cpu != NULL)
+        memcpy(cpu, info.cpu, sizeof info.cpu);
+    return (fv_isa)info.isa;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double bench_peak(fv_isa isa) {
+    enum { RUNS = 12, ROUNDS = 100000 }; /* a run is about a millisecond: shorter than what else a machine does */
+    static double best[FV_ISA_COUNT];
+    static volatile float sink;
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, isa);
+    for (int i = 0; i < RUNS; i++) {
+        double start = seconds();
+        sink = kernel->run.peak_f32(ROUNDS);
+        double rate = 2.0 * kernel->mr * kernel->nr * ROUNDS / (seconds() - start);
+        best[isa] = rate > best[isa] ? rate : best[isa];
+    }
+    (void)sink;
+    return best[isa];
+}
+
+void *bench_alloc(int64_t bytes) {
+    size_t lines = ((size_t)bytes + BENCH_CACHE_LINE - 1) / BENCH_CACHE_LINE;
+    return aligned_alloc(BENCH_CACHE_LINE, (lines ? lines : 1) * BENCH_CACHE_LINE);
+}
+
+/* splitmix64: passes through every 64-bit state once, so any seed is a good one. */
+uint64_t bench_random(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+void bench_fill(float *data, int64_t n, float low, float high, uint64_t seed) {
+    for (int64_t i = 0; i < n; i++)
+        data[i] = low + (high - low) * (float)(bench_random(&seed) >> 40) * 0x1p-24f;
+}

@@ -1,0 +1,55 @@
+# cmake --install: header and library, the CMake package (find_package(Fovea) gives Fovea::fovea) and the pkg-config
+# file, all of which may be moved. Components: Fovea_Runtime (the shared library), Fovea_Development (the rest).
+#
+# A static library drags its dependencies along, so both descriptions name them: SLEEF, m, and the OpenMP runtime of the
+# compiler that built the archive, whatever compiler links it.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Fovea)
+if(FOVEA_OPENMP)
+    list(GET OpenMP_C_LIB_NAMES 0 openmp_name)
+    list(GET OpenMP_C_LIBRARIES 0 openmp_library)
+    cmake_path(GET openmp_library PARENT_PATH openmp_dir)
+endif()
+
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT Fovea_Development)
+install(TARGETS fovea EXPORT FoveaTargets
+        RUNTIME COMPONENT Fovea_Runtime
+        LIBRARY COMPONENT Fovea_Runtime NAMELINK_COMPONENT Fovea_Development
+        ARCHIVE COMPONENT Fovea_Development
+        FILE_SET HEADERS COMPONENT Fovea_Development)
+install(EXPORT FoveaTargets NAMESPACE Fovea:: DESTINATION ${package_dir} COMPONENT Fovea_Development)
+
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_package_config_file(cmake/FoveaConfig.cmake.in ${PROJECT_BINARY_DIR}/FoveaConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+install(FILES ${PROJECT_BINARY_DIR}/FoveaConfig.cmake ${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake
+              cmake/FindSLEEF.cmake
+        DESTINATION ${package_dir} COMPONENT Fovea_Development)
+
+# Sets out to the linker's words for libraries given by path or name: -lx, with -L where it would not look by itself.
+function(fovea_linker_words out)
+    set(words)
+    foreach(library IN LISTS ARGN)
+        cmake_path(GET library PARENT_PATH folder)
+        cmake_path(GET library STEM LAST_ONLY name)
+        string(REGEX REPLACE "^lib" "" name ${name})
+        if(folder AND NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+            list(APPEND words -L${folder})
+        endif()
+        list(APPEND words -l${name})
+    endforeach()
+    list(JOIN words " " words)
+    set(${out} "${words}" PARENT_SCOPE)
+endfunction()
+
+fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} m)
+set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${pc_dir} OUTPUT_VARIABLE pc_to_prefix)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE pc_libdir)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
+           OUTPUT_VARIABLE pc_includedir)
+configure_file(cmake/fovea.pc.in ${PROJECT_BINARY_DIR}/fovea.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/fovea.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Fovea_Development)

@@ -1,0 +1,46 @@
+# The two libraries made of the objects of kernels/ and src/.
+get_property(object_libraries GLOBAL PROPERTY FOVEA_OBJECT_LIBRARIES)
+set(objects)
+foreach(library IN LISTS object_libraries)
+    list(APPEND objects $<TARGET_OBJECTS:${library}>)
+endforeach()
+
+set(run_time SLEEF::SLEEF)
+if(UNIX)
+    list(APPEND run_time m)
+endif()
+if(FOVEA_OPENMP)
+    # Fovea::openmp is made by the installed FoveaConfig.cmake.
+    list(APPEND run_time $<BUILD_INTERFACE:OpenMP::OpenMP_C> $<INSTALL_INTERFACE:Fovea::openmp>)
+endif()
+
+# What users link.
+add_library(fovea ${objects})
+add_library(Fovea::fovea ALIAS fovea)
+set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+                                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
+                                             FILES ${PROJECT_SOURCE_DIR}/include/fovea/fovea.h)
+target_link_libraries(fovea PRIVATE ${run_time})
+
+# What tests, benchmarks and the tuner link.
+add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects})
+set_target_properties(fovea_internal PROPERTIES LINKER_LANGUAGE C)
+target_include_directories(fovea_internal PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                                                 ${PROJECT_SOURCE_DIR}/kernels)
+target_compile_definitions(fovea_internal PUBLIC $<$<BOOL:${FOVEA_X86}>:FV_HAVE_X86>)
+target_link_libraries(fovea_internal PRIVATE ${run_time})
+
+# A shared library hides what is not fovea_* by itself (C_VISIBILITY_PRESET). An archive would not: where the binary
+# tools can, it is made of one object, linked from all, in which hidden symbols have become local. Not with link-time
+# optimisation, whose objects hold no code yet; not on macOS, whose tools differ: there fv_ keeps names apart.
+if(NOT BUILD_SHARED_LIBS AND CMAKE_OBJCOPY AND NOT APPLE AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
+    set(whole $<TARGET_FILE_DIR:fovea>/fovea-whole.o)
+    add_custom_command(TARGET fovea POST_BUILD
+        COMMAND ${CMAKE_LINKER} -r -o ${whole} ${objects}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${whole}
+        COMMAND ${CMAKE_COMMAND} -E rm -f $<TARGET_FILE:fovea>
+        COMMAND ${CMAKE_AR} rcs $<TARGET_FILE:fovea> ${whole}
+        COMMAND ${CMAKE_COMMAND} -E rm -f ${whole}
+        COMMAND_EXPAND_LISTS VERBATIM)
+endif()

@@ -1,0 +1,36 @@
+# Registering tests.
+#   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier, NAME.TIER with label TIER, run under
+#                                          FOVEA_ISA=TIER; skipped where the CPU has no such tier
+#   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
+# COMMAND may begin with a target. A test that exits with 77 was skipped.
+# FOVEA_TEST_TIERS is the list of tiers; "best" among them runs without FOVEA_ISA.
+set(default_tiers scalar avx2 avx512)
+if(NOT FOVEA_X86)
+    set(default_tiers scalar)
+endif()
+set(FOVEA_TEST_TIERS "${default_tiers}" CACHE STRING "Tiers under which every test is run")
+
+function(fovea_add_test_once name)
+    add_test(NAME ${name} COMMAND ${ARGN})
+    # Tests run side by side: one's idle OpenMP threads must not spin on another's CPU (a third of the time, measured).
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=passive)
+endfunction()
+
+function(fovea_add_test name command)
+    if(TARGET ${command})
+        set(command $<TARGET_FILE:${command}>)
+    endif()
+    foreach(tier IN LISTS FOVEA_TEST_TIERS)
+        if(tier STREQUAL "best")
+            fovea_add_test_once(${name} ${command} ${ARGN})
+        else()
+            fovea_add_test_once(${name}.${tier} with-tier ${tier} ${command} ${ARGN})
+            set_tests_properties(${name}.${tier} PROPERTIES LABELS ${tier})
+        endif()
+    endforeach()
+endfunction()
+
+add_executable(with-tier ${PROJECT_SOURCE_DIR}/tests/with_tier.c)
+fovea_warnings(with-tier)
+target_link_libraries(with-tier PRIVATE fovea)
+set_target_properties(with-tier PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

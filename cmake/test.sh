@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# test.sh PRESET...: builds and tests each preset of CMakePresets.json, and counts. The last line is
+#     N passed, N failed, N skipped
+# over all of them, and the exit status is 0 only if nothing failed. A preset that does not build, or
+# has no tests, counts as one failure.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
+
+passed=0 failed=0 skipped=0
+summary=()
+count() { # count PRESET PASSED FAILED SKIPPED [REMARK]
+    passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+    summary+=("$(printf '%-10s %4d passed %4d failed %4d skipped  %s' "$1" "$2" "$3" "$4" "${5-}")")
+}
+build() {
+    { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build --preset "$1" -j "$jobs"
+}
+attribute() { # attribute NAME FILE: of the one <testsuite> in ctest's report
+    sed -n "/<testsuite/,/>/s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -1
+}
+
+for preset in "$@"; do
+    printf '\n=== %s\n' "$preset"
+    if ! build "$preset"; then
+        count "$preset" 0 1 0 "does not build"
+        continue
+    fi
+    # ThreadSanitizer of gcc 12 cannot start where addresses are much randomised.
+    launch=()
+    [ "$preset" != tsan ] || ! setarch --addr-no-randomize true 2>/dev/null || launch=(setarch --addr-no-randomize)
+    report=$PWD/build/$preset/ctest.xml
+    rm -f "$report"
+    SECONDS=0
+    "${launch[@]}" ctest --preset "$preset" -j "$jobs" --output-junit "$report"
+    tests=$(attribute tests "$report") failures=$(attribute failures "$report") skips=$(attribute skipped "$report")
+    if [ "${tests:-0}" -eq 0 ]; then
+        count "$preset" 0 1 0 "ran no tests"
+        continue
+    fi
+    count "$preset" $((tests - failures - skips)) "$failures" "$skips" "${SECONDS} s"
+done
+
+printf '\n'
+printf '%s\n' "${summary[@]}"
+printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,23 @@
+# Runs a program as a user would and checks how it ends and what it prints:
+#   cmake -DSTATUS=0 -DEXPECT=REGEX -DCOMPLAINT=REGEX -P expect.cmake -- PROGRAM [ARGUMENT...]
+# STATUS: the exit status. EXPECT, COMPLAINT: what standard output and standard error must match.
+set(command)
+set(found FALSE)
+foreach(i RANGE 1 ${CMAKE_ARGC})
+    if(found AND i LESS CMAKE_ARGC)
+        list(APPEND command "${CMAKE_ARGV${i}}")
+    elseif("${CMAKE_ARGV${i}}" STREQUAL "--")
+        set(found TRUE)
+    endif()
+endforeach()
+execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE complaint)
+message("${output}${complaint}")
+if(NOT status STREQUAL STATUS)
+    message(FATAL_ERROR "exit status ${status}, expected ${STATUS}")
+endif()
+if(NOT output MATCHES "${EXPECT}")
+    message(FATAL_ERROR "standard output does not match: ${EXPECT}")
+endif()
+if(NOT complaint MATCHES "${COMPLAINT}")
+    message(FATAL_ERROR "standard error does not match: ${COMPLAINT}")
+endif()

@@ -1,0 +1,11 @@
+/* The most floating-point operations a second that one thread can do with a tier's instructions, measured. */
+#ifndef PEAK_H
+#define PEAK_H
+
+#include <fovea/fovea.h>
+
+/* Runs the tier's 'peak' kernel for about that many seconds and returns the highest GFLOP/s seen (an fma counts as
+ * two), or 0 if the library has no such kernel for this tier. The CPU must have the tier. */
+double peak_gflops(fovea_isa isa, double seconds);
+
+#endif

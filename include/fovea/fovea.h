@@ -1,0 +1,269 @@
+/* Fovea: CPU kernels for multi-head attention, softmax(scale * Q K^T) V, fused, in float32.
+ *
+ * The promise: a row of output (one query of one head) has the same bits on every instruction set, with every tile
+ * size, thread count, batch size and position, whether computed alone, in a chunk, or with the whole prompt. Results
+ * can be compared with memcmp.
+ *
+ * Use: create a context (once), describe an attention, make a plan (once per shape), execute it (many times):
+ *
+ *     fovea_context *ctx;
+ *     fovea_attention_plan *plan;
+ *     fovea_attention_desc desc;
+ *     fovea_attention_args args;
+ *     fovea_context_create(NULL, &ctx);
+ *     fovea_attention_desc_init(&desc);
+ *     desc.batch = 1; desc.q_heads = desc.kv_heads = 12; desc.q_len = desc.kv_len = 512;
+ *     desc.head_dim = desc.value_dim = 64;
+ *     fovea_attention_plan_create(ctx, &desc, &plan);
+ *     fovea_attention_args_init(&args);
+ *     args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 12, 512, 64);   ... k, v, out likewise
+ *     fovea_attention_execute(plan, &args, NULL, 0);
+ *     fovea_attention_plan_destroy(plan);
+ *     fovea_context_destroy(ctx);
+ *
+ * or call fovea_sdpa_f32(), which does all of this for contiguous arrays.
+ *
+ * Errors: functions that can fail return a fovea_status; fovea_error_detail() then gives a sentence. All arguments are
+ * checked, and all memory is had, before any output is touched: after an error, outputs hold what they held before the
+ * call. Nothing here aborts, prints (unless FOVEA_DEBUG=1 is in the environment) or reads past a named element.
+ *
+ * Sizes and strides are in elements, int64_t. Workspace sizes are in bytes, size_t.
+ *
+ * Structs that may grow begin with struct_size, which their _init function sets; a struct_size this library does not
+ * know is refused with FOVEA_ERROR_VERSION.
+ */
+#ifndef FOVEA_FOVEA_H
+#define FOVEA_FOVEA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FOVEA_VERSION_MAJOR 0
+#define FOVEA_VERSION_MINOR 1
+#define FOVEA_VERSION_PATCH 0
+#define FOVEA_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define FOVEA_API __attribute__((visibility("default")))
+#else
+#define FOVEA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------- status -- */
+
+typedef enum fovea_status {
+    FOVEA_OK = 0,
+    FOVEA_ERROR_NULL = 1,         /* a required pointer is NULL */
+    FOVEA_ERROR_SHAPE = 2,        /* a size is zero, negative, does not divide, or two shapes disagree */
+    FOVEA_ERROR_OVERFLOW = 3,     /* sizes or strides whose product does not fit in memory */
+    FOVEA_ERROR_STRIDE = 4,       /* channel stride is not 1, a stride is negative, or an output overlaps itself */
+    FOVEA_ERROR_DTYPE = 5,        /* an element type that this operation does not take */
+    FOVEA_ERROR_ALIAS = 6,        /* an output overlaps an input, another output or the workspace */
+    FOVEA_ERROR_WORKSPACE = 7,    /* workspace smaller than fovea_attention_plan_workspace_size() */
+    FOVEA_ERROR_VERSION = 8,      /* struct_size of another version of this header */
+    FOVEA_ERROR_ARGUMENT = 9,     /* any other value out of its range */
+    FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
+    FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU or this build does not have */
+    FOVEA_ERROR_OUT_OF_MEMORY = 12
+} fovea_status;
+
+/* The constant's name, as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string, thread-safe. */
+FOVEA_API const char *fovea_status_name(fovea_status status);
+
+/* A sentence about this thread's last failure ("q_heads 12 is not a multiple of kv_heads 5"), "" before the first.
+ * Owned by the library; valid until this thread's next failing call. Thread-safe. */
+FOVEA_API const char *fovea_error_detail(void);
+
+/* Version of the library that is linked, as "0.1.0" (FOVEA_VERSION_STRING is the header's). Static string. */
+FOVEA_API const char *fovea_version(void);
+
+/* ------------------------------------------------------------------------------------------------------- tensor -- */
+
+typedef enum fovea_dtype {
+    FOVEA_DTYPE_F32 = 1, /* IEEE binary32, 4-byte aligned */
+    FOVEA_DTYPE_BOOL = 2 /* one byte: 0 = masked, anything else = attend */
+} fovea_dtype;
+
+/* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
+ * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are >= 0, and 0 repeats an
+ * input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent. */
+typedef struct fovea_tensor {
+    void *data;
+    fovea_dtype dtype;
+    int64_t shape[4];
+    int64_t stride[4];
+} fovea_tensor;
+
+/* Contiguous [batch, heads, tokens, channels] memory. Cannot fail: bad sizes are found by the function it is given to.
+ */
+FOVEA_API fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+                                         int64_t channels);
+
+/* Contiguous [batch, tokens, heads, channels] memory, viewed as [batch, head, token, channel]. */
+FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+                                         int64_t channels);
+
+/* ------------------------------------------------------------------------------------------------------ context -- */
+
+/* Tiers: the instruction-set levels for which kernels exist, in the order of preference. */
+typedef enum fovea_isa {
+    FOVEA_ISA_BEST = 0,   /* as an option: the best that CPU, operating system and FOVEA_ISA allow */
+    FOVEA_ISA_SCALAR = 1, /* portable C */
+    FOVEA_ISA_AVX2 = 2,   /* AVX2 and FMA3 */
+    FOVEA_ISA_AVX512 = 3  /* AVX-512 F, BW, DQ, VL */
+} fovea_isa;
+
+/* "scalar", "avx2", ...; "unknown" for any other value. These are the words that FOVEA_ISA takes. Static string. */
+FOVEA_API const char *fovea_isa_name(fovea_isa isa);
+
+/* A caller's own thread pool. Must call task(arg, i) exactly once for each i in [0, count), on any threads, in any
+ * order, at once or one after another, and return when all have returned. count is at most the context's thread count.
+ */
+typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+
+typedef struct fovea_context_options {
+    size_t struct_size;
+    fovea_isa isa;                   /* the highest tier to use; default FOVEA_ISA_BEST */
+    int threads;                     /* default 0: all CPUs of the affinity mask and the cgroup quota */
+    fovea_parallel_for parallel_for; /* default NULL: OpenMP */
+    void *pool;                      /* handed to parallel_for */
+} fovea_context_options;
+
+FOVEA_API void fovea_context_options_init(fovea_context_options *options);
+
+/* Tier choice and thread count, immutable after creation: any number of threads may use one at once, and contexts with
+ * different tiers may live in one process. Must outlive its plans. */
+typedef struct fovea_context fovea_context;
+
+/* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
+ * FOVEA_ISA=scalar|avx2|avx512 caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU has
+ * is a cap like any other and chooses the best below it); FOVEA_DEBUG=1 writes to stderr what was chosen and why.
+ * threads is capped at the affinity mask and the cgroup quota unless parallel_for is given (the pool knows better).
+ * On error *ctx is set to NULL. Thread-safe. */
+FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
+
+/* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
+FOVEA_API void fovea_context_destroy(fovea_context *ctx);
+
+typedef struct fovea_info {
+    size_t struct_size;
+    fovea_isa isa;     /* the tier in use */
+    int threads;       /* most threads that an execution uses */
+    int64_t l1d_bytes; /* data caches as plans see them: after sanity checks, with fallbacks */
+    int64_t l2_bytes;
+    char cpu[64];     /* the CPU's own name */
+    char reason[512]; /* why this tier, and why not those above it; why this many threads */
+} fovea_info;
+
+FOVEA_API void fovea_info_init(fovea_info *info);
+
+/* Fills *info. Thread-safe. */
+FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
+
+/* ---------------------------------------------------------------------------------------------------- attention -- */
+
+/* Which keys a query may see by its position. Query i of a sequence stands at key position i + offset:
+ *   NONE          no causal limit; offset 0 (or q_offsets[b], which then only places the window)
+ *   TOP_LEFT      key j <= i                         offset 0 (PyTorch is_causal)
+ *   BOTTOM_RIGHT  key j <= i + kv_len - q_len        offset kv_len - q_len of that sequence (FlashAttention >= 2.1)
+ *   OFFSET        key j <= i + q_offsets[b]          the caller's offset (a chunk of a prompt: the tokens before it) */
+typedef enum fovea_causal {
+    FOVEA_CAUSAL_NONE = 0,
+    FOVEA_CAUSAL_TOP_LEFT = 1,
+    FOVEA_CAUSAL_BOTTOM_RIGHT = 2,
+    FOVEA_CAUSAL_OFFSET = 3
+} fovea_causal;
+
+typedef enum fovea_mask_kind {
+    FOVEA_MASK_NONE = 0,
+    FOVEA_MASK_BOOLEAN = 1, /* FOVEA_DTYPE_BOOL: nonzero = attend */
+    FOVEA_MASK_ADDITIVE = 2 /* FOVEA_DTYPE_F32, added to the scaled score; exactly -inf = masked, as false is */
+} fovea_mask_kind;
+
+typedef struct fovea_attention_desc {
+    size_t struct_size;
+    fovea_dtype dtype;    /* default and only choice: FOVEA_DTYPE_F32 */
+    int64_t batch;        /* >= 1, default 1 */
+    int64_t q_heads;      /* >= 1, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
+    int64_t kv_heads;     /* >= 1 */
+    int64_t q_len;        /* >= 1 queries of a sequence (the longest, where q_lens is given) */
+    int64_t kv_len;       /* >= 0 keys of a sequence (the longest, where kv_lens is given) */
+    int64_t head_dim;     /* >= 1 channels of q and k */
+    int64_t value_dim;    /* >= 1 channels of v and out */
+    double scale;         /* default 0: 1/sqrt(head_dim); rounded to float32 once */
+    fovea_causal causal;  /* default FOVEA_CAUSAL_NONE */
+    int64_t window_left;  /* keys before the query's position that it sees, inclusive; default -1: no limit */
+    int64_t window_right; /* keys after it; default -1: no limit (but causal still limits) */
+    fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
+} fovea_attention_desc;
+
+/* Sets struct_size and the defaults; sizes without one are 0 and must be set. */
+FOVEA_API void fovea_attention_desc_init(fovea_attention_desc *desc);
+
+typedef struct fovea_attention_args {
+    size_t struct_size;
+    fovea_tensor q;         /* [batch, q_heads, q_len, head_dim] */
+    fovea_tensor k;         /* [batch, kv_heads, kv_len, head_dim] */
+    fovea_tensor v;         /* [batch, kv_heads, kv_len, value_dim] */
+    fovea_tensor out;       /* [batch, q_heads, q_len, value_dim], written whole */
+    fovea_tensor mask;      /* [batch, q_heads, q_len, kv_len], if desc.mask; a stride of 0 or a size of 1 repeats */
+    const int64_t *q_lens;  /* [batch] or NULL: sequence b has q_lens[b] <= q_len queries; rows past it are not read */
+    const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
+    const int64_t *q_offsets; /* [batch], required by FOVEA_CAUSAL_OFFSET, allowed with NONE, else NULL */
+    fovea_tensor lse;         /* optional [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
+    fovea_tensor weights;     /* optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked; costs the
+                                 scores a second time */
+} fovea_attention_args;
+
+/* Sets struct_size and leaves everything else absent. */
+FOVEA_API void fovea_attention_args_init(fovea_attention_args *args);
+
+/* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
+typedef struct fovea_attention_plan fovea_attention_plan;
+
+/* Checks desc and chooses. *plan is NULL after an error. ctx must outlive the plan. Thread-safe. */
+FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
+                                                   fovea_attention_plan **plan);
+FOVEA_API void fovea_attention_plan_destroy(fovea_attention_plan *plan);
+
+/* Bytes of workspace that fovea_attention_execute() needs: O(threads x tile + partial sums of rows that are split),
+ * never O(q_len x kv_len). 0 for a NULL plan. */
+FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan);
+
+/* Writes a few lines of text about the plan (tier, kernel rows, blocks, threads, whether tuned) into text[size], always
+ * terminated if size > 0, and returns the length of the whole text without its terminator, as snprintf does. */
+FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
+
+/* out = softmax(scale * q k^T + mask) v, row by row.
+ *   - A row that may see no key (or whose scores are all -inf) gives out +0, lse -inf, weights +0; so do the rows from
+ *     q_lens[b] on.
+ *   - Masked keys and keys past a length are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN
+ *     or uninitialised and no output bit changes. NaN in an attended q or k, or a score of +inf, gives a row of NaN;
+ *     NaN in an attended v gives NaN in that channel. Output NaN is always 0x7fc00000, output zero always +0.
+ *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(); not shared with
+ *     a concurrent call; its content before and after means nothing. NULL (and 0): allocated for this call and freed,
+ *     which may fail with FOVEA_ERROR_OUT_OF_MEMORY, outputs untouched. With a workspace, nothing is allocated.
+ *   - Outputs must not overlap inputs, each other, or the workspace. What counts is the memory from a tensor's first to
+ *     its last element: an output in the gaps between an input's rows is refused, too.
+ *   - Uses the caller's rounding mode and flush-to-zero setting in all its threads. Called from within a parallel
+ *     region or a task of its own parallel_for, it runs on the calling thread alone.
+ * Thread-safe for one plan and for many. */
+FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                               void *workspace, size_t workspace_size);
+
+/* The ten-second start: contiguous [batch, heads, tokens, channels] arrays, scale 1/sqrt(head_dim), a default context
+ * made at the first call (all defaults; the environment is read then) and kept for the life of the process, with the
+ * plans and workspaces of the last few shapes. Same bits and, from the second call of a shape on, the speed of the
+ * planned form. Thread-safe. causal: any but FOVEA_CAUSAL_OFFSET. */
+FOVEA_API fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, float *out, int64_t batch,
+                                      int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
+                                      int64_t head_dim, int64_t value_dim, fovea_causal causal);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

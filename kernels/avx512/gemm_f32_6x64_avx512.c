@@ -1,0 +1,7 @@
+/* gemm on avx512: the body with this tier's vocabulary. */
+#include "simd/simd_avx512.h"
+
+#define FV_MR 6
+#define FV_NR 64
+#define FV_NAME fv_gemm_f32_6x64_avx512
+#include "body/gemm_f32.h"

@@ -1,0 +1,30 @@
+/* merge: the results m, l of a segment into the running M, L of its rows, FV_W rows at once, and the factors a, b by
+ * which the row's old and new output are weighed (kernels.h has the formulas). */
+#include "v_exp.h"
+
+/* exp(x - highest), where 0 stands for a highest of -inf, so that a row without keys gives 0 and not NaN. */
+static inline vf merge_factor(vf x, vf highest) {
+    return v_exp(v_sub(x, v_select(v_eq(highest, v_set1(-INFINITY)), v_set1(0.0f), highest)));
+}
+
+static inline vf merge_load(const float *p, int64_t n) { return n < FV_W ? v_load_n(p, n) : v_load(p); }
+
+static inline void merge_store(float *p, int64_t n, vf x) {
+    if (n < FV_W)
+        v_store_n(p, n, x);
+    else
+        v_store(p, x);
+}
+
+void FV_NAME(int64_t rows, const float *m, const float *l, float *M, float *L, float *a, float *b) {
+    for (int64_t i = 0; i < rows; i += FV_W) {
+        const int64_t n = rows - i;
+        const vf old = merge_load(M + i, n), new = merge_load(m + i, n), highest = v_max(old, new);
+        const vf factor_old = merge_factor(old, highest), factor_new = merge_factor(new, highest);
+        const vf sum = v_fma(merge_load(L + i, n), factor_old, v_mul(merge_load(l + i, n), factor_new));
+        merge_store(M + i, n, highest);
+        merge_store(L + i, n, sum);
+        merge_store(a + i, n, factor_old);
+        merge_store(b + i, n, factor_new);
+    }
+}

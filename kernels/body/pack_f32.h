@@ -1,0 +1,44 @@
+/* pack: keys as rows of channels into a panel of channels as rows of keys (kernels.h has the contract), FV_W x FV_W
+ * blocks transposed in registers.
+ *
+ * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector; a panel is
+ * packed once and read by every row of a work item. Whole vectors loaded and four shuffles each took a third longer. */
+
+/* A block whose FV_W x FV_W elements are all there. */
+static inline void pack_block(const float *k, int64_t ldk, float *to, int64_t nr) {
+    vf block[FV_W];
+    for (int r = 0; r < FV_W; r++) /* the block below, which comes after the rest of these rows */
+        __builtin_prefetch(k + (FV_W + r) * ldk, 0, 3);
+    v_load_transposed(block, k, ldk);
+    for (int r = 0; r < FV_W; r++)
+        v_store(to + r * nr, block[r]);
+}
+
+/* A block of which keys x channels are there, 0 <= keys <= FV_W, 0 < channels <= FV_W. */
+static inline void pack_edge(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *to, int64_t nr) {
+    vf block[FV_W];
+    for (int64_t r = 0; r < FV_W; r++)
+        block[r] = r >= keys ? v_set1(0.0f) : channels < FV_W ? v_load_n(k + r * ldk, channels) : v_load(k + r * ldk);
+    v_transpose(block);
+    float columns[FV_W][FV_W];
+    for (int r = 0; r < FV_W; r++)
+        v_store(columns[r], block[r]);
+    for (int64_t r = 0; r < channels; r++)
+        v_store(to + r * nr, v_load(columns[r]));
+}
+
+void FV_NAME(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr) {
+    const int64_t padded = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    for (int64_t i = 0; i < padded; i += FV_W)
+        for (int64_t c = 0; c < channels; c += FV_W) {
+            const float *from = k + i * ldk + c;
+            float *to = panel + c * nr + i;
+            if (i + FV_W <= keys && c + FV_W <= channels)
+                pack_block(from, ldk, to, nr);
+            else if (i < keys)
+                pack_edge(keys - i < FV_W ? keys - i : FV_W, channels - c < FV_W ? channels - c : FV_W, from, ldk, to,
+                          nr);
+            else
+                pack_edge(0, channels - c < FV_W ? channels - c : FV_W, k, ldk, to, nr);
+        }
+}

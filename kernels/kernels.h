@@ -1,0 +1,167 @@
+/* Kernels: one function type per operation, and the contract each kernel of the list (kernels.inc) holds.
+ *
+ * Kernels see pointers, sizes and strides (in elements) and nothing else of the library. They are single-threaded,
+ * allocate nothing, cannot fail, read and write no element that is not named below, and need no alignment beyond 4
+ * bytes.
+ *
+ * The arithmetic that all tiers share bit for bit (float32, every operation rounded once, no contraction):
+ *
+ *   qs[d]   = scale * q[d]        the scale multiplies the query: head_dim roundings a row, not kv_len
+ *   s       = chain over d ascending: acc = fma(qs[d], k[d], acc), acc = +0
+ *   s       = s + mask            additive masks only
+ *   in each segment of FV_SEGMENT keys (absolute positions 0, 256, 512 ... of the sequence):
+ *   m       = max of s over the attended keys, -inf if there is none
+ *   p       = exp(s - m), x = s - m rounded; masked keys: -0; where m = -inf, 0 stands for it
+ *   l       = sum of p: 16 lanes, lane j adds keys j, j+16, ... of the segment;
+ *             then lanes j + (j+8), j + (j+4), j + (j+2), j + (j+1)
+ *   o       = chain over the attended keys ascending: acc = fma(p, v, acc), acc = +0
+ *   merge in ascending order of segments, from M = -inf, L = 0, O = 0 (again 0 stands for a maximum of -inf):
+ *   M'      = max(M, m);  a = exp(M - M');  b = exp(m - M')
+ *   L       = fma(L, a, l * b);  O = fma(O, a, o * b)
+ *   at the end, R = 1/L (0 where L = 0):
+ *   out     = O * R, then NaN -> 0x7fc00000, -0 -> +0
+ *   lse     = M + log(L), -inf where L = 0, NaN -> 0x7fc00000
+ *   weight  = exp(s - lse), +0 where masked or lse = -inf, NaN -> 0x7fc00000
+ *
+ * The sign of a maximum that is zero is left open: nothing that leaves the library depends on it.
+ *
+ * Why masked p is -0: fma(-0, v, acc) leaves acc as it is for any finite v, so a tile may multiply what some of its
+ * rows do not see; and a kernel that must skip such keys (because v is not finite there) can tell them from an attended
+ * key whose p underflowed to +0. The sign of a zero in acc never reaches the output, which has no -0.
+ */
+#ifndef FV_KERNELS_H
+#define FV_KERNELS_H
+
+#include <stdint.h>
+
+enum {
+    FV_SEGMENT = 256, /* keys of a segment: part of the results, never tuned */
+    FV_LANES = 16     /* virtual lanes of a row sum: likewise; also the granule of packed keys */
+};
+
+/* The keys of one segment that one row attends to: key i is bit i % 64 of word[i / 64]. */
+typedef struct fv_keybits {
+    uint64_t word[FV_SEGMENT / 64];
+} fv_keybits;
+
+/* What a gemm does with its accumulators. */
+typedef struct fv_merge {
+    const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
+    const float *b; /* [m] */
+} fv_merge;
+
+/* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.
+ * merge == NULL: stored; else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
+ * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
+ * values are A = p, B = v as it lies. */
+typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
+                            float *c, int64_t ldc, const fv_merge *merge);
+
+/* gemmskip: the same, but terms whose a is -0 are skipped, so that b may be anything there. The careful
+ * path of boundary tiles over values that are not finite; slow and rare. */
+typedef fv_gemm_f32_fn fv_gemmskip_f32_fn;
+
+/* scale: y[i][j] = factor * x[i][j] for rows x n. */
+typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy);
+
+/* pack: transposes keys into a panel of the score gemm: panel[c*nr + i] = k[i*ldk + c] for i < keys <= nr, c <
+ * channels; columns up to the next multiple of FV_LANES become +0. nr, the width of the panel, is a multiple of
+ * FV_LANES. */
+typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr);
+
+/* softmax: for each of rows rows of one segment, over columns [begin, end), both multiples of FV_LANES: reads scores s,
+ * writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for all), or NULL:
+ * all. */
+typedef void fv_softmax_f32_fn(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits,
+                               int64_t bits_step, float *m, float *l);
+
+/* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
+ * Arrays of rows elements, none overlapping. */
+typedef void fv_merge_f32_fn(int64_t rows, const float *m, const float *l, float *M, float *L, float *a, float *b);
+
+/* accumulate: O[i][j] = fma(O[i][j], a[i], o[i][j] * b[i]) for rows x n: the merge of a segment that was stored by
+ * itself. */
+typedef void fv_accumulate_f32_fn(int64_t rows, int64_t n, const float *o, int64_t ldo, const float *a, const float *b,
+                                  float *O, int64_t ldO);
+
+/* finish: out and lse of rows rows of n channels from O, M, L. lse[i * ldlse]; lse may be NULL. */
+typedef void fv_finish_f32_fn(int64_t rows, int64_t n, const float *O, int64_t ldO, const float *M, const float *L,
+                              float *out, int64_t ldout, float *lse, int64_t ldlse);
+
+/* bits: clears in *bits the keys i of [begin, end) of a segment whose boolean mask[i * step] is 0; step is 0 or 1. Only
+ * mask elements whose bit is set on entry need be readable as values, but all of [begin, end) are readable as memory.
+ */
+typedef void fv_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits);
+
+/* bias: s[i] += mask[i * step] for the keys i of [begin, end), and clears in *bits those where mask is -inf; step 0 or
+ * 1, begin a multiple of FV_LANES. s at cleared keys is unspecified. */
+typedef void fv_bias_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float *s, fv_keybits *bits);
+
+/* weights: w[i] = weight of key i of [begin, end) of one row, from its scores, its lse and its bits (never NULL); begin
+ * is a multiple of FV_LANES. */
+typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w);
+
+/* finite: 1 if all of rows x n values are finite, else 0. */
+typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);
+
+/* exp: y[i] = exp(x[i]) for x <= 0 or NaN, at most 1 ulp from exact down to -87.33654 (the result is then normal),
+ * exactly +0 below, exp(0) = 1, monotonic; the exp of softmax. x == y is allowed. */
+typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
+
+/* peak: rounds times one fma on each of mr x nr independent accumulators in registers, so 2 * mr * nr * rounds flops at
+ * the highest rate the tier has; returns their sum, so that none is left out. For measuring, not for computing. */
+typedef float fv_peak_f32_fn(int64_t rounds);
+
+/* The operations of the list. */
+typedef enum fv_op {
+    FV_OP_gemm,
+    FV_OP_gemmskip,
+    FV_OP_scale,
+    FV_OP_pack,
+    FV_OP_softmax,
+    FV_OP_merge,
+    FV_OP_accumulate,
+    FV_OP_finish,
+    FV_OP_bits,
+    FV_OP_bias,
+    FV_OP_weights,
+    FV_OP_finite,
+    FV_OP_exp,
+    FV_OP_peak,
+    FV_OP_COUNT
+} fv_op;
+
+typedef enum fv_isa { FV_ISA_scalar = 1, FV_ISA_avx2, FV_ISA_avx512, FV_ISA_COUNT } fv_isa;
+typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8 } fv_type;
+
+/* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
+typedef struct fv_kernel {
+    const char *name;
+    fv_op op;
+    fv_type type;
+    fv_isa isa;
+    int mr, nr;
+    union {
+        fv_gemm_f32_fn *gemm_f32;
+        fv_gemmskip_f32_fn *gemmskip_f32;
+        fv_scale_f32_fn *scale_f32;
+        fv_pack_f32_fn *pack_f32;
+        fv_softmax_f32_fn *softmax_f32;
+        fv_merge_f32_fn *merge_f32;
+        fv_accumulate_f32_fn *accumulate_f32;
+        fv_finish_f32_fn *finish_f32;
+        fv_bits_u8_fn *bits_u8;
+        fv_bias_f32_fn *bias_f32;
+        fv_weights_f32_fn *weights_f32;
+        fv_finite_f32_fn *finite_f32;
+        fv_exp_f32_fn *exp_f32;
+        fv_peak_f32_fn *peak_f32;
+    } run;
+} fv_kernel;
+
+/* Prototypes of every kernel that this build has. */
+#define FV_KERNEL(op, type, mr, nr, isa) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
+#include "kernels.inc"
+#undef FV_KERNEL
+
+#endif

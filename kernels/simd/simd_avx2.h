@@ -1,0 +1,105 @@
+/* The vocabulary for AVX2 with FMA3: 8 lanes, masks in vector registers. The words are explained in simd_scalar.h. */
+#ifndef FV_SIMD_AVX2_H
+#define FV_SIMD_AVX2_H
+
+#include <immintrin.h>
+#include <math.h>
+#include <sleef.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels.h"
+
+#define FV_W 8
+#define FV_EXP_SIDE 2
+#define FV_MAGIC 0x1.8000fep23f
+
+typedef __m256 vf;
+typedef __m256 vm;
+
+static inline __m256i v_first(int64_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline vf v_set1(float x) { return _mm256_set1_ps(x); }
+static inline vf v_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+static inline vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
+static inline void v_store_n(float *p, int64_t n, vf a) { _mm256_maskstore_ps(p, v_first(n), a); }
+
+static inline vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+
+static inline vm v_not_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
+static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+static inline vm v_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static inline vm v_bits(uint32_t bits) {
+    __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane));
+}
+static inline uint32_t v_to_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m); }
+static inline vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
+static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm256_and_ps(m, _mm256_fmadd_ps(a, b, c)); }
+
+static inline vf v_exponent(vf t) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23)); }
+
+/* Transposes both 4 x 4 blocks of v[0..3], a block being the same half of the four vectors: 8 shuffles. */
+static inline void v_transpose_halves(vf v[4]) {
+    const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(v[0], v[1])),
+                  b = _mm256_castps_pd(_mm256_unpackhi_ps(v[0], v[1]));
+    const __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(v[2], v[3])),
+                  d = _mm256_castps_pd(_mm256_unpackhi_ps(v[2], v[3]));
+    v[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+    v[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+    v[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+    v[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+}
+
+/* Blocks of 4 x 4 first, then the blocks change places: 24 shuffles. */
+static inline void v_transpose(vf v[8]) {
+    v_transpose_halves(v);
+    v_transpose_halves(v + 4);
+    for (int h = 0; h < 4; h++) {
+        const vf low = _mm256_permute2f128_ps(v[h], v[h + 4], 0x20);
+        v[h + 4] = _mm256_permute2f128_ps(v[h], v[h + 4], 0x31);
+        v[h] = low;
+    }
+}
+
+/* The loads put the blocks in their places, two halves to a vector: 16 shuffles are left. */
+static inline void v_load_transposed(vf v[8], const float *p, int64_t ld) {
+    for (int c = 0; c < 8; c += 4) {
+        for (int i = 0; i < 4; i++) {
+            const float *q = p + i * ld + c;
+            v[c + i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(q)), _mm_loadu_ps(q + 4 * ld), 1);
+        }
+        v_transpose_halves(v + c);
+    }
+}
+
+static inline vf v_log(vf a) {
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    __m128 low_log = _mm256_cvtpd_ps(Sleef_finz_logd4_u10avx2(low));
+    __m128 high_log = _mm256_cvtpd_ps(Sleef_finz_logd4_u10avx2(high));
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low_log), high_log, 1);
+}
+
+static inline uint64_t v_bytes_to_bits(const uint8_t *mask, int64_t n) {
+    uint64_t bits = 0;
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i zero = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(mask + i)), _mm256_setzero_si256());
+        bits |= (uint64_t)(uint32_t)~_mm256_movemask_epi8(zero) << i;
+    }
+    for (; i < n; i++)
+        bits |= (uint64_t)(mask[i] != 0) << i;
+    return bits;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* The vocabulary for AVX-512 (F, BW, DQ, VL): 16 lanes, masks in mask registers. The words are explained in
+ * simd_scalar.h. */
+#ifndef FV_SIMD_AVX512_H
+#define FV_SIMD_AVX512_H
+
+#include <immintrin.h>
+#include <math.h>
+#include <sleef.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels.h"
+
+#define FV_W 16
+#define FV_EXP_SIDE 4
+#define FV_MAGIC 0x1.8000fep23f
+
+typedef __m512 vf;
+typedef __mmask16 vm;
+
+static inline __mmask16 v_first(int64_t n) { return (__mmask16)((1u << n) - 1u); }
+
+static inline vf v_set1(float x) { return _mm512_set1_ps(x); }
+static inline vf v_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+static inline vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
+static inline void v_store_n(float *p, int64_t n, vf a) { _mm512_mask_storeu_ps(p, v_first(n), a); }
+
+static inline vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static inline vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static inline vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static inline vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+
+static inline vm v_not_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+static inline vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static inline vm v_bits(uint32_t bits) { return (vm)bits; }
+static inline uint32_t v_to_bits(vm m) { return m; }
+static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
+static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_maskz_fmadd_ps(m, a, b, c); }
+
+static inline vf v_exponent(vf t) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23)); }
+
+/* Transposes each 4 x 4 block of v[0..3], a block being the same quarter of the four vectors: 8 shuffles. */
+static inline void v_transpose_quarters(vf v[4]) {
+    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(v[0], v[1])),
+                  b = _mm512_castps_pd(_mm512_unpackhi_ps(v[0], v[1]));
+    const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(v[2], v[3])),
+                  d = _mm512_castps_pd(_mm512_unpackhi_ps(v[2], v[3]));
+    v[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+    v[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+    v[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+    v[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+}
+
+/* Blocks of 4 x 4 first, then the blocks change places: 64 shuffles. */
+static inline void v_transpose(vf v[16]) {
+    vf a[16];
+    for (int i = 0; i < 16; i += 4)
+        v_transpose_quarters(v + i);
+    for (int i = 0; i < 16; i += 8)
+        for (int h = 0; h < 4; h++) {
+            a[i + h] = _mm512_shuffle_f32x4(v[i + h], v[i + h + 4], 0x88);
+            a[i + h + 4] = _mm512_shuffle_f32x4(v[i + h], v[i + h + 4], 0xdd);
+        }
+    for (int h = 0; h < 8; h++) {
+        v[h] = _mm512_shuffle_f32x4(a[h], a[h + 8], 0x88);
+        v[h + 8] = _mm512_shuffle_f32x4(a[h], a[h + 8], 0xdd);
+    }
+}
+
+/* The loads put the blocks in their places, four quarters to a vector: 32 shuffles are left. */
+static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) {
+    for (int c = 0; c < 16; c += 4) {
+        for (int i = 0; i < 4; i++) {
+            const float *q = p + i * ld + c;
+            vf x = _mm512_castps128_ps512(_mm_loadu_ps(q));
+            x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(q + 4 * ld));
+            x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(q + 8 * ld));
+            v[c + i] = _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(q + 12 * ld));
+        }
+        v_transpose_quarters(v + c);
+    }
+}
+
+static inline vf v_log(vf a) {
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    __m256 low_log = _mm512_cvtpd_ps(Sleef_finz_logd8_u10avx512f(low));
+    __m256 high_log = _mm512_cvtpd_ps(Sleef_finz_logd8_u10avx512f(high));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low_log), high_log, 1);
+}
+
+static inline uint64_t v_bytes_to_bits(const uint8_t *mask, int64_t n) {
+    __mmask64 named = n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0;
+    __m512i bytes = _mm512_maskz_loadu_epi8(named, mask);
+    return _mm512_test_epi8_mask(bytes, bytes);
+}
+
+#endif

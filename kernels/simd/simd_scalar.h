@@ -1,0 +1,87 @@
+/* The vocabulary in portable C: vectors of one lane. The exact meaning of every word; the other simd_*.h do the same
+ * for W lanes at once. No word reads or writes an element that it does not name.
+ *
+ *   vf  W floats         vm  a mask of W lanes       FV_W  W, a divisor of FV_LANES
+ *   v_load_n, v_store_n  the first n lanes only, 0 < n < W; lanes past them load as +0 and are not touched in memory
+ *   v_max                the greater; if either is NaN, either (never a third value)
+ *   v_not_lt             not a < b: true if either is NaN     v_nan  is NaN
+ *   v_bits               lanes of the low W bits
+ *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
+ *   v_exponent(t)        2^n for t = n + FV_MAGIC, -126 <= n <= 127 (see body/v_exp.h)
+ *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
+ *   v_bytes_to_bits      bit i: mask[i] != 0, for i < n <= 64
+ *   v_log                natural logarithm: SLEEF's in double, rounded
+ *
+ * The doubles of v_log may differ between tiers in the last bit (the portable one has no FMA, as SLEEF's own scalar FMA
+ * form does not run on CPUs without it); the rounded floats do not: tests/test_log.c compares all that a row sum can
+ * be.
+ */
+#ifndef FV_SIMD_SCALAR_H
+#define FV_SIMD_SCALAR_H
+
+#include <math.h>
+#include <sleef.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels.h"
+
+#define FV_W 1
+#define FV_EXP_SIDE 1           /* vectors that go through exp side by side: what the registers hold */
+#define FV_MAGIC 0x1.8000fep23f /* 1.5 * 2^23 + 127: the low bits of t are then the biased exponent n + 127 */
+
+typedef float vf;
+typedef _Bool vm;
+
+static inline vf v_set1(float x) { return x; }
+static inline vf v_load(const float *p) { return *p; }
+static inline void v_store(float *p, vf a) { *p = a; }
+static inline vf v_load_n(const float *p, int64_t n) {
+    (void)n;
+    return *p;
+}
+static inline void v_store_n(float *p, int64_t n, vf a) {
+    (void)n;
+    *p = a;
+}
+
+static inline vf v_add(vf a, vf b) { return a + b; }
+static inline vf v_sub(vf a, vf b) { return a - b; }
+static inline vf v_mul(vf a, vf b) { return a * b; }
+static inline vf v_div(vf a, vf b) { return a / b; }
+static inline vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
+static inline vf v_max(vf a, vf b) { return a > b ? a : b; }
+
+static inline vm v_not_lt(vf a, vf b) { return !(a < b); }
+static inline vm v_eq(vf a, vf b) { return a == b; }
+static inline vm v_nan(vf a) { return a != a; }
+static inline vm v_bits(uint32_t bits) { return bits & 1; }
+static inline uint32_t v_to_bits(vm m) { return m; }
+static inline vf v_select(vm m, vf a, vf b) { return m ? a : b; }
+static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return m ? v_fma(a, b, c) : 0.0f; }
+
+static inline vf v_exponent(vf t) {
+    uint32_t bits;
+    memcpy(&bits, &t, sizeof bits);
+    bits <<= 23;
+    memcpy(&t, &bits, sizeof bits);
+    return t;
+}
+
+static inline void v_transpose(vf v[1]) { (void)v; }
+static inline void v_load_transposed(vf v[1], const float *p, int64_t ld) {
+    (void)ld;
+    v[0] = *p;
+}
+
+static inline vf v_log(vf a) { return (float)Sleef_cinz_logd1_u10purec(a); }
+
+static inline uint64_t v_bytes_to_bits(const uint8_t *mask, int64_t n) {
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < n; i++)
+        bits |= (uint64_t)(mask[i] != 0) << i;
+    return bits;
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* Execution: checks, workspace, and the work of a plan dealt to threads.
+ *
+ * Every task claims items from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
+ * after another. Where a row is split, the items of the first pass are runs of segments of a block, of the second pass
+ * blocks.
+ */
+#include "attention_block.h"
+#include "parallel.h"
+#include "size.h"
+#include "status.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct execution {
+    const fovea_attention_plan *plan;
+    const fovea_attention_args *args;
+    char *scratches, *partials;
+    int64_t chunks; /* runs of segments of a block, when rows are split */
+    _Atomic int64_t next;
+} execution;
+
+static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
+
+static void blocks_task(void *arg, int64_t task) {
+    execution *e = arg;
+    for (int64_t item; (item = atomic_fetch_add(&e->next, 1)) < e->plan->items;) {
+        fv_block block;
+        fv_block_open(&block, e->plan, e->args, item, scratch_of(e, task));
+        fv_block_run(&block);
+    }
+}
+
+static void segments_task(void *arg, int64_t task) {
+    execution *e = arg;
+    const int64_t run = e->plan->choice.split_segments, chunks = e->chunks;
+    for (int64_t unit; (unit = atomic_fetch_add(&e->next, 1)) < e->plan->items * chunks;) {
+        const int64_t item = unit / chunks, first = unit % chunks * run;
+        fv_block block;
+        fv_block_open(&block, e->plan, e->args, item, scratch_of(e, task));
+        for (int64_t segment = first; segment < fv_min(first + run, e->plan->segments); segment++)
+            if (fv_block_sees(&block, segment)) {
+                const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, segment);
+                fv_block_run_segment(&block, segment, &partial);
+            }
+    }
+}
+
+static void merge_task(void *arg, int64_t task) {
+    execution *e = arg;
+    for (int64_t item; (item = atomic_fetch_add(&e->next, 1)) < e->plan->items;) {
+        fv_block block;
+        fv_block_open(&block, e->plan, e->args, item, scratch_of(e, task));
+        fv_block_merge(&block, e->partials, item);
+    }
+}
+
+static void pass(execution *e, int64_t items, void (*task)(void *arg, int64_t index)) {
+    atomic_store(&e->next, 0);
+    fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), task, e);
+}
+
+static void run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
+    char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
+    execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
+    if (plan->choice.split_segments > 0 && !args->weights.data) {
+        e.chunks = fv_ceil_div(plan->segments, plan->choice.split_segments);
+        pass(&e, plan->items * e.chunks, segments_task);
+        pass(&e, plan->items, merge_task);
+    } else
+        pass(&e, plan->items, blocks_task);
+}
+
+fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                     void *workspace, size_t workspace_size) {
+    if (!plan || !args)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "args" : "plan");
+    const fovea_status status = fv_attention_check_args(plan, args, workspace, workspace_size);
+    if (status != FOVEA_OK)
+        return status;
+    void *own = NULL;
+    if (!workspace) {
+        own = workspace = malloc((size_t)plan->bytes);
+        if (!own)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
+                           (long long)plan->bytes);
+    }
+    run(plan, args, workspace);
+    free(own);
+    return FOVEA_OK;
+}

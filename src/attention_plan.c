@@ -1,0 +1,240 @@
+/* Plans: which kernels and blocks for one shape, by a model of caches and threads, and how the workspace is laid out.
+ */
+#include "attention_plan.h"
+
+#include "attention_rows.h"
+#include "registry.h"
+#include "size.h"
+#include "status.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The panel that a gemm of nr columns reads best: a whole number of its tiles, and of the granule of packed keys. */
+static int64_t panel_of(const fv_kernel *score) {
+    int64_t panel = score->nr;
+    while (panel % FV_LANES != 0)
+        panel += score->nr;
+    return panel;
+}
+
+/* Half cycles that a gemm takes for one step of k, divided by the rows that it serves, by a model of a core that starts
+ * two FMA and two loads a cycle and has the result of an FMA after four: the columns come in strips of nr, and a strip
+ * of a tile takes its FMA, its loads or the latency of the FMA, whichever is most. A load that hides behind FMA still
+ * counts a little, one of b more, as b comes from farther than a: so of two tiles that are equal else, the one that
+ * loads less is taken. */
+static double gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
+    const double a_load = 0.02, b_load = 0.05;
+    const int64_t lanes = fv_isa_lanes(gemm->isa), height = fv_min(gemm->mr, rows);
+    double cost = 0.0;
+    for (int64_t left = fv_ceil_div(columns, lanes); left > 0; left -= gemm->nr / lanes) {
+        const int64_t vectors = fv_min(left, gemm->nr / lanes);
+        cost += (double)fv_max(fv_max(height * vectors, height + vectors), 8);
+        cost += a_load * (double)height + b_load * (double)vectors;
+    }
+    return cost / (double)height;
+}
+
+/* The cheapest gemm of the tier, the first in the list of those that are equal. */
+static const fv_kernel *gemm_for(fv_isa isa, int64_t rows, int64_t columns) {
+    const fv_kernel *best = NULL;
+    for (int i = 0; i < fv_kernel_count; i++) {
+        const fv_kernel *gemm = &fv_kernels[i];
+        if (gemm->op == FV_OP_gemm && gemm->isa == isa &&
+            (!best || gemm_cost(gemm, rows, columns) < gemm_cost(best, rows, columns)))
+            best = gemm;
+    }
+    return best;
+}
+
+/* Rows of a tile: as many as have scores the size of the first-level cache. They go to it a gemm tile at a time and
+ * leave it a few rows at a time, so they need not lie there all at once; fewer rows read a packed panel more often. */
+static int64_t default_tile_rows(const fovea_attention_plan *plan) {
+    const int64_t rows = plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
+    return fv_max(rows, plan->choice.value->mr);
+}
+
+/* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
+ * second-level cache; but no more rows than give each thread four blocks, so that none waits long for the last. */
+static int64_t default_block_rows(const fovea_attention_plan *plan) {
+    const fovea_attention_desc *d = &plan->desc;
+    const int64_t channels = d->head_dim + plan->o_stride, floats = plan->ctx->cpu.l2 / (int64_t)sizeof(float) / 4 * 3;
+    const int64_t fitting = (floats - FV_SEGMENT * channels) / channels;
+    int64_t rows = fv_min(fv_max(fitting, 64), 1024);
+    if (plan->ctx->threads > 1) {
+        int64_t all;
+        if (fv_multiply(plan->rows, d->batch * d->kv_heads, &all))
+            rows = fv_min(rows, fv_max(all / plan->ctx->threads / 4, plan->choice.tile_rows));
+    }
+    return rows;
+}
+
+/* Segments of a task where rows are split over keys, or -1: worth it only if there are too few blocks to keep the
+ * threads busy, and each block is one tile. */
+static int64_t default_split(const fovea_attention_plan *plan) {
+    if (plan->ctx->threads == 1 || plan->items >= 2 * (int64_t)plan->ctx->threads || plan->segments < 2 ||
+        plan->choice.block_rows > plan->choice.tile_rows)
+        return -1;
+    return fv_max(plan->segments * plan->items / (4 * (int64_t)plan->ctx->threads), 1);
+}
+
+static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
+    const fovea_attention_desc *d = &plan->desc;
+    fv_attention_choice *c = &plan->choice;
+    if (wanted)
+        *c = *wanted;
+    if (!c->score)
+        c->score = gemm_for(plan->ctx->isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
+    if (!c->value)
+        c->value = gemm_for(plan->ctx->isa, plan->rows, fv_min(d->value_dim, 4096));
+    plan->panel = panel_of(c->score);
+    plan->edge_rows = fv_max(c->score->mr, c->value->mr);
+    plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
+    plan->s_stride =
+        fv_round_up(FV_SEGMENT, plan->panel) + FV_LANES; /* not a power of two: rows in different cache sets */
+    if (c->tile_rows <= 0)
+        c->tile_rows = default_tile_rows(plan);
+    c->tile_rows = fv_min(c->tile_rows, plan->rows);
+    if (c->block_rows <= 0)
+        c->block_rows = default_block_rows(plan);
+    c->block_rows = fv_min(c->block_rows, plan->rows);
+    plan->blocks = fv_ceil_div(plan->rows, c->block_rows);
+    plan->items = d->batch * d->kv_heads * plan->blocks;
+    plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
+    if (plan->segments < 1)
+        c->split_segments = -1;
+    else if (c->split_segments == 0)
+        c->split_segments = default_split(plan);
+}
+
+static void take_kernels(fovea_attention_plan *plan) {
+    const fv_isa isa = plan->ctx->isa;
+    plan->kernels = (fv_attention_kernels){
+        .score = plan->choice.score->run.gemm_f32,
+        .value = plan->choice.value->run.gemm_f32,
+        .value_skip = fv_kernel_best(FV_OP_gemmskip, isa)->run.gemmskip_f32,
+        .scale = fv_kernel_best(FV_OP_scale, isa)->run.scale_f32,
+        .pack = fv_kernel_best(FV_OP_pack, isa)->run.pack_f32,
+        .softmax = fv_kernel_best(FV_OP_softmax, isa)->run.softmax_f32,
+        .merge = fv_kernel_best(FV_OP_merge, isa)->run.merge_f32,
+        .accumulate = fv_kernel_best(FV_OP_accumulate, isa)->run.accumulate_f32,
+        .finish = fv_kernel_best(FV_OP_finish, isa)->run.finish_f32,
+        .bits = fv_kernel_best(FV_OP_bits, isa)->run.bits_u8,
+        .bias = fv_kernel_best(FV_OP_bias, isa)->run.bias_f32,
+        .weights = fv_kernel_best(FV_OP_weights, isa)->run.weights_f32,
+        .finite = fv_kernel_best(FV_OP_finite, isa)->run.finite_f32,
+    };
+}
+
+/* Bytes of the partial results of one segment of one block. */
+static int64_t partial_floats(const fovea_attention_plan *plan) {
+    return plan->choice.block_rows * (plan->o_stride + 2);
+}
+
+fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment) {
+    float *o = (float *)(void *)partials + (item * plan->segments + segment) * partial_floats(plan);
+    float *m = o + plan->choice.block_rows * plan->o_stride;
+    return (fv_partial){.o = o, .m = m, .l = m + plan->choice.block_rows};
+}
+
+/* False if the workspace would be larger than memory. */
+static bool lay_out(fovea_attention_plan *plan) {
+    const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows;
+    fv_attention_scratch *s = &plan->scratch;
+    int64_t at = 0, keys;
+    if (!fv_multiply(fv_round_up(FV_SEGMENT, plan->panel), plan->desc.head_dim, &keys))
+        return false;
+    s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
+    s->o = fv_reserve(&at, block, plan->o_stride * f);
+    s->highest = fv_reserve(&at, block, f);
+    s->sum = fv_reserve(&at, block, f);
+    s->lse = fv_reserve(&at, block, f);
+    s->started = fv_reserve(&at, block, (int64_t)sizeof(bool));
+    s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
+    s->k = fv_reserve(&at, keys, f);
+    s->s = fv_reserve(&at, tile, plan->s_stride * f);
+    s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
+    s->m = fv_reserve(&at, tile, f);
+    s->l = fv_reserve(&at, tile, f);
+    s->a = fv_reserve(&at, tile, f);
+    s->b = fv_reserve(&at, tile, f);
+    s->bytes = at;
+
+    int64_t units = plan->items, floats = 0;
+    const bool split = plan->choice.split_segments > 0;
+    if (split &&
+        (!fv_multiply(plan->items, plan->segments, &units) || !fv_multiply(units, partial_floats(plan), &floats)))
+        return false;
+    plan->tasks = fv_min(units, plan->ctx->threads);
+    at = 0;
+    if (s->bytes < 0)
+        return false;
+    fv_reserve(&at, plan->tasks, s->bytes);
+    plan->partials = fv_reserve(&at, floats, f);
+    plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
+    return at >= 0;
+}
+
+fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *desc,
+                                             const fv_attention_choice *choice, fovea_attention_plan **plan) {
+    if (!plan)
+        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL: there is nowhere to put the plan");
+    *plan = NULL;
+    if (!ctx)
+        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
+    const fovea_status status = fv_attention_check_desc(desc);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_attention_plan *made = calloc(1, sizeof *made);
+    if (!made)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a plan (%zu bytes)", sizeof *made);
+    made->ctx = ctx;
+    made->desc = *desc;
+    made->group = desc->q_heads / desc->kv_heads;
+    made->rows = made->group * desc->q_len;
+    made->scale = (float)(desc->scale == 0.0 ? 1.0 / sqrt((double)desc->head_dim) : desc->scale);
+    const int64_t unlimited = (int64_t)1 << 61; /* see position_limit in attention_check.c: sums stay in range */
+    if (desc->window_left < 0 || desc->window_left > unlimited)
+        made->desc.window_left = unlimited;
+    if (desc->window_right < 0 || desc->window_right > unlimited)
+        made->desc.window_right = unlimited;
+    choose(made, choice);
+    take_kernels(made);
+    if (!lay_out(made)) {
+        free(made);
+        return fv_fail(FOVEA_ERROR_OVERFLOW,
+                       "head_dim %lld, value_dim %lld: the workspace is more than any memory holds",
+                       (long long)desc->head_dim, (long long)desc->value_dim);
+    }
+    *plan = made;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
+                                         fovea_attention_plan **plan) {
+    return fv_attention_plan_create_chosen(ctx, desc, NULL, plan);
+}
+
+void fovea_attention_plan_destroy(fovea_attention_plan *plan) { free(plan); }
+
+size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { return plan ? (size_t)plan->bytes : 0; }
+
+size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {
+    if (!plan)
+        return (size_t)snprintf(text, size, "no plan");
+    const fv_attention_choice *c = &plan->choice;
+    char split[96] = "never";
+    if (c->split_segments > 0)
+        snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
+    return (size_t)snprintf(text, size,
+                            "tier    %s\nscores  %s, keys packed in panels of %lld\nvalues  %s\nblocks  %lld of %lld "
+                            "rows, in tiles of %lld\n"
+                            "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   no: defaults from caches of "
+                            "%lld KiB and %lld KiB\n",
+                            fv_isa_word(plan->ctx->isa), c->score->name, (long long)plan->panel, c->value->name,
+                            (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split,
+                            (long long)plan->tasks, plan->ctx->threads, (long long)plan->bytes,
+                            (long long)plan->ctx->cpu.l1d / 1024, (long long)plan->ctx->cpu.l2 / 1024);
+}

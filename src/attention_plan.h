@@ -1,0 +1,77 @@
+/* The plan: an attention of one shape with its kernels, tiles and workspace layout. Made by attention_plan.c, read by
+ * the rest.
+ *
+ * The rows (queries of heads) that share a key head are numbered together: row = head_in_group * q_len + query. A work
+ * item is a block of up to block_rows of them, of one batch entry and key head. A block goes through its keys a segment
+ * at a time: it packs the segment's keys once, and then computes in tiles of tile_rows rows, whose scores stay in
+ * cache.
+ */
+#ifndef FV_ATTENTION_PLAN_H
+#define FV_ATTENTION_PLAN_H
+
+#include "attention.h"
+#include "context.h"
+#include "kernels.h"
+
+/* Typed pointers to the kernels of the tier. */
+typedef struct fv_attention_kernels {
+    fv_gemm_f32_fn *score, *value;
+    fv_gemmskip_f32_fn *value_skip;
+    fv_scale_f32_fn *scale;
+    fv_pack_f32_fn *pack;
+    fv_softmax_f32_fn *softmax;
+    fv_merge_f32_fn *merge;
+    fv_accumulate_f32_fn *accumulate;
+    fv_finish_f32_fn *finish;
+    fv_bits_u8_fn *bits;
+    fv_bias_f32_fn *bias;
+    fv_weights_f32_fn *weights;
+    fv_finite_f32_fn *finite;
+} fv_attention_kernels;
+
+/* Where the parts of a thread's scratch begin, in bytes. */
+typedef struct fv_attention_scratch {
+    int64_t q, o;              /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
+    int64_t highest, sum, lse; /* [block_rows] running M and L, and the lse */
+    int64_t started, ranges;   /* [block_rows] bool; [block_rows] fv_range */
+    int64_t k;                 /* packed keys of one segment, panels of panel keys */
+    int64_t s, bits;           /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
+    int64_t m, l, a, b;        /* [tile_rows] of the merge */
+    int64_t bytes;
+} fv_attention_scratch;
+
+struct fovea_attention_plan {
+    const fovea_context *ctx;
+    fovea_attention_desc desc; /* window limits made finite */
+    float scale;
+    int64_t group;    /* query heads of a key head */
+    int64_t rows;     /* of a key head: group * q_len */
+    int64_t blocks;   /* of a key head */
+    int64_t items;    /* batch * kv_heads * blocks */
+    int64_t segments; /* of the longest sequence */
+
+    fv_attention_choice choice; /* all fields decided */
+    int64_t panel;              /* keys of a packed panel */
+    int64_t edge_rows;          /* rows that share a range of keys where ranges differ */
+    int64_t o_stride, s_stride;
+    fv_attention_kernels kernels;
+
+    fv_attention_scratch scratch;
+    int64_t tasks;    /* scratches: threads that can be busy at once */
+    int64_t partials; /* where the partial results of split rows begin, in bytes */
+    int64_t bytes;    /* of workspace, with room to align it */
+};
+
+/* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. */
+typedef struct fv_partial {
+    float *o, *m, *l;
+} fv_partial;
+
+fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment);
+
+/* Checks at the public edge (attention_check.c). */
+fovea_status fv_attention_check_desc(const fovea_attention_desc *desc);
+fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                     const void *workspace, size_t workspace_size);
+
+#endif

@@ -1,0 +1,32 @@
+/* What the machine offers. cpu_x86.c (cpu_generic.c elsewhere) asks the processor, cpu_system.c the system. */
+#ifndef FV_CPU_H
+#define FV_CPU_H
+
+#include "kernels.h"
+
+typedef struct fv_cpu {
+    char name[64];     /* the CPU's own name, "" if unknown */
+    fv_isa isa;        /* the best tier that the CPU and the operating system support and this build has kernels for */
+    char missing[128]; /* why the tier above it is not there, "" if there is none above */
+    int64_t l1d, l2;   /* bytes of a core's caches: checked, with fallbacks */
+} fv_cpu;
+
+void fv_cpu_detect(fv_cpu *cpu);
+
+/* How many CPUs this process may run on by its affinity mask; at least 1. */
+int fv_cpu_affinity(void);
+
+/* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. */
+int fv_cpu_quota(void);
+
+/* Cache sizes as hypervisors report them may be absent or absurd: value, if low <= value <= high, else fallback. */
+static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t fallback) {
+    return value >= low && value <= high ? value : fallback;
+}
+
+static inline void fv_cpu_sane_caches(fv_cpu *cpu) {
+    cpu->l1d = fv_sane(cpu->l1d, 8 << 10, 512 << 10, 32 << 10);
+    cpu->l2 = fv_sane(cpu->l2, 64 << 10, 64 << 20, 512 << 10);
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* Threads: OpenMP or the caller's pool (parallel.h). The only file that knows OpenMP. */
+#include "parallel.h"
+
+#include <fenv.h>
+#include <stdbool.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+bool fv_parallel_own(void) {
+#ifdef _OPENMP
+    return true;
+#else
+    return false;
+#endif
+}
+
+typedef struct job {
+    void (*task)(void *arg, int64_t index);
+    void *arg;
+    fenv_t environment; /* the caller's rounding mode, and on x86 its MXCSR with flush-to-zero */
+} job;
+
+static _Thread_local bool inside_task;
+
+/* A task leaves its thread as it found it: a pool's threads have settings of their own. */
+static void run(void *data, int64_t index) {
+    const job *j = data;
+    fenv_t own;
+    const bool outer = inside_task;
+    inside_task = true;
+    fegetenv(&own);
+    fesetenv(&j->environment);
+    j->task(j->arg, index);
+    fesetenv(&own);
+    inside_task = outer;
+}
+
+static void run_serial(job *j, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        j->task(j->arg, i);
+}
+
+void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    job j = {.task = task, .arg = arg};
+    if (count <= 1 || inside_task) {
+        run_serial(&j, count);
+        return;
+    }
+    fegetenv(&j.environment);
+    if (ctx->parallel_for) {
+        ctx->parallel_for(ctx->pool, count, run, &j);
+        return;
+    }
+#ifdef _OPENMP
+    if (!omp_in_parallel()) {
+#pragma omp parallel for num_threads((int)count) schedule(static, 1)
+        for (int64_t i = 0; i < count; i++)
+            run(&j, i);
+        return;
+    }
+#endif
+    run_serial(&j, count);
+}

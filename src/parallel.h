@@ -1,0 +1,17 @@
+/* The one seam to threads. */
+#ifndef FV_PARALLEL_H
+#define FV_PARALLEL_H
+
+#include "context.h"
+
+#include <stdbool.h>
+
+/* Calls task(arg, i) once for each i in [0, count), count <= threads of the context, in the caller's pool or OpenMP's,
+ * under the calling thread's rounding mode and flush-to-zero setting. Called from within such a task, or a parallel
+ * region of OpenMP, it runs them one after another on the calling thread. */
+void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+
+/* Was the library built with OpenMP? Without it, threads come only from a caller's pool. */
+bool fv_parallel_own(void);
+
+#endif

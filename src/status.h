@@ -1,0 +1,14 @@
+/* Failures: a status and a sentence for the calling thread. */
+#ifndef FV_STATUS_H
+#define FV_STATUS_H
+
+#include "fovea/fovea.h"
+
+/* Keeps the sentence for fovea_error_detail() and returns status, so that a check reads: return fv_fail(...). */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((format(printf, 2, 3)))
+#endif
+fovea_status
+fv_fail(fovea_status status, const char *format, ...);
+
+#endif

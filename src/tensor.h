@@ -1,0 +1,30 @@
+/* Checks of tensors at the public edge. */
+#ifndef FV_TENSOR_H
+#define FV_TENSOR_H
+
+#include "fovea/fovea.h"
+
+#include <stdbool.h>
+
+/* What a tensor has to be. */
+typedef struct fv_tensor_rule {
+    const char *name; /* for the sentence */
+    fovea_dtype dtype;
+    int64_t shape[4];
+    bool output;    /* elements must not share memory */
+    bool broadcast; /* sizes of 1 and a channel stride of 0 are allowed */
+} fv_tensor_rule;
+
+/* The bytes from the first element to the last, [begin, end). */
+typedef struct fv_span {
+    const char *name;
+    uintptr_t begin, end;
+} fv_span;
+
+/* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
+fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);
+
+/* Fails if the spans share a byte. */
+fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b);
+
+#endif

@@ -1,0 +1,220 @@
+/* Attention problems for tests: what they are and how they are run (attention_case.h). */
+#include "attention_case.h"
+
+#include "pool.h"
+#include "registry.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void *must_alloc(int64_t n, size_t size) {
+    void *memory = malloc((size_t)(n > 0 ? n : 1) * size);
+    if (memory == NULL) {
+        fputs("out of memory\n", stderr);
+        exit(TEST_FAILED);
+    }
+    return memory;
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+int64_t test_scaled(int64_t n) {
+#ifdef SANITIZED
+    double factor = 0.2;
+#else
+    double factor = 1;
+#endif
+    const char *text = getenv("FOVEA_TEST_SCALE");
+    if (text && *text)
+        factor = atof(text);
+    double scaled = (double)n * factor;
+    return scaled < 1 ? 1 : (int64_t)scaled;
+}
+
+/* ------------------------------------------------------------------------------------------------------ cases -- */
+
+attention_case case_plain(int64_t batch, int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
+                          int64_t head_dim, int64_t value_dim) {
+    attention_case c = {.lse = true, .mask_density = 0.5F};
+    fovea_attention_desc_init(&c.desc);
+    c.desc.batch = batch;
+    c.desc.q_heads = q_heads;
+    c.desc.kv_heads = kv_heads;
+    c.desc.q_len = q_len;
+    c.desc.kv_len = kv_len;
+    c.desc.head_dim = head_dim;
+    c.desc.value_dim = value_dim;
+    return c;
+}
+
+static int64_t random_channels(rng *r) {
+    static const int64_t usual[] = {31, 32, 33, 40, 63, 64, 65, 80, 128};
+    int64_t kind = rng_below(r, 20);
+    if (kind < 10)
+        return rng_between(r, 1, 24);
+    if (kind < 17)
+        return usual[rng_below(r, 9)];
+    return rng_between(r, 66, kind < 19 ? 200 : 576);
+}
+
+static int64_t random_kv_len(rng *r) {
+    int64_t kind = rng_below(r, 20);
+    return kind < 1    ? rng_below(r, 3)
+           : kind < 8  ? rng_between(r, 1, 70)
+           : kind < 12 ? rng_between(r, 240, 272) /* around one segment */
+           : kind < 14 ? rng_between(r, 508, 530) /* around two */
+                       : rng_between(r, 71, 900);
+}
+
+static int64_t random_q_len(rng *r, int64_t kv_len) {
+    int64_t kind = rng_below(r, 10);
+    return kind < 3 ? 1 : kind < 6 ? rng_between(r, 2, 20) : kind < 9 ? rng_between(r, 21, 140) : kv_len + 1;
+}
+
+static int64_t case_work(const fovea_attention_desc *d) {
+    return d->batch * d->q_heads * d->q_len * (d->kv_len + 1) * (d->head_dim + d->value_dim);
+}
+
+attention_case case_random(rng *r, int64_t work) {
+    static const float densities[] = {0.95F, 0.7F, 0.3F, 0.02F};
+    static const double scales[] = {0.3, -0.2, 1.0, 0.01};
+    int64_t groups[] = {1, 1, 2, 3, 4, 8};
+    int64_t kv_len = random_kv_len(r), kv_heads = rng_between(r, 1, 3);
+    attention_case c = case_plain(rng_between(r, 1, 3), kv_heads * groups[rng_below(r, 6)], kv_heads, 1, kv_len,
+                                  random_channels(r), random_channels(r));
+    fovea_attention_desc *d = &c.desc;
+    d->q_len = random_q_len(r, kv_len);
+    while (case_work(d) > work) {
+        if (d->q_len > 3)
+            d->q_len = (d->q_len + 1) / 2;
+        else if (d->q_heads > d->kv_heads)
+            d->q_heads = d->kv_heads;
+        else if (d->batch > 1)
+            d->batch--;
+        else if (d->head_dim + d->value_dim > 8)
+            d->head_dim = (d->head_dim + 1) / 2, d->value_dim = (d->value_dim + 1) / 2;
+        else
+            d->kv_len /= 2;
+    }
+
+    c.layout = (case_layout)rng_below(r, LAYOUT_COUNT);
+    c.values = rng_below(r, 2) ? VALUES_RANDOM : (case_values)rng_below(r, VALUES_COUNT);
+    d->scale = rng_below(r, 3) ? 0 : scales[rng_below(r, 4)];
+    d->causal = (fovea_causal)rng_below(r, 4);
+    if (rng_below(r, 3) == 0) {
+        d->window_left = rng_below(r, 3) ? rng_below(r, d->kv_len + 2) : -1;
+        d->window_right = rng_below(r, 3) ? rng_below(r, d->kv_len / 2 + 2) : -1;
+    }
+    d->mask = rng_below(r, 2) ? FOVEA_MASK_NONE : rng_below(r, 2) ? FOVEA_MASK_BOOLEAN : FOVEA_MASK_ADDITIVE;
+    c.mask_density = densities[rng_below(r, 4)];
+    for (int axis = 0; axis < 4; axis++)
+        c.mask_repeats[axis] = rng_below(r, axis == 3 ? 8 : 3) == 0;
+    c.q_lens = rng_below(r, 3) == 0;
+    c.kv_lens = rng_below(r, 3) == 0;
+    c.q_offsets = d->causal == FOVEA_CAUSAL_OFFSET || (d->causal == FOVEA_CAUSAL_NONE && rng_below(r, 2));
+    c.lse = rng_below(r, 2) == 0;
+    c.weights = rng_below(r, 2) == 0;
+    return c;
+}
+
+static const fv_kernel *random_gemm(rng *r) {
+    const fv_kernel *row;
+    do
+        row = &fv_kernels[rng_below(r, fv_kernel_count)];
+    while (row->op != FV_OP_gemm || (int)row->isa != (int)test_isa());
+    return row;
+}
+
+fv_attention_choice choice_random(rng *r) {
+    static const int64_t splits[] = {0, -1, 1, 2};
+    return (fv_attention_choice){.score = random_gemm(r),
+                                 .value = random_gemm(r),
+                                 .block_rows = rng_below(r, 3) ? rng_between(r, 1, 100) : 0,
+                                 .tile_rows = rng_below(r, 3) ? rng_between(r, 1, 40) : 0,
+                                 .split_segments = splits[rng_below(r, 4)]};
+}
+
+const char *case_text(const attention_case *c, char *text, size_t size) {
+    static const char *const causal[] = {"none", "top_left", "bottom_right", "offset"};
+    static const char *const mask[] = {"none", "boolean", "additive"};
+    static const char *const layout[] = {"bhtd", "bthd", "packed", "odd"};
+    static const char *const values[] = {"random", "equal", "one_huge", "rising", "falling", "overflow", "subnormal"};
+    const fovea_attention_desc *d = &c->desc;
+    snprintf(text, size,
+             "b%" PRId64 " hq%" PRId64 " hkv%" PRId64 " q%" PRId64 " kv%" PRId64 " dk%" PRId64 " dv%" PRId64
+             " scale %g causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s) layout %s values %s%s%s%s%s%s",
+             d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->scale,
+             causal[d->causal], d->window_left, d->window_right, mask[d->mask], (double)c->mask_density,
+             c->mask_repeats[0] || c->mask_repeats[1] || c->mask_repeats[2] || c->mask_repeats[3] ? ", broadcast" : "",
+             layout[c->layout], values[c->values], c->q_lens ? " q_lens" : "", c->kv_lens ? " kv_lens" : "",
+             c->q_offsets ? " q_offsets" : "", c->lse ? " lse" : "", c->weights ? " weights" : "");
+    return text;
+}
+
+/* ------------------------------------------------------------------------------------------------------- runs -- */
+
+fovea_attention_args case_args(const inputs *in, const outputs *out) {
+    fovea_attention_args args = in->args;
+    args.out = out->out;
+    if (out->lse.data)
+        args.lse = out->lse;
+    if (out->weights.data)
+        args.weights = out->weights;
+    return args;
+}
+
+bool case_run(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c, const inputs *in,
+              outputs *out) {
+    static const fv_attention_choice free_choice = {0};
+    char text[512];
+    fovea_attention_plan *plan;
+    fovea_status status = fv_attention_plan_create_chosen(ctx, &c->desc, choice ? choice : &free_choice, &plan);
+    if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))
+        return false;
+    size_t size = fovea_attention_plan_workspace_size(plan);
+    void *workspace = must_alloc((int64_t)size, 1);
+    fovea_attention_args args = case_args(in, out);
+    status = fovea_attention_execute(plan, &args, workspace, size);
+    free(workspace);
+    fovea_attention_plan_destroy(plan);
+    return test_check(status == FOVEA_OK, "execute: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text));
+}
+
+fovea_context *context_of(fovea_isa isa, int threads, pool *p) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    options.parallel_for = p ? pool_parallel_for : NULL;
+    options.pool = p;
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK) {
+        fprintf(stderr, "no context: %s\n", fovea_error_detail());
+        exit(TEST_FAILED);
+    }
+    return ctx;
+}
+
+void check_status(const char *what, fovea_status got, fovea_status want, const char *words) {
+    const char *detail = fovea_error_detail();
+    test_check(got == want, "%s: %s instead of %s (%s)", what, fovea_status_name(got), fovea_status_name(want), detail);
+    if (want == FOVEA_OK || got == FOVEA_OK)
+        return;
+    char text[256];
+    snprintf(text, sizeof text, "%s", words ? words : "");
+    test_check(strchr(detail, ' ') != NULL, "%s: no sentence but \"%s\"", what, detail);
+    for (char *word = text, *next; word && *word; word = next) {
+        next = strchr(word, '|');
+        if (next)
+            *next++ = '\0';
+        test_check(strstr(detail, word) != NULL, "%s: \"%s\" does not name %s", what, detail, word);
+    }
+}

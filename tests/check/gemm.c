@@ -1,0 +1,147 @@
+/* Trials of gemm and gemmskip. Sizes: m, n, k, and how the result is stored. */
+#include "check.h"
+
+#include <inttypes.h>
+
+enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE };                                /* t->size */
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A }; /* t->operand */
+
+typedef enum store { STORE_PLAIN, STORE_FIRST, STORE_MERGE, STORES } store;
+static const char *const store_words[STORES] = {"stored", "first segment", "merged"};
+
+typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
+static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
+
+static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, data kind) {
+    trial *t =
+        trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, store_words[how], data_words[kind]);
+    if (!t)
+        return;
+    t->size[SIZE_M] = m;
+    t->size[SIZE_N] = n;
+    t->size[SIZE_K] = k;
+    t->size[SIZE_STORE] = how;
+    operand *a = trial_floats(t, "a", CELL_KEPT, m, k, some_stride(t, k));
+    operand *b = trial_floats(t, "b", CELL_KEPT, k, n, some_stride(t, n));
+    operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
+    fill_normal(t, a);
+    fill_normal(t, b);
+    if (how == STORE_MERGE)
+        fill_normal(t, out);
+    if (how != STORE_PLAIN)
+        fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
+    if (how == STORE_MERGE)
+        fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
+    if (kind == DATA_SPECIAL) {
+        sprinkle_specials(t, a, 4 * k);
+        sprinkle_specials(t, b, 4 * k);
+    } else if (kind == DATA_MASKED) {
+        /* Columns of a, that is, rows of b, that every row masks; gemmskip may be given anything there. */
+        for (int64_t p = 0; p < k; p++)
+            if (rng_below(&t->rng, 2) == 0) {
+                for (int64_t i = 0; i < m; i++)
+                    *float_before(a, i, p) = -0.0f;
+                for (int64_t j = 0; j < n && c->kernel->op == FV_OP_gemmskip; j++)
+                    *float_before(b, p, j) = rng_below(&t->rng, 2) ? poison() : INFINITY;
+            } else if (c->kernel->op == FV_OP_gemmskip && rng_below(&t->rng, 4) == 0) {
+                *float_before(a, rng_below(&t->rng, m), p) = 0.0f; /* attended, so times infinity it is NaN */
+                *float_before(b, p, rng_below(&t->rng, n)) = INFINITY;
+            } else {
+                *float_before(a, rng_below(&t->rng, m), p) = rng_below(&t->rng, 2) ? 0.0f : -0.0f;
+            }
+    }
+    trial_run(t);
+}
+
+/* Every width of a strip and its neighbours, the edges of the tile's height, short and long chains. */
+static void gemm_trials(checker *c) {
+    static const int64_t few_k[] = {1, 2, 5, 16, 33};
+    enum { FEW_K = sizeof few_k / sizeof few_k[0] };
+    static const int64_t long_k[] = {64, 255, 256, 577};
+    int64_t m[EDGE_SIZES], n[EDGE_SIZES];
+    const int heights = edge_sizes(c->kernel->mr, m), widths = edge_sizes(c->kernel->nr, n);
+    for (int h = 0; h < heights; h++)
+        for (int64_t width = 1; width <= c->kernel->nr + 1; width++)
+            for (int s = 0; s < STORES; s++)
+                gemm_trial(c, m[h], width, few_k[width % FEW_K], (store)s, DATA_NORMAL);
+    for (int64_t height = 1; height <= 2 * c->kernel->mr + 1; height++)
+        for (int s = 0; s < STORES; s++)
+            gemm_trial(c, height, c->kernel->nr - height % c->kernel->nr, few_k[height % FEW_K], (store)s, DATA_NORMAL);
+    for (int h = 0; h < heights; h++)
+        for (int w = 0; w < widths; w++) {
+            for (int i = 0; i < FEW_K; i++)
+                for (int d = 0; d < DATA_KINDS; d++)
+                    gemm_trial(c, m[h], n[w], few_k[i], (store)((h + w + i) % STORES), (data)d);
+            gemm_trial(c, m[h], n[w], long_k[(h + w) % 4], (store)((h + w) % STORES), DATA_NORMAL);
+        }
+    for (int64_t height = 3 * c->kernel->mr; height < 40; height += 5) /* several tiles high and wide */
+        gemm_trial(c, height, 2 * c->kernel->nr + height, few_k[height % FEW_K], (store)(height % STORES),
+                   DATA_SPECIAL);
+    for (int s = 0; s < STORES; s++)
+        for (int i = 0; i < 4; i++)
+            gemm_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], (store)s, DATA_NORMAL);
+}
+
+static void gemm_invoke(const fv_kernel *kernel, trial *t) {
+    const operand *o = t->operand;
+    const int64_t how = t->size[SIZE_STORE];
+    fv_merge merge = {how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
+                      how != STORE_PLAIN ? trial_pointer(t, OPERAND_MERGE_B) : NULL};
+    fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemmskip_f32;
+    run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride,
+        trial_pointer(t, OPERAND_B), o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride,
+        how == STORE_PLAIN ? NULL : &merge);
+}
+
+/* One element: the chain of kernels.h by bits, and its distance from float64 by the sum of its terms' magnitudes. */
+static bool gemm_element(const trial *t, int64_t i, int64_t j) {
+    const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
+    const int64_t k = t->size[SIZE_K], how = t->size[SIZE_STORE];
+    const bool skips = t->checker->kernel->op == FV_OP_gemmskip;
+    float acc = 0.0f;
+    double sum = 0.0, magnitude = 0.0;
+    for (int64_t p = 0; p < k; p++) {
+        const float x = *float_before(a, i, p), y = *float_before(b, p, j);
+        if (skips && float_bits(x) == 0x80000000)
+            continue;
+        acc = fmaf(x, y, acc);
+        sum += (double)x * y;
+        magnitude += fabs((double)x * y);
+    }
+    const bool overflows = !(magnitude < 0x1p127); /* then the chain may be infinite, or is NaN */
+    if (how != STORE_PLAIN) {
+        const float factor = *float_before(&t->operand[OPERAND_MERGE_B], 0, i);
+        acc = acc * factor;
+        sum *= factor;
+        magnitude *= factor;
+    }
+    if (how == STORE_MERGE) {
+        const float old = *float_before(c, i, j), factor = *float_before(&t->operand[OPERAND_MERGE_A], 0, i);
+        acc = fmaf(old, factor, acc);
+        sum += (double)old * factor;
+        magnitude += fabs((double)old * factor);
+    }
+    const float got = float_want(c, i, j);
+    if (float_bits(got) != float_bits(acc) && !(float_is_nan(got) && float_is_nan(acc))) {
+        trial_fail(t, "c[%" PRId64 "][%" PRId64 "] is %.9g, the chain of kernels.h gives %.9g", i, j, (double)got,
+                   (double)acc);
+        return false;
+    }
+    /* Each of the k + 2 roundings is of a partial sum, at most the magnitude; 2^-149 is for subnormal ones. */
+    const double bound = (double)(k + 2) * (float_eps() * magnitude + 0x1p-149);
+    if (!overflows && magnitude < 0x1p127 && !near_double(got, sum, bound)) {
+        trial_fail(t, "c[%" PRId64 "][%" PRId64 "] is %.9g, float64 gives %.17g (bound %.3g)", i, j, (double)got, sum,
+                   bound);
+        return false;
+    }
+    return true;
+}
+
+static void gemm_verify(const trial *t) {
+    for (int64_t i = 0; i < t->size[SIZE_M]; i++)
+        for (int64_t j = 0; j < t->size[SIZE_N]; j++)
+            if (!gemm_element(t, i, j))
+                return;
+}
+
+const op_check check_gemm = {gemm_trials, gemm_invoke, gemm_verify};

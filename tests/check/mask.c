@@ -1,0 +1,157 @@
+/* Trials of bits and bias: masks into the bits of a row's keys. */
+#include "check.h"
+
+#include <inttypes.h>
+
+enum { SIZE_BEGIN, SIZE_END, SIZE_STEP };
+enum { OPERAND_MASK, OPERAND_BITS, BIAS_S };
+
+typedef enum mask_kind { MASK_ONES, MASK_ZEROS, MASK_RANDOM, MASK_KINDS } mask_kind;
+static const char *const mask_words[MASK_KINDS] = {"lets all pass", "lets none pass", "is random"};
+
+static bool is_set(const uint64_t *word, int64_t key) { return word[key / 64] >> (key % 64) & 1; }
+
+/* Bits on entry: all set, or a random half. */
+static operand *entry_bits(trial *t) {
+    operand *bits = trial_operand(t, "bits", sizeof(uint64_t), CELL_BITS, 1, FV_SEGMENT / 64, FV_SEGMENT / 64);
+    const bool all = rng_below(&t->rng, 2);
+    for (int i = 0; i < FV_SEGMENT / 64; i++)
+        ((uint64_t *)bits->before)[i] = all ? ~(uint64_t)0 : rng_u64(&t->rng);
+    return bits;
+}
+
+/* The bits after the call: those of [begin, end) that were set and that passes() lets pass, and all others as they were. */
+static void verify_bits(const trial *t, bool (*passes)(const operand *mask, int64_t index)) {
+    const operand *bits = &t->operand[OPERAND_BITS];
+    for (int64_t key = 0; key < FV_SEGMENT; key++) {
+        bool want = is_set((const uint64_t *)bits->before, key);
+        if (key >= t->size[SIZE_BEGIN] && key < t->size[SIZE_END])
+            want = want && passes(&t->operand[OPERAND_MASK], t->size[SIZE_STEP] * (key - t->size[SIZE_BEGIN]));
+        if (is_set((const uint64_t *)bits->want, key) != want) {
+            trial_fail(t, "bit of key %" PRId64 " is %d", key, !want);
+            return;
+        }
+    }
+}
+
+/* Calls trial for every begin and the lengths at which tiles of that many keys go wrong, each kind of mask, both steps. */
+static void mask_trials(checker *c, void (*one)(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind),
+                        int64_t begin_step) {
+    int64_t size[EDGE_SIZES], turn = 0;
+    const int sizes = edge_sizes(c->kernel->nr, size);
+    const int64_t more[] = {0, 63, 64, 65, 130, FV_SEGMENT};
+    enum { MORE = sizeof more / sizeof more[0] };
+    for (int64_t begin = 0; begin < FV_SEGMENT; begin += begin_step)
+        for (int i = 0; i < sizes + MORE; i++, turn++) {
+            const int64_t length = i < sizes ? size[i] : more[i - sizes];
+            const int64_t end = begin + length < FV_SEGMENT ? begin + length : FV_SEGMENT;
+            one(c, begin, end, 1, MASK_RANDOM);
+            one(c, begin, end, turn % 2, (mask_kind)(turn % MASK_KINDS));
+        }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- bits -- */
+
+static void bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
+    static const uint8_t nonzero[] = {1, 2, 0x7f, 0x80, 0xff};
+    trial *t =
+        trial_begin(c, "[%" PRId64 ", %" PRId64 ") step=%" PRId64 ", the mask %s", begin, end, step, mask_words[kind]);
+    if (!t)
+        return;
+    t->size[SIZE_BEGIN] = begin;
+    t->size[SIZE_END] = end;
+    t->size[SIZE_STEP] = step;
+    const int64_t elements = step && end > begin ? end - begin : end > begin;
+    operand *mask = trial_operand(t, "mask", sizeof(uint8_t), CELL_KEPT, 1, elements, elements);
+    mask->origin = step * begin;
+    entry_bits(t);
+    for (int64_t i = 0; i < elements; i++) {
+        const bool pass = kind == MASK_ONES || (kind == MASK_RANDOM && rng_below(&t->rng, 2));
+        mask->before[i] = pass ? nonzero[rng_below(&t->rng, 5)] : 0;
+    }
+    trial_run(t);
+}
+
+static void bits_trials(checker *c) { mask_trials(c, bits_trial, 1); }
+
+static void bits_invoke(const fv_kernel *kernel, trial *t) {
+    kernel->run.bits_u8(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
+                        trial_pointer(t, OPERAND_BITS));
+}
+
+static bool byte_passes(const operand *mask, int64_t index) { return mask->before[index] != 0; }
+
+static void bits_verify(const trial *t) { verify_bits(t, byte_passes); }
+
+const op_check check_bits = {bits_trials, bits_invoke, bits_verify};
+
+/* ------------------------------------------------------------------------------------------------------------- bias -- */
+
+static float some_bias(rng *r, mask_kind kind) {
+    if (kind == MASK_ZEROS || (kind == MASK_RANDOM && rng_below(r, 2)))
+        return -INFINITY;
+    switch (rng_below(r, 8)) {
+    case 0: return bits_float(0xffc12345);
+    case 1: return INFINITY;
+    case 2: return -3.4e38f; /* a low number is not a mask */
+    case 3: return 0.0f;
+    default: return rng_normal(r);
+    }
+}
+
+static void bias_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
+    trial *t =
+        trial_begin(c, "[%" PRId64 ", %" PRId64 ") step=%" PRId64 ", the mask %s", begin, end, step, mask_words[kind]);
+    if (!t)
+        return;
+    t->size[SIZE_BEGIN] = begin;
+    t->size[SIZE_END] = end;
+    t->size[SIZE_STEP] = step;
+    const int64_t keys = end - begin, elements = step || keys == 0 ? keys : 1;
+    operand *mask = trial_floats(t, "mask", CELL_KEPT, 1, elements, elements);
+    mask->origin = step * begin;
+    operand *bits = entry_bits(t);
+    operand *s = trial_floats(t, "s", CELL_NAN, 1, keys, keys);
+    s->origin = begin;
+    fill_normal(t, s);
+    sprinkle_specials(t, s, 16);
+    for (int64_t i = 0; i < elements; i++)
+        *float_before(mask, 0, i) = some_bias(&t->rng, kind);
+    for (int64_t i = 0; i < keys; i++) {
+        const bool attended = is_set((const uint64_t *)bits->before, begin + i);
+        if (!attended && step && rng_below(&t->rng, 2))
+            *float_before(mask, 0, i) = poison(); /* masked already: its bias may be anything */
+        if (!attended || *float_before(mask, 0, step * i) == -INFINITY)
+            *cell_of(s, 0, i) = CELL_ANY;
+    }
+    trial_run(t);
+}
+
+/* Ranges begin where a tile of keys can begin: at multiples of FV_LANES. */
+static void bias_trials(checker *c) {
+    for (int again = 0; again < 4; again++)
+        mask_trials(c, bias_trial, FV_LANES);
+}
+
+static void bias_invoke(const fv_kernel *kernel, trial *t) {
+    kernel->run.bias_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
+                         trial_pointer(t, BIAS_S), trial_pointer(t, OPERAND_BITS));
+}
+
+static bool bias_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }
+
+static void bias_verify(const trial *t) {
+    const operand *mask = &t->operand[OPERAND_MASK], *s = &t->operand[BIAS_S];
+    verify_bits(t, bias_passes);
+    for (int64_t i = 0; i < s->cols; i++) {
+        const float want = *float_before(s, 0, i) + *float_before(mask, 0, t->size[SIZE_STEP] * i),
+                    got = float_want(s, 0, i);
+        if (*cell_of(s, 0, i) != CELL_ANY && float_bits(got) != float_bits(want) &&
+            !(float_is_nan(got) && float_is_nan(want))) {
+            trial_fail(t, "s[%" PRId64 "] is %.9g, s + mask is %.9g", s->origin + i, (double)got, (double)want);
+            return;
+        }
+    }
+}
+
+const op_check check_bias = {bias_trials, bias_invoke, bias_verify};

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# consumers.sh STEP KIND: one test of how Fovea is packaged, as a static or a shared library. Run by ctest, which sets
+#   FOVEA_SOURCE, FOVEA_BUILD   source tree, and build tree of what is tested
+#   SCRATCH                     a folder for the tests of this KIND
+#   CC, CXX, NM, CMAKE, PKG_CONFIG, BUILD_TYPE, GENERATOR
+# (CMakeLists.txt here, which also says what the steps are.)
+set -euo pipefail
+step=$1 kind=$2
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$SCRATCH"
+prefix=$SCRATCH/moved
+pc=$(find "$SCRATCH" -path "$prefix/*/fovea.pc")
+libdir=${pc%/pkgconfig/*}
+library=$libdir/libfovea.a
+[ "$kind" = static ] || library=$libdir/libfovea.$([ "$(uname)" = Darwin ] && echo dylib || echo so)
+shared=$([ "$kind" = shared ] && echo ON || echo OFF)
+unset FOVEA_ISA FOVEA_DEBUG
+
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+configure() { # configure SOURCE BUILD OPTION...
+    rm -rf "$2"
+    "$CMAKE" -G "$GENERATOR" -S "$1" -B "$2" -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_CXX_COMPILER="$CXX" "${@:3}"
+}
+
+# The public functions, from the header.
+declared() {
+    "$CC" -E -P -I"$FOVEA_SOURCE/include" "$FOVEA_SOURCE/include/fovea/fovea.h" | tr '\n' ' ' | tr ';' '\n' |
+        sed -n 's/.*visibility("default").*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p' | sort
+}
+# symbols OPTION: what the library has (--defined-only) or asks of others (-u), without version tags.
+symbols() {
+    local table=-g
+    [ "$kind" = static ] || table=-D
+    "$NM" $table "$1" "$library" | sed -n 's/^[0-9a-f]* *[A-Za-z] \([^@]*\).*/\1/p' | sort -u
+}
+
+case $step in
+build) # the kind that the tree around is not made of
+    configure "$FOVEA_SOURCE" "$FOVEA_BUILD" -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF \
+        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF
+    "$CMAKE" --build "$FOVEA_BUILD"
+    ;;
+
+install) # then moves what was installed: it must not remember where it was
+    rm -rf "$SCRATCH/installed" "$prefix"
+    "$CMAKE" --install "$FOVEA_BUILD" --prefix "$SCRATCH/installed"
+    mv "$SCRATCH/installed" "$prefix"
+    ! grep -rlI -e "$SCRATCH" -e "$FOVEA_SOURCE" "$prefix" || fail "these remember this machine's folders"
+    ;;
+
+symbols)
+    diff <(declared) <(symbols --defined-only) >&2 || fail "exported (>) is not what the header declares (<)"
+    # Nothing aborts, exits or writes to stdout, ever.
+    ! symbols -u | grep -xE 'abort|_?exit|quick_exit|raise|kill|(__)?v?printf(_chk)?|puts|putchar|stdout' ||
+        fail "the library should not need these"
+    ;;
+
+find_package | cplusplus)
+    language=C
+    [ "$step" = find_package ] || language=CXX
+    configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=$language -DCMAKE_PREFIX_PATH="$prefix"
+    "$CMAKE" --build "$SCRATCH/$step"
+    "$SCRATCH/$step/outside"
+    ;;
+
+add_subdirectory)
+    configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DOUTSIDE_FOVEA_SOURCE="$FOVEA_SOURCE" \
+        -DBUILD_SHARED_LIBS="$shared"
+    "$CMAKE" --build "$SCRATCH/$step"
+    "$SCRATCH/$step/outside"
+    # A part of somebody's project installs nothing and tests nothing of its own.
+    "$CMAKE" --install "$SCRATCH/$step" --prefix "$SCRATCH/$step/installed"
+    [ ! -e "$SCRATCH/$step/installed" ] || fail "installs Fovea together with the project around it"
+    ;;
+
+pkg_config)
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    options=(--cflags --libs)
+    [ "$kind" = shared ] || options+=(--static)
+    # The outside program needs m for itself; a shared library must not lend it.
+    read -ra words <<<"$("$PKG_CONFIG" "${options[@]}" fovea) -lm"
+    echo "$CC outside.c ${words[*]}"
+    "$CC" "$here/outside/outside.c" -o "$SCRATCH/pkg_config" "${words[@]}"
+    LD_LIBRARY_PATH=$libdir DYLD_LIBRARY_PATH=$libdir "$SCRATCH/pkg_config"
+    [ "$("$PKG_CONFIG" --modversion fovea)" = "$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)"/\1/p' \
+        "$prefix/include/fovea/fovea.h")" ]
+    ;;
+
+header) # alone, in the languages it promises
+    echo '#include <fovea/fovea.h>' >"$SCRATCH/header.c"
+    warnings=(-I"$FOVEA_SOURCE/include" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+    "$CC" -std=c11 "${warnings[@]}" "$SCRATCH/header.c"
+    "$CXX" -x c++ -std=c++11 "${warnings[@]}" "$SCRATCH/header.c"
+    "$CXX" -x c++ -std=c++17 "${warnings[@]}" "$SCRATCH/header.c"
+    ;;
+
+*) fail "no such step: $step" ;;
+esac

@@ -1,0 +1,205 @@
+/* The frame of every test program: see test.h. */
+#define _DEFAULT_SOURCE
+#include "test.h"
+
+#include "guard.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEFAULT_SEED = 1 };
+
+static struct {
+    const char *name;
+    uint64_t seed;
+    fovea_isa isa;
+    bool isa_asked;
+    char replay[1024];
+    atomic_llong passed, failed, skipped;
+} run;
+
+static const char *compiler(void) {
+#ifdef __clang__
+    return "clang " __clang_version__;
+#else
+    return "gcc " __VERSION__;
+#endif
+}
+
+static void usage(const test_option *options) {
+    printf("usage: %s [options]\n", run.name);
+    for (const test_option *o = options; o && o->name; o++)
+        printf("  %s %-*s  %s\n", o->name, 20 - (int)strlen(o->name), o->argument ? o->argument : "", o->help);
+    printf("  --seed %-14s  seed of the data: a number, or \"random\" (default %d, or FOVEA_TEST_SEED)\n", "N",
+           DEFAULT_SEED);
+    printf("  --help %-14s  this\n", "");
+    printf("exit code: %d passed, %d failed, %d wrong usage, %d skipped\n", TEST_PASSED, TEST_FAILED, TEST_USAGE,
+           TEST_SKIPPED);
+    printf("FOVEA_ISA=scalar|avx2|avx512: the tier to test\n");
+}
+
+static void wrong_usage(const char *what, const char *argument) {
+    fprintf(stderr, "%s: %s %s (try --help)\n", run.name, what, argument);
+    exit(TEST_USAGE);
+}
+
+static uint64_t parse_seed(const char *text) {
+    if (strcmp(text, "random") == 0) {
+        rng r = {(uint64_t)time(NULL) ^ (uint64_t)getpid() << 32};
+        return rng_u64(&r) >> 32;
+    }
+    char *end;
+    uint64_t seed = strtoull(text, &end, 0);
+    if (*text == '\0' || *end != '\0')
+        wrong_usage("not a seed:", text);
+    return seed;
+}
+
+/* The command that runs this again with the same data, from the arguments without --seed. */
+static void write_replay(int argc, char **argv) {
+    const char *isa = getenv("FOVEA_ISA");
+    size_t size = sizeof run.replay, n = 0;
+    n += (size_t)snprintf(run.replay, size, "replay: %s%s%s%s", isa ? "FOVEA_ISA=" : "", isa ? isa : "", isa ? " " : "",
+                          argv[0]);
+    for (int i = 1; i < argc && n < size; i++) {
+        if (strcmp(argv[i], "--seed") == 0)
+            i++;
+        else
+            n += (size_t)snprintf(run.replay + n, size - n, " '%s'", argv[i]);
+    }
+    if (n < size)
+        snprintf(run.replay + n, size - n, " --seed %" PRIu64, run.seed);
+}
+
+/* Asks the library itself which tier a default context gets: FOVEA_ISA is a cap, so what it names need not be there. */
+static void find_tier(void) {
+    fovea_context *ctx;
+    fovea_info info;
+    fovea_info_init(&info);
+    if (fovea_context_create(NULL, &ctx) != FOVEA_OK || fovea_context_info(ctx, &info) != FOVEA_OK) {
+        printf("FAILED: no context: %s\n", fovea_error_detail());
+        test_count(0, 1, 0);
+        exit(test_end());
+    }
+    fovea_context_destroy(ctx);
+    run.isa = info.isa;
+    const char *asked = getenv("FOVEA_ISA");
+    run.isa_asked = asked && *asked;
+    printf("%s: %s, tier %s, %s, seed %" PRIu64 "\n", run.name, info.cpu[0] ? info.cpu : "unknown CPU",
+           fovea_isa_name(info.isa), compiler(), run.seed);
+    if (run.isa_asked && strcmp(asked, fovea_isa_name(info.isa)) != 0) {
+        test_skip("everything: asked for tier %s and got %s (%s)", asked, fovea_isa_name(info.isa), info.reason);
+        exit(test_end());
+    }
+}
+
+void test_begin(int argc, char **argv, const char *name, test_option *options) {
+    const char *seed = getenv("FOVEA_TEST_SEED");
+    run.name = name;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that what was printed before a crash is seen */
+    for (int i = 1; i < argc; i++) {
+        test_option *o = options;
+        while (o && o->name && strcmp(o->name, argv[i]) != 0)
+            o++;
+        bool own = o && o->name;
+        bool is_seed = strcmp(argv[i], "--seed") == 0;
+        if (strcmp(argv[i], "--help") == 0) {
+            usage(options);
+            exit(TEST_PASSED);
+        }
+        if (!own && !is_seed)
+            wrong_usage("unknown option", argv[i]);
+        if ((is_seed || o->argument) && i + 1 == argc)
+            wrong_usage("missing argument of", argv[i]);
+        if (is_seed)
+            seed = argv[++i];
+        else
+            o->value = o->argument ? argv[++i] : "";
+    }
+    run.seed = seed && *seed ? parse_seed(seed) : DEFAULT_SEED;
+    write_replay(argc, argv);
+    guard_install(run.replay);
+    find_tier();
+}
+
+const char *test_option_value(const test_option *options, const char *name) {
+    while (strcmp(options->name, name) != 0)
+        options++;
+    return options->value;
+}
+
+int test_end(void) {
+    printf("%s: %lld passed, %lld failed, %lld skipped\n", run.name, run.passed, run.failed, run.skipped);
+    return run.failed > 0 ? TEST_FAILED : run.passed > 0 ? TEST_PASSED : TEST_SKIPPED;
+}
+
+uint64_t test_seed(void) { return run.seed; }
+
+fovea_isa test_isa(void) { return run.isa; }
+
+bool test_isa_asked(void) { return run.isa_asked; }
+
+void test_count(int64_t passed, int64_t failed, int64_t skipped) {
+    run.passed += passed;
+    run.failed += failed;
+    run.skipped += skipped;
+}
+
+/* Counts one failure and prints it in one call, so that threads do not mix their lines. */
+static void fail(const char *format, va_list arguments, const char *detail) {
+    long long before = run.failed++;
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    if (before < TEST_SHOWN)
+        printf("FAILED: %s%s\n  %s\n", text, detail, run.replay);
+    else if (before == TEST_SHOWN)
+        printf("... and more, which are counted but not shown\n");
+}
+
+bool test_check(bool ok, const char *format, ...) {
+    if (ok) {
+        run.passed++;
+    } else {
+        va_list arguments;
+        va_start(arguments, format);
+        fail(format, arguments, "");
+        va_end(arguments);
+    }
+    return ok;
+}
+
+void test_skip(const char *format, ...) {
+    va_list arguments;
+    char text[1024];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    run.skipped++;
+    printf("SKIPPED: %s\n", text);
+}
+
+bool test_same(const float *got, const float *want, int64_t n, const char *format, ...) {
+    int64_t first = first_difference(got, want, n);
+    if (first < 0) {
+        run.passed++;
+        return true;
+    }
+    int64_t count = 0;
+    for (int64_t i = first; i < n; i++)
+        count += float_bits(got[i]) != float_bits(want[i]);
+    char detail[256];
+    snprintf(detail, sizeof detail,
+             ": %" PRId64 " of %" PRId64 " floats differ, the first at %" PRId64 ": %.9g (0x%08" PRIx32
+             ") instead of %.9g (0x%08" PRIx32 ")",
+             count, n, first, (double)got[first], float_bits(got[first]), (double)want[first], float_bits(want[first]));
+    va_list arguments;
+    va_start(arguments, format);
+    fail(format, arguments, detail);
+    va_end(arguments);
+    return false;
+}

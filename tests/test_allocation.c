@@ -1,0 +1,297 @@
+/* Memory from the heap: execution with a workspace takes none, and every allocation that fails gives a clean status.
+ *
+ * The linker puts the functions below in place of malloc and its like (--wrap, see CMakeLists.txt) in the library and in this
+ * program, but not in the OpenMP run-time, whose thread pool is its own. They count calls and live blocks, and can let the n-th
+ * call fail. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until one call gets through:
+ *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over. */
+#include "attention_case.h"
+#include "pool.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static atomic_llong calls, live;
+static atomic_llong fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_later. */
+static atomic_bool fail_later, failed;
+
+static bool allowed(void) {
+    long long call = ++calls, at = fail_at;
+    if (at == 0 || (fail_later ? call < at : call != at))
+        return true;
+    failed = true;
+    return false;
+}
+
+static void *counted(void *block) {
+    if (block)
+        live++;
+    return block;
+}
+
+/* The names that --wrap makes: __real_* are the C library's. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **block, size_t alignment, size_t size);
+void __real_free(void *block);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
+void __wrap_free(void *block);
+
+void *__wrap_malloc(size_t size) { return allowed() ? counted(__real_malloc(size)) : NULL; }
+
+void *__wrap_calloc(size_t n, size_t size) { return allowed() ? counted(__real_calloc(n, size)) : NULL; }
+
+void *__wrap_realloc(void *block, size_t size) {
+    if (!allowed())
+        return NULL;
+    void *moved = __real_realloc(block, size);
+    if (block == NULL && moved)
+        live++;
+    return moved;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+    return allowed() ? counted(__real_aligned_alloc(alignment, size)) : NULL;
+}
+
+int __wrap_posix_memalign(void **block, size_t alignment, size_t size) {
+    if (!allowed())
+        return 12; /* ENOMEM */
+    int error = __real_posix_memalign(block, alignment, size);
+    if (error == 0)
+        live++;
+    return error;
+}
+
+void __wrap_free(void *block) {
+    if (block)
+        live--;
+    __real_free(block);
+}
+
+/* ------------------------------------------------------------------------------------------------- no allocation -- */
+
+static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_len, fovea_mask_kind mask) {
+    attention_case c = case_plain(2, 4, 2, q_len, 700, 24, 24);
+    c.desc.mask = mask;
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    c.weights = true;
+    rng r = rng_stream(test_seed(), "no allocation");
+    inputs *in = inputs_make(&c, &r);
+    outputs *out = outputs_make(&c, LAYOUT_BHTD);
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    size_t size = fovea_attention_plan_workspace_size(plan);
+    void *workspace = must_alloc((int64_t)size, 1);
+    fovea_attention_args args = case_args(in, out);
+    for (int round = 0; round < 3; round++) { /* the first one may warm up the thread pool of the run-time */
+        long long before = calls;
+        fovea_status status = fovea_attention_execute(plan, &args, workspace, size);
+        long long n = calls - before;
+        test_check(status == FOVEA_OK, "%s: %s", what, fovea_error_detail());
+        test_check(n == 0 || round == 0, "%s, q_len %" PRId64 ", mask %d: %lld allocations in an execution", what,
+                   q_len, (int)mask, n);
+    }
+    free(workspace);
+    fovea_attention_plan_destroy(plan);
+    inputs_free(in);
+    outputs_free(out);
+}
+
+/* --------------------------------------------------------------------------------------------- failing allocations -- */
+
+static void arm(int64_t n, bool later) {
+    calls = 0;
+    failed = false;
+    fail_later = later;
+    fail_at = n;
+}
+
+/* The call returned: stops failing, checks its status, and tells whether it got through without meeting the failure. */
+static bool disarm(const char *what, int64_t n, fovea_status status, long long live_before) {
+    fail_at = 0;
+    if (!failed)
+        return test_check(status == FOVEA_OK, "%s without a failure: %s", what, fovea_error_detail());
+    test_check(status == FOVEA_ERROR_OUT_OF_MEMORY, "%s, allocation %" PRId64 " fails: %s", what, n,
+               fovea_status_name(status));
+    test_check(fovea_error_detail()[0] != '\0', "%s, allocation %" PRId64 " fails: no sentence", what, n);
+    test_check(live == live_before, "%s, allocation %" PRId64 " fails: %lld blocks left", what, n, live - live_before);
+    return false;
+}
+
+static void fail_context(bool later) {
+    fovea_context *ctx = NULL;
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        ctx = (fovea_context *)&n;
+        arm(++n, later);
+        fovea_status status = fovea_context_create(NULL, &ctx);
+        through = disarm("fovea_context_create", n, status, before);
+        test_check(through == (ctx != NULL), "fovea_context_create: a context in spite of a failure");
+        if (through) {
+            fovea_context_destroy(ctx);
+            test_check(live == before, "fovea_context_destroy leaves %lld blocks", live - before);
+        }
+    }
+    test_check(n > 1 && n < 1000, "fovea_context_create allocates %" PRId64 " times", n - 1);
+}
+
+static void fail_plan(const fovea_context *ctx, bool later) {
+    attention_case c = case_plain(2, 4, 2, 60, 700, 24, 24);
+    fovea_attention_plan *plan = NULL;
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        plan = (fovea_attention_plan *)&n;
+        arm(++n, later);
+        fovea_status status = fovea_attention_plan_create(ctx, &c.desc, &plan);
+        through = disarm("fovea_attention_plan_create", n, status, before);
+        test_check(through == (plan != NULL), "fovea_attention_plan_create: a plan in spite of a failure");
+        if (through) {
+            fovea_attention_plan_destroy(plan);
+            test_check(live == before, "fovea_attention_plan_destroy leaves %lld blocks", live - before);
+        }
+    }
+    test_check(n > 1 && n < 1000, "fovea_attention_plan_create allocates %" PRId64 " times", n - 1);
+}
+
+/* Descriptors that are refused, early and late, and sizes that only the workspace makes too large. */
+static void check_refused(const fovea_context *ctx) {
+    static const int64_t sizes[] = {0, 1, 3, (int64_t)1 << 40, (int64_t)1 << 53, (int64_t)1 << 58, INT64_MAX};
+    int64_t refused = 0;
+    long long before = live;
+    for (int i = 0; i < 7 * 7 * 7; i++) {
+        fovea_attention_desc desc = case_plain(1, 1, 1, 1, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]).desc;
+        fovea_attention_plan *plan;
+        refused += fovea_attention_plan_create(ctx, &desc, &plan) != FOVEA_OK;
+        fovea_attention_plan_destroy(plan);
+    }
+    test_check(refused > 50 && refused < 7 * 7 * 7, "%" PRId64 " plans refused", refused);
+    test_check(live == before, "refused plans leave %lld blocks", live - before);
+}
+
+static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
+    attention_case c = case_plain(2, 4, 2, q_len, 700, 24, 24);
+    c.weights = true;
+    rng r = rng_stream(test_seed(), "fail execute");
+    inputs *in = inputs_make(&c, &r);
+    outputs *out = outputs_make(&c, LAYOUT_BHTD), *blank = outputs_make(&c, LAYOUT_BHTD);
+    outputs *want = outputs_make(&c, LAYOUT_BHTD);
+    case_run(ctx, NULL, &c, in, want);
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    fovea_attention_args args = case_args(in, out);
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        arm(++n, later);
+        fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
+        through = disarm("fovea_attention_execute", n, status, before);
+        outputs_same(out, through ? want : blank, "outputs of fovea_attention_execute, allocation %" PRId64 " fails",
+                     n);
+        test_check(live == before, "fovea_attention_execute leaves %lld blocks", live - before);
+    }
+    test_check(n > 1 && n < 1000, "fovea_attention_execute without workspace allocates %" PRId64 " times", n - 1);
+    fovea_attention_plan_destroy(plan);
+    inputs_free(in);
+    outputs_free(out);
+    outputs_free(blank);
+    outputs_free(want);
+}
+
+enum { HEADS = 2, KEYS = 40, DIM = 16, MOST = HEADS * 2000 * DIM };
+
+/* Memory of fovea_sdpa_f32() calls: q, k, v, out. Each call has a q_len that no call had before, so that none finds its plan
+ * in the cache. */
+static float *sdpa_memory;
+static int64_t sdpa_q_len;
+
+static fovea_status call_sdpa(void) {
+    float *m = sdpa_memory, *out = m + 3 * (size_t)MOST;
+    for (int64_t i = HEADS * sdpa_q_len * DIM - 1; i >= 0; i--)
+        out[i] = poison();
+    return fovea_sdpa_f32(m, m + MOST, m + 2 * (size_t)MOST, out, 1, HEADS, HEADS, sdpa_q_len, KEYS, DIM, DIM,
+                          FOVEA_CAUSAL_NONE);
+}
+
+/* What only serves the next call may fail silently; else the call fails and has written nothing. first: the failure meets the
+ * default context, until one is there. */
+static void fail_sdpa(bool later, bool first) {
+    int64_t n = 0;
+    for (bool through = false; !through && n < 300;) {
+        sdpa_q_len += !first;
+        arm(++n, later);
+        fovea_status status = call_sdpa();
+        fail_at = 0;
+        through = !failed;
+        const float *out = sdpa_memory + 3 * (size_t)MOST;
+        if (status == FOVEA_OK)
+            test_check(!float_is_nan(out[0]) && !float_is_nan(out[HEADS * sdpa_q_len * DIM - 1]),
+                       "fovea_sdpa_f32 has not written its output");
+        else {
+            test_check(!through && status == FOVEA_ERROR_OUT_OF_MEMORY,
+                       "fovea_sdpa_f32, allocation %" PRId64 " fails: %s", n, fovea_status_name(status));
+            test_check(float_bits(out[0]) == float_bits(poison()), "fovea_sdpa_f32 wrote before it failed");
+        }
+    }
+    test_check(n > 1 && n < 300, "fovea_sdpa_f32 allocates %" PRId64 " times", n - 1);
+}
+
+/* Blocks that live in the cache once it is full. */
+static long long fill_cache(void) {
+    for (int i = 0; i < 100; i++) {
+        sdpa_q_len++;
+        test_check(call_sdpa() == FOVEA_OK, "fovea_sdpa_f32: %s", fovea_error_detail());
+    }
+    long long before = calls;
+    test_check(call_sdpa() == FOVEA_OK, "fovea_sdpa_f32: %s", fovea_error_detail());
+    test_check(calls == before, "fovea_sdpa_f32 allocates %lld times at the second call of a shape", calls - before);
+    return live;
+}
+
+static void test_sdpa(void) {
+    rng r = rng_stream(test_seed(), "fail sdpa");
+    sdpa_memory = must_alloc(4 * (int64_t)MOST, sizeof *sdpa_memory);
+    rng_fill_normal(&r, sdpa_memory, 3 * (int64_t)MOST);
+    sdpa_q_len = 1;
+    fail_sdpa(true, true);
+    fail_sdpa(false, false);
+    long long before = fill_cache();
+    for (int round = 0; round < 6; round++)
+        fail_sdpa(round & 1, false);
+    long long after = fill_cache();
+    test_check(before == after, "failures in fovea_sdpa_f32 leave %lld blocks", after - before);
+    free(sdpa_memory);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "allocation", NULL);
+    test_sdpa(); /* first, for the default context to be made here */
+    fail_context(false);
+    fail_context(true);
+    pool *p = pool_create(3);
+    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
+                                 context_of(FOVEA_ISA_BEST, 3, p)};
+    static const char *const names[] = {"one thread", "default threads", "a pool of 3"};
+    for (int i = 0; i < 3; i++) {
+        fail_plan(contexts[i], i & 1);
+        check_refused(contexts[i]);
+        for (int q_len = 1; q_len <= 60; q_len += 59) {
+            fail_execute(contexts[i], q_len, false);
+            fail_execute(contexts[i], q_len, true);
+            for (int mask = FOVEA_MASK_NONE; mask <= FOVEA_MASK_ADDITIVE; mask++)
+                check_no_allocation(names[i], contexts[i], q_len, (fovea_mask_kind)mask);
+        }
+        fovea_context_destroy(contexts[i]);
+    }
+    pool_destroy(p);
+    return test_end();
+}

@@ -1,0 +1,323 @@
+/* Everything of the public API that is not attention itself: contexts and what chooses them, information about them and about
+ * plans, names, versions, sentences. */
+#define _POSIX_C_SOURCE 200809L
+#include "attention_case.h"
+#include "pool.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static fovea_isa isa_of(const fovea_context *ctx) {
+    fovea_info info;
+    fovea_info_init(&info);
+    test_check(fovea_context_info(ctx, &info) == FOVEA_OK, "fovea_context_info: %s", fovea_error_detail());
+    return info.isa;
+}
+
+/* Runs with FOVEA_ISA set to word (NULL: unset) and restores it. */
+static fovea_status create_under(const char *word, const fovea_context_options *options, fovea_context **ctx) {
+    char saved[32] = "";
+    const char *before = getenv("FOVEA_ISA");
+    snprintf(saved, sizeof saved, "%s", before ? before : "");
+    if (word)
+        setenv("FOVEA_ISA", word, 1);
+    else
+        unsetenv("FOVEA_ISA");
+    fovea_status status = fovea_context_create(options, ctx);
+    if (before)
+        setenv("FOVEA_ISA", saved, 1);
+    else
+        unsetenv("FOVEA_ISA");
+    return status;
+}
+
+static void test_names(void) {
+    static const char *const names[] = {"FOVEA_OK",
+                                        "FOVEA_ERROR_NULL",
+                                        "FOVEA_ERROR_SHAPE",
+                                        "FOVEA_ERROR_OVERFLOW",
+                                        "FOVEA_ERROR_STRIDE",
+                                        "FOVEA_ERROR_DTYPE",
+                                        "FOVEA_ERROR_ALIAS",
+                                        "FOVEA_ERROR_WORKSPACE",
+                                        "FOVEA_ERROR_VERSION",
+                                        "FOVEA_ERROR_ARGUMENT",
+                                        "FOVEA_ERROR_ENVIRONMENT",
+                                        "FOVEA_ERROR_UNSUPPORTED",
+                                        "FOVEA_ERROR_OUT_OF_MEMORY"};
+    for (int i = 0; i < 13; i++)
+        test_check(strcmp(fovea_status_name((fovea_status)i), names[i]) == 0, "status %d is called %s", i,
+                   fovea_status_name((fovea_status)i));
+    static const int unknown[] = {-1, 13, 1000, INT_MIN, INT_MAX};
+    for (int i = 0; i < 5; i++) {
+        test_check(strcmp(fovea_status_name((fovea_status)unknown[i]), "unknown status") == 0, "status %d is called %s",
+                   unknown[i], fovea_status_name((fovea_status)unknown[i]));
+        test_check(strcmp(fovea_isa_name((fovea_isa)unknown[i]), "unknown") == 0, "isa %d is called %s", unknown[i],
+                   fovea_isa_name((fovea_isa)unknown[i]));
+    }
+    static const char *const tiers[] = {"scalar", "avx2", "avx512"};
+    for (int i = 0; i < 3; i++)
+        test_check(strcmp(fovea_isa_name((fovea_isa)(i + 1)), tiers[i]) == 0, "tier %d is called %s", i + 1,
+                   fovea_isa_name((fovea_isa)(i + 1)));
+    test_check(strcmp(fovea_version(), FOVEA_VERSION_STRING) == 0, "the library's version is %s", fovea_version());
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", FOVEA_VERSION_MAJOR, FOVEA_VERSION_MINOR, FOVEA_VERSION_PATCH);
+    test_check(strcmp(version, FOVEA_VERSION_STRING) == 0, "FOVEA_VERSION_STRING is not %s", version);
+}
+
+static void test_tensors(void) {
+    float x;
+    fovea_tensor t = fovea_tensor_bhtd(&x, FOVEA_DTYPE_F32, 2, 3, 5, 7);
+    const int64_t bhtd[] = {105, 35, 7, 1}, bthd[] = {105, 7, 21, 1}, shape[] = {2, 3, 5, 7};
+    test_check(t.data == &x && t.dtype == FOVEA_DTYPE_F32 && memcmp(t.shape, shape, sizeof shape) == 0 &&
+                   memcmp(t.stride, bhtd, sizeof bhtd) == 0,
+               "fovea_tensor_bhtd");
+    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_BOOL, 2, 5, 3,
+                          7); /* batch, heads, tokens, channels: 2 sequences of 3 tokens */
+    const int64_t swapped[] = {2, 5, 3, 7}, strides[] = {105, 7, 35, 1};
+    test_check(t.data == &x && t.dtype == FOVEA_DTYPE_BOOL && memcmp(t.shape, swapped, sizeof swapped) == 0 &&
+                   memcmp(t.stride, strides, sizeof strides) == 0,
+               "fovea_tensor_bthd");
+    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_F32, 2, 3, 5, 7);
+    test_check(memcmp(t.stride, bthd, sizeof bthd) == 0, "fovea_tensor_bthd strides");
+}
+
+/* ------------------------------------------------------------------------------------------------------ contexts -- */
+
+static void test_bad_contexts(void) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    check_status("nowhere to put the context", fovea_context_create(NULL, NULL), FOVEA_ERROR_NULL, "ctx");
+    const size_t versions[] = {0, 1, sizeof options - 8, sizeof options + 8, SIZE_MAX};
+    for (int i = 0; i < 5; i++) {
+        char words[32];
+        snprintf(words, sizeof words, "%zu", versions[i]);
+        fovea_context_options_init(&options);
+        options.struct_size = versions[i];
+        ctx = (fovea_context *)&options;
+        check_status("struct_size of options", fovea_context_create(&options, &ctx), FOVEA_ERROR_VERSION, words);
+        test_check(ctx == NULL, "struct_size of options: a context");
+    }
+    static const int tiers[] = {-1, 4, 99, INT_MIN};
+    for (int i = 0; i < 4; i++) {
+        char words[32];
+        snprintf(words, sizeof words, "isa|%d", tiers[i]);
+        fovea_context_options_init(&options);
+        options.isa = (fovea_isa)tiers[i];
+        ctx = (fovea_context *)&options;
+        check_status("isa of options", fovea_context_create(&options, &ctx), FOVEA_ERROR_ARGUMENT, words);
+        test_check(ctx == NULL, "isa of options: a context");
+    }
+    static const int threads[] = {-1, INT_MIN};
+    for (int i = 0; i < 2; i++) {
+        fovea_context_options_init(&options);
+        options.threads = threads[i];
+        check_status("threads of options", fovea_context_create(&options, &ctx), FOVEA_ERROR_ARGUMENT, "threads");
+    }
+    static const char *const words[] = {"sse9", "AVX2", "avx512 ", "scalar,avx2", "1"};
+    for (int i = 0; i < 5; i++) {
+        char named[64];
+        snprintf(named, sizeof named, "FOVEA_ISA|%s|scalar", words[i]);
+        ctx = (fovea_context *)&options;
+        check_status("FOVEA_ISA", create_under(words[i], NULL, &ctx), FOVEA_ERROR_ENVIRONMENT, named);
+        test_check(ctx == NULL, "FOVEA_ISA=%s: a context", words[i]);
+    }
+    fovea_context_destroy(NULL);
+}
+
+/* Caps: the lowest of what the CPU has, the options and the environment say. */
+static void test_caps(void) {
+    static const char *const words[] = {NULL, "scalar", "avx2", "avx512"};
+    fovea_context *ctx;
+    test_check(create_under(NULL, NULL, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
+    const int best = (int)isa_of(ctx);
+    fovea_context_destroy(ctx);
+    for (int asked = 0; asked < 4; asked++)
+        for (int named = 0; named < 4; named++) {
+            fovea_context_options options;
+            fovea_context_options_init(&options);
+            options.isa = (fovea_isa)asked;
+            int want = best;
+            want = asked && asked < want ? asked : want;
+            want = named && named < want ? named : want;
+            if (test_check(create_under(words[named], &options, &ctx) == FOVEA_OK, "context: %s",
+                           fovea_error_detail())) {
+                test_check((int)isa_of(ctx) == want, "isa %d, FOVEA_ISA=%s: tier %s", asked,
+                           words[named] ? words[named] : "", fovea_isa_name(isa_of(ctx)));
+                fovea_context_destroy(ctx);
+            }
+        }
+    test_check(create_under("", NULL, &ctx) == FOVEA_OK && (int)isa_of(ctx) == best, "an empty FOVEA_ISA");
+    fovea_context_destroy(ctx);
+}
+
+static void test_info(void) {
+    fovea_info info;
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
+    fovea_info_init(&info);
+    check_status("info of no context", fovea_context_info(NULL, &info), FOVEA_ERROR_NULL, "ctx");
+    check_status("info to nowhere", fovea_context_info(ctx, NULL), FOVEA_ERROR_NULL, "info");
+    const size_t versions[] = {0, sizeof info - 8, sizeof info + 8};
+    for (int i = 0; i < 3; i++) {
+        fovea_info_init(&info);
+        info.struct_size = versions[i];
+        info.threads = -5;
+        check_status("struct_size of info", fovea_context_info(ctx, &info), FOVEA_ERROR_VERSION, "");
+        test_check(info.threads == -5, "struct_size of info: written");
+    }
+    fovea_info_init(&info);
+    test_check(fovea_context_info(ctx, &info) == FOVEA_OK, "info: %s", fovea_error_detail());
+    test_check(info.isa == test_isa() && info.struct_size == sizeof info, "info: isa %d", (int)info.isa);
+    test_check(info.threads >= 1 && info.threads <= (int)sysconf(_SC_NPROCESSORS_CONF), "info: %d threads",
+               info.threads);
+    test_check(info.l1d_bytes >= 4096 && info.l2_bytes >= info.l1d_bytes && info.l2_bytes < (int64_t)1 << 32,
+               "info: caches of %" PRId64 " and %" PRId64, info.l1d_bytes, info.l2_bytes);
+    test_check(strstr(info.reason, fovea_isa_name(info.isa)) != NULL, "info: the reason \"%s\" does not name the tier",
+               info.reason);
+    fovea_context_destroy(ctx);
+
+    pool *p = pool_create(2); /* the pool knows better: not capped */
+    ctx = context_of(FOVEA_ISA_BEST, 500, p);
+    test_check(fovea_context_info(ctx, &info) == FOVEA_OK && info.threads == 500, "a pool of 500: %d threads",
+               info.threads);
+    fovea_context_destroy(ctx);
+    pool_destroy(p);
+    ctx = context_of(FOVEA_ISA_BEST, 100000, NULL);
+    test_check(fovea_context_info(ctx, &info) == FOVEA_OK && info.threads <= (int)sysconf(_SC_NPROCESSORS_CONF),
+               "100000 threads asked for: %d", info.threads);
+    fovea_context_destroy(ctx);
+}
+
+/* As snprintf does: the whole length, whatever fits, always terminated. */
+static void test_describe(void) {
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
+    attention_case c = case_plain(1, 2, 2, 100, 100, 64, 64);
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    char text[4096], part[64];
+    memset(text, 'x', sizeof text);
+    size_t length = fovea_attention_plan_describe(plan, text, sizeof text);
+    test_check(length > 20 && length < sizeof text && strlen(text) == length, "describe: length %zu", length);
+    test_check(strstr(text, fovea_isa_name(test_isa())) != NULL && strstr(text, "gemm_f32_") != NULL,
+               "describe names neither tier nor kernels: %s", text);
+    test_check(fovea_attention_plan_describe(plan, NULL, 0) == length, "describe to nowhere");
+    for (size_t size = 1; size < sizeof part; size += 7) {
+        memset(part, 'x', sizeof part);
+        test_check(fovea_attention_plan_describe(plan, part, size) == length && strlen(part) == size - 1 &&
+                       memcmp(part, text, size - 1) == 0 && (size == sizeof part || part[size] == 'x'),
+                   "describe in %zu bytes", size);
+    }
+    memset(part, 'x', sizeof part);
+    fovea_attention_plan_describe(NULL, part, sizeof part); /* no plan: no crash, some terminated text */
+    test_check(memchr(part, '\0', sizeof part) != NULL, "describe no plan");
+    fovea_attention_plan_destroy(plan);
+    fovea_attention_plan_destroy(NULL);
+    fovea_context_destroy(ctx);
+}
+
+/* ----------------------------------------------------------------------------------------------------- sentences -- */
+
+static void *other_thread(void *arg) {
+    (void)arg;
+    test_check(strcmp(fovea_error_detail(), "") == 0, "a fresh thread has the sentence \"%s\"", fovea_error_detail());
+    fovea_context_create(NULL, NULL);
+    test_check(strstr(fovea_error_detail(), "ctx") != NULL, "the other thread's sentence: %s", fovea_error_detail());
+    return NULL;
+}
+
+static void test_detail(void) {
+    fovea_attention_desc desc = case_plain(1, 12, 5, 1, 1, 1, 1).desc;
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, &desc, &plan) == FOVEA_ERROR_SHAPE, "12 heads in 5 groups");
+    char mine[256];
+    snprintf(mine, sizeof mine, "%s", fovea_error_detail());
+    test_check(strstr(mine, "12") && strstr(mine, "5"), "detail: %s", mine);
+    pthread_t thread;
+    test_check(pthread_create(&thread, NULL, other_thread, NULL) == 0, "pthread_create");
+    pthread_join(thread, NULL);
+    test_check(strcmp(mine, fovea_error_detail()) == 0, "another thread's failure changed the sentence to: %s",
+               fovea_error_detail());
+    desc.kv_heads = 4;
+    test_check(fovea_attention_plan_create(ctx, &desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+    test_check(strcmp(mine, fovea_error_detail()) == 0, "a success changed the sentence to: %s", fovea_error_detail());
+    fovea_context_destroy(ctx);
+}
+
+/* What is written to stderr by creating a context and failing to make a plan. */
+static size_t written(char *text, size_t size, const char *debug) {
+    FILE *file = tmpfile();
+    fflush(stderr);
+    int saved = dup(STDERR_FILENO);
+    if (!test_check(file && saved >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0, "cannot redirect stderr"))
+        return 0;
+    if (debug)
+        setenv("FOVEA_DEBUG", debug, 1);
+    fovea_context *ctx;
+    fovea_attention_plan *plan;
+    fovea_attention_desc desc = case_plain(1, 12, 5, 1, 1, 1, 1).desc;
+    fovea_status status = fovea_context_create(NULL, &ctx);
+    if (status == FOVEA_OK)
+        fovea_attention_plan_create(ctx, &desc, &plan);
+    fovea_context_destroy(ctx);
+    unsetenv("FOVEA_DEBUG");
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    size_t n = fread(text, 1, size - 1, file);
+    text[n] = '\0';
+    fclose(file);
+    test_check(status == FOVEA_OK, "context: %s", fovea_error_detail());
+    return n;
+}
+
+static void test_debug(void) {
+    char text[2048];
+    test_check(written(text, sizeof text, NULL) == 0, "printed without being asked: %s", text);
+    test_check(written(text, sizeof text, "0") == 0, "FOVEA_DEBUG=0 prints: %s", text);
+    test_check(written(text, sizeof text, "1") > 20 && strstr(text, fovea_isa_name(test_isa())) != NULL,
+               "FOVEA_DEBUG=1 does not tell the tier: %s", text);
+}
+
+static void test_inits(void) {
+    fovea_attention_desc desc;
+    memset(&desc, 0xff, sizeof desc);
+    fovea_attention_desc_init(&desc);
+    test_check(desc.struct_size == sizeof desc && desc.dtype == FOVEA_DTYPE_F32 && desc.batch == 1 &&
+                   desc.q_heads == 0 && desc.scale == 0 && desc.causal == FOVEA_CAUSAL_NONE && desc.window_left == -1 &&
+                   desc.window_right == -1 && desc.mask == FOVEA_MASK_NONE,
+               "fovea_attention_desc_init");
+    fovea_attention_args args;
+    memset(&args, 0xff, sizeof args);
+    fovea_attention_args_init(&args);
+    test_check(args.struct_size == sizeof args && !args.q.data && !args.k.data && !args.v.data && !args.out.data &&
+                   !args.mask.data && !args.q_lens && !args.kv_lens && !args.q_offsets && !args.lse.data &&
+                   !args.weights.data,
+               "fovea_attention_args_init");
+    fovea_context_options options;
+    memset(&options, 0xff, sizeof options);
+    fovea_context_options_init(&options);
+    test_check(options.struct_size == sizeof options && options.isa == FOVEA_ISA_BEST && options.threads == 0 &&
+                   !options.parallel_for && !options.pool,
+               "fovea_context_options_init");
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "context", NULL);
+    test_detail(); /* first: this thread has not failed yet */
+    test_names();
+    test_tensors();
+    test_inits();
+    test_bad_contexts();
+    test_caps();
+    test_info();
+    test_describe();
+    test_debug();
+    return test_end();
+}

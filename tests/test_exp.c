@@ -1,0 +1,320 @@
+/* test-exp: the exp of softmax against double, over the floats that softmax can give it.
+ *
+ *     test-exp                   a sample of [-104, -0] and all floats near places of interest; a few seconds
+ *     test-exp --exhaustive      all 1,120,927,745 of them, on all cores; a minute or two (make test-exhaustive)
+ *
+ * For every row of the operation that the CPU can run (under FOVEA_ISA: of that tier):
+ *   - at most 1 ulp from exact where the result is a normal float, exactly +0 below
+ *   - monotonic, also from one span of the sample to the next
+ *   - the same bits as the scalar row
+ *   - exp(+-0) = 1, exp(-inf) = +0, NaN of any payload gives NaN, in every lane
+ * It prints the greatest error, where it is, and how many results are not the nearest float.
+ *
+ * How: the floats are cut into spans, which threads claim one after another; each is computed by all rows and once by the
+ * C library's double exp, whose own error (below 2^-28 of a float's ulp) does not matter here.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "cpu.h"
+#include "registry.h"
+#include "test.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MAX_ROWS = 16,
+    MAX_SPANS = 1 << 16,
+    MAX_THREADS = 64,
+    BLOCK = 1024,             /* floats computed at once */
+    CHUNK = 1 << 17,          /* floats of an exhaustive span */
+    SAMPLE = CHUNK / 32,      /* of which the sample takes this many in a row */
+    FIRST_ORDINAL = 0,        /* -0; ordinal n is the n-th float below zero, whose bits are 0x80000000 + n */
+    LAST_ORDINAL = 0x42d00000 /* -104 */
+};
+
+static float nth_below_zero(int64_t ordinal) { return bits_float(0x80000000u + (uint32_t)ordinal); }
+
+/* Consecutive floats, downwards from the first. */
+typedef struct span {
+    int64_t first, count;
+} span;
+
+/* What is known about a row after some spans. The _at are the floats at which a thing was seen first. */
+typedef struct findings {
+    int64_t checked;
+    double max_ulp;
+    float max_at;
+    int64_t not_nearest;            /* results that are not the float nearest to exact */
+    int64_t wrong, rising, differs; /* more than 1 ulp or not 0 below; not monotonic; other bits than the scalar row */
+    float wrong_at, rising_at, differs_at;
+} findings;
+
+static struct {
+    const fv_kernel *row[MAX_ROWS];
+    findings found[MAX_ROWS];
+    int rows;
+    span spans[MAX_SPANS];
+    int span_count, next; /* next span to claim */
+    double started;
+    bool progress;
+    pthread_mutex_t lock;
+} walk = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- spans -- */
+
+static void add_span(int64_t first, int64_t last) {
+    first = first < FIRST_ORDINAL ? FIRST_ORDINAL : first;
+    last = last > LAST_ORDINAL ? LAST_ORDINAL : last;
+    if (walk.span_count == MAX_SPANS || last < first) {
+        printf("FAILED: span table\n");
+        exit(TEST_FAILED);
+    }
+    walk.spans[walk.span_count++] = (span){first, last - first + 1};
+}
+
+/* All floats within radius steps of x. */
+static void add_near(double x, int64_t radius) {
+    const int64_t center = -float_ordinal((float)x);
+    add_span(center - radius, center + radius);
+}
+
+static void choose_spans(bool exhaustive) {
+    rng r = rng_stream(test_seed(), "exp sample");
+    for (int64_t first = FIRST_ORDINAL; first <= LAST_ORDINAL; first += CHUNK) {
+        const int64_t start = exhaustive ? first : first + rng_below(&r, CHUNK - SAMPLE);
+        if (start <= LAST_ORDINAL)
+            add_span(start, start + (exhaustive ? CHUNK : SAMPLE) - 1);
+    }
+    if (exhaustive)
+        return;
+    const double ln2 = 0.69314718055994530942;
+    for (int n = 0; n < 300; n++) /* multiples of ln(2) / 2: where the range reduction turns, and where r is 0 */
+        add_near(-0.5 * n * ln2, 500);
+    for (int exponent = -149; exponent <= 6; exponent++)
+        add_near(-ldexp(1.0, exponent), 100);
+    add_near(-126.0 * ln2, 50000); /* where results stop being normal */
+    add_near(-104.0, 1000);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- walk -- */
+
+/* The ulp of a float result near exact, inverted; exact is in [2^-126, 1]. */
+static double inverse_ulp(double exact) {
+    uint64_t bits;
+    memcpy(&bits, &exact, sizeof bits);
+    bits = ((uint64_t)(2 * 1023 + 23) - (bits >> 52)) << 52;
+    memcpy(&exact, &bits, sizeof bits);
+    return exact;
+}
+
+/* One block of a row: x, exact results, the scalar row's, and its own. before: the result for the float before x[0]. */
+static void judge(findings *f, int64_t n, const float *x, const double *exact, const float *scalar, const float *y,
+                  float before) {
+    for (int64_t i = 0; i < n; i++) {
+        bool wrong;
+        if (exact[i] < 0x1p-126) {
+            wrong = float_bits(y[i]) != 0;
+        } else {
+            const double ulp = fabs((double)y[i] - exact[i]) * inverse_ulp(exact[i]);
+            wrong = !(ulp <= 1.0);
+            f->not_nearest += y[i] != (float)exact[i];
+            if (!(ulp <= f->max_ulp)) {
+                f->max_ulp = ulp;
+                f->max_at = x[i];
+            }
+        }
+        if (wrong && f->wrong++ == 0)
+            f->wrong_at = x[i];
+        if (!(y[i] <= before) && f->rising++ == 0)
+            f->rising_at = x[i];
+        if (float_bits(y[i]) != float_bits(scalar[i]) && f->differs++ == 0)
+            f->differs_at = x[i];
+        before = y[i];
+    }
+    f->checked += n;
+}
+
+/* One span by all rows. */
+static void walk_span(span s, findings found[MAX_ROWS]) {
+    const fv_kernel *scalar_row = fv_kernel_best(FV_OP_exp, FV_ISA_scalar);
+    float x[BLOCK], scalar[BLOCK], y[BLOCK], before[MAX_ROWS];
+    double exact[BLOCK];
+    for (int r = 0; r < walk.rows; r++) {
+        const float above = s.first > FIRST_ORDINAL ? nth_below_zero(s.first - 1) : 0.0f;
+        walk.row[r]->run.exp_f32(1, &above, &before[r]);
+    }
+    for (int64_t done = 0; done < s.count; done += BLOCK) {
+        const int64_t n = s.count - done < BLOCK ? s.count - done : BLOCK;
+        for (int64_t i = 0; i < n; i++)
+            x[i] = nth_below_zero(s.first + done + i);
+        for (int64_t i = 0; i < n; i++)
+            exact[i] = exp((double)x[i]);
+        scalar_row->run.exp_f32(n, x, scalar);
+        for (int r = 0; r < walk.rows; r++) {
+            walk.row[r]->run.exp_f32(n, x, y);
+            judge(&found[r], n, x, exact, scalar, y, before[r]);
+            before[r] = y[n - 1];
+        }
+    }
+}
+
+static void add_findings(findings *to, const findings *f) {
+    to->checked += f->checked;
+    to->not_nearest += f->not_nearest;
+    if (!(f->max_ulp <= to->max_ulp)) {
+        to->max_ulp = f->max_ulp;
+        to->max_at = f->max_at;
+    }
+    to->wrong_at = to->wrong ? to->wrong_at : f->wrong_at;
+    to->rising_at = to->rising ? to->rising_at : f->rising_at;
+    to->differs_at = to->differs ? to->differs_at : f->differs_at;
+    to->wrong += f->wrong;
+    to->rising += f->rising;
+    to->differs += f->differs;
+}
+
+static void show_progress(void) {
+    static double shown;
+    const double time = now(), part = (double)walk.next / walk.span_count;
+    if (!walk.progress || time < shown + 0.5 || part <= 0.0)
+        return;
+    shown = time;
+    fprintf(stderr, "\r%3.0f%%, %.0f s left ", 100.0 * part, (time - walk.started) * (1.0 - part) / part);
+}
+
+static void *worker(void *unused) {
+    findings found[MAX_ROWS];
+    memset(found, 0, sizeof found);
+    for (;;) {
+        pthread_mutex_lock(&walk.lock);
+        const int mine = walk.next < walk.span_count ? walk.next++ : -1;
+        show_progress();
+        pthread_mutex_unlock(&walk.lock);
+        if (mine < 0)
+            break;
+        walk_span(walk.spans[mine], found);
+    }
+    pthread_mutex_lock(&walk.lock);
+    for (int r = 0; r < walk.rows; r++)
+        add_findings(&walk.found[r], &found[r]);
+    pthread_mutex_unlock(&walk.lock);
+    return unused;
+}
+
+static void walk_all(void) {
+    pthread_t thread[MAX_THREADS];
+    const int cpus = fv_cpu_affinity(), wanted = cpus < MAX_THREADS ? cpus : MAX_THREADS;
+    int threads = 0;
+    walk.started = now();
+    while (threads < wanted - 1 && pthread_create(&thread[threads], NULL, worker, NULL) == 0)
+        threads++;
+    worker(NULL);
+    for (int i = 0; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    if (walk.progress)
+        fprintf(stderr, "\r%30s\r", "");
+}
+
+/* ------------------------------------------------------------------------------------------------------------ checks -- */
+
+static void report(const fv_kernel *row, const findings *f) {
+    printf("%-24s %" PRId64 " floats: at most %.4f ulp, at %.9g; %" PRId64 " not the nearest float; monotonic: %s\n",
+           row->name, f->checked, f->max_ulp, (double)f->max_at, f->not_nearest, f->rising ? "no" : "yes");
+    test_check(f->wrong == 0,
+               "%s: %" PRId64 " results over 1 ulp, or not +0 where exact is not normal, the first at %a", row->name,
+               f->wrong, (double)f->wrong_at);
+    test_check(f->rising == 0, "%s: not monotonic %" PRId64 " times, first at %a", row->name, f->rising,
+               (double)f->rising_at);
+    test_check(f->differs == 0, "%s: %" PRId64 " results differ from the scalar row's, the first at %a", row->name,
+               f->differs, (double)f->differs_at);
+}
+
+/* Values outside of the walk, each in each lane of a vector among ordinary ones. */
+static void check_special(const fv_kernel *row, float x, float want) {
+    enum { LANES = 33 };
+    const float usual = -1.0f;
+    float in[LANES], out[LANES], usual_result;
+    bool ok = true;
+    row->run.exp_f32(1, &usual, &usual_result);
+    for (int lane = 0; lane < LANES; lane++) {
+        for (int i = 0; i < LANES; i++)
+            in[i] = i == lane ? x : usual;
+        row->run.exp_f32(LANES, in, out);
+        for (int i = 0; i < LANES; i++) {
+            const float due = i == lane ? want : usual_result;
+            ok = ok && (float_bits(out[i]) == float_bits(due) || (float_is_nan(out[i]) && float_is_nan(due)));
+        }
+    }
+    test_check(ok, "%s: exp(%g = 0x%08" PRIx32 ") is not %g, or changes its neighbours", row->name, (double)x,
+               float_bits(x), (double)want);
+}
+
+static void check_specials(const fv_kernel *row) {
+    static const uint32_t to_one[] = {0x00000000, 0x80000000, 0x80000001, 0x807fffff, 0x80800000};
+    static const uint32_t to_zero[] = {0xff800000, 0xff7fffff, 0xc2d00001, 0xc3000000, 0xcb000000};
+    static const uint32_t to_nan[] = {0x7fc00000, 0xffc00000, 0x7f800001, 0xff800001,
+                                      0xffc12345, 0x7fffffff, 0xffffffff};
+    for (size_t i = 0; i < sizeof to_one / sizeof to_one[0]; i++)
+        check_special(row, bits_float(to_one[i]), 1.0f);
+    for (size_t i = 0; i < sizeof to_zero / sizeof to_zero[0]; i++)
+        check_special(row, bits_float(to_zero[i]), 0.0f);
+    for (size_t i = 0; i < sizeof to_nan / sizeof to_nan[0]; i++)
+        check_special(row, bits_float(to_nan[i]), bits_float(CANONICAL_NAN));
+}
+
+/* Where results begin to be 0: nowhere but between the last float whose exp is normal and the next. */
+static void check_threshold(const fv_kernel *row) {
+    int64_t normal = FIRST_ORDINAL, zero = LAST_ORDINAL;
+    while (zero - normal > 1) {
+        const int64_t middle = normal + (zero - normal) / 2;
+        const float x = nth_below_zero(middle);
+        float y;
+        row->run.exp_f32(1, &x, &y);
+        if (y != 0.0f)
+            normal = middle;
+        else
+            zero = middle;
+    }
+    const double last = exp((double)nth_below_zero(normal)), next = exp((double)nth_below_zero(zero));
+    test_check(last >= 0x1p-126 && next < 0x1p-126, "%s: results are 0 from %a on, whose exp is %a", row->name,
+               (double)nth_below_zero(zero), next);
+}
+
+int main(int argc, char **argv) {
+    test_option options[] = {
+        {"--exhaustive", NULL, "walk all floats instead of a sample", NULL},
+        {NULL, NULL, NULL, NULL},
+    };
+    fv_cpu cpu;
+    test_begin(argc, argv, "test-exp", options);
+    fv_cpu_detect(&cpu);
+    for (int i = 0; i < fv_kernel_count && walk.rows < MAX_ROWS; i++) {
+        const fv_kernel *row = &fv_kernels[i];
+        if (row->op != FV_OP_exp ||
+            (test_isa_asked() && strcmp(fv_isa_word(row->isa), fovea_isa_name(test_isa())) != 0))
+            continue;
+        if (row->isa > cpu.isa)
+            test_skip("%s: no %s here", row->name, fv_isa_word(row->isa));
+        else
+            walk.row[walk.rows++] = row;
+    }
+    choose_spans(test_option_value(options, "--exhaustive") != NULL);
+    walk.progress = isatty(STDERR_FILENO);
+    walk_all();
+    for (int r = 0; r < walk.rows; r++) {
+        report(walk.row[r], &walk.found[r]);
+        check_threshold(walk.row[r]);
+        check_specials(walk.row[r]);
+    }
+    return test_end();
+}

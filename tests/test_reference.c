@@ -1,0 +1,178 @@
+/* Random attention problems of every kind, freely combined, checked in three ways:
+ *
+ *   tiers    the tier under test, with the planner's tiles and with random ones, on one thread or three, against the scalar
+ *            tier: every byte of out, lse and weights
+ *   literal  the scalar tier against the arithmetic of kernels/kernels.h written down word by word: every byte
+ *   float64  the scalar tier against float64, by the bound that reference.c derives
+ *
+ * --case N runs the one case N, --cases N the first N. The end of the run tells how much of the bound was used, and fails if
+ * the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
+#include "attention_case.h"
+#include "pool.h"
+#include "reference.h"
+#include "registry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CASES = 1000, WORK = 1500000 };
+
+static struct {
+    int64_t rows, trusted_rows, empty_rows, values, zeros;
+    double most_of_bound; /* largest error / bound */
+    double most_scaled;   /* largest error of out / (eps * sum of weight |v|), of ordinary values */
+} seen;
+
+static float scalar_exp(float x) {
+    static const fv_kernel *row;
+    if (row == NULL)
+        row = fv_kernel_best(FV_OP_exp, FV_ISA_scalar);
+    float y;
+    row->run.exp_f32(1, &x, &y);
+    return y;
+}
+
+/* One value against float64. Returns whether it is within its bound. */
+static bool within(float got, double want, double bound) {
+    if (isinf(want))
+        return (double)got == want;
+    double error = fabs((double)got - want);
+    if (error > 0 && error / bound > seen.most_of_bound)
+        seen.most_of_bound = error / bound;
+    return error <= bound; /* false for NaN */
+}
+
+static void check_row_float64(const attention_case *c, const outputs *out, int64_t b, int64_t h, int64_t i,
+                              const reference_result *want, const char *text) {
+    const fovea_attention_desc *d = &c->desc;
+    const float *row = tensor_row(&out->out, b, h, i);
+    seen.rows++;
+    seen.empty_rows += want->attended == 0;
+    seen.trusted_rows += want->trusted;
+    for (int64_t n = 0; n < d->value_dim; n++) {
+        seen.values++;
+        seen.zeros += row[n] == 0;
+    }
+    if (!want->trusted)
+        return;
+    int64_t wrong = -1;
+    for (int64_t n = 0; n < d->value_dim; n++) {
+        if (!within(row[n], want->out[n], want->out_bound[n]))
+            wrong = n;
+        double scaled = fabs((double)row[n] - want->out[n]) / (0x1p-23 * want->magnitude[n]);
+        if (c->values == VALUES_RANDOM && want->attended && scaled > seen.most_scaled)
+            seen.most_scaled = scaled;
+    }
+    test_check(
+        wrong < 0,
+        "out[%" PRId64 "][%" PRId64 "][%" PRId64 "][%" PRId64 "] = %.9g, float64 %.17g, error %.3g, bound %.3g (%s)", b,
+        h, i, wrong, wrong < 0 ? 0 : (double)row[wrong], wrong < 0 ? 0 : want->out[wrong],
+        wrong < 0 ? 0 : fabs((double)row[wrong] - want->out[wrong]), wrong < 0 ? 0 : want->out_bound[wrong], text);
+    if (c->lse) {
+        float lse = *tensor_row(&out->lse, b, h, i);
+        test_check(within(lse, want->lse, want->lse_bound),
+                   "lse[%" PRId64 "][%" PRId64 "][%" PRId64 "] = %.9g, float64 %.17g, bound %.3g (%s)", b, h, i,
+                   (double)lse, want->lse, want->lse_bound, text);
+    }
+    if (c->weights) {
+        const float *weights = tensor_row(&out->weights, b, h, i);
+        wrong = -1;
+        for (int64_t j = 0; j < d->kv_len; j++)
+            if (!within(weights[j], want->weights[j], want->weights_bound[j]))
+                wrong = j;
+        test_check(wrong < 0,
+                   "weights[%" PRId64 "][%" PRId64 "][%" PRId64 "][%" PRId64 "] = %.9g, float64 %.17g, bound %.3g (%s)",
+                   b, h, i, wrong, wrong < 0 ? 0 : (double)weights[wrong], wrong < 0 ? 0 : want->weights[wrong],
+                   wrong < 0 ? 0 : want->weights_bound[wrong], text);
+    }
+}
+
+static void check_row_literal(const attention_case *c, const inputs *in, const outputs *out, int64_t b, int64_t h,
+                              int64_t i, float *expected, const char *text) {
+    const fovea_attention_desc *d = &c->desc;
+    float *weights = expected + d->value_dim;
+    float lse = c->lse ? *tensor_row(&out->lse, b, h, i) : 0;
+    literal_row(d, &in->args, b, h, i, scalar_exp, lse, expected, c->lse && c->weights ? weights : NULL);
+    test_same(tensor_row(&out->out, b, h, i), expected, d->value_dim,
+              "literal out[%" PRId64 "][%" PRId64 "][%" PRId64 "] (%s)", b, h, i, text);
+    if (c->lse && c->weights)
+        test_same(tensor_row(&out->weights, b, h, i), weights, d->kv_len,
+                  "literal weights[%" PRId64 "][%" PRId64 "][%" PRId64 "] (%s)", b, h, i, text);
+}
+
+/* Rows of a case: all of a small one, else some, so that the checks cost no more than the library. */
+static void check_rows(const attention_case *c, const inputs *in, const outputs *out, rng *r, const char *text) {
+    const fovea_attention_desc *d = &c->desc;
+    int64_t rows = d->batch * d->q_heads * d->q_len;
+    int64_t checked = rows < 40 ? rows : 40;
+    float *expected = must_alloc(d->value_dim + d->kv_len, sizeof *expected);
+    reference_result want;
+    reference_alloc(&want, d);
+    for (int64_t n = 0; n < checked; n++) {
+        int64_t row = rows == checked ? n : rng_below(r, rows);
+        int64_t b = row / d->q_len / d->q_heads, h = row / d->q_len % d->q_heads, i = row % d->q_len;
+        check_row_literal(c, in, out, b, h, i, expected, text);
+        reference_row(d, &in->args, b, h, i, &want);
+        check_row_float64(c, out, b, h, i, &want, text);
+    }
+    reference_free(&want);
+    free(expected);
+}
+
+static void run_case(int64_t number, fovea_context *scalar, fovea_context *const tier[2]) {
+    char name[32], text[600];
+    snprintf(name, sizeof name, "reference %" PRId64, number);
+    rng r = rng_stream(test_seed(), name);
+    attention_case c = case_random(&r, WORK);
+    int at = snprintf(text, sizeof text, "--case %" PRId64 ": ", number);
+    case_text(&c, text + at, sizeof text - (size_t)at);
+    inputs *in = inputs_make(&c, &r);
+    outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
+    if (case_run(scalar, NULL, &c, in, want)) {
+        check_rows(&c, in, want, &r, text);
+        for (int n = 0; n < 3; n++) {
+            fv_attention_choice choice = choice_random(&r);
+            outputs_clear(got);
+            if (case_run(tier[rng_below(&r, 2)], n == 0 ? NULL : &choice, &c, in, got))
+                outputs_same(got, want, "tile %s, %s, %" PRId64 ", %" PRId64 ", %" PRId64 " (%s)",
+                             n == 0 ? "default" : choice.score->name, choice.value->name, choice.block_rows,
+                             choice.tile_rows, choice.split_segments, text);
+        }
+    }
+    outputs_free(want);
+    outputs_free(got);
+    inputs_free(in);
+}
+
+int main(int argc, char **argv) {
+    test_option options[] = {{"--case", "N", "only the case N", NULL},
+                             {"--cases", "N", "how many cases (default 1000, scaled by FOVEA_TEST_SCALE)", NULL},
+                             {NULL, NULL, NULL, NULL}};
+    test_begin(argc, argv, "reference", options);
+    const char *one = test_option_value(options, "--case"), *some = test_option_value(options, "--cases");
+    pool *p = pool_create(3);
+    fovea_context *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
+    fovea_context *tier[2] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 3, p)};
+
+    int64_t first = one ? atoll(one) : 0, count = one ? 1 : some ? atoll(some) : test_scaled(CASES);
+    for (int64_t n = first; n < first + count; n++)
+        run_case(n, scalar, tier);
+
+    fovea_context_destroy(scalar);
+    fovea_context_destroy(tier[0]);
+    fovea_context_destroy(tier[1]);
+    pool_destroy(p);
+    printf("%" PRId64 " rows against float64: %" PRId64 " empty, %" PRId64
+           " trusted; largest error %.3f of its bound, %.2f * eps * sum(p|v|) for ordinary values\n",
+           seen.rows, seen.empty_rows, seen.trusted_rows, seen.most_of_bound, seen.most_scaled);
+    if (one == NULL) {
+        test_check(seen.zeros * 2 < seen.values, "%" PRId64 " of %" PRId64 " outputs are 0: the cases prove little",
+                   seen.zeros, seen.values);
+        test_check(seen.trusted_rows * 10 > seen.rows * 7,
+                   "only %" PRId64 " of %" PRId64 " rows have a bound that means "
+                   "something",
+                   seen.trusted_rows, seen.rows);
+    }
+    return test_end();
+}
