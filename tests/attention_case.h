@@ -106,7 +106,7 @@ fovea_tensor tensor_tokens(fovea_tensor tensor, int64_t first, int64_t tokens);
 struct pool;
 fovea_context *context_of(fovea_isa isa, int threads, struct pool *p);
 
-/* n, scaled by FOVEA_TEST_SCALE (a factor; the default is 1, or less in builds with a sanitizer); at least 1. */
+/* n, scaled by FOVEA_TEST_SCALE (a factor; the default is 1, or less under ThreadSanitizer); at least 1. */
 int64_t test_scaled(int64_t n);
 
 /* malloc that ends the program. */

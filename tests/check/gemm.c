@@ -47,7 +47,8 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
                 *float_before(a, rng_below(&t->rng, m), p) = 0.0f; /* attended, so times infinity it is NaN */
                 *float_before(b, p, rng_below(&t->rng, n)) = INFINITY;
             } else {
-                *float_before(a, rng_below(&t->rng, m), p) = rng_below(&t->rng, 2) ? 0.0f : -0.0f;
+                const int64_t row = rng_below(&t->rng, m);
+                *float_before(a, row, p) = rng_below(&t->rng, 2) ? 0.0f : -0.0f;
             }
     }
     trial_run(t);

@@ -18,15 +18,15 @@ typedef struct partial {
 
 /* What softmax can have left behind: no keys, some, a +inf or a NaN among the scores. */
 static partial some_partial(rng *r) {
-    const float scale = rng_below(r, 4) ? 5.0f : 200.0f;
+    const float scale = rng_below(r, 4) ? 5.0f : 200.0f, normal = rng_normal(r), sum = rng_uniform(r, 1.0f, 256.0f);
     switch (rng_below(r, 10)) {
     case 0:
     case 1: return (partial){-INFINITY, 0.0f};
     case 2: return (partial){INFINITY, poison()};
-    case 3: return (partial){rng_normal(r), bits_float(0x7f800001)};
+    case 3: return (partial){normal, bits_float(0x7f800001)};
     case 4: return (partial){poison(), poison()};
-    case 5: return (partial){rng_below(r, 2) ? 0.0f : -0.0f, rng_uniform(r, 1.0f, 256.0f)};
-    default: return (partial){scale * rng_normal(r), rng_uniform(r, 1.0f, 256.0f)};
+    case 5: return (partial){normal > 0 ? 0.0f : -0.0f, sum};
+    default: return (partial){scale * normal, sum};
     }
 }
 

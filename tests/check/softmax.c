@@ -50,7 +50,10 @@ static float some_score(rng *r, score_kind kind) {
     case SCORES_SOME_LOW: return rng_below(r, 2) ? -INFINITY : rng_normal(r);
     case SCORES_ALL_LOW: return -INFINITY;
     case SCORES_NAN: return rng_below(r, 8) ? rng_normal(r) : bits_float(nans[rng_below(r, 5)]);
-    case SCORES_HUGE: return (rng_below(r, 2) ? 1.0f : -1.0f) * rng_uniform(r, 1e38f, 3.4e38f);
+    case SCORES_HUGE: {
+        const float size = rng_uniform(r, 1e38f, 3.4e38f);
+        return rng_below(r, 2) ? size : -size;
+    }
     case SCORES_TINY: return rng_normal(r) * 0x1p-140f;
     default: return 3.0f * rng_normal(r);
     }
