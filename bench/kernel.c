@@ -47,6 +47,10 @@ static void call_scale(const fv_kernel *kernel, operands *o) {
     kernel->run.scale_f32(o->m, o->n, 0.125F, o->in[0], o->n, o->out[0], o->n);
 }
 
+static void call_copy(const fv_kernel *kernel, operands *o) {
+    kernel->run.copy_f32(o->m, o->n, o->in[0], o->n, o->out[0], o->n);
+}
+
 static void call_pack(const fv_kernel *kernel, operands *o) {
     kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n);
 }
@@ -91,6 +95,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0},
     [FV_OP_gemmskip] = {call_gemmskip, 16, 64, 64, "mnk", any, 1, 2, 0},
     [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1},
+    [FV_OP_copy] = {call_copy, 32, 64, 1, "mn", any, 1, 0, 1},
     [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1},
     [FV_OP_softmax] = {call_softmax, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1},
     [FV_OP_merge] = {call_merge, 64, 1, 1, "m", 1, 1, 0, 1},

@@ -53,7 +53,7 @@ typedef struct fv_merge {
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.
  * merge == NULL: stored; else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
- * values are A = p, B = v as it lies. */
+ * values are A = p, B = v as it lies, or copied where v lies badly. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                             float *c, int64_t ldc, const fv_merge *merge);
 
@@ -63,6 +63,9 @@ typedef fv_gemm_f32_fn fv_gemmskip_f32_fn;
 
 /* scale: y[i][j] = factor * x[i][j] for rows x n. */
 typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy);
+
+/* copy: y[i][j] = x[i][j] for rows x n, bit by bit: no NaN changes, no subnormal is flushed. */
+typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
 /* pack: transposes keys into a panel of the score gemm: panel[c*nr + i] = k[i*ldk + c] for i < keys <= nr, c <
  * channels; columns up to the next multiple of FV_LANES become +0. nr, the width of the panel, is a multiple of
@@ -117,6 +120,7 @@ typedef enum fv_op {
     FV_OP_gemm,
     FV_OP_gemmskip,
     FV_OP_scale,
+    FV_OP_copy,
     FV_OP_pack,
     FV_OP_softmax,
     FV_OP_merge,
@@ -145,6 +149,7 @@ typedef struct fv_kernel {
         fv_gemm_f32_fn *gemm_f32;
         fv_gemmskip_f32_fn *gemmskip_f32;
         fv_scale_f32_fn *scale_f32;
+        fv_copy_f32_fn *copy_f32;
         fv_pack_f32_fn *pack_f32;
         fv_softmax_f32_fn *softmax_f32;
         fv_merge_f32_fn *merge_f32;

@@ -15,8 +15,9 @@ typedef struct fv_block {
     int64_t kv_head, first_row, rows; /* rows [first_row, first_row + rows) of the key head */
     fv_range range;                   /* of keys that any of the rows sees */
     bool uniform;                     /* does each of them see all of it? */
+    bool copy_values;                 /* are the values read from a copy in v? */
     /* in the thread's scratch, laid out by the plan */
-    float *q, *o, *highest, *sum, *lse, *k, *s, *m, *l, *a, *b;
+    float *q, *o, *highest, *sum, *lse, *k, *v, *s, *m, *l, *a, *b;
     bool *started; /* at the first row of each tile: has a segment written its outputs? */
     fv_range *ranges;
     fv_keybits *bits;
@@ -29,8 +30,8 @@ void fv_block_open(fv_block *block, const fovea_attention_plan *plan, const fove
 /* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */
 void fv_block_run(fv_block *block);
 
-/* Split rows: the results of one segment that the block sees into *partial; later all of them, in order, into outputs
- * and lse. */
+/* Split rows: the results of one segment that the block sees into *partial (NULL: merged into the running ones); later
+ * all of them, in order, into outputs and lse. */
 bool fv_block_sees(const fv_block *block, int64_t segment);
 void fv_block_run_segment(fv_block *block, int64_t segment, const fv_partial *partial);
 void fv_block_merge(fv_block *block, char *partials, int64_t item);

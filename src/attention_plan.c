@@ -116,6 +116,7 @@ static void take_kernels(fovea_attention_plan *plan) {
         .value = plan->choice.value->run.gemm_f32,
         .value_skip = fv_kernel_best(FV_OP_gemmskip, isa)->run.gemmskip_f32,
         .scale = fv_kernel_best(FV_OP_scale, isa)->run.scale_f32,
+        .copy = fv_kernel_best(FV_OP_copy, isa)->run.copy_f32,
         .pack = fv_kernel_best(FV_OP_pack, isa)->run.pack_f32,
         .softmax = fv_kernel_best(FV_OP_softmax, isa)->run.softmax_f32,
         .merge = fv_kernel_best(FV_OP_merge, isa)->run.merge_f32,
@@ -146,6 +147,8 @@ static bool lay_out(fovea_attention_plan *plan) {
     int64_t at = 0, keys;
     if (!fv_multiply(fv_round_up(FV_SEGMENT, plan->panel), plan->desc.head_dim, &keys))
         return false;
+    const bool copies = block >= FV_COPY_ROWS;
+    const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
     s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
     s->o = fv_reserve(&at, block, plan->o_stride * f);
     s->highest = fv_reserve(&at, block, f);
@@ -154,6 +157,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     s->started = fv_reserve(&at, block, (int64_t)sizeof(bool));
     s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
     s->k = fv_reserve(&at, keys, f);
+    s->v = fv_reserve(&at, columns, FV_SEGMENT * f);
     s->s = fv_reserve(&at, tile, plan->s_stride * f);
     s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
     s->m = fv_reserve(&at, tile, f);

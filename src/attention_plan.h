@@ -13,11 +13,15 @@
 #include "context.h"
 #include "kernels.h"
 
+/* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
+enum { FV_COPY_ROWS = 192 };
+
 /* Typed pointers to the kernels of the tier. */
 typedef struct fv_attention_kernels {
     fv_gemm_f32_fn *score, *value;
     fv_gemmskip_f32_fn *value_skip;
     fv_scale_f32_fn *scale;
+    fv_copy_f32_fn *copy;
     fv_pack_f32_fn *pack;
     fv_softmax_f32_fn *softmax;
     fv_merge_f32_fn *merge;
@@ -35,6 +39,7 @@ typedef struct fv_attention_scratch {
     int64_t highest, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t started, ranges;   /* [block_rows] bool; [block_rows] fv_range */
     int64_t k;                 /* packed keys of one segment, panels of panel keys */
+    int64_t v;                 /* copied values of one segment, panels of the value gemm's columns */
     int64_t s, bits;           /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
     int64_t m, l, a, b;        /* [tile_rows] of the merge */
     int64_t bytes;

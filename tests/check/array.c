@@ -1,4 +1,4 @@
-/* Trials of what works on plain arrays: scale, pack, finite, exp, peak. */
+/* Trials of what works on plain arrays: scale, copy, pack, finite, exp, peak. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -52,6 +52,41 @@ static void scale_verify(const trial *t) {
 }
 
 const op_check check_scale = {scale_trials, scale_invoke, scale_verify};
+
+/* ------------------------------------------------------------------------------------------------------------- copy -- */
+
+static void copy_trials(checker *c) {
+    for (int64_t n = 1; n <= 130; n += n < 2 * c->kernel->nr + 2 ? 1 : 7) {
+        trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64, 1 + n % 5, n);
+        if (!t)
+            continue;
+        t->size[0] = 1 + n % 5;
+        t->size[1] = n;
+        operand *x = trial_floats(t, "x", CELL_KEPT, t->size[0], n, some_stride(t, n));
+        trial_floats(t, "y", CELL_BITS, t->size[0], n, some_stride(t, n));
+        for (int64_t i = 0; i < x->rows; i++) /* any bits: signalling NaN and subnormals among them */
+            for (int64_t j = 0; j < n; j++)
+                *float_before(x, i, j) = bits_float((uint32_t)rng_u64(&t->rng));
+        trial_run(t);
+    }
+}
+
+static void copy_invoke(const fv_kernel *kernel, trial *t) {
+    kernel->run.copy_f32(t->size[0], t->size[1], trial_pointer(t, 0), t->operand[0].stride, trial_pointer(t, 1),
+                         t->operand[1].stride);
+}
+
+static void copy_verify(const trial *t) {
+    const operand *x = &t->operand[0], *y = &t->operand[1];
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < x->cols; j++)
+            if (float_bits(float_want(y, i, j)) != float_bits(*float_before(x, i, j))) {
+                trial_fail(t, "y[%" PRId64 "][%" PRId64 "] has other bits than x", i, j);
+                return;
+            }
+}
+
+const op_check check_copy = {copy_trials, copy_invoke, copy_verify};
 
 /* ------------------------------------------------------------------------------------------------------------- pack -- */
 

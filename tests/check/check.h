@@ -80,7 +80,7 @@ typedef struct op_check {
     void (*verify)(const trial *t);
 } op_check;
 
-extern const op_check check_gemm, check_scale, check_pack, check_softmax, check_weights, check_exp, check_merge,
+extern const op_check check_gemm, check_scale, check_copy, check_pack, check_softmax, check_weights, check_exp, check_merge,
     check_accumulate, check_finish, check_bits, check_bias, check_finite, check_peak;
 
 /* Runs all trials of c->kernel; the fields before trials are the caller's to set. */

@@ -15,10 +15,12 @@ enum {
     SHOWN_FAILURES = 5      /* of each row */
 };
 
+/* clang-format off: a row a line */
 static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_gemm] = &check_gemm,
     [FV_OP_gemmskip] = &check_gemm,
     [FV_OP_scale] = &check_scale,
+    [FV_OP_copy] = &check_copy,
     [FV_OP_pack] = &check_pack,
     [FV_OP_softmax] = &check_softmax,
     [FV_OP_merge] = &check_merge,
@@ -31,6 +33,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_exp] = &check_exp,
     [FV_OP_peak] = &check_peak,
 };
+/* clang-format on */
 
 /* Where an operand lies in the run of the row under test. */
 typedef enum placement { AT_END, AT_START, MISALIGNED, PLACEMENTS } placement;

@@ -1,0 +1,71 @@
+/* A segment of keys and the tiles of a block that go through it. Private to the flash loop: attention_block.c drives,
+ * attention_tile.c computes. */
+#ifndef FV_ATTENTION_TILE_H
+#define FV_ATTENTION_TILE_H
+
+#include "attention_block.h"
+#include "size.h"
+
+/* Rows of a block that go through a segment together. */
+typedef struct fv_tile {
+    int64_t row, rows;      /* in the block */
+    int64_t group_rows;     /* rows that share a range of keys in the gemms */
+    fv_range keys;          /* relative to the segment; empty: no row sees any */
+    fv_range columns;       /* keys, widened to granules of FV_LANES */
+    const fv_keybits *bits; /* of the first row, NULL: all columns */
+    int64_t bits_step;
+    bool mixed; /* some row may not see some of keys */
+} fv_tile;
+
+/* A segment, ready for the tiles of a block. */
+typedef struct fv_segment {
+    int64_t index;
+    fv_range keys;                 /* relative to the segment: those that any row of the block sees */
+    const float *v;                /* values of its first key: column c is at v + c / panel * panel_step + c % panel */
+    int64_t v_stride;              /* from a key to the next */
+    int64_t v_panel, v_panel_step; /* columns of a panel, and the way to the next one */
+    int finite;                    /* are the values of keys finite? -1: not asked yet */
+} fv_segment;
+
+/* Packs the segment's keys, and copies its values where they lie badly. */
+fv_segment fv_segment_open(const fv_block *block, int64_t index);
+
+/* Rows of the tile that begins at a row: the rows of a block are dealt evenly to tiles. */
+static inline int64_t fv_tile_rows(const fv_block *x, int64_t row) {
+    const int64_t left = x->rows - row;
+    return fv_ceil_div(left, fv_ceil_div(left, x->plan->choice.tile_rows));
+}
+
+/* What the rows of a tile see of a segment. */
+fv_tile fv_tile_open(const fv_block *block, int64_t row, int64_t rows, const fv_segment *segment);
+
+/* Scores of a tile, with the additive mask, into block->s. */
+void fv_tile_scores(const fv_block *block, const fv_tile *tile, const fv_segment *segment);
+
+/* A tile through a segment. Its values are merged into the running outputs, or, with a partial, stored there. A tile of
+ * which no row sees a key of the segment does nothing, unless it has a partial to fill. */
+void fv_tile_run(const fv_block *block, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial);
+
+/* Where a row of a key head's rows is in the caller's tensors. */
+typedef struct fv_row_place {
+    int64_t head, query;
+} fv_row_place;
+
+static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
+    const int64_t r = x->first_row + row, q_len = x->plan->desc.q_len;
+    return (fv_row_place){x->kv_head * x->plan->group + r / q_len, r % q_len};
+}
+
+static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
+    return (float *)t->data + batch * t->stride[0] + head * t->stride[1] + token * t->stride[2];
+}
+
+static inline float *fv_row_element(const fv_block *x, const fovea_tensor *t, int64_t row) {
+    const fv_row_place at = fv_place_of(x, row);
+    return fv_element(t, x->sequence.index, at.head, at.query);
+}
+
+/* m and l of rows that see no key. */
+void fv_no_keys(float *m, float *l, int64_t rows);
+
+#endif
