@@ -49,11 +49,12 @@ static const fv_kernel *gemm_for(fv_isa isa, int64_t rows, int64_t columns) {
     return best;
 }
 
-/* Rows of a tile: as many as have scores the size of the first-level cache. They go to it a gemm tile at a time and
- * leave it a few rows at a time, so they need not lie there all at once; fewer rows read a packed panel more often. */
+/* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once, but
+ * where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would read a
+ * packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
-    const int64_t rows = plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
-    return fv_max(rows, plan->choice.value->mr);
+    const int64_t fitting = plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
+    return plan->rows <= fitting ? plan->rows : fv_max(fitting / 2, plan->choice.value->mr);
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the

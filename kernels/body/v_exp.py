@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Prints the constants of v_exp.h. Needs mpmath (PyPI).
+"""Prints the constants of v_exp.h, of the polynomial those from which v_exp_search.c starts. Needs mpmath (PyPI).
 
 exp(r) = 1 + r + r^2 q(r) on |r| <= ln(2)/2, q of degree 4 with the smallest maximum relative error (Remez exchange), its
-coefficients rounded to float32 one after another, lowest first, the rest fitted again each time. ln(2) is split so that
-n * LN2_HI is exact for |n| <= 256. Whether the rounded polynomial is good enough is not decided here: tests/test_exp.c walks
+coefficients rounded to float32 one after another, lowest first, the rest fitted again each time. Whether the rounded polynomial is good enough is not decided here: tests/test_exp.c walks
 every float.
 """
 import mpmath as mp
@@ -65,9 +64,8 @@ for i, c in enumerate(known):
     print(f"C{i + 2} = {float(c).hex()}  /* {mp.nstr(c, 10)} */")
 print("largest relative error of the rounded polynomial before evaluation:", mp.nstr(worst, 3))
 
-high = mp.mpf(int(mp.log(2) * 2**15)) / 2**15  # 15 bits: times an 8-bit n it is exact
-print("LN2_HI =", float(high).hex())
-print("LN2_LO =", float(f32(mp.log(2) - high)).hex())
+print("LN2    =", float(f32(mp.log(2))).hex())
+print("LN2_OFF =", float(f32(f32(mp.log(2)) - mp.log(2))).hex())
 print("LOG2E  =", float(f32(1 / mp.log(2))).hex())
 smallest = mp.log(mp.mpf(2) ** -126)
 x = f32(smallest)
