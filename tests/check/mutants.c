@@ -99,12 +99,18 @@ static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
 
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
-    abi_break_control();
+    abi_break(ABI_CONTROL);
 }
 
 static void gemm_leaves_upper_dirty(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
-    abi_break_upper();
+    abi_break(ABI_UPPER);
+}
+
+/* The last one, which the compiler is the least likely to use, and so to restore, in this function itself. */
+static void gemm_loses_register(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    abi_break_register(abi_registers() - 1);
 }
 
 /* The chain in another order, or rounded otherwise; plain stores only. */
@@ -472,6 +478,7 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_loses_register),
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_descending),
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_split),
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused),
@@ -525,18 +532,39 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_reads_again),
 };
 
-void check_mutants(uint64_t seed) {
+/* Each thing that abi.h watches, broken alone. Sets which of them can be seen here. */
+static void check_breaches(bool seen[ABI_BREACHES]) {
+    static const char *const names[ABI_BREACHES] = {"floating-point control", "x87 control", "direction flag",
+                                                    "uppers"};
     abi_state before;
-    abi_enter(&before);
-    const bool controls = abi_break_control(), uppers = abi_break_upper();
-    abi_leave(&before);
+    for (int i = 0; i < ABI_BREACHES; i++) {
+        abi_enter(&before);
+        seen[i] = abi_break((abi_breach)i);
+        const char *found = abi_leave(&before), *again = (abi_enter(&before), abi_leave(&before));
+        test_check((found != NULL) == seen[i], "broken %s: %s", names[i], found ? found : "not found");
+        test_check(again == NULL, "%s are not put right again: %s", names[i], again);
+    }
+    for (int i = 0; i < abi_registers(); i++) {
+        void (*lose)(int) = (void (*)(int))abi_watched((abi_function *)abi_break_register);
+        abi_enter(&before);
+        lose(i);
+        const char *found = abi_leave(&before);
+        test_check(found && strstr(found, abi_register_name(i)), "lost %s: %s", abi_register_name(i),
+                   found ? found : "not found");
+    }
+}
+
+void check_mutants(uint64_t seed) {
+    bool seen[ABI_BREACHES];
+    check_breaches(seen);
     for (size_t i = 0; i < sizeof mutants / sizeof mutants[0]; i++) {
         const mutant *m = &mutants[i];
         const char *name = m->kernel.name;
         checker c = {.kernel = &m->kernel, .seed = seed, .quiet = true};
         c.reference = m->fate == DIFFERS_AS_REFERENCE ? &m->kernel : honest(m->kernel.op);
-        if ((!controls && m->kernel.run.gemm_f32 == gemm_sets_flush_to_zero) ||
-            (!uppers && m->kernel.run.gemm_f32 == gemm_leaves_upper_dirty)) {
+        if ((!seen[ABI_CONTROL] && m->kernel.run.gemm_f32 == gemm_sets_flush_to_zero) ||
+            (!seen[ABI_UPPER] && m->kernel.run.gemm_f32 == gemm_leaves_upper_dirty) ||
+            (abi_registers() == 0 && m->kernel.run.gemm_f32 == gemm_loses_register)) {
             test_skip("%s: cannot be seen on this CPU", name);
             continue;
         }

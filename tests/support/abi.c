@@ -1,12 +1,23 @@
-/* The ABI check: see abi.h.
+/* The ABI check: see abi.h. Registers that the callee preserves are abi_registers.c's part.
  *
- * Upper halves: XGETBV with ecx = 1 gives XINUSE, whose bit 2 tells whether any of them is in use. Not every processor
- * that has it clears the bit at vzeroupper, so it is tried once; where it does not, the halves themselves are read.
+ * Upper halves: XGETBV with ecx = 1 gives XINUSE, whose bits 2 and 6 tell whether any upper half of a ymm or zmm register is
+ * in use (of the first 16: vzeroupper does not clean the other 16, and nothing is slowed down by them). Not every processor
+ * that has it clears the bits at vzeroupper, so each is tried once; where that fails, the halves themselves are read.
  */
 #include "abi.h"
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+
+/* What all architectures share: the sentence about a register that was lost. */
+static const char *lost_register(void) {
+    static char text[64];
+    const int i = abi_registers_leave();
+    if (i < 0)
+        return NULL;
+    snprintf(text, sizeof text, "loses %s, which it must preserve", abi_register_name(i));
+    return text;
+}
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -14,9 +25,12 @@
 enum {
     MXCSR_CONTROL = 0xffc0, /* all but the sticky exception flags */
     MXCSR_FLUSH_TO_ZERO = 0x8000,
-    XINUSE_AVX = 4,
+    XINUSE_AVX = 1 << 2,
+    XINUSE_ZMM = 1 << 6,
+    X87_ROUND_DOWN = 0x400,
     DIRECTION_FLAG = 0x400
 };
+#define X86_OBSERVED "callee-saved registers, MXCSR, x87 control, direction flag"
 
 typedef enum upper_check { UPPER_UNKNOWN, UPPER_UNSEEN, UPPER_BY_XINUSE, UPPER_BY_VALUE } upper_check;
 
@@ -43,7 +57,12 @@ static uint32_t read_xinuse(void) {
 static void clean_upper(void) { __asm__ volatile("vzeroupper" : : : "memory"); }
 
 /* Sets every bit of one register. Not declared as clobbered above its SSE half: that is the very point. */
-static void dirty_upper(void) { __asm__ volatile("vpcmpeqd %%ymm7, %%ymm7, %%ymm7" : : : "xmm7", "memory"); }
+static void dirty_upper(void) {
+    if (__builtin_cpu_supports("avx512f"))
+        __asm__ volatile("vpternlogd $255, %%zmm7, %%zmm7, %%zmm7" : : : "xmm7", "memory");
+    else
+        __asm__ volatile("vpcmpeqd %%ymm7, %%ymm7, %%ymm7" : : : "xmm7", "memory");
+}
 
 static bool upper_is_nonzero(void) {
     uint64_t half[16][2];
@@ -72,17 +91,20 @@ static bool upper_is_nonzero(void) {
     return any != 0;
 }
 
+static uint32_t xinuse_watched; /* the bits that were seen to follow what happens */
+
 static upper_check choose_upper_check(void) {
     if (!__builtin_cpu_supports("avx2"))
         return UPPER_UNSEEN;
     uint32_t a, b, c, d;
     if (__get_cpuid_count(13, 1, &a, &b, &c, &d) && (a & 4)) {
         clean_upper();
-        bool clean = !(read_xinuse() & XINUSE_AVX);
+        const uint32_t clean = read_xinuse();
         dirty_upper();
-        bool dirty = read_xinuse() & XINUSE_AVX;
+        const uint32_t dirty = read_xinuse();
         clean_upper();
-        if (clean && dirty && !(read_xinuse() & XINUSE_AVX))
+        xinuse_watched = dirty & ~clean & ~read_xinuse() & (XINUSE_AVX | XINUSE_ZMM);
+        if (xinuse_watched & XINUSE_AVX)
             return UPPER_BY_XINUSE;
     }
     return UPPER_BY_VALUE;
@@ -98,62 +120,95 @@ static upper_check how_upper(void) {
 void abi_enter(abi_state *before) {
     if (how_upper() != UPPER_UNSEEN)
         clean_upper();
-    before->mxcsr = read_mxcsr();
+    before->control = read_mxcsr();
     before->x87_control = read_x87_control();
+    abi_registers_enter();
 }
 
 const char *abi_leave(const abi_state *before) {
     upper_check how = how_upper();
-    bool dirty = how == UPPER_BY_XINUSE ? read_xinuse() & XINUSE_AVX : how == UPPER_BY_VALUE && upper_is_nonzero();
+    bool dirty = how == UPPER_BY_XINUSE ? read_xinuse() & xinuse_watched : how == UPPER_BY_VALUE && upper_is_nonzero();
     uint32_t mxcsr = read_mxcsr();
     if (dirty)
         clean_upper();
-    if ((mxcsr ^ before->mxcsr) & MXCSR_CONTROL) {
-        write_mxcsr(before->mxcsr);
+    if ((mxcsr ^ before->control) & MXCSR_CONTROL) {
+        write_mxcsr((uint32_t)before->control);
         return "changes the control bits of MXCSR";
     }
-    if (read_x87_control() != before->x87_control)
+    if (read_x87_control() != before->x87_control) {
+        __asm__ volatile("fldcw %0" : : "m"(before->x87_control));
         return "changes the x87 control word";
+    }
     if (__builtin_ia32_readeflags_u64() & DIRECTION_FLAG) {
         __asm__ volatile("cld");
         return "leaves the direction flag set";
     }
-    return dirty ? "leaves the upper halves of vector registers in use (no vzeroupper)" : NULL;
+    return dirty ? "leaves the upper halves of vector registers in use (no vzeroupper)" : lost_register();
 }
 
 const char *abi_observed(void) {
     switch (how_upper()) {
-    case UPPER_BY_XINUSE: return "MXCSR, x87 control, direction flag, upper vector state (XINUSE)";
-    case UPPER_BY_VALUE: return "MXCSR, x87 control, direction flag, upper vector state (by value)";
-    default: return "MXCSR, x87 control, direction flag";
+    case UPPER_BY_XINUSE: return X86_OBSERVED ", upper vector state (XINUSE)";
+    case UPPER_BY_VALUE: return X86_OBSERVED ", upper vector state (by value)";
+    default: return X86_OBSERVED;
     }
 }
 
-int abi_break_control(void) {
-    write_mxcsr(read_mxcsr() ^ MXCSR_FLUSH_TO_ZERO);
-    return 1;
-}
-
-int abi_break_upper(void) {
-    if (how_upper() == UPPER_UNSEEN)
-        return 0;
-    dirty_upper();
-    return 1;
+bool abi_break(abi_breach what) {
+    const uint16_t x87_control = read_x87_control() ^ X87_ROUND_DOWN;
+    switch (what) {
+    case ABI_CONTROL: write_mxcsr(read_mxcsr() ^ MXCSR_FLUSH_TO_ZERO); return true;
+    case ABI_X87: __asm__ volatile("fldcw %0" : : "m"(x87_control)); return true;
+    case ABI_DIRECTION: __asm__ volatile("std"); return true;
+    default:
+        if (how_upper() != UPPER_UNSEEN)
+            dirty_upper();
+        return how_upper() != UPPER_UNSEEN;
+    }
 }
 
 #else
 
-void abi_enter(abi_state *before) { (void)before; }
+#ifdef __aarch64__
+#define OBSERVED "FPCR"
+#define FPCR_FLUSH_TO_ZERO (UINT64_C(1) << 24)
 
-const char *abi_leave(const abi_state *before) {
-    (void)before;
-    return NULL;
+static uint64_t read_control(void) {
+    uint64_t value;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(value));
+    return value;
 }
 
-const char *abi_observed(void) { return "nothing (known for x86-64 only)"; }
+static void write_control(uint64_t value) { __asm__ volatile("msr fpcr, %0" : : "r"(value)); }
+#else
+#define OBSERVED "nothing (known for x86-64 and aarch64)"
+#define FPCR_FLUSH_TO_ZERO 0
 
-int abi_break_control(void) { return 0; }
+static uint64_t read_control(void) { return 0; }
 
-int abi_break_upper(void) { return 0; }
+static void write_control(uint64_t value) { (void)value; }
+#endif
+
+void abi_enter(abi_state *before) {
+    before->control = read_control();
+    abi_registers_enter();
+}
+
+const char *abi_leave(const abi_state *before) {
+    if (read_control() != before->control) {
+        write_control(before->control);
+        return "changes FPCR";
+    }
+    return lost_register();
+}
+
+const char *abi_observed(void) { return abi_registers() ? "callee-saved registers, " OBSERVED : OBSERVED; }
+
+bool abi_break(abi_breach what) {
+    if (what != ABI_CONTROL)
+        return false;
+    write_control(read_control() ^ FPCR_FLUSH_TO_ZERO);
+    return FPCR_FLUSH_TO_ZERO != 0;
+}
 
 #endif
