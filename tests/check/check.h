@@ -66,6 +66,7 @@ typedef struct checker {
     const fv_kernel *kernel;
     const fv_kernel *reference; /* the scalar row of the operation */
     uint64_t seed;
+    bool flush; /* run kernels under flush-to-zero; the scalar row's results are then not held against float64 */
     bool quiet; /* print no failures and stop at the first: for mutants, where a failure is what is wanted */
     int64_t trials, failed;
     char first_failure[640];
@@ -135,5 +136,8 @@ bool near_double(float got, double exact, double bound);
 
 /* Mutants: kernels broken on purpose. Checks that each is found out; counts with test_check(). */
 void check_mutants(uint64_t seed);
+
+/* Likewise what the harness watches around each call, broken by hand. */
+void check_breaches(void);
 
 #endif

@@ -4,6 +4,7 @@
  *     fovea-check -k 'gemm_*' --isa avx2    some of them
  *     fovea-check --list                    their names
  *     fovea-check --repeat 10               with ten seeds, one after another
+ *     fovea-check --flush-to-zero           under that mode, in which the rows of all tiers must agree, too
  *     fovea-check --self-test               the check itself, against kernels broken on purpose
  *
  * Under FOVEA_ISA (as ctest runs it) only the rows of that tier are checked. Rows that were asked for and that the CPU
@@ -15,6 +16,7 @@
 
 #include "abi.h"
 #include "cpu.h"
+#include "fp_control.h"
 #include "registry.h"
 #include "test.h"
 
@@ -28,6 +30,7 @@ static test_option options[] = {
     {"-k", "GLOB", "only rows whose name matches", NULL},
     {"--isa", "TIER", "only rows of that tier (default: all, or FOVEA_ISA)", NULL},
     {"--repeat", "N", "run with N seeds, each one more than the one before", NULL},
+    {"--flush-to-zero", NULL, "call the rows under flush-to-zero, as set by the caller", NULL},
     {"--self-test", NULL, "check that broken kernels are found out", NULL},
     {NULL, NULL, NULL, NULL},
 };
@@ -47,6 +50,7 @@ static bool wanted(const fv_kernel *kernel) {
 
 static void check_row(const fv_kernel *kernel, uint64_t seed) {
     checker c = {.kernel = kernel, .reference = fv_kernel_best(kernel->op, FV_ISA_scalar), .seed = seed};
+    c.flush = test_option_value(options, "--flush-to-zero") != NULL;
     check_kernel(&c);
     printf("%-7s %-30s %7" PRId64 " calls compared", c.failed ? "FAILED" : "ok", kernel->name, c.trials);
     if (c.failed)
@@ -90,7 +94,12 @@ int main(int argc, char **argv) {
         return list_rows();
     printf("watched at each call: %s\n", abi_observed());
     if (test_option_value(options, "--self-test")) {
+        check_breaches();
         check_mutants(test_seed());
+        return test_end();
+    }
+    if (test_option_value(options, "--flush-to-zero") && !FP_FLUSH) {
+        test_skip("everything: flush-to-zero cannot be set here");
         return test_end();
     }
     for (long r = 0; r < repeats; r++)

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "abi.h"
+#include "fp_control.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -46,8 +47,8 @@ static void count_failure(const trial *t, const char *what) {
     if (c->failed++ == 0)
         snprintf(c->first_failure, sizeof c->first_failure, "%s: %s", t->title, what);
     if (!c->quiet && c->failed <= SHOWN_FAILURES)
-        printf("FAILED: %s: %s: %s\n  replay: fovea-check -k %s --seed %" PRIu64 "\n", c->kernel->name, t->title, what,
-               c->kernel->name, c->seed);
+        printf("FAILED: %s: %s: %s\n  replay: fovea-check -k %s%s --seed %" PRIu64 "\n", c->kernel->name, t->title,
+               what, c->kernel->name, c->flush ? " --flush-to-zero" : "", c->seed);
 }
 
 void trial_fail(const trial *t, const char *format, ...) {
@@ -212,7 +213,10 @@ static bool run_survives(trial *t, const fv_kernel *kernel, const char *where) {
     run r = {t, kernel, NULL};
     guard_fault fault;
     char text[256];
-    if (!guard_try(run_kernel, &r, &fault)) {
+    fp_flush(t->checker->flush);
+    const bool returned = guard_try(run_kernel, &r, &fault);
+    fp_flush(false);
+    if (!returned) {
         guard_describe(&fault, text, sizeof text);
         trial_fail(t, "%s (%s)", text, where);
         return false;
@@ -299,7 +303,7 @@ void trial_run(trial *t) {
     if (!run_survives(t, c->reference, "the scalar row"))
         return;
     t->want_result = t->result;
-    if (c->kernel == c->reference) {
+    if (c->kernel == c->reference && !c->flush) {
         const int64_t failed = c->failed;
         op_checks[c->kernel->op]->verify(t);
         if (c->failed > failed)

@@ -7,6 +7,7 @@
 #include "check.h"
 
 #include "abi.h"
+#include "fp_control.h"
 #include "registry.h"
 #include "test.h"
 
@@ -148,6 +149,20 @@ static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
                 acc = acc * merge->b[i];
             c[i * ldc + j] = merge && merge->a ? fmaf(c[i * ldc + j], merge->a[i], acc) : acc;
         }
+}
+
+/* ------------------------------------------------------------------------------------------------------------ scale -- */
+
+#define SCALE_PARAMETERS int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy
+#define SCALE_ARGUMENTS rows, n, factor, x, ldx, y, ldy
+
+static void scale_honest(SCALE_PARAMETERS) { honest(FV_OP_scale)->run.scale_f32(SCALE_ARGUMENTS); }
+
+static void scale_keeps_subnormal(SCALE_PARAMETERS) {
+    const uint64_t control = fp_control();
+    fp_flush(false);
+    scale_honest(SCALE_ARGUMENTS);
+    fp_control_set(control);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- pack -- */
@@ -448,7 +463,8 @@ static void exp_reads_again(int64_t n, const float *x, float *y) { /* wrong in p
 
 /* ------------------------------------------------------------------------------------------------------------- all -- */
 
-typedef enum fate { PASSES, DIFFERS, DIFFERS_AS_REFERENCE } fate;
+/* FLUSHED: under flush-to-zero. */
+typedef enum fate { PASSES, PASSES_FLUSHED, DIFFERS, DIFFERS_FLUSHED, DIFFERS_AS_REFERENCE } fate;
 
 typedef struct mutant {
     fate fate;
@@ -484,6 +500,9 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused),
     MUTANT(DIFFERS, gemmskip, f32, 1, 8, gemm_honest),
     MUTANT(DIFFERS, gemmskip, f32, 1, 8, gemmskip_skips_positive_zero),
+    MUTANT(PASSES_FLUSHED, scale, f32, 1, 1, scale_honest),
+    MUTANT(PASSES, scale, f32, 1, 1, scale_keeps_subnormal),
+    MUTANT(DIFFERS_FLUSHED, scale, f32, 1, 1, scale_keeps_subnormal),
     MUTANT(PASSES, pack, f32, 1, 1, pack_honest),
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_repeats_last_key),
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_zeroes_whole_width),
@@ -532,44 +551,30 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_reads_again),
 };
 
-/* Each thing that abi.h watches, broken alone. Sets which of them can be seen here. */
-static void check_breaches(bool seen[ABI_BREACHES]) {
-    static const char *const names[ABI_BREACHES] = {"floating-point control", "x87 control", "direction flag",
-                                                    "uppers"};
-    abi_state before;
-    for (int i = 0; i < ABI_BREACHES; i++) {
-        abi_enter(&before);
-        seen[i] = abi_break((abi_breach)i);
-        const char *found = abi_leave(&before), *again = (abi_enter(&before), abi_leave(&before));
-        test_check((found != NULL) == seen[i], "broken %s: %s", names[i], found ? found : "not found");
-        test_check(again == NULL, "%s are not put right again: %s", names[i], again);
-    }
-    for (int i = 0; i < abi_registers(); i++) {
-        void (*lose)(int) = (void (*)(int))abi_watched((abi_function *)abi_break_register);
-        abi_enter(&before);
-        lose(i);
-        const char *found = abi_leave(&before);
-        test_check(found && strstr(found, abi_register_name(i)), "lost %s: %s", abi_register_name(i),
-                   found ? found : "not found");
-    }
+/* Whether a mutant can be seen to do on this CPU what it does wrong. */
+static bool can_be_seen(const mutant *m) {
+    fv_gemm_f32_fn *function = m->kernel.run.gemm_f32;
+    if (m->fate == PASSES_FLUSHED || m->fate == DIFFERS_FLUSHED)
+        return FP_FLUSH != 0;
+    return function == gemm_sets_flush_to_zero   ? abi_breakable(ABI_CONTROL)
+           : function == gemm_leaves_upper_dirty ? abi_breakable(ABI_UPPER)
+           : function == gemm_loses_register     ? abi_registers() > 0
+                                                 : true;
 }
 
 void check_mutants(uint64_t seed) {
-    bool seen[ABI_BREACHES];
-    check_breaches(seen);
     for (size_t i = 0; i < sizeof mutants / sizeof mutants[0]; i++) {
         const mutant *m = &mutants[i];
         const char *name = m->kernel.name;
         checker c = {.kernel = &m->kernel, .seed = seed, .quiet = true};
+        c.flush = m->fate == PASSES_FLUSHED || m->fate == DIFFERS_FLUSHED;
         c.reference = m->fate == DIFFERS_AS_REFERENCE ? &m->kernel : honest(m->kernel.op);
-        if ((!seen[ABI_CONTROL] && m->kernel.run.gemm_f32 == gemm_sets_flush_to_zero) ||
-            (!seen[ABI_UPPER] && m->kernel.run.gemm_f32 == gemm_leaves_upper_dirty) ||
-            (abi_registers() == 0 && m->kernel.run.gemm_f32 == gemm_loses_register)) {
+        if (!can_be_seen(m)) {
             test_skip("%s: cannot be seen on this CPU", name);
             continue;
         }
         check_kernel(&c);
-        if (m->fate == PASSES)
+        if (m->fate == PASSES || m->fate == PASSES_FLUSHED)
             test_check(c.failed == 0, "%s is not broken, yet: %s", name, c.first_failure);
         else if (test_check(c.failed > 0, "%s was not caught by %" PRId64 " calls", name, c.trials))
             printf("caught  %-30s by call %5" PRId64 ": %s\n", name, c.trials, c.first_failure);

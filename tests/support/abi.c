@@ -6,6 +6,8 @@
  */
 #include "abi.h"
 
+#include "fp_control.h"
+
 #include <stddef.h>
 #include <stdio.h>
 
@@ -24,7 +26,6 @@ static const char *lost_register(void) {
 
 enum {
     MXCSR_CONTROL = 0xffc0, /* all but the sticky exception flags */
-    MXCSR_FLUSH_TO_ZERO = 0x8000,
     XINUSE_AVX = 1 << 2,
     XINUSE_ZMM = 1 << 6,
     X87_ROUND_DOWN = 0x400,
@@ -33,14 +34,6 @@ enum {
 #define X86_OBSERVED "callee-saved registers, MXCSR, x87 control, direction flag"
 
 typedef enum upper_check { UPPER_UNKNOWN, UPPER_UNSEEN, UPPER_BY_XINUSE, UPPER_BY_VALUE } upper_check;
-
-static uint32_t read_mxcsr(void) {
-    uint32_t value;
-    __asm__ volatile("stmxcsr %0" : "=m"(value));
-    return value;
-}
-
-static void write_mxcsr(uint32_t value) { __asm__ volatile("ldmxcsr %0" : : "m"(value)); }
 
 static uint16_t read_x87_control(void) {
     uint16_t value;
@@ -120,7 +113,7 @@ static upper_check how_upper(void) {
 void abi_enter(abi_state *before) {
     if (how_upper() != UPPER_UNSEEN)
         clean_upper();
-    before->control = read_mxcsr();
+    before->control = fp_control();
     before->x87_control = read_x87_control();
     abi_registers_enter();
 }
@@ -128,11 +121,11 @@ void abi_enter(abi_state *before) {
 const char *abi_leave(const abi_state *before) {
     upper_check how = how_upper();
     bool dirty = how == UPPER_BY_XINUSE ? read_xinuse() & xinuse_watched : how == UPPER_BY_VALUE && upper_is_nonzero();
-    uint32_t mxcsr = read_mxcsr();
+    uint64_t mxcsr = fp_control();
     if (dirty)
         clean_upper();
     if ((mxcsr ^ before->control) & MXCSR_CONTROL) {
-        write_mxcsr((uint32_t)before->control);
+        fp_control_set(before->control);
         return "changes the control bits of MXCSR";
     }
     if (read_x87_control() != before->x87_control) {
@@ -157,7 +150,7 @@ const char *abi_observed(void) {
 bool abi_break(abi_breach what) {
     const uint16_t x87_control = read_x87_control() ^ X87_ROUND_DOWN;
     switch (what) {
-    case ABI_CONTROL: write_mxcsr(read_mxcsr() ^ MXCSR_FLUSH_TO_ZERO); return true;
+    case ABI_CONTROL: fp_control_set(fp_control() ^ FP_FLUSH); return true;
     case ABI_X87: __asm__ volatile("fldcw %0" : : "m"(x87_control)); return true;
     case ABI_DIRECTION: __asm__ volatile("std"); return true;
     default:
@@ -167,36 +160,24 @@ bool abi_break(abi_breach what) {
     }
 }
 
+bool abi_breakable(abi_breach what) { return what != ABI_UPPER || how_upper() != UPPER_UNSEEN; }
+
 #else
 
 #ifdef __aarch64__
 #define OBSERVED "FPCR"
-#define FPCR_FLUSH_TO_ZERO (UINT64_C(1) << 24)
-
-static uint64_t read_control(void) {
-    uint64_t value;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(value));
-    return value;
-}
-
-static void write_control(uint64_t value) { __asm__ volatile("msr fpcr, %0" : : "r"(value)); }
 #else
 #define OBSERVED "nothing (known for x86-64 and aarch64)"
-#define FPCR_FLUSH_TO_ZERO 0
-
-static uint64_t read_control(void) { return 0; }
-
-static void write_control(uint64_t value) { (void)value; }
 #endif
 
 void abi_enter(abi_state *before) {
-    before->control = read_control();
+    before->control = fp_control();
     abi_registers_enter();
 }
 
 const char *abi_leave(const abi_state *before) {
-    if (read_control() != before->control) {
-        write_control(before->control);
+    if (fp_control() != before->control) {
+        fp_control_set(before->control);
         return "changes FPCR";
     }
     return lost_register();
@@ -205,10 +186,11 @@ const char *abi_leave(const abi_state *before) {
 const char *abi_observed(void) { return abi_registers() ? "callee-saved registers, " OBSERVED : OBSERVED; }
 
 bool abi_break(abi_breach what) {
-    if (what != ABI_CONTROL)
-        return false;
-    write_control(read_control() ^ FPCR_FLUSH_TO_ZERO);
-    return FPCR_FLUSH_TO_ZERO != 0;
+    if (what == ABI_CONTROL)
+        fp_control_set(fp_control() ^ FP_FLUSH);
+    return abi_breakable(what);
 }
+
+bool abi_breakable(abi_breach what) { return what == ABI_CONTROL && FP_FLUSH != 0; }
 
 #endif

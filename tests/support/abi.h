@@ -43,6 +43,9 @@ const char *abi_observed(void);
 typedef enum abi_breach { ABI_CONTROL, ABI_X87, ABI_DIRECTION, ABI_UPPER, ABI_BREACHES } abi_breach;
 bool abi_break(abi_breach what);
 
+/* What abi_break() would say, with nothing broken. */
+bool abi_breakable(abi_breach what);
+
 /* The registers that are noted: how many, and their names. abi_break_register(i) loses number i, to be called as a watched
  * function or by one. */
 int abi_registers(void);
