@@ -1,6 +1,7 @@
 /* The thread pool of tests: see pool.h. Workers wait for an order each, run their share and count down. */
 #include "pool.h"
 
+#include "fp_control.h"
 #include "test.h"
 
 #include <fenv.h>
@@ -35,12 +36,13 @@ bool pool_inside(void) { return inside; }
 static void run_share(int64_t first, int64_t step, int64_t count, void (*task)(void *, int64_t), void *arg) {
     const bool outer = inside;
     const int rounding = fegetround();
+    const uint64_t flush = fp_control() & FP_FLUSH;
     inside = true;
     for (int64_t i = first; i < count; i += step)
         task(arg, i);
     inside = outer;
-    if (fegetround() != rounding)
-        test_check(false, "a task changed the rounding mode of its thread");
+    if (fegetround() != rounding || (fp_control() & FP_FLUSH) != flush)
+        test_check(false, "a task changed the floating-point mode of its thread");
 }
 
 static void *worker(void *data) {

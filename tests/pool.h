@@ -4,7 +4,7 @@
  *
  * Index i always runs on thread i modulo the pool's size (thread 0 is the caller's), so that all threads really take part
  * whatever the machine. Calls from several threads wait for each other; a call from within a task runs serially. A task that
- * leaves its thread with another rounding mode than it found is counted as a failed check.
+ * leaves its thread with another rounding mode or flush-to-zero setting than it found is counted as a failed check.
  */
 #ifndef FOVEA_TESTS_POOL_H
 #define FOVEA_TESTS_POOL_H

@@ -5,14 +5,12 @@
  *   pools      a caller's parallel_for, run by a pool, serially, backwards, and by one that counts: each index exactly once, no
  *              more of them than threads; pools that call the library themselves
  *   nested     from within an OpenMP region, or a task of a pool: no deadlock, the same bits
- *   modes      the caller's rounding mode and flush-to-zero hold in all threads, and are left as they were
  *
- * All results are compared with those of the scalar tier on one thread; under other modes, with those of one thread. Runs
- * under ThreadSanitizer too, which wants a build without OpenMP. */
+ * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a build
+ * without OpenMP. */
 #include "attention_case.h"
 #include "pool.h"
 
-#include <fenv.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,9 +20,6 @@
 
 #ifdef _OPENMP
 #include <omp.h>
-#endif
-#ifdef __SSE__
-#include <xmmintrin.h>
 #endif
 
 enum { CALLERS = 8, PROBLEMS = 10 };
@@ -268,92 +263,6 @@ static void test_nested(pool *p, fovea_context *pooled) {
     fovea_context_destroy(own);
 }
 
-/* -------------------------------------------------------------------------------------------------------- modes -- */
-
-/* A mode of the floating-point unit. ftz: flush-to-zero and denormals-are-zero, which only x86 has in C's reach. */
-typedef struct mode {
-    const char *name;
-    int rounding;
-    bool ftz;
-} mode;
-
-static unsigned ftz_bits(void) {
-#ifdef __SSE__
-    return _mm_getcsr() & 0x8040U;
-#else
-    return 0;
-#endif
-}
-
-static void set_mode(const mode *m) {
-    fesetround(m->rounding);
-#ifdef __SSE__
-    _mm_setcsr((_mm_getcsr() & ~0x8040U) | (m->ftz ? 0x8040U : 0));
-#endif
-}
-
-/* The problem under the mode, with that context. Checks that the mode is still set afterwards. */
-static void solve_under(const mode *m, const fovea_context *ctx, const problem *p, outputs *out) {
-    static const mode usual = {"", FE_TONEAREST, false};
-    fovea_attention_plan *plan;
-    outputs_clear(out);
-    if (!test_check(fovea_attention_plan_create(ctx, &p->c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
-        return;
-    fovea_attention_args args = case_args(p->in, out);
-    set_mode(m);
-    fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
-    int rounding = fegetround();
-    unsigned flush = ftz_bits();
-    set_mode(&usual);
-    test_check(status == FOVEA_OK, "%s: %s", m->name, fovea_error_detail());
-    test_check(rounding == m->rounding && (flush != 0) == m->ftz, "%s: the mode was changed", m->name);
-    fovea_attention_plan_destroy(plan);
-}
-
-static void test_modes(const mode *m, fovea_context *const *contexts, int count, const problem *p) {
-    outputs *one = outputs_make(&p->c, p->c.layout), *many = outputs_make(&p->c, p->c.layout);
-    solve_under(m, contexts[0], p, one);
-    test_check(first_difference(one->memory, p->want->memory, one->floats) >= 0, "control: %s makes no difference",
-               m->name);
-    for (int i = 1; i < count; i++) {
-        solve_under(m, contexts[i], p, many);
-        outputs_same(many, one, "%s, threads of context %d, q_len %" PRId64, m->name, i, p->c.desc.q_len);
-    }
-    outputs_free(one);
-    outputs_free(many);
-}
-
-static void test_all_modes(pool *p) {
-    static const mode modes[] = {{"FE_UPWARD", FE_UPWARD, false},
-                                 {"FE_DOWNWARD", FE_DOWNWARD, false},
-                                 {"FE_TOWARDZERO", FE_TOWARDZERO, false},
-                                 {"flush to zero", FE_TONEAREST, true}};
-    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 2, NULL),
-                                 context_of(FOVEA_ISA_BEST, 2, p), context_of(FOVEA_ISA_BEST, 7, p)};
-    fovea_context *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
-    for (int n = 0; n < 2; n++) { /* split rows; many blocks */
-        problem x = {.c = n ? case_plain(2, 4, 2, 90, 300, 16, 16) : case_plain(1, 4, 2, 1, 2000, 16, 16)};
-        rng r = rng_stream(test_seed(), "modes");
-        x.in = inputs_make(&x.c, &r);
-        for (int64_t i = 0; i < x.c.desc.batch * x.in->args.v.stride[0]; i += 2)
-            ((float *)x.in->args.v.data)[i] *= 0x1p-130F; /* every other channel gives subnormal outputs */
-        x.want = outputs_make(&x.c, LAYOUT_BHTD);
-        case_run(scalar, NULL, &x.c, x.in, x.want);
-        for (int i = 0; i < 4; i++) {
-#ifndef __SSE__
-            if (modes[i].ftz)
-                continue;
-#endif
-            test_modes(&modes[i], contexts, 4, &x);
-        }
-        inputs_free(x.in);
-        outputs_free(x.want);
-    }
-    fovea_context_destroy(scalar);
-    for (int i = 0; i < 4; i++)
-        fovea_context_destroy(contexts[i]);
-}
-
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads", NULL);
     on_callers(call_sdpa); /* first, so that the default context is made by eight threads at once */
@@ -365,7 +274,6 @@ int main(int argc, char **argv) {
     test_shared(pooled);
     test_pools(p);
     test_nested(p, pooled);
-    test_all_modes(p);
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
     pool_destroy(p);
