@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     make_ways();
     check_shared("split rows", case_plain(1, 4, 2, 1, 2000, 16, 16));
     check_shared("many blocks", case_plain(2, 4, 2, 90, 300, 16, 16));
-    for (int64_t i = 0, count = test_scaled(40); i < count; i++)
+    for (int64_t i = 0, count = test_scaled(24); i < count; i++)
         check_random(i);
     if (!FP_FLUSH)
         test_skip("flush-to-zero: cannot be set here");

@@ -8,6 +8,8 @@
 #ifndef FOVEA_TESTS_RNG_H
 #define FOVEA_TESTS_RNG_H
 
+#include "fnv.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -24,11 +26,8 @@ static inline uint64_t rng_u64(rng *r) {
 
 /* The stream of that name: FNV-1a of the name, stirred into the seed. */
 static inline rng rng_stream(uint64_t seed, const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
     rng r = {seed};
-    r.state = rng_u64(&r) ^ hash;
+    r.state = rng_u64(&r) ^ fnv_text(FNV_START, name);
     return r;
 }
 

@@ -1,0 +1,21 @@
+/* Golden results: what is computed, and what it is hashed to (test_golden.c). */
+#ifndef FOVEA_TESTS_GOLDEN_H
+#define FOVEA_TESTS_GOLDEN_H
+
+#include "kernels.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Hashes (fnv.h) of all that went in and of all that came out. */
+typedef struct golden_hash {
+    uint64_t inputs, outputs;
+} golden_hash;
+
+enum { GOLDEN_SEED = 1 }; /* part of the suite: not test_seed() */
+
+/* Calls a kernel on many inputs of many sizes, the same ones for every row of its operation; flush: under flush-to-zero.
+ * False if its operation is not known here. */
+bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash);
+
+#endif

@@ -1,0 +1,28 @@
+/* FNV-1a, 64 bits: the hash of Fowler, Noll and Vo (http://www.isthe.com/chongo/tech/comp/fnv/), one byte after another.
+ * Begin with FNV_START. Numbers are taken by their bytes from the lowest on, so that the machine's order is no matter. */
+#ifndef FOVEA_TESTS_FNV_H
+#define FOVEA_TESTS_FNV_H
+
+#include <stdint.h>
+
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+
+static inline uint64_t fnv_byte(uint64_t hash, uint8_t byte) { return (hash ^ byte) * UINT64_C(0x100000001b3); }
+
+static inline uint64_t fnv_text(uint64_t hash, const char *text) {
+    for (; *text; text++)
+        hash = fnv_byte(hash, (uint8_t)*text);
+    return hash;
+}
+
+static inline uint64_t fnv_u32(uint64_t hash, uint32_t x) {
+    for (int shift = 0; shift < 32; shift += 8)
+        hash = fnv_byte(hash, (uint8_t)(x >> shift));
+    return hash;
+}
+
+static inline uint64_t fnv_u64(uint64_t hash, uint64_t x) {
+    return fnv_u32(fnv_u32(hash, (uint32_t)x), (uint32_t)(x >> 32));
+}
+
+#endif
