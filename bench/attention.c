@@ -236,4 +236,4 @@ const bench_kind bench_attention = {
     "attention", attention_make,
     "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right window_left=-1 window_right=-1 mask=none|boolean|additive\n"
-    "      layout=bhtd|bthd isa=best|scalar|avx2|avx512 threads=1"};
+    "      layout=bhtd|bthd isa=best|TIER threads=1"};

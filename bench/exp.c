@@ -75,6 +75,9 @@ static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
         [FV_ISA_avx2] = bench_sleef_exp_avx2,
         [FV_ISA_avx512] = bench_sleef_exp_avx512,
 #endif
+#ifdef FV_HAVE_ARM64
+        [FV_ISA_neon] = bench_sleef_exp_neon,
+#endif
     };
     int64_t n = 65536, isa = 0, impl = FOVEA;
     const bench_key keys[] = {{"n", NULL, 1, INT64_C(1) << 30, &n},
@@ -101,4 +104,4 @@ static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     return &self->base;
 }
 
-const bench_kind bench_exp = {"exp", exp_make, "n=65536 isa=best|scalar|avx2|avx512 impl=fovea|sleef_u10|libm"};
+const bench_kind bench_exp = {"exp", exp_make, "n=65536 isa=best|TIER impl=fovea|sleef_u10|libm"};

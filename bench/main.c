@@ -85,7 +85,7 @@ static void add_case(list *benches, const char *text) {
 
 static void add_default_set(list *benches, fv_isa best) {
     char text[BENCH_NAME_SIZE], error[BENCH_ERROR_SIZE];
-    for (fv_isa isa = best; isa >= FV_ISA_scalar; isa--) {
+    for (fv_isa isa = best; isa; isa = fv_isa_below(isa)) {
         for (size_t i = 0; i < sizeof default_cases / sizeof default_cases[0]; i++) {
             snprintf(text, sizeof text, "%s isa=%s", default_cases[i], fv_isa_word(isa));
             add_case(benches, text);
@@ -144,8 +144,11 @@ static void help(void) {
         "(the same as a\n"
         "share of the FMA peak of the tier, measured in this run, times threads), GB/s (operands, each counted once),\n"
         "Gelem/s.\n"
-        "Environment: FOVEA_ISA=scalar|avx2|avx512 caps the tiers.\n"
-        "Exit status: 0; 1 if a result was wrong (its row says so); 2 if the command line or FOVEA_ISA is not "
+        "Environment: FOVEA_ISA=TIER caps the tiers. TIER is one of");
+    for (int i = 1; bench_isa_words[i] != NULL; i++)
+        printf(" %s", bench_isa_words[i]);
+    printf(
+        ".\nExit status: 0; 1 if a result was wrong (its row says so); 2 if the command line or FOVEA_ISA is not "
         "understood.\n\n"
         "examples:\n"
         "  fovea-bench --filter 'attention.*isa:avx2'\n"
@@ -177,7 +180,7 @@ static int measure(const list *benches, const shim_options *options, fv_isa best
     shim_context("fovea", fovea_version());
     shim_context("cpu", cpu);
     shim_context("best tier", fv_isa_word(best));
-    for (fv_isa isa = best; isa >= FV_ISA_scalar; isa--) {
+    for (fv_isa isa = best; isa; isa = fv_isa_below(isa)) {
         snprintf(key, sizeof key, "%s FMA peak, one core", fv_isa_word(isa));
         snprintf(value, sizeof value, "%.1f GFLOPS", bench_peak(isa) * 1e-9);
         shim_context(key, value);

@@ -10,5 +10,8 @@ void bench_sleef_exp_scalar(int64_t n, const float *x, float *y);
 void bench_sleef_exp_avx2(int64_t n, const float *x, float *y);
 void bench_sleef_exp_avx512(int64_t n, const float *x, float *y);
 #endif
+#ifdef FV_HAVE_ARM64
+void bench_sleef_exp_neon(int64_t n, const float *x, float *y);
+#endif
 
 #endif

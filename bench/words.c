@@ -7,7 +7,13 @@
 
 #include "bench.h"
 
-const char *const bench_isa_words[] = {"best", "scalar", "avx2", "avx512", NULL};
+const char *const bench_isa_words[] = {
+    "best",
+#define FV_TIER(word, number, lanes, below) [number] = #word,
+#include "tiers.inc"
+#undef FV_TIER
+    NULL,
+};
 
 int bench_words_split(const char *text, bench_words *words, char error[BENCH_ERROR_SIZE]) {
     static const char space[] = " \t\n";
@@ -88,7 +94,7 @@ fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]) {
     fv_isa best = bench_best_isa(NULL);
     if (choice == 0)
         return best;
-    if ((fv_isa)choice > best) {
+    if (fv_isa_capped(best, (fv_isa)choice) != (fv_isa)choice) {
         snprintf(error, BENCH_ERROR_SIZE, "isa=%s: the best that this CPU and FOVEA_ISA allow is %s",
                  bench_isa_words[choice], fv_isa_word(best));
         return (fv_isa)0;

@@ -1,18 +1,33 @@
 # How everything in this repository is compiled.
-#   FOVEA_X86                     true where the x86-64 kernels are built
+#   FOVEA_X86, FOVEA_ARM64        true where the kernels of that architecture are built
+#   FOVEA_TIERS                   the tiers that have kernels, lowest first
+#   FOVEA_ARCHITECTURE            the definition that tells the code: FV_HAVE_X86, FV_HAVE_ARM64 or nothing
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
 #   fovea_object_library(TARGET)  an OBJECT library that goes into libfovea; add its sources and flags afterwards
 include(CheckCSourceCompiles)
 
 # Asks the compiler, not the machine: a cross compiler or -m32 may aim elsewhere.
-check_c_source_compiles("
-    #ifndef __x86_64__
-    #error
-    #endif
-    int main(void) { return 0; }" FOVEA_TARGET_IS_X86_64)
+function(fovea_check_target macro variable)
+    check_c_source_compiles("
+        #ifndef ${macro}
+        #error
+        #endif
+        int main(void) { return 0; }" ${variable})
+endfunction()
+fovea_check_target(__x86_64__ FOVEA_TARGET_IS_X86_64)
+fovea_check_target(__aarch64__ FOVEA_TARGET_IS_ARM64)
 set(FOVEA_X86 FALSE)
+set(FOVEA_ARM64 FALSE)
+set(FOVEA_TIERS scalar)
+set(FOVEA_ARCHITECTURE)
 if(FOVEA_TARGET_IS_X86_64 AND NOT FOVEA_PORTABLE)
     set(FOVEA_X86 TRUE)
+    list(APPEND FOVEA_TIERS avx2 avx512)
+    set(FOVEA_ARCHITECTURE FV_HAVE_X86)
+elseif(FOVEA_TARGET_IS_ARM64 AND NOT FOVEA_PORTABLE)
+    set(FOVEA_ARM64 TRUE)
+    list(APPEND FOVEA_TIERS neon)
+    set(FOVEA_ARCHITECTURE FV_HAVE_ARM64)
 endif()
 
 function(fovea_warnings target)
@@ -24,7 +39,7 @@ function(fovea_object_library target)
     fovea_warnings(${target})
     # -ffp-contract=off: an fma is where one is written and nowhere else, or bits would depend on the compiler.
     target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off)
-    target_compile_definitions(${target} PRIVATE $<$<BOOL:${FOVEA_X86}>:FV_HAVE_X86>)
+    target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels)
     target_link_libraries(${target} PRIVATE SLEEF::SLEEF)

@@ -28,7 +28,7 @@ add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects})
 set_target_properties(fovea_internal PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(fovea_internal PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels)
-target_compile_definitions(fovea_internal PUBLIC $<$<BOOL:${FOVEA_X86}>:FV_HAVE_X86>)
+target_compile_definitions(fovea_internal PUBLIC ${FOVEA_ARCHITECTURE})
 target_link_libraries(fovea_internal PRIVATE ${run_time})
 
 # A shared library hides what is not fovea_* by itself (C_VISIBILITY_PRESET). An archive would not: where the binary

@@ -2,13 +2,14 @@
 #   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier, NAME.TIER with label TIER, run under
 #                                          FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
-# COMMAND may begin with a target. A test that exits with 77 was skipped.
-# FOVEA_TEST_TIERS is the list of tiers; "best" among them runs without FOVEA_ISA.
-set(default_tiers scalar avx2 avx512)
-if(NOT FOVEA_X86)
-    set(default_tiers scalar)
+# COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here runs
+# under FOVEA_LAUNCHER; programs that come after the first word of a COMMAND need it written out.
+set(FOVEA_LAUNCHER)
+if(CMAKE_CROSSCOMPILING)
+    set(FOVEA_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()
-set(FOVEA_TEST_TIERS "${default_tiers}" CACHE STRING "Tiers under which every test is run")
+# FOVEA_TEST_TIERS is the list of tiers; "best" among them runs without FOVEA_ISA.
+set(FOVEA_TEST_TIERS "${FOVEA_TIERS}" CACHE STRING "Tiers under which every test is run")
 
 function(fovea_add_test_once name)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -18,7 +19,7 @@ endfunction()
 
 function(fovea_add_test name command)
     if(TARGET ${command})
-        set(command $<TARGET_FILE:${command}>)
+        set(command ${FOVEA_LAUNCHER} $<TARGET_FILE:${command}>)
     endif()
     foreach(tier IN LISTS FOVEA_TEST_TIERS)
         if(tier STREQUAL "best")

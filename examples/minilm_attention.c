@@ -303,7 +303,7 @@ static void print_table(bout *b) {
                1e3 * time, speed, peak, share, plain_time / time);
     }
     if (b->missing[0] != 0)
-        printf("Not run: %s (why: see dispatch below).\n", b->missing);
+        printf("Not run: %s (of another architecture, or see dispatch below).\n", b->missing);
     if (b->passed > 1.1 * b->worked)
         printf("This machine is busy: other programs had this CPU for %.0f%% of the time, and more than one thread\n"
                "cannot be measured well.\n",

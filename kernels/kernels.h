@@ -135,7 +135,14 @@ typedef enum fv_op {
     FV_OP_COUNT
 } fv_op;
 
-typedef enum fv_isa { FV_ISA_scalar = 1, FV_ISA_avx2, FV_ISA_avx512, FV_ISA_COUNT } fv_isa;
+/* The tiers, numbered as in the public header. */
+typedef enum fv_isa {
+    FV_ISA_none,
+#define FV_TIER(word, number, lanes, below) FV_ISA_##word = number,
+#include "tiers.inc"
+#undef FV_TIER
+    FV_ISA_COUNT
+} fv_isa;
 typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8 } fv_type;
 
 /* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */

@@ -38,7 +38,7 @@ append(char *text, size_t size, const char *format, ...) {
 /* The tier that FOVEA_ISA names, 0 if it is unset or empty. */
 static fovea_status cap_of_environment(fv_isa *cap) {
     const char *word = getenv("FOVEA_ISA");
-    *cap = (fv_isa)0;
+    *cap = FV_ISA_none;
     if (!word || !*word)
         return FOVEA_OK;
     char known[64] = "";
@@ -56,6 +56,13 @@ static void choose_isa(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
     ctx->isa = ctx->cpu.isa;
     append(ctx->reason, sizeof ctx->reason, "%s has %s", ctx->cpu.name[0] ? ctx->cpu.name : "this CPU",
            fv_isa_word(ctx->isa));
+    static const char *const levels[] = {"dotprod", "i8mm", "bf16"}; /* in the order of FV_LEVEL_... */
+    const char *before = " with ";
+    for (int i = 0; i < 3; i++)
+        if (ctx->cpu.levels >> i & 1) {
+            append(ctx->reason, sizeof ctx->reason, "%s%s", before, levels[i]);
+            before = ", ";
+        }
     if (ctx->cpu.missing[0])
         append(ctx->reason, sizeof ctx->reason, " (not more: %s)", ctx->cpu.missing);
     const struct {
@@ -63,8 +70,8 @@ static void choose_isa(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
         const char *by;
     } caps[] = {{wanted, "the options"}, {environment, "FOVEA_ISA"}};
     for (int i = 0; i < 2; i++)
-        if (caps[i].cap && caps[i].cap < ctx->isa) {
-            ctx->isa = caps[i].cap;
+        if (caps[i].cap && fv_isa_capped(ctx->isa, caps[i].cap) != ctx->isa) {
+            ctx->isa = fv_isa_capped(ctx->isa, caps[i].cap);
             append(ctx->reason, sizeof ctx->reason, ", capped at %s by %s", fv_isa_word(ctx->isa), caps[i].by);
         }
 }
@@ -82,6 +89,8 @@ static void choose_threads(fovea_context *ctx, int wanted) {
     if (wanted > 0)
         append(ctx->reason, sizeof ctx->reason, "%d asked for, ", wanted);
     append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, affinity == 1 ? "" : "s");
+    if (ctx->cpu.fastest.count > 0 && ctx->cpu.fastest.count < affinity)
+        append(ctx->reason, sizeof ctx->reason, "%d of them of the fastest kind, ", ctx->cpu.fastest.count);
     if (quota > 0)
         append(ctx->reason, sizeof ctx->reason, "a cgroup quota of %d", quota);
     else

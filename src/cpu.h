@@ -1,20 +1,40 @@
-/* What the machine offers. cpu_x86.c (cpu_generic.c elsewhere) asks the processor, cpu_system.c the system. */
+/* What the machine offers. cpu_x86.c, cpu_arm.c (cpu_generic.c elsewhere) ask the processor, cpu_system.c the system. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
 
 #include "kernels.h"
 
+/* What a CPU may have beyond its tier. */
+enum { FV_LEVEL_DOTPROD = 1, FV_LEVEL_I8MM = 2, FV_LEVEL_BF16 = 4 };
+
+/* CPUs of the fastest kind, where cores differ, among those that this process may run on. */
+typedef struct fv_fastest {
+    int count; /* 0: not known */
+    int first; /* the number of one of them */
+} fv_fastest;
+
 typedef struct fv_cpu {
     char name[64];     /* the CPU's own name, "" if unknown */
     fv_isa isa;        /* the best tier that the CPU and the operating system support and this build has kernels for */
     char missing[128]; /* why the tier above it is not there, "" if there is none above */
-    int64_t l1d, l2;   /* bytes of a core's caches: checked, with fallbacks */
+    unsigned levels;   /* FV_LEVEL_...: no kernel asks for one yet */
+    fv_fastest fastest;
+    int64_t l1d, l2; /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
 } fv_cpu;
 
 void fv_cpu_detect(fv_cpu *cpu);
 
 /* How many CPUs this process may run on by its affinity mask; at least 1. */
 int fv_cpu_affinity(void);
+
+/* The next two read the system's description of its CPUs, a folder: this one on Linux, tests have others. */
+#define FV_SYSTEM_CPUS "/sys/devices/system/cpu"
+
+/* Kinds by cpu_capacity, which is there where cores differ; without it all are fast. */
+void fv_cpu_fastest(const char *folder, fv_fastest *fastest);
+
+/* Bytes of a CPU's data cache of that level, divided by the CPUs that share it; 0: not known. */
+int64_t fv_cpu_cache(const char *folder, int cpu, int level);
 
 /* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. */
 int fv_cpu_quota(void);

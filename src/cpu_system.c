@@ -1,4 +1,5 @@
-/* The CPUs this process may use: affinity mask and cgroup quota. The only file that reads files. */
+/* The CPUs this process may use: affinity mask, kinds of cores, their caches, cgroup quota. The only file that reads
+ * files. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu.h"
 
@@ -13,21 +14,30 @@
 #ifdef __linux__
 #include <sched.h>
 
-int fv_cpu_affinity(void) {
+/* The affinity mask, of *size bytes, for CPU_FREE; NULL if there is no memory, or no answer. */
+static cpu_set_t *affinity_mask(size_t *size) {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) { /* the kernel says EINVAL while the set is too small for it */
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);
         if (!set)
             break;
-        const size_t size = CPU_ALLOC_SIZE((size_t)cpus);
-        const int failed = sched_getaffinity(0, size, set), error = errno;
-        const int count = failed ? 0 : CPU_COUNT_S(size, set);
+        *size = CPU_ALLOC_SIZE((size_t)cpus);
+        if (sched_getaffinity(0, *size, set) == 0)
+            return set;
+        const int error = errno;
         CPU_FREE(set);
-        if (!failed)
-            return count > 0 ? count : 1;
         if (error != EINVAL)
             break;
     }
-    return 1;
+    return NULL;
+}
+
+int fv_cpu_affinity(void) {
+    size_t size;
+    cpu_set_t *set = affinity_mask(&size);
+    const int count = set ? CPU_COUNT_S(size, set) : 0;
+    if (set)
+        CPU_FREE(set);
+    return count > 0 ? count : 1;
 }
 
 /* The first line of a file into line[size], without its end; false if there is none. */
@@ -40,6 +50,67 @@ static bool read_line(const char *path, char *line, size_t size) {
     if (read)
         line[strcspn(line, "\n")] = '\0';
     return read;
+}
+
+/* A file of a CPU's folder, as read_line() does. */
+static bool read_cpu_line(const char *folder, int cpu, const char *name, char *line, size_t size) {
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name);
+    return read_line(path, line, size);
+}
+
+void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
+    size_t size;
+    long most = -1;
+    *fastest = (fv_fastest){0, 0};
+    cpu_set_t *set = affinity_mask(&size);
+    if (!set)
+        return;
+    for (int cpu = 0; cpu < (int)(size * CHAR_BIT); cpu++) {
+        char line[64];
+        if (!CPU_ISSET_S((size_t)cpu, size, set))
+            continue;
+        const long capacity =
+            read_cpu_line(folder, cpu, "cpu_capacity", line, sizeof line) ? strtol(line, NULL, 10) : 0;
+        if (capacity > most)
+            *fastest = (fv_fastest){0, cpu}, most = capacity;
+        fastest->count += capacity == most;
+    }
+    CPU_FREE(set);
+}
+
+/* How many bits are set in a mask as the system writes it: "0000000f,ffffffff". */
+static int bits_of_mask(const char *text) {
+    int bits = 0;
+    for (; *text; text++) {
+        const char digit[2] = {*text, '\0'};
+        for (long value = strtol(digit, NULL, 16); value; value &= value - 1)
+            bits++;
+    }
+    return bits;
+}
+
+int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
+    for (int index = 0; index < 16; index++) {
+        char name[64], line[1024], *end;
+        snprintf(name, sizeof name, "cache/index%d/level", index);
+        if (!read_cpu_line(folder, cpu, name, line, sizeof line))
+            return 0;
+        if (strtol(line, NULL, 10) != level)
+            continue;
+        snprintf(name, sizeof name, "cache/index%d/type", index);
+        if (!read_cpu_line(folder, cpu, name, line, sizeof line) || strcmp(line, "Instruction") == 0)
+            continue;
+        snprintf(name, sizeof name, "cache/index%d/size", index);
+        if (!read_cpu_line(folder, cpu, name, line, sizeof line))
+            return 0;
+        int64_t bytes = strtol(line, &end, 10); /* "512K" */
+        bytes *= *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : 1;
+        snprintf(name, sizeof name, "cache/index%d/shared_cpu_map", index);
+        const int sharing = read_cpu_line(folder, cpu, name, line, sizeof line) ? bits_of_mask(line) : 1;
+        return bytes / (sharing > 0 ? sharing : 1);
+    }
+    return 0;
 }
 
 /* CPUs paid for by a quota of so many microseconds in each period; 0: none. */
@@ -118,5 +189,15 @@ int fv_cpu_affinity(void) {
 }
 
 int fv_cpu_quota(void) { return 0; }
+
+void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
+    (void)folder;
+    *fastest = (fv_fastest){0, 0};
+}
+
+int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
+    (void)folder, (void)cpu, (void)level;
+    return 0;
+}
 
 #endif

@@ -32,10 +32,34 @@ const fv_kernel *fv_kernel_named(const char *name) {
     return NULL;
 }
 
-int fv_isa_lanes(fv_isa isa) { return isa == FV_ISA_avx512 ? 16 : isa == FV_ISA_avx2 ? 8 : 1; }
+typedef struct tier {
+    const char *word;
+    int lanes;
+    fv_isa below;
+} tier;
+
+/* By number; what is between is not a tier, and has no word. */
+static const tier tiers[FV_ISA_COUNT] = {
+#define FV_TIER(word_, number_, lanes_, below_) [number_] = {#word_, lanes_, FV_ISA_##below_},
+#include "tiers.inc"
+#undef FV_TIER
+};
+
+fv_isa fv_isa_below(fv_isa isa) { return tiers[isa].below; }
+
+/* A tier's number is greater than that of the one below it, so the greater of two cannot be below the other. */
+fv_isa fv_isa_capped(fv_isa isa, fv_isa cap) {
+    while (isa != cap)
+        if (isa > cap)
+            isa = fv_isa_below(isa);
+        else
+            cap = fv_isa_below(cap);
+    return isa;
+}
+
+int fv_isa_lanes(fv_isa isa) { return tiers[isa].lanes; }
 
 const char *fv_isa_word(fv_isa isa) {
-    static const char *const words[] = {[FV_ISA_scalar] = "scalar", [FV_ISA_avx2] = "avx2", [FV_ISA_avx512] = "avx512"};
     const unsigned index = (unsigned)isa;
-    return index > 0 && index < sizeof words / sizeof words[0] ? words[index] : "unknown";
+    return index < FV_ISA_COUNT && tiers[index].word ? tiers[index].word : "unknown";
 }

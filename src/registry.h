@@ -13,6 +13,12 @@ const fv_kernel *fv_kernel_best(fv_op op, fv_isa cap);
 /* The row of that name, or NULL. */
 const fv_kernel *fv_kernel_named(const char *name);
 
+/* The tier below, which every CPU of this tier has also; FV_ISA_none below the portable one. */
+fv_isa fv_isa_below(fv_isa isa);
+
+/* The best tier that is at or below both. */
+fv_isa fv_isa_capped(fv_isa isa, fv_isa cap);
+
 /* Floats in a vector of the tier. */
 int fv_isa_lanes(fv_isa isa);
 

@@ -59,8 +59,8 @@ static void test_names(void) {
         test_check(strcmp(fovea_isa_name((fovea_isa)unknown[i]), "unknown") == 0, "isa %d is called %s", unknown[i],
                    fovea_isa_name((fovea_isa)unknown[i]));
     }
-    static const char *const tiers[] = {"scalar", "avx2", "avx512"};
-    for (int i = 0; i < 3; i++)
+    static const char *const tiers[] = {"scalar", "avx2", "avx512", "neon"};
+    for (int i = 0; i < 4; i++)
         test_check(strcmp(fovea_isa_name((fovea_isa)(i + 1)), tiers[i]) == 0, "tier %d is called %s", i + 1,
                    fovea_isa_name((fovea_isa)(i + 1)));
     test_check(strcmp(fovea_version(), FOVEA_VERSION_STRING) == 0, "the library's version is %s", fovea_version());
@@ -102,7 +102,7 @@ static void test_bad_contexts(void) {
         check_status("struct_size of options", fovea_context_create(&options, &ctx), FOVEA_ERROR_VERSION, words);
         test_check(ctx == NULL, "struct_size of options: a context");
     }
-    static const int tiers[] = {-1, 4, 99, INT_MIN};
+    static const int tiers[] = {-1, 5, 99, INT_MIN};
     for (int i = 0; i < 4; i++) {
         char words[32];
         snprintf(words, sizeof words, "isa|%d", tiers[i]);
@@ -129,21 +129,28 @@ static void test_bad_contexts(void) {
     fovea_context_destroy(NULL);
 }
 
-/* Caps: the lowest of what the CPU has, the options and the environment say. */
+/* Caps: the lowest of what the CPU has, the options and the environment say; between architectures, only the portable
+ * tier is common. */
+static int lower(int tier, int cap) {
+    if (cap == FOVEA_ISA_BEST || tier == cap)
+        return tier;
+    if (tier == FOVEA_ISA_NEON || cap == FOVEA_ISA_NEON)
+        return FOVEA_ISA_SCALAR;
+    return cap < tier ? cap : tier;
+}
+
 static void test_caps(void) {
-    static const char *const words[] = {NULL, "scalar", "avx2", "avx512"};
+    static const char *const words[] = {NULL, "scalar", "avx2", "avx512", "neon"};
     fovea_context *ctx;
     test_check(create_under(NULL, NULL, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
     const int best = (int)isa_of(ctx);
     fovea_context_destroy(ctx);
-    for (int asked = 0; asked < 4; asked++)
-        for (int named = 0; named < 4; named++) {
+    for (int asked = 0; asked < 5; asked++)
+        for (int named = 0; named < 5; named++) {
             fovea_context_options options;
             fovea_context_options_init(&options);
             options.isa = (fovea_isa)asked;
-            int want = best;
-            want = asked && asked < want ? asked : want;
-            want = named && named < want ? named : want;
+            const int want = lower(lower(best, asked), named);
             if (test_check(create_under(words[named], &options, &ctx) == FOVEA_OK, "context: %s",
                            fovea_error_detail())) {
                 test_check((int)isa_of(ctx) == want, "isa %d, FOVEA_ISA=%s: tier %s", asked,

@@ -109,12 +109,14 @@ FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t 
 
 /* ------------------------------------------------------------------------------------------------------ context -- */
 
-/* Tiers: the instruction-set levels for which kernels exist, in the order of preference. */
+/* Tiers: the instruction-set levels for which kernels exist. Those of an architecture are in the order of preference, and
+ * each CPU has those of lower number too. */
 typedef enum fovea_isa {
     FOVEA_ISA_BEST = 0,   /* as an option: the best that CPU, operating system and FOVEA_ISA allow */
     FOVEA_ISA_SCALAR = 1, /* portable C */
     FOVEA_ISA_AVX2 = 2,   /* AVX2 and FMA3 */
-    FOVEA_ISA_AVX512 = 3  /* AVX-512 F, BW, DQ, VL */
+    FOVEA_ISA_AVX512 = 3, /* AVX-512 F, BW, DQ, VL */
+    FOVEA_ISA_NEON = 4    /* NEON (Advanced SIMD): every 64-bit Arm CPU */
 } fovea_isa;
 
 /* "scalar", "avx2", ...; "unknown" for any other value. These are the words that FOVEA_ISA takes. Static string. */
@@ -140,8 +142,8 @@ FOVEA_API void fovea_context_options_init(fovea_context_options *options);
 typedef struct fovea_context fovea_context;
 
 /* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
- * FOVEA_ISA=scalar|avx2|avx512 caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU has
- * is a cap like any other and chooses the best below it); FOVEA_DEBUG=1 writes to stderr what was chosen and why.
+ * FOVEA_ISA=scalar|avx2|avx512|neon caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU
+ * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C); FOVEA_DEBUG=1 writes to stderr what was chosen and why.
  * threads is capped at the affinity mask and the cgroup quota unless parallel_for is given (the pool knows better).
  * On error *ctx is set to NULL. Thread-safe. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);

@@ -41,7 +41,10 @@ FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) 
         v_store(p, x);
 }
 
-/* acc = A B for one tile. */
+/* acc = A B for one tile; FV_GEMM_MULTIPLY names a file that does it otherwise. */
+#ifdef FV_GEMM_MULTIPLY
+#include FV_GEMM_MULTIPLY
+#else
 FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const int mr, const int nv,
                                     const int part) {
     const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = t->n % FV_W;
@@ -60,6 +63,7 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
         }
     }
 }
+#endif
 
 FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
     const int64_t ldc = t->ldc, left = t->n % FV_W;
@@ -104,6 +108,12 @@ FV_ALWAYS_INLINE void gemm_width(const gemm_tiles *t, const int mr) {
 #if FV_NR >= 4 * FV_W
     case 4: gemm_run(t, mr, 4, 0); break;
     case -4: gemm_run(t, mr, 4, 1); break;
+#endif
+#if FV_NR >= 5 * FV_W
+    case 5: gemm_run(t, mr, 5, 0); break;
+    case -5: gemm_run(t, mr, 5, 1); break;
+    case 6: gemm_run(t, mr, 6, 0); break;
+    case -6: gemm_run(t, mr, 6, 1); break;
 #endif
     default: break;
     }

@@ -40,7 +40,10 @@ static void usage(const test_option *options) {
     printf("  --help %-14s  this\n", "");
     printf("exit code: %d passed, %d failed, %d wrong usage, %d skipped\n", TEST_PASSED, TEST_FAILED, TEST_USAGE,
            TEST_SKIPPED);
-    printf("FOVEA_ISA=scalar|avx2|avx512: the tier to test\n");
+    printf("FOVEA_ISA=TIER: the tier to test; TIER is one of");
+    for (int isa = 1; strcmp(fovea_isa_name((fovea_isa)isa), "unknown") != 0; isa++)
+        printf(" %s", fovea_isa_name((fovea_isa)isa));
+    printf("\n");
 }
 
 static void wrong_usage(const char *what, const char *argument) {

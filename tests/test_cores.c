@@ -1,0 +1,112 @@
+/* The system's description of its CPUs, made up in a folder: kinds of cores by capacity, and what caches a core has. */
+#define _GNU_SOURCE /* sched_getaffinity, mkdtemp */
+#include "cpu.h"
+#include "test.h"
+
+#include <ftw.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/fovea-cores-XXXXXX";
+
+/* Writes a file of a CPU's folder; name may have folders in it. */
+static void put(int cpu, const char *name, const char *content) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name);
+    for (char *slash = strchr(path + sizeof folder, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(content, file) < 0 || fclose(file) != 0) {
+        perror(path);
+        exit(TEST_FAILED);
+    }
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
+    (void)status, (void)kind, (void)walk;
+    return remove(path);
+}
+
+static void put_cache(int cpu, int index, const char *level, const char *type, const char *size, const char *map) {
+    const char *const names[] = {"level", "type", "size", "shared_cpu_map"};
+    const char *const contents[] = {level, type, size, map};
+    for (int i = 0; i < 4; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "cache/index%d/%s", index, names[i]);
+        if (contents[i])
+            put(cpu, name, contents[i]);
+    }
+}
+
+static void check_cache(const char *what, int cpu, int level, int64_t want) {
+    const int64_t got = fv_cpu_cache(folder, cpu, level);
+    test_check(got == want, "%s: %lld bytes instead of %lld", what, (long long)got, (long long)want);
+}
+
+static void test_caches(void) {
+    put_cache(0, 0, "1\n", "Instruction\n", "32K\n", "1\n");
+    put_cache(0, 1, "1\n", "Data\n", "64K\n", "00000001\n");
+    put_cache(0, 2, "2\n", "Unified\n", "2048K\n", "00000000,0000000f\n");
+    put_cache(0, 3, "3\n", "Unified\n", "4M\n", NULL);
+    check_cache("the data cache, not that of instructions", 0, 1, 64 << 10);
+    check_cache("a share of what four cores have", 0, 2, 512 << 10);
+    check_cache("megabytes, sharing not told", 0, 3, 4 << 20);
+    check_cache("no such level", 0, 4, 0);
+    check_cache("no such CPU", 7, 1, 0);
+    put_cache(1, 0, "1\n", "Data\n", NULL, NULL);
+    check_cache("no size", 1, 1, 0);
+    put_cache(1, 0, "1\n", "Data\n", "much\n", "0\n");
+    check_cache("no number", 1, 1, 0);
+}
+
+static void test_kinds(void) {
+    cpu_set_t set;
+    int cpus[CPU_SETSIZE], count = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        test_skip("kinds of cores: more CPUs than a cpu_set_t holds");
+        return;
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            cpus[count++] = cpu;
+    fv_fastest fastest;
+    fv_cpu_fastest(folder, &fastest);
+    test_check(fastest.count == count && fastest.first == cpus[0], "no capacities: %d CPUs from %d", fastest.count,
+               fastest.first);
+    for (int i = 0; i < count; i++)
+        put(cpus[i], "cpu_capacity", "446\n");
+    fv_cpu_fastest(folder, &fastest);
+    test_check(fastest.count == count && fastest.first == cpus[0], "one kind: %d CPUs from %d", fastest.count,
+               fastest.first);
+    if (count < 2) {
+        test_skip("kinds of cores: one CPU in the affinity mask");
+        return;
+    }
+    put(cpus[count - 1], "cpu_capacity", "1024\n");
+    fv_cpu_fastest(folder, &fastest);
+    test_check(fastest.count == 1 && fastest.first == cpus[count - 1], "the last is faster: %d CPUs from %d",
+               fastest.count, fastest.first);
+    put(cpus[0], "cpu_capacity", "1024\n");
+    fv_cpu_fastest(folder, &fastest);
+    test_check(fastest.count == 2 && fastest.first == cpus[0], "the first and the last are faster: %d CPUs from %d",
+               fastest.count, fastest.first);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "cores", NULL);
+    if (!mkdtemp(folder)) {
+        perror(folder);
+        return TEST_FAILED;
+    }
+    test_caches();
+    test_kinds();
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return test_end();
+}
