@@ -1,13 +1,17 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
 TEST_PRESETS := release asan portable tsan
+TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
 
 help:
 	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
+	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
 	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
+	@echo 'make mca              models the loops of the 64-bit Arm kernels on cores that are not here (llvm-mca)'
+	@echo 'make bench-report     CPU, compiler and figures of this machine in one file, to send to others'
 	@echo 'make format           clang-format on all C and C++'
 	@echo 'make clean            removes build/'
 	@echo 'What a build needs and is missing is installed first (apt-get; cmake/setup.sh).'
@@ -18,6 +22,10 @@ run: build/release/build.ninja
 
 test: setup
 	@cmake/test.sh $(TEST_PRESETS)
+
+test-aarch64:
+	@cmake/setup.sh --clang --aarch64
+	@cmake/test.sh $(TEST_AARCH64)
 
 test-exhaustive: build/release/build.ninja
 	@cmake --build --preset release --target test-exp test-log
@@ -31,6 +39,23 @@ bench: build/release/build.ninja
 bench-peers: setup
 	@bench/peers.sh
 
+# On an Arm machine the kernels are those of the release build.
+mca:
+ifeq ($(filter aarch64 arm64,$(shell uname -m)),)
+	@cmake/setup.sh --aarch64 --mca
+	@cmake --preset aarch64 && cmake --build --preset aarch64 --target fovea_kernels_neon
+	@cmake --preset release && cmake --build --preset release --target fovea_kernels_avx2
+	@bench/mca.py --build build/aarch64 --x86 build/release
+else
+	@cmake/setup.sh --mca
+	@cmake --preset release && cmake --build --preset release --target fovea_kernels_neon
+	@bench/mca.py --build build/release
+endif
+
+bench-report: build/release/build.ninja
+	@cmake --build --preset release --target fovea-bench fovea-minilm
+	@bench/report.sh build/release
+
 build/release/build.ninja: | setup
 	@cmake --preset release
 
@@ -43,4 +68,4 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-exhaustive bench bench-peers setup format clean
+.PHONY: help run test test-aarch64 test-exhaustive bench bench-peers mca bench-report setup format clean

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# setup.sh [--clang]: installs what the build needs and this machine lacks, by apt-get, with sudo where not root. Where
-# that cannot be, says what to install and fails. Quick and silent where nothing is missing. --clang: clang 14 too.
+# setup.sh [--clang] [--aarch64] [--mca]: installs what the build needs and this machine lacks, by apt-get, with sudo where
+# not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing.
+#   --clang    clang 14 too
+#   --aarch64  what builds for 64-bit Arm and runs that: Debian's cross compiler and arm64 packages, qemu
+#   --mca      llvm-mca, of the newest LLVM that the distribution has
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export PATH=$PWD/build/tools/bin:$PATH # as in the Makefile
@@ -18,20 +21,20 @@ fail() {
     printf '%s\n' "$@" >&2
     exit 1
 }
+as_root() {
+    local words=(env DEBIAN_FRONTEND=noninteractive "$@")
+    [ "$(id -u)" = 0 ] || words=(sudo "${words[@]}")
+    "${words[@]}"
+}
 install_missing() {
     [ ${#missing[@]} -gt 0 ] || return 0
-    local names=${missing[*]} as_root=()
+    local names=${missing[*]}
     command -v apt-get >/dev/null ||
         fail "Fovea needs what Debian and Ubuntu call: $names" "There is no apt-get here: please install these."
-    if [ "$(id -u)" != 0 ]; then
-        as_root=(sudo)
-        command -v sudo >/dev/null ||
-            fail "Fovea needs: $names" "You are not root and there is no sudo. As root: apt-get install -y $names"
-    fi
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+        fail "Fovea needs: $names" "You are not root and there is no sudo. As root: apt-get install -y $names"
     echo "Fovea needs: $names"
-    as_root+=(env DEBIAN_FRONTEND=noninteractive)
-    { "${as_root[@]}" apt-get update -q &&
-        "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||
+    { as_root apt-get update -q && as_root apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||
         fail "That did not work. Please do it by hand, as root: apt-get install -y $names"
     missing=()
 }
@@ -44,11 +47,55 @@ need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
 need libsleef-dev header sleef.h
 need libbenchmark-dev header benchmark/benchmark.h
-if [ "${1-}" = --clang ]; then
-    need clang-14 command -v clang-14
-    need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
-fi
+clang='' aarch64=''
+for option in "$@"; do
+    case $option in
+    --clang)
+        clang=yes
+        need clang-14 command -v clang-14
+        need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
+        ;;
+    --aarch64)
+        aarch64=yes
+        arm=/usr/lib/aarch64-linux-gnu
+        [ "$(dpkg --print-architecture 2>/dev/null)" != arm64 ] ||
+            fail "This is a 64-bit Arm machine: 'make test' does what test-aarch64 does elsewhere by emulation."
+        need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+        need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
+        need qemu-user command -v qemu-aarch64
+        need libsleef-dev:arm64 test -e $arm/libsleef.so
+        need libgomp1:arm64 test -e $arm/libgomp.so.1
+        need libbenchmark-dev:arm64 test -e $arm/libbenchmark.so
+        need libstdc++6:arm64 test -e $arm/libstdc++.so.6
+        ;;
+    --mca)
+        for version in 19 16 15 14; do
+            ! apt-cache show llvm-$version >/dev/null 2>&1 || break
+        done
+        need llvm-$version compgen -c llvm-mca-
+        ;;
+    *) fail "setup.sh: unknown option $option" ;;
+    esac
+done
+case "${missing[*]-}" in
+*:arm64*)
+    dpkg --print-foreign-architectures | grep -qx arm64 || {
+        echo "Fovea needs packages of another architecture: dpkg --add-architecture arm64"
+        as_root dpkg --add-architecture arm64 || fail "That did not work."
+    }
+    ;;
+esac
 install_missing
+
+# clang's OpenMP runtime for arm64 has the same path as this machine's: unpacked apart, where the toolchain file looks.
+apart=build/sysroot-arm64
+if [ "$clang$aarch64" = yesyes ] && [ ! -e $apart/libomp.so ]; then
+    echo "Fovea needs libomp5-14:arm64, unpacked into $apart"
+    mkdir -p $apart && (
+        cd $apart && apt-get download -q libomp5-14:arm64 && dpkg -x libomp5-14_*_arm64.deb . &&
+            ln -sf usr/lib/llvm-14/lib/libomp.so.5 libomp.so.5 && ln -sf libomp.so.5 libomp.so
+    ) || fail "That did not work."
+fi
 
 # The CMake of Ubuntu 22.04 is older than the project asks for; PyPI has newer ones.
 oldest=3.25

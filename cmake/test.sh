@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# test.sh PRESET...: builds and tests each preset of CMakePresets.json, and counts. The last line is
+# test.sh PRESET[@CPU]...: builds and tests each preset of CMakePresets.json, and counts. The last line is
 #     N passed, N failed, N skipped
 # over all of them, and the exit status is 0 only if nothing failed. A preset that does not build, or
-# has no tests, counts as one failure.
+# has no tests, counts as one failure. @CPU: tests are emulated, on that CPU of qemu's; with fewer random cases, as each
+# takes ten times as long.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
@@ -11,7 +12,7 @@ passed=0 failed=0 skipped=0
 summary=()
 count() { # count PRESET PASSED FAILED SKIPPED [REMARK]
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
-    summary+=("$(printf '%-10s %4d passed %4d failed %4d skipped  %s' "$1" "$2" "$3" "$4" "${5-}")")
+    summary+=("$(printf '%-18s %4d passed %4d failed %4d skipped  %s' "$1" "$2" "$3" "$4" "${5-}")")
 }
 build() {
     { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build --preset "$1" -j "$jobs"
@@ -20,10 +21,12 @@ attribute() { # attribute NAME FILE: of the one <testsuite> in ctest's report
     sed -n "/<testsuite/,/>/s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -1
 }
 
-for preset in "$@"; do
-    printf '\n=== %s\n' "$preset"
+for run in "$@"; do
+    preset=${run%@*} environment=()
+    [ "$preset" = "$run" ] || environment=(env QEMU_CPU="${run#*@}" FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-0.03}")
+    printf '\n=== %s\n' "$run"
     if ! build "$preset"; then
-        count "$preset" 0 1 0 "does not build"
+        count "$run" 0 1 0 "does not build"
         continue
     fi
     # ThreadSanitizer of gcc 12 cannot start where addresses are much randomised.
@@ -32,13 +35,13 @@ for preset in "$@"; do
     report=$PWD/build/$preset/ctest.xml
     rm -f "$report"
     SECONDS=0
-    "${launch[@]}" ctest --preset "$preset" -j "$jobs" --output-junit "$report"
+    "${environment[@]}" "${launch[@]}" ctest --preset "$preset" -j "$jobs" --output-junit "$report"
     tests=$(attribute tests "$report") failures=$(attribute failures "$report") skips=$(attribute skipped "$report")
     if [ "${tests:-0}" -eq 0 ]; then
-        count "$preset" 0 1 0 "ran no tests"
+        count "$run" 0 1 0 "ran no tests"
         continue
     fi
-    count "$preset" $((tests - failures - skips)) "$failures" "$skips" "${SECONDS} s"
+    count "$run" $((tests - failures - skips)) "$failures" "$skips" "${SECONDS} s"
 done
 
 printf '\n'

@@ -40,19 +40,24 @@ typedef struct guarded {
     size_t workspace_size;
 } guarded;
 
-static void *guarded_copy(guarded *g, const char *name, const void *from, size_t size, guard_side side) {
-    guard *block = guard_alloc(name, size, side);
+static void *guarded_part(guarded *g, const char *name, const void *from, size_t size, size_t whole, guard_side side) {
+    guard *block = guard_alloc_part(name, size, whole, side);
     g->blocks[g->count++] = block;
     if (from && size > 0)
         memcpy(block->data, from, size);
     return block->data;
 }
 
+static void *guarded_copy(guarded *g, const char *name, const void *from, size_t size, guard_side side) {
+    return guarded_part(g, name, from, size, size, side);
+}
+
 static void guarded_tensor(guarded *g, const char *name, fovea_tensor *t, const int64_t *lens, guard_side side) {
     if (t->data == NULL)
         return;
     size_t element = t->dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
-    t->data = guarded_copy(g, name, t->data, (size_t)tensor_extent(t, lens) * element, side);
+    t->data = guarded_part(g, name, t->data, (size_t)tensor_extent(t, lens) * element,
+                           (size_t)tensor_extent(t, NULL) * element, side);
 }
 
 static guarded guard_all(const attention_case *c, const inputs *in, const outputs *out, size_t workspace_size,

@@ -30,14 +30,15 @@ static unsigned char poison_byte(const unsigned char *address) {
     return ((const unsigned char *)&value)[(uintptr_t)address % sizeof value];
 }
 
-guard *guard_alloc(const char *name, size_t size, guard_side side) { return guard_alloc_shifted(name, size, side, 0); }
-
-guard *guard_alloc_shifted(const char *name, size_t size, guard_side side, size_t shift) {
+/* size bytes, moved shift bytes from the guarded side; rest more bytes of addresses after the forbidden page are forbidden,
+ * too. */
+static guard *alloc(const char *name, size_t size, guard_side side, size_t shift, size_t rest) {
     size_t page = page_size();
     size_t pages_size = (size + shift + page - 1) / page * page;
+    size_t map_size = pages_size + 2 * page + (rest + page - 1) / page * page;
     guard *g = malloc(sizeof *g);
     must(g != NULL, "guard_alloc");
-    unsigned char *map = mmap(NULL, pages_size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *map = mmap(NULL, map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(map != MAP_FAILED, "guard_alloc: mmap");
     unsigned char *pages = map + page;
     if (pages_size > 0)
@@ -50,11 +51,22 @@ guard *guard_alloc_shifted(const char *name, size_t size, guard_side side, size_
     g->name = name;
     g->pages = pages;
     g->pages_size = pages_size;
+    g->map_size = map_size;
     pthread_mutex_lock(&blocks_lock);
     g->next = blocks;
     blocks = g;
     pthread_mutex_unlock(&blocks_lock);
     return g;
+}
+
+guard *guard_alloc(const char *name, size_t size, guard_side side) { return alloc(name, size, side, 0, 0); }
+
+guard *guard_alloc_shifted(const char *name, size_t size, guard_side side, size_t shift) {
+    return alloc(name, size, side, shift, 0);
+}
+
+guard *guard_alloc_part(const char *name, size_t size, size_t whole, guard_side side) {
+    return alloc(name, size, side, 0, whole - size);
 }
 
 void guard_free(guard *g) {
@@ -66,7 +78,7 @@ void guard_free(guard *g) {
         link = &(*link)->next;
     *link = g->next;
     pthread_mutex_unlock(&blocks_lock);
-    munmap(g->pages - page_size(), g->pages_size + 2 * page_size());
+    munmap(g->pages - page_size(), g->map_size);
     free(g);
 }
 
@@ -87,13 +99,19 @@ bool guard_intact(const guard *g, int64_t *where) {
 static _Thread_local sigjmp_buf *armed; /* where guard_try() of this thread is to be resumed */
 static _Thread_local guard_fault caught;
 
-static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
 enum { FATAL_SIGNALS = sizeof fatal_signals / sizeof fatal_signals[0] };
 static struct sigaction previous[FATAL_SIGNALS];
 static const char *after_fault = "";
 
 static const char *signal_word(int signal) {
-    return signal == SIGSEGV ? "SIGSEGV" : signal == SIGBUS ? "SIGBUS" : signal == SIGILL ? "SIGILL" : "SIGFPE";
+    switch (signal) {
+    case SIGSEGV: return "SIGSEGV";
+    case SIGBUS: return "SIGBUS";
+    case SIGILL: return "SIGILL";
+    case SIGFPE: return "SIGFPE";
+    default: return "SIGTRAP";
+    }
 }
 
 void guard_describe(const guard_fault *fault, char *text, size_t size) {

@@ -26,6 +26,7 @@ typedef struct guard {
     const char *name;     /* for messages; not copied */
     unsigned char *pages; /* the pages that may be touched: data and its slack */
     size_t pages_size;
+    size_t map_size;    /* with the forbidden pages around them */
     struct guard *next; /* of all live blocks */
 } guard;
 
@@ -34,6 +35,9 @@ guard *guard_alloc(const char *name, size_t size, guard_side side);
 
 /* The same with data moved shift bytes away from the guarded side, for pointers that are aligned to 4 bytes only. */
 guard *guard_alloc_shifted(const char *name, size_t size, guard_side side, size_t shift);
+
+/* The first size of whole bytes; the rest has addresses, which nothing else gets, but may not be touched. */
+guard *guard_alloc_part(const char *name, size_t size, size_t whole, guard_side side);
 
 /* NULL is allowed. */
 void guard_free(guard *g);
@@ -47,7 +51,7 @@ typedef struct guard_fault {
     const void *address;
 } guard_fault;
 
-/* Runs call(arg) on this thread; false if it raised SIGSEGV, SIGBUS, SIGILL or SIGFPE, and then *fault says which. */
+/* Runs call(arg) on this thread; false if it raised SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGTRAP, and then *fault says which. */
 bool guard_try(void (*call)(void *arg), void *arg, guard_fault *fault);
 
 /* Writes a sentence about a fault: "SIGSEGV at byte 1024 of k, which has 1024". */
