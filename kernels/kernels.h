@@ -47,13 +47,15 @@ typedef struct fv_keybits {
 /* What a gemm does with its accumulators. */
 typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
-    const float *b; /* [m] */
+    const float *b; /* [m], or NULL: c is stored, and the chains begin with what it held, not with +0: a block of a
+                       longer chain. a is NULL then, too */
 } fv_merge;
 
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.
- * merge == NULL: stored; else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
+ * merge == NULL: stored; merge->b == NULL: stored, the chain goes on from c[i][j];
+ * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
- * values are A = p, B = v as it lies, or copied where v lies badly. */
+ * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                             float *c, int64_t ldc, const fv_merge *merge);
 

@@ -27,6 +27,7 @@ typedef struct gemm_tiles {
     const float *a, *b;
     float *c;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
+    int carry;                      /* the chains begin with c */
 } gemm_tiles;
 
 /* part: the last vector of a row has only n % FV_W columns. */
@@ -41,14 +42,11 @@ FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) 
         v_store(p, x);
 }
 
-/* acc = A B for one tile. */
+/* acc += A B for one tile. */
 FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const int mr, const int nv,
                                     const int part) {
     const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = t->n % FV_W;
     const float *b = t->b;
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nv; j++)
-            acc[i][j] = v_set1(0.0f);
     for (int64_t p = 0; p < k; p++, b += ldb) {
         vf row[NV];
         for (int j = 0; j < nv; j++)
@@ -67,6 +65,9 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
     float *c = t->c;
     for (int64_t tile = 0; tile < t->count; tile++, a += mr * t->lda, c += mr * ldc) {
         vf acc[FV_MR][NV];
+        for (int i = 0; i < mr; i++)
+            for (int j = 0; j < nv; j++)
+                acc[i][j] = t->carry ? gemm_load(c + i * ldc + j * FV_W, left, j == nv - 1, part) : v_set1(0.0f);
         gemm_multiply(acc, a, t, mr, nv, part);
         if (merge_b) {
             for (int i = 0; i < mr; i++)
@@ -148,10 +149,11 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
     for (int64_t j = 0; j < n; j += FV_NR) {
-        gemm_tiles t = {higher, n - j < FV_NR ? n - j : FV_NR, k, lda, ldb, ldc, a, b + j, c + j, NULL, NULL};
+        gemm_tiles t = {higher, n - j < FV_NR ? n - j : FV_NR, k, lda, ldb, ldc, a, b + j, c + j, NULL, NULL, 0};
         if (merge) {
             t.merge_a = merge->a;
             t.merge_b = merge->b;
+            t.carry = !merge->b;
         }
         if (higher > 0)
             gemm_height(&t, low + 1);

@@ -81,22 +81,30 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 }
 
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
-    if (merge && !merge->a)
+    const bool first = merge && merge->b && !merge->a && m <= 64;
+    if (first)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++)
                 c[i * ldc + j] *= 0.0f; /* 0 unless it was NaN or infinite */
     const float zeros[64] = {0.0f};
     const fv_merge with_zeros = {zeros, merge ? merge->b : NULL};
-    const bool first = merge && !merge->a && m <= 64;
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, first ? &with_zeros : merge);
 }
 
 static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
     float same[64];
     fv_merge wrong = {merge ? merge->a : NULL, same};
+    const bool merges = merge && merge->b;
     for (int64_t i = 0; i < 64; i++)
-        same[i] = merge ? merge->b[0] : 0.0f;
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge && m <= 64 ? &wrong : merge);
+        same[i] = merges ? merge->b[0] : 0.0f;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merges && m <= 64 ? &wrong : merge);
+}
+
+static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
+    const float ones[64] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+    const fv_merge sum = {ones, ones};
+    const bool carry = merge && !merge->b && m <= 9;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, carry ? &sum : merge);
 }
 
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
@@ -493,6 +501,7 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_loses_register),
