@@ -268,6 +268,26 @@ static void softmax_plain_sum(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_PLAIN
 static void softmax_lanes_in_pairs(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_IN_PAIRS, SOFTMAX_ARGUMENTS); }
 static void softmax_no_max(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NO_MAX, SOFTMAX_ARGUMENTS); }
 
+#define AFTER_PARAMETERS                                                                                               \
+    int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_after *after, float *y, int64_t ldy
+#define AFTER_ARGUMENTS rows, n, c, ldc, after, y, ldy
+
+static void after_honest(AFTER_PARAMETERS) { honest(FV_OP_after)->run.after_f32(AFTER_ARGUMENTS); }
+
+static void after_residual_first(AFTER_PARAMETERS) { /* inside of the activation */
+    fv_after plain = *after;
+    plain.activation = FV_ACT_NONE;
+    honest(FV_OP_after)->run.after_f32(rows, n, c, ldc, &plain, y, ldy);
+    const fv_after rest = {.activation = after->activation};
+    honest(FV_OP_after)->run.after_f32(rows, n, y, ldy, &rest, y, ldy);
+}
+
+static void after_other_gelu(AFTER_PARAMETERS) {
+    fv_after other = *after;
+    other.activation = after->activation == FV_ACT_GELU ? FV_ACT_GELU_TANH : after->activation;
+    honest(FV_OP_after)->run.after_f32(rows, n, c, ldc, &other, y, ldy);
+}
+
 #define WEIGHTS_PARAMETERS int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w
 #define WEIGHTS_ARGUMENTS begin, end, s, lse, bits, w
 
@@ -555,6 +575,9 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_misses_last),
     MUTANT(DIFFERS_AS_REFERENCE, finite, f32, 1, 8, finite_by_sum),
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_reads_gaps),
+    MUTANT(PASSES, after, f32, 1, 8, after_honest),
+    MUTANT(DIFFERS_AS_REFERENCE, after, f32, 1, 8, after_residual_first),
+    MUTANT(DIFFERS_AS_REFERENCE, after, f32, 1, 8, after_other_gelu),
     MUTANT(PASSES, exp, f32, 1, 8, exp_honest),
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_other_rounding),
     MUTANT(DIFFERS_AS_REFERENCE, exp, f32, 1, 8, exp_keeps_subnormal),
