@@ -260,8 +260,30 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
                       (double)got, exact, bound, linear_case_text(c, text, sizeof text));
 }
 
+/* Rows past a length hold what they held. */
+static void check_untouched(const linear_problem *p) {
+    char text[256];
+    for (int part = 0; part < p->c.parts; part++) {
+        const fovea_tensor *y = &p->y[part];
+        fovea_tensor kept = p->residual[part];
+        kept.data = p->residual_memory[part];
+        int64_t changed = 0;
+        for (int64_t b = 0; b < y->shape[0]; b++)
+            for (int64_t h = 0; h < y->shape[1]; h++)
+                for (int64_t i = length(p, b); i < y->shape[2]; i++)
+                    for (int64_t j = 0; j < y->shape[3]; j++) {
+                        const bool in_place = p->c.residual == RESIDUAL_IN_PLACE;
+                        const float before = in_place ? *element(&kept, b, h, i, j) : poison();
+                        changed += float_bits(*element(y, b, h, i, j)) != float_bits(before);
+                    }
+        test_check(changed == 0, "%" PRId64 " elements past lengths written: %s", changed,
+                   linear_case_text(&p->c, text, sizeof text));
+    }
+}
+
 void linear_problem_literal(const linear_problem *p, rng *r, int64_t samples) {
     const linear_case *c = &p->c;
+    check_untouched(p);
     for (int64_t s = 0; s < samples; s++) {
         const int part = (int)rng_below(r, c->parts);
         const int64_t b = rng_below(r, c->batch), h = rng_below(r, c->heads[part]);

@@ -65,7 +65,7 @@ void linear_problem_clear(linear_problem *p);
 /* Packs, clears, executes in a workspace of exactly its size, destroys. */
 bool linear_problem_run(linear_problem *p, const fovea_context *ctx);
 
-/* Some elements of the outputs against the arithmetic of kernels.h by bits, and against float64. */
+/* Some elements of the outputs against the arithmetic of kernels.h by bits, and against float64; rows past lengths: kept. */
 void linear_problem_literal(const linear_problem *p, rng *r, int64_t samples);
 
 /* One check: the outputs of both, gaps included, have the same bits. */

@@ -34,7 +34,7 @@ int layer_input(const layer *l, int i) {
 
 int64_t layer_tokens(const layer *l, int i) { return i == 0 ? l->desc.attention.q_len : l->desc.attention.kv_len; }
 
-layer *layer_make(const sizes *s, rng *r) {
+layer *layer_make(const layer_sizes *s, rng *r) {
     layer *l = calloc(1, sizeof *l);
     if (!l)
         exit(1);

@@ -19,14 +19,14 @@ typedef struct layer {
     int64_t *kv_lens;
 } layer;
 
-typedef struct sizes {
+typedef struct layer_sizes {
     int64_t batch, q_len, kv_len, heads, kv_heads, d_k, d_v, features[3], out;
     fovea_mha_inputs inputs;
     fovea_causal causal;
     bool biases, lens;
-} sizes;
+} layer_sizes;
 
-layer *layer_make(const sizes *s, rng *r);
+layer *layer_make(const layer_sizes *s, rng *r);
 void layer_free(layer *l);
 
 /* Of matrix i, 0 to 3: q, k, v, o. */

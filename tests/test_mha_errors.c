@@ -59,16 +59,16 @@ static void refuse_create(const fovea_context *ctx, const fovea_mha_desc *d, con
 
 static void test_refused(const fovea_context *ctx) {
     rng r = rng_stream(test_seed(), "refused");
-    const sizes s = {.batch = 2,
-                     .q_len = 5,
-                     .kv_len = 5,
-                     .heads = 2,
-                     .kv_heads = 2,
-                     .d_k = 4,
-                     .d_v = 4,
-                     .features = {8, 8, 8},
-                     .out = 8,
-                     .biases = true};
+    const layer_sizes s = {.batch = 2,
+                           .q_len = 5,
+                           .kv_len = 5,
+                           .heads = 2,
+                           .kv_heads = 2,
+                           .d_k = 4,
+                           .d_v = 4,
+                           .features = {8, 8, 8},
+                           .out = 8,
+                           .biases = true};
     layer *l = layer_make(&s, &r);
     fovea_mha_desc d = l->desc;
     fovea_mha_weights w = l->w;
