@@ -2,7 +2,7 @@
  *
  * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, a panel is read
  * from wherever it is once for each row block; with a few rows that reading is all the work there is, and takes as long
- * as memory takes. Products go to scratch as large as one panel's columns, and from there, still in cache, through
+ * as memory takes. Products of a chunk of rows and one panel go to scratch, and from there, still in cache, through
  * bias, activation and residual to where the caller wants them, in runs of columns of one head and of rows whose places
  * are evenly apart.
  */
@@ -98,11 +98,10 @@ static void run_item(const execution *e, int64_t item, float *scratch) {
     for (int64_t panel = begin; panel < fv_min(begin + e->group, l->panels); panel++) {
         const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
         for (int64_t row = first, skip; row < end;) {
-            const row_run run = run_at(e, row, end, &skip);
+            const row_run run = run_at(e, row, fv_min(end, row + l->chunk), &skip);
             if (run.count > 0) {
-                float *to = scratch + (row - first) * l->panel;
-                multiply(e, &run, panel, columns, to);
-                finish(e, &run, panel, columns, to);
+                multiply(e, &run, panel, columns, scratch);
+                finish(e, &run, panel, columns, scratch);
             }
             row += run.count + skip;
         }
