@@ -28,9 +28,10 @@ test-aarch64:
 	@cmake/test.sh $(TEST_AARCH64)
 
 test-exhaustive: build/release/build.ninja
-	@cmake --build --preset release --target test-exp test-log
+	@cmake --build --preset release --target test-activation test-exp test-log
 	@build/release/tests/test-exp --exhaustive
 	@build/release/tests/test-log --exhaustive
+	@build/release/tests/test-activation --exhaustive
 
 bench: build/release/build.ninja
 	@cmake --build --preset release --target fovea-bench

@@ -85,6 +85,11 @@ static void call_finite(const fv_kernel *kernel, operands *o) {
     o->truth = kernel->run.finite_f32(o->m, o->n, o->in[0], o->n);
 }
 
+static void call_after(const fv_kernel *kernel, operands *o) {
+    const fv_after after = {.bias = o->in[1], .activation = FV_ACT_GELU};
+    kernel->run.after_f32(o->m, o->n, o->in[0], o->n, &after, o->out[0], o->n);
+}
+
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
 static void call_peak(const fv_kernel *kernel, operands *o) { o->sum = kernel->run.peak_f32(o->k); }
@@ -105,6 +110,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_bias] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
     [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1},
+    [FV_OP_after] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1},
     [FV_OP_peak] = {call_peak, 1, 1, 4096, "k", 1, 1, 2, 0},
 };

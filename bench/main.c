@@ -1,6 +1,6 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
- * Kinds of measurement (attention.c, exp.c, kernel.c) make a bench from key=value words, for the default set as for
+ * Kinds of measurement (attention.c, exp.c, kernel.c, linear.c) make a bench from key=value words, for the default set as for
  * --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter and list work on the names
  * here, since Google Benchmark's own would see them with its additions.
  */
@@ -17,7 +17,7 @@
 
 #include "bench.h"
 
-static const bench_kind *const kinds[] = {&bench_attention, &bench_exp, &bench_kernel};
+static const bench_kind *const kinds[] = {&bench_attention, &bench_exp, &bench_kernel, &bench_linear};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* The default set: each of these for each tier the CPU has. */
@@ -33,6 +33,13 @@ static const char *const default_cases[] = {
     "attention batch=1 q_heads=16 q_len=500 head_dim=80",
     "attention batch=1 q_heads=16 q_len=2048 head_dim=64 causal=top_left window_left=255",
     "attention batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128",
+    "linear m=512 n=768 k=768",
+    "linear m=2048 n=1024 k=1024",
+    "linear m=512 n=2304 k=768",
+    "linear m=128 n=768 k=768",
+    "linear m=32 n=768 k=768",
+    "linear m=8 n=768 k=768",
+    "linear m=1 n=4096 k=4096",
     "exp n=65536",
     "exp n=65536 impl=sleef_u10",
 };
@@ -70,8 +77,8 @@ static bench *make(const char *text, char error[BENCH_ERROR_SIZE]) {
             return kinds[i]->make(&words, error);
         }
     }
-    snprintf(error, BENCH_ERROR_SIZE, "a case begins with attention, exp or kernel, not with \"%.*s\"", (int)length,
-             text);
+    snprintf(error, BENCH_ERROR_SIZE, "a case begins with attention, exp, kernel or linear, not with \"%.*s\"",
+             (int)length, text);
     return NULL;
 }
 

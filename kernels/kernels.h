@@ -23,6 +23,16 @@
  *   lse     = M + log(L), -inf where L = 0, NaN -> 0x7fc00000
  *   weight  = exp(s - lse), +0 where masked or lse = -inf, NaN -> 0x7fc00000
  *
+ * and of projections, y = act(x W + b) + r, W and b scaled before (each element once, scale * w):
+ *
+ *   t       = chain over the input channels k ascending: acc = fma(x[k], w[k], acc), acc = +0
+ *   t       = t + bias            where there is one
+ *   t       = act(t): relu     t where not t < 0, else +0
+ *                     gelu     h = 0.5 * t; fma(h, erf(t * 0x1.6a09e6p-1), h), erf as in body/v_erf.h
+ *                     tanh     u = t * fma(t * t, 0x1.2444f2p-4, 0x1.988454p+0); e = exp(-|u|);
+ *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
+ *   y       = t + r               where there is one; then NaN -> 0x7fc00000
+ *
  * The sign of a maximum that is zero is left open: nothing that leaves the library depends on it.
  *
  * Why masked p is -0: fma(-0, v, acc) leaves acc as it is for any finite v, so a tile may multiply what some of its
@@ -47,13 +57,15 @@ typedef struct fv_keybits {
 /* What a gemm does with its accumulators. */
 typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
-    const float *b; /* [m] */
+    const float *b; /* [m], or NULL: c is stored, and the chains begin with what it held, not with +0: a block of a
+                       longer chain. a is NULL then, too */
 } fv_merge;
 
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.
- * merge == NULL: stored; else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
+ * merge == NULL: stored; merge->b == NULL: stored, the chain goes on from c[i][j];
+ * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
- * values are A = p, B = v as it lies, or copied where v lies badly. */
+ * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                             float *c, int64_t ldc, const fv_merge *merge);
 
@@ -107,6 +119,20 @@ typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float
 /* finite: 1 if all of rows x n values are finite, else 0. */
 typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);
 
+/* What comes after the accumulators of a projection. */
+typedef enum fv_activation { FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH } fv_activation;
+
+typedef struct fv_after {
+    const float *bias; /* [n], or NULL */
+    fv_activation activation;
+    const float *residual; /* [rows][ldresidual], or NULL; may be y, element by element */
+    int64_t ldresidual;
+} fv_after;
+
+/* after: y[i][j] = act(c[i][j] + bias[j]) + residual[i][j] for rows x n. */
+typedef void fv_after_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_after *after, float *y,
+                             int64_t ldy);
+
 /* exp: y[i] = exp(x[i]) for x <= 0 or NaN, at most 1 ulp from exact down to -87.33654 (the result is then normal),
  * exactly +0 below, exp(0) = 1, monotonic; the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
@@ -130,6 +156,7 @@ typedef enum fv_op {
     FV_OP_bias,
     FV_OP_weights,
     FV_OP_finite,
+    FV_OP_after,
     FV_OP_exp,
     FV_OP_peak,
     FV_OP_COUNT
@@ -166,6 +193,7 @@ typedef struct fv_kernel {
         fv_bias_f32_fn *bias_f32;
         fv_weights_f32_fn *weights_f32;
         fv_finite_f32_fn *finite_f32;
+        fv_after_f32_fn *after_f32;
         fv_exp_f32_fn *exp_f32;
         fv_peak_f32_fn *peak_f32;
     } run;

@@ -3,6 +3,7 @@
 #include "attention_plan.h"
 
 #include "attention_rows.h"
+#include "gemm.h"
 #include "registry.h"
 #include "size.h"
 #include "status.h"
@@ -18,35 +19,6 @@ static int64_t panel_of(const fv_kernel *score) {
     while (panel % FV_LANES != 0)
         panel += score->nr;
     return panel;
-}
-
-/* Half cycles that a gemm takes for one step of k, divided by the rows that it serves, by a model of a core that starts
- * two FMA and two loads a cycle and has the result of an FMA after four: the columns come in strips of nr, and a strip
- * of a tile takes its FMA, its loads or the latency of the FMA, whichever is most. A load that hides behind FMA still
- * counts a little, one of b more, as b comes from farther than a: so of two tiles that are equal else, the one that
- * loads less is taken. */
-static double gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
-    const double a_load = 0.02, b_load = 0.05;
-    const int64_t lanes = fv_isa_lanes(gemm->isa), height = fv_min(gemm->mr, rows);
-    double cost = 0.0;
-    for (int64_t left = fv_ceil_div(columns, lanes); left > 0; left -= gemm->nr / lanes) {
-        const int64_t vectors = fv_min(left, gemm->nr / lanes);
-        cost += (double)fv_max(fv_max(height * vectors, height + vectors), 8);
-        cost += a_load * (double)height + b_load * (double)vectors;
-    }
-    return cost / (double)height;
-}
-
-/* The cheapest gemm of the tier, the first in the list of those that are equal. */
-static const fv_kernel *gemm_for(fv_isa isa, int64_t rows, int64_t columns) {
-    const fv_kernel *best = NULL;
-    for (int i = 0; i < fv_kernel_count; i++) {
-        const fv_kernel *gemm = &fv_kernels[i];
-        if (gemm->op == FV_OP_gemm && gemm->isa == isa &&
-            (!best || gemm_cost(gemm, rows, columns) < gemm_cost(best, rows, columns)))
-            best = gemm;
-    }
-    return best;
 }
 
 /* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once, but
@@ -87,9 +59,9 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     if (wanted)
         *c = *wanted;
     if (!c->score)
-        c->score = gemm_for(plan->ctx->isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
+        c->score = fv_gemm_for(plan->ctx->isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     if (!c->value)
-        c->value = gemm_for(plan->ctx->isa, plan->rows, fv_min(d->value_dim, 4096));
+        c->value = fv_gemm_for(plan->ctx->isa, plan->rows, fv_min(d->value_dim, 4096));
     plan->panel = panel_of(c->score);
     plan->edge_rows = fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);

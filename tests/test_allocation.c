@@ -5,6 +5,8 @@
  * call fail. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until one call gets through:
  *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over. */
 #include "attention_case.h"
+#include "linear_case.h"
+#include "mha_layer.h"
 #include "pool.h"
 
 #include <inttypes.h>
@@ -207,6 +209,98 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
     outputs_free(want);
 }
 
+/* A layer, with its linear maps and attention, and its execution. */
+static void fail_layer(const fovea_context *ctx, bool later) {
+    const layer_sizes some = {.batch = 2,
+                              .q_len = 9,
+                              .kv_len = 9,
+                              .heads = 2,
+                              .kv_heads = 2,
+                              .d_k = 8,
+                              .d_v = 8,
+                              .features = {16, 16, 16},
+                              .out = 16,
+                              .biases = true};
+    rng r = rng_stream(test_seed(), "fail layer");
+    layer *l = layer_make(&some, &r);
+    l->desc.form = FOVEA_MHA_MERGED; /* has products of matrices, which take memory too */
+    fovea_mha *mha = NULL;
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        mha = (fovea_mha *)&n;
+        arm(++n, later);
+        fovea_status status = fovea_mha_create(ctx, &l->desc, &l->w, &mha);
+        through = disarm("fovea_mha_create", n, status, before);
+        test_check(through == (mha != NULL), "fovea_mha_create: a layer in spite of a failure");
+    }
+    test_check(n > 10 && n < 1000, "fovea_mha_create allocates %" PRId64 " times", n - 1);
+    float *want = layer_run(ctx, l, &l->desc, &l->w, "merged");
+    const int64_t floats = layer_floats(l);
+    float *out = must_alloc(floats, sizeof *out), *blank = must_alloc(floats, sizeof *blank);
+    poison_fill(out, floats);
+    poison_fill(blank, floats);
+    fovea_attention_args args = layer_args(l, out);
+    n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        arm(++n, later);
+        fovea_status status = fovea_mha_execute(mha, &args, NULL, 0);
+        through = disarm("fovea_mha_execute", n, status, before);
+        test_same(out, through ? want : blank, floats, "fovea_mha_execute, allocation %" PRId64 " fails", n);
+        test_check(live == before, "fovea_mha_execute leaves %lld blocks", live - before);
+    }
+    const size_t size = fovea_mha_workspace_size(mha);
+    void *workspace = must_alloc((int64_t)size, 1);
+    long long before = calls;
+    test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(calls == before, "%lld allocations in fovea_mha_execute with a workspace", calls - before);
+    fovea_mha *other;
+    for (bool through = false; !through;) {
+        before = live;
+        arm(1, later);
+        through = disarm("fovea_mha_reshape", 1, fovea_mha_reshape(mha, 1, 5, 5, &other), before) || failed;
+    }
+    fovea_mha_destroy(mha);
+    void *all[] = {want, out, blank, workspace};
+    for (int i = 0; i < 4; i++)
+        free(all[i]);
+    layer_free(l);
+}
+
+static void fail_linear(const fovea_context *ctx, bool later) {
+    rng r = rng_stream(test_seed(), "fail linear");
+    const linear_case c = linear_case_plain(1, 9, 30, 20);
+    linear_problem *p = linear_problem_make(&c, &r);
+    fovea_linear *linear = NULL;
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        linear = (fovea_linear *)&n;
+        arm(++n, later);
+        fovea_status status = fovea_linear_pack(ctx, &p->desc, &linear);
+        through = disarm("fovea_linear_pack", n, status, before);
+        test_check(through == (linear != NULL), "fovea_linear_pack: weights in spite of a failure");
+    }
+    test_check(n > 3 && n < 1000, "fovea_linear_pack allocates %" PRId64 " times", n - 1);
+    linear_problem_clear(p);
+    arm(1, later);
+    test_check(!disarm("fovea_linear_execute", 1, fovea_linear_execute(linear, &p->args, NULL, 0), live),
+               "fovea_linear_execute without workspace does not allocate");
+    test_check(float_bits(*(float *)p->y[0].data) == float_bits(poison()),
+               "fovea_linear_execute wrote before it failed");
+    const size_t size = fovea_linear_workspace_size(linear);
+    void *workspace = must_alloc((int64_t)size, 1);
+    for (int round = 0; round < 2; round++) {
+        long long before = calls;
+        test_check(fovea_linear_execute(linear, &p->args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(calls == before || round == 0, "%lld allocations in fovea_linear_execute", calls - before);
+    }
+    free(workspace);
+    fovea_linear_destroy(linear);
+    linear_problem_free(p);
+}
+
 enum { HEADS = 2, KEYS = 40, DIM = 16, MOST = HEADS * 2000 * DIM };
 
 /* Memory of fovea_sdpa_f32() calls: q, k, v, out. Each call has a q_len that no call had before, so that none finds its plan
@@ -284,6 +378,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++) {
         fail_plan(contexts[i], i & 1);
         check_refused(contexts[i]);
+        fail_linear(contexts[i], i & 1);
+        fail_layer(contexts[i], i & 1);
         for (int q_len = 1; q_len <= 60; q_len += 59) {
             fail_execute(contexts[i], q_len, false);
             fail_execute(contexts[i], q_len, true);

@@ -61,6 +61,70 @@ class AttentionArgs(ctypes.Structure):
     ]
 
 
+class Matrix(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), *((name, I64) for name in ("in_", "out", "in_stride", "out_stride"))]
+
+
+class LinearPart(ctypes.Structure):
+    _fields_ = [("weight", Matrix), ("bias", ctypes.c_void_p), ("scale", ctypes.c_double)]
+
+
+class LinearDesc(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("dtype", ctypes.c_int),
+        ("in_features", I64),
+        ("part_count", I64),
+        ("part", LinearPart),
+        ("parts", ctypes.c_void_p),
+        ("activation", ctypes.c_int),
+    ]
+
+
+class LinearArgs(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("x", Tensor),
+        ("y", ctypes.POINTER(Tensor)),
+        ("residual", ctypes.POINTER(Tensor)),
+        ("lens", ctypes.POINTER(I64)),
+    ]
+
+
+class MhaDesc(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("form", ctypes.c_int),
+        ("inputs", ctypes.c_int),
+        *((name, I64) for name in ("q_features", "k_features", "v_features", "out_features")),
+        *((name, ctypes.c_int) for name in ("biases", "merge", "fold_values")),
+        ("attention", AttentionDesc),
+    ]
+
+
+class MhaWeights(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        *((name, Matrix) for name in "qkvo"),
+        *((f"{name}_bias", ctypes.c_void_p) for name in "qkvo"),
+        *((f"{name}_head_stride", I64) for name in "qkvo"),
+        *((f"outer_{name}", Matrix) for name in "qkv"),
+        *((f"outer_{name}_bias", ctypes.c_void_p) for name in "qkv"),
+        ("merged", ctypes.c_void_p),
+        ("fused", Matrix),
+        ("fused_bias", ctypes.c_void_p),
+        ("order", ctypes.c_int),
+    ]
+
+
+FUSED = 5  # FOVEA_MHA_FUSED
+
+
+def matrix(array):
+    """A weight [out, in] as PyTorch keeps it."""
+    return Matrix(array.ctypes.data, array.shape[1], array.shape[0], 1, array.shape[1])
+
+
 def tensor(array):
     """A view of a float32 array of four dimensions, as it lies in memory."""
     strides = (s // array.itemsize for s in array.strides)
@@ -79,6 +143,9 @@ class Library:
         self.c.fovea_attention_plan_workspace_size.restype = ctypes.c_size_t
         self.c.fovea_attention_plan_workspace_size.argtypes = [ctypes.c_void_p]
         self.c.fovea_attention_plan_describe.restype = ctypes.c_size_t
+        for name in ("linear", "mha"):
+            function = getattr(self.c, f"fovea_{name}_workspace_size")
+            function.restype, function.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
         self.module.peers_peak.restype = ctypes.c_double
         self.module.peers_peak.argtypes = [ctypes.c_int, I64]
 
@@ -141,3 +208,43 @@ class Context:
 
         self.library.check(execute())
         return execute
+
+    def _call(self, kind, handle, args, owned):
+        """A function without arguments that executes a linear map or a layer; it keeps all that it needs alive."""
+        size = getattr(self.library.c, f"fovea_{kind}_workspace_size")(handle)
+        workspace = np.empty(max(size, 1), np.uint8)
+        arguments = (handle, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
+        function = getattr(self.library.c, f"fovea_{kind}_execute")
+
+        def execute(execute=function, arguments=arguments, owned=(self, workspace, args, owned)):
+            return execute(*arguments)
+
+        self.library.check(execute())
+        return execute
+
+    def linear(self, x, w, b, out):
+        c, desc, args, handle = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p()
+        c.fovea_linear_desc_init(ctypes.byref(desc))
+        desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w), b.ctypes.data
+        self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
+        y = tensor(out[None, None])
+        c.fovea_linear_args_init(ctypes.byref(args))
+        args.x, args.y = tensor(x[None, None]), ctypes.pointer(y)
+        return self._call("linear", handle, args, (x, out, y))
+
+    def layer(self, x, w, b, wo, bo, out, heads):
+        """Self-attention with a fused weight [3 d, d]."""
+        c, desc, weights, handle = self.library.c, MhaDesc(), MhaWeights(), ctypes.c_void_p()
+        batch, tokens, d = x.shape
+        c.fovea_mha_desc_init(ctypes.byref(desc))
+        desc.form, desc.q_features, desc.out_features, desc.biases = FUSED, d, d, 1
+        shape = desc.attention
+        shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len = batch, heads, heads, tokens, tokens
+        shape.head_dim = shape.value_dim = d // heads
+        c.fovea_mha_weights_init(ctypes.byref(weights))
+        weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w), b.ctypes.data, matrix(wo), bo.ctypes.data
+        self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
+        args = AttentionArgs()
+        c.fovea_attention_args_init(ctypes.byref(args))
+        args.q, args.out = tensor(x[:, None]), tensor(out[:, None])
+        return self._call("mha", handle, args, (x, out))

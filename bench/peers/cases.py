@@ -21,7 +21,11 @@ class Case:
     tier: str = "best"
     target: float = 0.0  # at least this many times as fast as the better of `against`; 0: shown, no target
     against: tuple = ("torch", "onnxruntime")
-    kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one
+    kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one; "linear": x W + b;
+    # "mha": self-attention of a whole layer, d_model = heads * head_dim, with biases
+    rows: int = 0  # of a linear map: x is rows x channels
+    columns: int = 0
+    channels: int = 0
 
     @property
     def groups(self):
@@ -32,6 +36,10 @@ class Case:
         """The case's name in fovea-bench, without the tier."""
         if self.kind == "exp":
             return f"exp/f32/n{self.q_len}"
+        if self.kind == "linear":
+            return f"linear/f32/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
+        if self.kind == "mha":
+            return f"mha/f32/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/threads:1"
         text = (
             f"attention/f32/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
             f"_dk{self.head_dim}_dv{self.head_dim}/causal:{'top_left' if self.causal else 'none'}"
@@ -39,6 +47,11 @@ class Case:
         if self.window:
             text += f"/window:{self.window - 1},none"
         return text + ("/threads:2" if self.kind == "threads" else "/threads:1")
+
+    @property
+    def model(self):
+        """d_model of a layer."""
+        return self.heads * self.head_dim
 
     @property
     def pairs(self):
@@ -51,8 +64,13 @@ class Case:
 
     @property
     def work(self):
-        """Flops of an attention, elements of an exp."""
-        return self.q_len if self.kind == "exp" else 4 * self.head_dim * self.pairs
+        """Flops, or elements of an exp."""
+        if self.kind == "exp":
+            return self.q_len
+        if self.kind == "linear":
+            return 2 * self.rows * self.columns * self.channels
+        layer = 8 * self.batch * self.q_len * self.model**2 if self.kind == "mha" else 0
+        return layer + 4 * self.head_dim * self.pairs
 
 
 TIERS = ("best", "avx2", "alone")
@@ -60,6 +78,16 @@ TIERS = ("best", "avx2", "alone")
 
 def self_attention(title, batch, heads, tokens, head_dim, target, **more):
     return Case(title, batch, heads, q_len=tokens, kv_len=tokens, head_dim=head_dim, target=target, **more)
+
+
+def linear(rows, columns, channels, target, tier="best"):
+    title = f"linear {rows}x{columns}x{channels}" + (" AVX2" if tier == "avx2" else "")
+    return Case(title, kind="linear", rows=rows, columns=columns, channels=channels, target=target, tier=tier,
+                against=("torch",))
+
+
+def layer(title, batch, tokens, target):
+    return Case(title, batch, 12, q_len=tokens, kv_len=tokens, target=target, kind="mha", against=("torch",))
 
 
 CASES = (
@@ -74,10 +102,20 @@ CASES = (
     self_attention("B1 H16 T500 D80", 1, 16, 500, 80, 1.15),
     self_attention("B1 H16 T2048 D64 window 256", 1, 16, 2048, 64, 6.0, causal=True, window=256),
     Case("decode H32/8 1x4096 D128", 1, 32, 8, 1, 4096, 128),
+    linear(512, 768, 768, 1.03),
+    linear(2048, 1024, 1024, 1.03),
+    linear(512, 2304, 768, 1.03),
+    linear(128, 768, 768, 1.05),
+    linear(32, 768, 768, 1.2),
+    linear(8, 768, 768, 1.0),
+    linear(1, 4096, 4096, 1.0),
+    layer("layer B1 T512 d768 h12", 1, 512, 1.2),
+    layer("layer B8 T128 d768 h12", 8, 128, 1.1),
     Case("exp of 65536 floats in L2", kind="exp", q_len=65536, target=1.2, against=("torch",)),
     Case("exp against SLEEF u10", kind="exp", q_len=65536, target=2.0, against=("sleef",)),
     self_attention("B1 H16 T2048 D64 AVX2", 1, 16, 2048, 64, 1.12, tier="avx2", against=("torch",)),
     self_attention("B1 H16 T2048 D64 causal AVX2", 1, 16, 2048, 64, 1.4, causal=True, tier="avx2", against=("torch",)),
+    linear(512, 768, 768, 1.02, tier="avx2"),
     self_attention("two threads, T2048", 1, 16, 2048, 64, 1.9, tier="alone", kind="threads", against=("one thread",)),
 )
 

@@ -39,6 +39,15 @@ class Fovea:
             run = self.library.operation("exp", self.context.isa, data.x, out)
             yield Form("exp kernel", run, lambda: out)
             return
+        if case.kind == "linear":
+            out = np.empty((case.rows, case.columns), np.float32)
+            yield Form("packed", self.context.linear(data.x, data.w, data.b, out), lambda: out)
+            return
+        if case.kind == "mha":
+            out = np.empty(data.x.shape, np.float32)
+            run = self.context.layer(data.x, data.w, data.b, data.wo, data.bo, out, case.heads)
+            yield Form("fused weight", run, lambda: out)
+            return
         out = np.empty(data.q.shape, np.float32)
         window = case.window - 1 if case.window else -1
         plan = self.context.attention_plan(data.q, data.k, data.v, out, causal=case.causal, window_left=window)
@@ -64,6 +73,12 @@ class Torch:
             x, out = torch.from_numpy(data.x), torch.empty(data.x.shape)
             yield Form("torch.exp(out=)", lambda: torch.exp(x, out=out), out.numpy)
             return
+        if case.kind == "linear":
+            yield from self._linear(data)
+            return
+        if case.kind == "mha":
+            yield from self._layer(case, data)
+            return
         q, k, v = (torch.from_numpy(a) for a in (data.q, data.k, data.v))
         if case.groups != case.heads:
             yield self._attention("sdpa, enable_gqa", data.q.shape, q, k, v, enable_gqa=True)
@@ -75,6 +90,37 @@ class Torch:
             yield self._attention("sdpa, additive mask", data.q.shape, q, k, v, attn_mask=torch.from_numpy(data.bias()))
         else:
             yield self._attention("sdpa", data.q.shape, q, k, v, is_causal=case.causal)
+
+    def _timed(self, label, compute):
+        """A form whose result is a tensor, in inference mode."""
+        holder, inference = [], self.torch.inference_mode
+
+        def run():
+            with inference():
+                holder[:] = (compute(),)
+
+        return Form(label, run, lambda: holder[0].numpy())
+
+    def _linear(self, data):
+        torch = self.torch
+        x, w, b = (torch.from_numpy(a) for a in (data.x, data.w, data.b))
+        yield self._timed("functional.linear", lambda: torch.nn.functional.linear(x, w, b))
+        turned, out = w.t().contiguous(), torch.empty(x.shape[0], w.shape[0])
+        yield self._timed("addmm(out=), weight [in, out]", lambda: torch.addmm(b, x, turned, out=out))
+
+    def _layer(self, case, data):
+        torch = self.torch
+        layer = torch.nn.MultiheadAttention(case.model, case.heads, batch_first=True).eval()
+        values = {"in_proj_weight": data.w, "in_proj_bias": data.b, "out_proj.weight": data.wo, "out_proj.bias": data.bo}
+        layer.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
+        x = torch.from_numpy(data.x)
+        for fast in (True, False):
+
+            def compute(fast=fast):
+                torch.backends.mha.set_fastpath_enabled(fast)
+                return layer(x, x, x, need_weights=False)[0]
+
+            yield self._timed("MultiheadAttention" + (", fast path" if fast else ""), compute)
 
     def matrix_product(self):
         """GFLOP/s of torch.mm 512x768x768, which tell whether its library of matrix products knows this CPU."""
@@ -110,6 +156,8 @@ class OnnxRuntime:
         return self.ort.__version__
 
     def forms(self, case, data):
+        if case.kind in ("linear", "mha"):
+            return
         if case.kind == "exp":
             yield self._form("Exp", "Exp", {"X": data.x}, ("X",), {}, data.x.shape, "bhtd", opset=13)
             return
@@ -213,6 +261,8 @@ class OpenVino:
     def forms(self, case, data):
         from openvino import opset13 as op
 
+        if case.kind in ("linear", "mha"):
+            return
         if case.kind == "exp":
             return
         q, causal = data.q, case.causal and not case.window

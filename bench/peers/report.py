@@ -12,6 +12,8 @@ def rate(case, seconds):
     """What a case is measured in, as (value, unit)."""
     if case.kind == "exp":
         return case.work / seconds / 1e9, "G/s"
+    if case.kind == "linear" and case.rows == 1:  # bound by memory: weights
+        return 4 * case.columns * case.channels / seconds / 1e9, "GB/s"
     if case.q_len == 1:  # bound by memory: keys and values
         return 2 * 4 * case.batch * case.groups * case.kv_len * case.head_dim / seconds / 1e9, "GB/s"
     return case.work / seconds / 1e9, "GF/s"
@@ -49,7 +51,7 @@ def share(case, record, run):
     """The share of the FMA peak, where arithmetic is what limits a case."""
     peak = summary_of(case, run).get("peak")
     result = record["results"].get("fovea")
-    if not peak or not result or case.kind == "exp" or case.q_len == 1:
+    if not peak or not result or case.kind == "exp" or case.q_len == 1 or case.rows == 1:
         return ""
     return f"{100 * case.work / result['seconds'] / peak / (2 if case.kind == 'threads' else 1):.0f}%"
 
@@ -94,7 +96,7 @@ def forms(chosen, run):
     used = {}
     for case in chosen:
         for name, result in run["cases"].get(case.title, {"results": {}})["results"].items():
-            if name in PEERS and case.kind == "attention":
+            if name in PEERS and case.kind in ("attention", "linear", "mha"):
                 used.setdefault(name, {}).setdefault(result["form"], []).append(case.title)
     lines = []
     for name, by_form in used.items():

@@ -14,10 +14,10 @@ static inline vf skip_load(const float *p, int64_t n) {
 }
 
 static inline void skip_strip(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c,
-                              const float *merge_a, const float *merge_b) {
+                              const float *merge_a, const float *merge_b, int carry) {
     vf acc[SKIP_VECTORS];
     for (int j = 0; j < SKIP_VECTORS; j++)
-        acc[j] = v_set1(0.0f);
+        acc[j] = carry ? skip_load(c + j * FV_W, n - j * FV_W) : v_set1(0.0f);
     for (int64_t p = 0; p < k; p++, b += ldb) {
         if (skip_masked(a[p]))
             continue;
@@ -43,5 +43,6 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j += FV_NR)
             skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,
-                       merge && merge->a ? merge->a + i : NULL, merge ? merge->b + i : NULL);
+                       merge && merge->a ? merge->a + i : NULL, merge && merge->b ? merge->b + i : NULL,
+                       merge && !merge->b);
 }

@@ -46,9 +46,6 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
     const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = t->n % FV_W;
     const int upper = mr * nv + mr + 2 <= 32 ? mr : mr / 2;
     const float *b = t->b;
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nv; j++)
-            acc[i][j] = v_set1(0.0f);
     int64_t p = 0;
     for (; p + 4 <= k; p += 4, b += 4 * ldb) {
         gemm_steps(acc, a + p, lda, b, ldb, left, upper, nv, part);

@@ -6,8 +6,8 @@
 enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE };                                /* t->size */
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A }; /* t->operand */
 
-typedef enum store { STORE_PLAIN, STORE_FIRST, STORE_MERGE, STORES } store;
-static const char *const store_words[STORES] = {"stored", "first segment", "merged"};
+typedef enum store { STORE_PLAIN, STORE_FIRST, STORE_MERGE, STORE_CARRY, STORES } store;
+static const char *const store_words[STORES] = {"stored", "first segment", "merged", "carried on"};
 
 typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
 static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
@@ -26,9 +26,9 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
     fill_normal(t, a);
     fill_normal(t, b);
-    if (how == STORE_MERGE)
+    if (how == STORE_MERGE || how == STORE_CARRY)
         fill_normal(t, out);
-    if (how != STORE_PLAIN)
+    if (how == STORE_FIRST || how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
     if (how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
@@ -87,7 +87,7 @@ static void gemm_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
     fv_merge merge = {how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
-                      how != STORE_PLAIN ? trial_pointer(t, OPERAND_MERGE_B) : NULL};
+                      how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL};
     fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemmskip_f32;
     run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride,
         trial_pointer(t, OPERAND_B), o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride,
@@ -99,8 +99,8 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
     const int64_t k = t->size[SIZE_K], how = t->size[SIZE_STORE];
     const bool skips = t->checker->kernel->op == FV_OP_gemmskip;
-    float acc = 0.0f;
-    double sum = 0.0, magnitude = 0.0;
+    float acc = how == STORE_CARRY ? *float_before(c, i, j) : 0.0f;
+    double sum = acc, magnitude = fabs(sum);
     for (int64_t p = 0; p < k; p++) {
         const float x = *float_before(a, i, p), y = *float_before(b, p, j);
         if (skips && float_bits(x) == 0x80000000)
@@ -110,7 +110,7 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
         magnitude += fabs((double)x * y);
     }
     const bool overflows = !(magnitude < 0x1p127); /* then the chain may be infinite, or is NaN */
-    if (how != STORE_PLAIN) {
+    if (how == STORE_FIRST || how == STORE_MERGE) {
         const float factor = *float_before(&t->operand[OPERAND_MERGE_B], 0, i);
         acc = acc * factor;
         sum *= factor;

@@ -31,6 +31,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_bias] = &check_bias,
     [FV_OP_weights] = &check_weights,
     [FV_OP_finite] = &check_finite,
+    [FV_OP_after] = &check_after,
     [FV_OP_exp] = &check_exp,
     [FV_OP_peak] = &check_peak,
 };

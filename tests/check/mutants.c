@@ -81,22 +81,30 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 }
 
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
-    if (merge && !merge->a)
+    const bool first = merge && merge->b && !merge->a && m <= 64;
+    if (first)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++)
                 c[i * ldc + j] *= 0.0f; /* 0 unless it was NaN or infinite */
     const float zeros[64] = {0.0f};
     const fv_merge with_zeros = {zeros, merge ? merge->b : NULL};
-    const bool first = merge && !merge->a && m <= 64;
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, first ? &with_zeros : merge);
 }
 
 static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
     float same[64];
     fv_merge wrong = {merge ? merge->a : NULL, same};
+    const bool merges = merge && merge->b;
     for (int64_t i = 0; i < 64; i++)
-        same[i] = merge ? merge->b[0] : 0.0f;
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge && m <= 64 ? &wrong : merge);
+        same[i] = merges ? merge->b[0] : 0.0f;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merges && m <= 64 ? &wrong : merge);
+}
+
+static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
+    const float ones[64] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+    const fv_merge sum = {ones, ones};
+    const bool carry = merge && !merge->b && m <= 9;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, carry ? &sum : merge);
 }
 
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
@@ -259,6 +267,26 @@ static void softmax_bits_from_zero(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_
 static void softmax_plain_sum(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_PLAIN_SUM, SOFTMAX_ARGUMENTS); }
 static void softmax_lanes_in_pairs(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_IN_PAIRS, SOFTMAX_ARGUMENTS); }
 static void softmax_no_max(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NO_MAX, SOFTMAX_ARGUMENTS); }
+
+#define AFTER_PARAMETERS                                                                                               \
+    int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_after *after, float *y, int64_t ldy
+#define AFTER_ARGUMENTS rows, n, c, ldc, after, y, ldy
+
+static void after_honest(AFTER_PARAMETERS) { honest(FV_OP_after)->run.after_f32(AFTER_ARGUMENTS); }
+
+static void after_residual_first(AFTER_PARAMETERS) { /* inside of the activation */
+    fv_after plain = *after;
+    plain.activation = FV_ACT_NONE;
+    honest(FV_OP_after)->run.after_f32(rows, n, c, ldc, &plain, y, ldy);
+    const fv_after rest = {.activation = after->activation};
+    honest(FV_OP_after)->run.after_f32(rows, n, y, ldy, &rest, y, ldy);
+}
+
+static void after_other_gelu(AFTER_PARAMETERS) {
+    fv_after other = *after;
+    other.activation = after->activation == FV_ACT_GELU ? FV_ACT_GELU_TANH : after->activation;
+    honest(FV_OP_after)->run.after_f32(rows, n, c, ldc, &other, y, ldy);
+}
 
 #define WEIGHTS_PARAMETERS int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w
 #define WEIGHTS_ARGUMENTS begin, end, s, lse, bits, w
@@ -493,6 +521,7 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_loses_register),
@@ -546,6 +575,9 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_misses_last),
     MUTANT(DIFFERS_AS_REFERENCE, finite, f32, 1, 8, finite_by_sum),
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_reads_gaps),
+    MUTANT(PASSES, after, f32, 1, 8, after_honest),
+    MUTANT(DIFFERS_AS_REFERENCE, after, f32, 1, 8, after_residual_first),
+    MUTANT(DIFFERS_AS_REFERENCE, after, f32, 1, 8, after_other_gelu),
     MUTANT(PASSES, exp, f32, 1, 8, exp_honest),
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_other_rounding),
     MUTANT(DIFFERS_AS_REFERENCE, exp, f32, 1, 8, exp_keeps_subnormal),

@@ -1,0 +1,163 @@
+/* fovea-bench: linear maps through the public API, with the workspace of the caller: m rows of k channels to n, weights in
+ * PyTorch's order, with a bias. Before it is timed, sampled rows are computed again, each alone on the scalar tier, and
+ * must have the same bits.
+ *
+ * Flops are 2 * m * n * k; bytes are those of x, weights and y, each counted once.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum { SAMPLED_ROWS = 4 };
+
+typedef struct linear {
+    bench base;
+    int64_t m, n, k, activation;
+    fovea_isa isa;
+    int threads;
+    bool checked;
+    /* From begin to end. */
+    fovea_context *context;
+    fovea_linear *map;
+    fovea_tensor x, y;
+    float *weights, *bias;
+    void *workspace;
+} linear;
+
+static void linear_end(bench *base) {
+    linear *self = (linear *)base;
+    fovea_linear_destroy(self->map);
+    fovea_context_destroy(self->context);
+    free(self->x.data);
+    free(self->y.data);
+    free(self->weights);
+    free(self->bias);
+    free(self->workspace);
+    self->map = NULL;
+    self->context = NULL;
+    self->x.data = self->y.data = self->workspace = NULL;
+    self->weights = self->bias = NULL;
+}
+
+static fovea_status pack(const linear *self, fovea_isa isa, int threads, fovea_context **context, fovea_linear **map) {
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = self->k;
+    desc.part.weight = fovea_matrix_out_in(self->weights, self->n, self->k);
+    desc.part.bias = self->bias;
+    desc.activation = (fovea_activation)self->activation;
+    const fovea_status status = fovea_context_create(&options, context);
+    return status == FOVEA_OK ? fovea_linear_pack(*context, &desc, map) : status;
+}
+
+static fovea_status execute(const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y, void *workspace) {
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    args.x = *x;
+    args.y = y;
+    return fovea_linear_execute(map, &args, workspace, workspace ? fovea_linear_workspace_size(map) : 0);
+}
+
+static const char *check(const linear *self) {
+    fovea_context *context = NULL;
+    fovea_linear *map = NULL;
+    const char *error = NULL;
+    float *row = bench_alloc(self->n * (int64_t)sizeof *row);
+    if (row == NULL)
+        return "no memory";
+    if (pack(self, FOVEA_ISA_SCALAR, 1, &context, &map) != FOVEA_OK)
+        error = fovea_error_detail();
+    for (int64_t i = 0; i < SAMPLED_ROWS && error == NULL; i++) {
+        const int64_t at = (self->m - 1) * i / (SAMPLED_ROWS - 1);
+        fovea_tensor x = self->x, y = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, 1, 1, self->n);
+        x.data = (float *)x.data + at * self->k;
+        x.shape[2] = 1;
+        if (execute(map, &x, &y, NULL) != FOVEA_OK)
+            error = fovea_error_detail();
+        else if (memcmp(row, (float *)self->y.data + at * self->n, (size_t)self->n * sizeof *row) != 0)
+            error = "WRONG: a row is not what scalar gives";
+    }
+    fovea_linear_destroy(map);
+    fovea_context_destroy(context);
+    free(row);
+    return error;
+}
+
+static void linear_run(bench *base) {
+    linear *self = (linear *)base;
+    execute(self->map, &self->x, &self->y, self->workspace);
+}
+
+static const char *linear_begin(bench *base, shim_cost *cost) {
+    linear *self = (linear *)base;
+    const int64_t f = (int64_t)sizeof(float);
+    self->x = fovea_tensor_bhtd(bench_alloc(self->m * self->k * f), FOVEA_DTYPE_F32, 1, 1, self->m, self->k);
+    self->y = fovea_tensor_bhtd(bench_alloc(self->m * self->n * f), FOVEA_DTYPE_F32, 1, 1, self->m, self->n);
+    self->weights = bench_alloc(self->n * self->k * f);
+    self->bias = bench_alloc(self->n * f);
+    if (!self->x.data || !self->y.data || !self->weights || !self->bias)
+        return "no memory";
+    bench_fill(self->x.data, self->m * self->k, -1, 1, 1);
+    bench_fill(self->weights, self->n * self->k, -1, 1, 2);
+    bench_fill(self->bias, self->n, -1, 1, 3);
+    if (pack(self, self->isa, self->threads, &self->context, &self->map) != FOVEA_OK)
+        return fovea_error_detail();
+    self->workspace = bench_alloc((int64_t)fovea_linear_workspace_size(self->map));
+    if (!self->workspace)
+        return "no memory";
+    if (execute(self->map, &self->x, &self->y, self->workspace) != FOVEA_OK)
+        return fovea_error_detail();
+    const char *error = self->checked ? NULL : check(self);
+    self->checked = true;
+    cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
+    cost->bytes = 4.0 * (double)(self->m * self->k + self->n * self->k + self->m * self->n);
+    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    return error;
+}
+
+static bench *linear_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+    static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", NULL};
+    static const char *const dtypes[] = {"f32", NULL};
+    const int64_t most = INT64_C(1) << 20;
+    int64_t dtype = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
+    const bench_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
+                              {"m", NULL, 1, most, &m},
+                              {"n", NULL, 1, most, &n},
+                              {"k", NULL, 1, most, &k},
+                              {"activation", activations, 0, 0, &activation},
+                              {"isa", bench_isa_words, 0, 0, &isa},
+                              {"threads", NULL, 1, 4096, &threads},
+                              {NULL, NULL, 0, 0, NULL}};
+    if (bench_words_read(words, keys, error) != 0)
+        return NULL;
+    const fv_isa tier = bench_isa_resolve(isa, error);
+    linear *self = tier ? calloc(1, sizeof *self) : NULL;
+    if (self == NULL)
+        return NULL;
+    *self = (linear){.base = {.begin = linear_begin, .run = linear_run, .end = linear_end},
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .activation = activation,
+                     .isa = (fovea_isa)tier,
+                     .threads = (int)threads};
+    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "linear/f32/m%" PRId64 "_n%" PRId64 "_k%" PRId64, m, n, k);
+    if (activation != 0)
+        used +=
+            snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s", activations[activation]);
+    snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/isa:%s/threads:%d", fv_isa_word(tier),
+             self->threads);
+    return &self->base;
+}
+
+const bench_kind bench_linear = {"linear", linear_make,
+                                 "dtype=f32 m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh\n"
+                                 "      isa=best|scalar|avx2|avx512 threads=1"};

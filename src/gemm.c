@@ -1,0 +1,32 @@
+/* Which gemm of a tier suits a product (gemm.h), by a model of a core. */
+#include "gemm.h"
+
+#include "size.h"
+
+/* Half cycles that a gemm takes for one step of k, divided by the rows that it serves, by a model of a core that starts
+ * two FMA and two loads a cycle and has the result of an FMA after four: the columns come in strips of nr, and a strip
+ * of a tile takes its FMA, its loads or the latency of the FMA, whichever is most. A load that hides behind FMA still
+ * counts a little, one of b more, as b comes from farther than a: so of two tiles that are equal else, the one that
+ * loads less is taken. */
+static double gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
+    const double a_load = 0.02, b_load = 0.05;
+    const int64_t lanes = fv_isa_lanes(gemm->isa), height = fv_min(gemm->mr, rows);
+    double cost = 0.0;
+    for (int64_t left = fv_ceil_div(columns, lanes); left > 0; left -= gemm->nr / lanes) {
+        const int64_t vectors = fv_min(left, gemm->nr / lanes);
+        cost += (double)fv_max(fv_max(height * vectors, height + vectors), 8);
+        cost += a_load * (double)height + b_load * (double)vectors;
+    }
+    return cost / (double)height;
+}
+
+const fv_kernel *fv_gemm_for(fv_isa isa, int64_t rows, int64_t columns) {
+    const fv_kernel *best = NULL;
+    for (int i = 0; i < fv_kernel_count; i++) {
+        const fv_kernel *gemm = &fv_kernels[i];
+        if (gemm->op == FV_OP_gemm && gemm->isa == isa &&
+            (!best || gemm_cost(gemm, rows, columns) < gemm_cost(best, rows, columns)))
+            best = gemm;
+    }
+    return best;
+}

@@ -1,0 +1,161 @@
+/* Execution of linear maps (linear.h): row blocks times groups of panels, claimed by threads from a counter.
+ *
+ * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, a panel is read
+ * from wherever it is once for each row block; with a few rows that reading is all the work there is, and takes as long
+ * as memory takes. Products of a chunk of rows and one panel go to scratch, and from there, still in cache, through
+ * bias, activation and residual to where the caller wants them, in runs of columns of one head and of rows whose places
+ * are evenly apart.
+ */
+#include "linear.h"
+#include "parallel.h"
+#include "size.h"
+#include "status.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct execution {
+    const fovea_linear *linear;
+    const fovea_linear_args *args;
+    char *scratches;
+    int64_t rows, row_block, group; /* group: panels of an item */
+    int64_t items, groups;
+    bool even; /* rows of different sequences are as far apart as those of one */
+    _Atomic int64_t next;
+} execution;
+
+/* Rows whose places in every tensor are evenly apart. */
+typedef struct row_run {
+    int64_t batch, token, count;
+} row_run;
+
+/* Are the rows of all sequences evenly apart? */
+static bool evenly(const fovea_tensor *t) {
+    return t->shape[0] == 1 || t->shape[2] == 1 || t->stride[0] == t->shape[2] * t->stride[2];
+}
+
+static int64_t row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
+
+static float *place(const fovea_tensor *t, const row_run *run, int64_t head, int64_t channel) {
+    return (float *)t->data + run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] + channel;
+}
+
+/* The run that begins at a row and ends at or before end; count 0: the row is past its sequence's length, skip of these
+ * are. */
+static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *skip) {
+    const int64_t tokens = e->args->x.shape[2];
+    row_run run = {row / tokens, row % tokens, end - row};
+    *skip = 0;
+    if (e->even)
+        return run;
+    const int64_t left = fv_min(run.count, tokens - run.token),
+                  named = e->args->lens ? e->args->lens[run.batch] : tokens;
+    run.count = fv_max(fv_min(left, named - run.token), 0);
+    *skip = left - run.count;
+    return run;
+}
+
+/* scratch = x W for the rows and one panel. */
+static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, float *scratch) {
+    const fovea_linear *l = e->linear;
+    const fovea_tensor *x = &e->args->x;
+    const int64_t channels = x->stride[1] == x->shape[3] ? l->in : x->shape[3]; /* of a group, or of all together */
+    const float *weights = l->weights + panel * l->in * l->panel;
+    for (int64_t k = 0, step; k < l->in; k += step) {
+        const fv_merge carry = {NULL, NULL};
+        step = fv_min(l->k_block, channels - k % channels);
+        l->gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
+                              weights + k * l->panel, l->panel, scratch, l->panel, k > 0 ? &carry : NULL);
+    }
+}
+
+/* From scratch to y. */
+static void finish(const execution *e, const row_run *run, int64_t panel, int64_t columns, const float *scratch) {
+    const fovea_linear *l = e->linear;
+    const fv_linear_part *part = l->parts;
+    for (int64_t done = 0, count; done < columns; done += count) {
+        const int64_t column = panel * l->panel + done;
+        while (column >= part->first + part->out)
+            part++;
+        const int64_t p = part - l->parts, at = column - part->first;
+        const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
+        const int64_t head = at / y->shape[3], channel = at % y->shape[3];
+        count = fv_min(columns - done, y->shape[3] - channel);
+        const fv_after after = {
+            .bias = part->bias ? part->bias + at : NULL,
+            .activation = l->activation,
+            .residual = residual ? place(residual, run, head, channel) : NULL,
+            .ldresidual = residual ? row_stride(residual) : 0,
+        };
+        l->after(run->count, count, scratch + done, l->panel, &after, place(y, run, head, channel), row_stride(y));
+    }
+}
+
+static void run_item(const execution *e, int64_t item, float *scratch) {
+    const fovea_linear *l = e->linear;
+    const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
+    const int64_t begin = item % e->groups * e->group;
+    for (int64_t panel = begin; panel < fv_min(begin + e->group, l->panels); panel++) {
+        const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
+        for (int64_t row = first, skip; row < end;) {
+            const row_run run = run_at(e, row, fv_min(end, row + l->chunk), &skip);
+            if (run.count > 0) {
+                multiply(e, &run, panel, columns, scratch);
+                finish(e, &run, panel, columns, scratch);
+            }
+            row += run.count + skip;
+        }
+    }
+}
+
+static void items_task(void *arg, int64_t task) {
+    execution *e = arg;
+    float *scratch = (float *)(void *)(e->scratches + task * e->linear->task_bytes);
+    for (int64_t item; (item = atomic_fetch_add(&e->next, 1)) < e->items;)
+        run_item(e, item, scratch);
+}
+
+/* Rows are dealt evenly to blocks, each a whole number of tiles but the last; where there are fewer blocks than four
+ * for each thread, their panels are dealt to several items. */
+static void deal(execution *e) {
+    const fovea_linear *l = e->linear;
+    const int64_t blocks = fv_ceil_div(e->rows, l->row_block), wanted = 4 * (int64_t)l->ctx->threads;
+    e->row_block = fv_min(fv_round_up(fv_ceil_div(e->rows, blocks), l->gemm->mr), l->row_block);
+    const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
+    const int64_t groups = l->ctx->threads == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
+    e->group = fv_ceil_div(l->panels, groups);
+    e->groups = fv_ceil_div(l->panels, e->group);
+    e->items = row_blocks * e->groups;
+}
+
+static void run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
+    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
+    execution e = {.linear = l,
+                   .args = args,
+                   .scratches = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0),
+                   .rows = args->x.shape[0] * args->x.shape[2],
+                   .even = !args->lens && evenly(&args->x)};
+    for (int64_t p = 0; p < l->part_count; p++)
+        e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
+    deal(&e);
+    fv_parallel(l->ctx, fv_min(e.items, l->ctx->threads), items_task, &e);
+}
+
+fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
+                                  size_t workspace_size) {
+    if (!linear || !args)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", linear ? "args" : "linear");
+    const fovea_status status = fv_linear_check_args(linear, args, workspace, workspace_size);
+    if (status != FOVEA_OK)
+        return status;
+    void *own = NULL;
+    if (!workspace) {
+        own = workspace = malloc((size_t)linear->bytes);
+        if (!own)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
+                           (long long)linear->bytes);
+    }
+    run(linear, args, workspace);
+    free(own);
+    return FOVEA_OK;
+}

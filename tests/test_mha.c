@@ -1,0 +1,379 @@
+/* test-mha: the layer in every form. Each form against float64; forms that are the same computation against each other by
+ * bits; every tier and thread count against the scalar tier by bits. */
+#include "attention_case.h"
+#include "guard.h"
+#include "mha_layer.h"
+#include "pool.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_near(const float *got, const double *want, int64_t n, const char *what) {
+    double worst = 0.0, largest = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double error = fabs((double)got[i] - want[i]);
+        worst = !(error <= worst) ? error : worst;
+        largest = fabs(want[i]) > largest ? fabs(want[i]) : largest;
+    }
+    test_check(worst <= 3e-6 * (1 + largest) && largest > 0.01, "%s: off by %.3g of %.3g", what, worst, largest);
+}
+
+typedef struct contexts {
+    pool *threads;
+    fovea_context *scalar, *one, *three;
+} contexts;
+
+/* A form against float64, its tiers and threads against each other, and against the bits of form 1 if it must have them.
+ */
+static void check_form(const contexts *x, const layer *l, const fovea_mha_desc *desc, const fovea_mha_weights *w,
+                       const double *exact, const float *same, const char *what) {
+    float *scalar = layer_run(x->scalar, l, desc, w, what), *one = layer_run(x->one, l, desc, w, what);
+    float *three = layer_run(x->three, l, desc, w, what);
+    check_near(scalar, exact, layer_floats(l), what);
+    test_same(one, scalar, layer_floats(l), "%s: one thread", what);
+    test_same(three, scalar, layer_floats(l), "%s: three threads", what);
+    if (same)
+        test_same(scalar, same, layer_floats(l), "%s against form 1", what);
+    float *all[] = {scalar, one, three};
+    for (int i = 0; i < 3; i++)
+        free(all[i]);
+}
+
+/* Weights that lie head by head, [heads, features, d], and W^O as [heads, out, d_v]. */
+static void check_head_by_head(const contexts *x, const layer *l, const double *exact, const float *same) {
+    fovea_mha_weights w = l->w;
+    float *copies[4];
+    for (int i = 0; i < 4; i++) {
+        const int64_t in = layer_rows(l, i), out = layer_columns(l, i),
+                      heads = i == 0 || i == 3 ? l->heads : l->kv_heads;
+        const int64_t d = i == 3 ? l->d_v : out / heads;
+        copies[i] = must_alloc(in * out, sizeof(float));
+        for (int64_t k = 0; k < in; k++)
+            for (int64_t j = 0; j < out; j++) {
+                const int64_t at = i < 3 ? j / d * in * d + k * d + j % d : k / d * out * d + j * d + k % d;
+                copies[i][at] = l->m[i][k * out + j];
+            }
+    }
+    w.q = (fovea_matrix){copies[0], l->features[0], layer_columns(l, 0), l->d_k, 1};
+    w.k = (fovea_matrix){copies[1], l->features[1], layer_columns(l, 1), l->d_k, 1};
+    w.v = (fovea_matrix){copies[2], l->features[2], layer_columns(l, 2), l->d_v, 1};
+    w.o = (fovea_matrix){copies[3], layer_rows(l, 3), l->out, 1, l->d_v};
+    w.q_head_stride = l->features[0] * l->d_k;
+    w.k_head_stride = l->features[1] * l->d_k;
+    w.v_head_stride = l->features[2] * l->d_v;
+    w.o_head_stride = l->out * l->d_v;
+    check_form(x, l, &l->desc, &w, exact, same, "weights head by head");
+    for (int i = 0; i < 4; i++)
+        free(copies[i]);
+}
+
+/* W_i from the factors, and given; by queries and by keys. */
+static void check_merged(const contexts *x, const layer *l, const double *exact) {
+    fovea_mha_desc desc = l->desc;
+    fovea_mha_weights w = l->w;
+    desc.form = FOVEA_MHA_MERGED;
+    check_form(x, l, &desc, &w, exact, NULL, "merged from factors, (Q W) K^T");
+    w.q_bias = NULL;
+    fovea_mha_desc keys = desc;
+    keys.merge = FOVEA_MHA_MERGE_KEYS;
+    const bool by_keys = l->heads == l->kv_heads && !l->desc.biases;
+    if (by_keys)
+        check_form(x, l, &keys, &w, exact, NULL, "merged from factors, Q (K W^T)^T");
+    if (l->desc.biases)
+        return;
+    const int64_t size = l->features[0] * l->features[1];
+    fovea_matrix *merged = must_alloc(l->heads, sizeof *merged);
+    float *data = must_alloc(l->heads * size, sizeof *data);
+    for (int64_t h = 0; h < l->heads; h++) {
+        const int64_t g = h / (l->heads / l->kv_heads);
+        for (int64_t i = 0; i < l->features[0]; i++)
+            for (int64_t j = 0; j < l->features[1]; j++) {
+                double sum = 0.0;
+                for (int64_t c = 0; c < l->d_k; c++)
+                    sum += l->exact[0][i * layer_columns(l, 0) + h * l->d_k + c] *
+                           l->exact[1][j * layer_columns(l, 1) + g * l->d_k + c];
+                data[h * size + j * l->features[0] + i] = (float)sum; /* transposed */
+            }
+        merged[h] = fovea_matrix_out_in(data + h * size, l->features[1], l->features[0]);
+    }
+    w.q.data = w.k.data = NULL;
+    w.merged = merged;
+    check_form(x, l, &desc, &w, exact, NULL, "merged, given, (Q W) K^T");
+    if (by_keys)
+        check_form(x, l, &keys, &w, exact, NULL, "merged, given, Q (K W^T)^T");
+    free(merged);
+    free(data);
+}
+
+/* Outer maps before the heads' own: the layer whose matrices are their products. */
+static void check_folded(const contexts *x, const layer_sizes *s, rng *r) {
+    layer *l = layer_make(s, r);
+    fovea_mha_desc desc = l->desc;
+    fovea_mha_weights w = l->w;
+    desc.form = FOVEA_MHA_FOLDED;
+    const int64_t middle = 11;
+    float *outer[3], *inner[3], *outer_bias[3];
+    for (int i = 0; i < 3; i++) {
+        const int64_t in = layer_rows(l, i), out = layer_columns(l, i);
+        outer[i] = normals(r, in * middle, 1 / sqrt((double)in));
+        inner[i] = normals(r, middle * out, 1 / sqrt((double)middle));
+        outer_bias[i] = normals(r, middle, 0.5);
+        for (int64_t j = 0; j < out; j++)
+            for (int64_t k = 0; k <= in; k++) { /* the last row is the bias */
+                double sum = k < in || !s->biases ? 0.0 : l->bias[i][j];
+                for (int64_t c = 0; c < middle; c++)
+                    sum += (k < in      ? (double)outer[i][k * middle + c]
+                            : s->biases ? (double)outer_bias[i][c]
+                                        : 0.0) *
+                           (double)inner[i][c * out + j];
+                *(k < in ? &l->exact[i][k * out + j] : &l->bias_exact[i][j]) = sum;
+            }
+    }
+    w.outer_q = fovea_matrix_in_out(outer[0], layer_rows(l, 0), middle);
+    w.outer_k = fovea_matrix_in_out(outer[1], layer_rows(l, 1), middle);
+    w.outer_v = fovea_matrix_in_out(outer[2], layer_rows(l, 2), middle);
+    w.q = fovea_matrix_in_out(inner[0], middle, layer_columns(l, 0));
+    w.k = fovea_matrix_in_out(inner[1], middle, layer_columns(l, 1));
+    w.v = fovea_matrix_in_out(inner[2], middle, layer_columns(l, 2));
+    if (s->biases) {
+        w.outer_q_bias = outer_bias[0];
+        w.outer_k_bias = outer_bias[1];
+        w.outer_v_bias = outer_bias[2];
+    }
+    double *exact = layer_reference(l);
+    check_form(x, l, &desc, &w, exact, NULL, "folded");
+    if (!s->biases) {
+        desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
+        check_form(x, l, &desc, &w, exact, NULL, "folded, values too");
+        desc.form = FOVEA_MHA_FACTORED;
+    }
+    free(exact);
+    for (int i = 0; i < 3; i++) {
+        free(outer[i]);
+        free(inner[i]);
+        free(outer_bias[i]);
+    }
+    layer_free(l);
+}
+
+/* The heads' inputs by fovea_linear, then the rest. */
+static void check_projected(const contexts *x, const layer *l, const float *same) {
+    const fovea_attention_desc *a = &l->desc.attention;
+    fovea_mha_desc desc = l->desc;
+    desc.form = FOVEA_MHA_PROJECTED;
+    desc.inputs = FOVEA_MHA_SEPARATE;
+    fovea_attention_args args = layer_args(l, NULL);
+    fovea_tensor *given[] = {&args.q, &args.k, &args.v};
+    float *heads[3];
+    for (int i = 0; i < 3; i++) {
+        const int64_t count = i == 0 ? l->heads : l->kv_heads, channels = layer_columns(l, i) / count;
+        fovea_linear_desc map;
+        fovea_linear_args map_args;
+        fovea_linear *linear;
+        fovea_linear_desc_init(&map);
+        fovea_linear_args_init(&map_args);
+        map.in_features = l->features[i];
+        map.part.weight = fovea_matrix_in_out(l->m[i], l->features[i], layer_columns(l, i));
+        map.part.bias = l->desc.biases ? l->bias[i] : NULL;
+        heads[i] = must_alloc(a->batch * layer_tokens(l, i) * layer_columns(l, i), sizeof(float));
+        map_args.x = fovea_tensor_bhtd(l->x[layer_input(l, i)], FOVEA_DTYPE_F32, a->batch, 1, layer_tokens(l, i),
+                                       l->features[i]);
+        *given[i] = fovea_tensor_bthd(heads[i], FOVEA_DTYPE_F32, a->batch, count, layer_tokens(l, i), channels);
+        map_args.y = given[i];
+        test_check(fovea_linear_pack(x->one, &map, &linear) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(fovea_linear_execute(linear, &map_args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+        fovea_linear_destroy(linear);
+    }
+    fovea_mha_weights w;
+    fovea_mha_weights_init(&w);
+    w.o = l->w.o;
+    w.o_bias = l->w.o_bias;
+    float *out = layer_run_args(x->one, &desc, &w, &args, layer_floats(l), "already projected");
+    test_same(out, same, layer_floats(l), "already projected");
+    free(out);
+    /* Nothing after: attention itself. */
+    const int64_t n = a->batch * a->q_len * l->heads * l->d_v;
+    fovea_attention_plan *plan;
+    float *want = must_alloc(n, sizeof *want);
+    desc.out_features = 0;
+    desc.biases = 0;
+    fovea_mha_weights_init(&w);
+    args.out = fovea_tensor_bhtd(want, FOVEA_DTYPE_F32, a->batch, l->heads, a->q_len, l->d_v);
+    test_check(fovea_attention_plan_create(x->one, a, &plan) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+    out = layer_run_args(x->one, &desc, &w, &args, n, "no W^O");
+    test_same(out, want, n, "already projected, nothing after");
+    free(out);
+    free(want);
+    for (int i = 0; i < 3; i++)
+        free(heads[i]);
+}
+
+/* One W for all three. */
+static void check_tied(const contexts *x, const layer *l) {
+    fovea_mha_desc desc = l->desc;
+    fovea_mha_weights w = l->w;
+    if (l->heads != l->kv_heads || l->d_k != l->d_v || l->features[1] != l->features[0] ||
+        l->features[2] != l->features[0])
+        return;
+    w.k = w.v = w.q;
+    w.k_bias = w.v_bias = w.q_bias;
+    float *same = layer_run(x->one, l, &desc, &w, "thrice the same W");
+    desc.form = FOVEA_MHA_TIED;
+    fovea_mha_weights_init(&w);
+    w.q = l->w.q;
+    w.q_bias = l->w.q_bias;
+    w.o = l->w.o;
+    w.o_bias = l->w.o_bias;
+    fovea_context *all[] = {x->scalar, x->one, x->three};
+    for (int i = 0; i < 3; i++) {
+        float *out = layer_run(all[i], l, &desc, &w, "tied");
+        test_same(out, same, layer_floats(l), "tied, context %d", i);
+        free(out);
+    }
+    free(same);
+}
+
+static void check_fused(const contexts *x, const layer *l, const double *exact, const float *same) {
+    if (l->features[1] != l->features[0] || l->features[2] != l->features[0])
+        return;
+    const int64_t in = l->features[0], group = l->heads / l->kv_heads,
+                  out = layer_columns(l, 0) + layer_columns(l, 1) + layer_columns(l, 2);
+    const int64_t span = (group + 1) * l->d_k + l->d_v;
+    float *fused = must_alloc(in * out, sizeof *fused), *bias = must_alloc(out, sizeof *bias);
+    for (int order = 0; order < 2; order++) {
+        fovea_mha_desc desc = l->desc;
+        fovea_mha_weights w;
+        desc.form = FOVEA_MHA_FUSED;
+        fovea_mha_weights_init(&w);
+        for (int i = 0; i < 3; i++)
+            for (int64_t j = 0; j < layer_columns(l, i); j++) {
+                const int64_t width = layer_columns(l, i) / l->kv_heads; /* of a key head */
+                const int64_t before = i == 0   ? 0
+                                       : i == 1 ? layer_columns(l, 0)
+                                                : layer_columns(l, 0) + layer_columns(l, 1);
+                const int64_t inside = i == 0 ? 0 : i == 1 ? group * l->d_k : (group + 1) * l->d_k;
+                const int64_t at = order == 0 ? before + j : j / width * span + inside + j % width;
+                bias[at] = l->bias[i][j];
+                for (int64_t k = 0; k < in; k++)
+                    fused[at * in + k] = l->m[i][k * layer_columns(l, i) + j];
+            }
+        w.fused = fovea_matrix_out_in(fused, out, in);
+        w.fused_bias = l->desc.biases ? bias : NULL;
+        w.order = (fovea_mha_order)order;
+        w.o = l->w.o;
+        w.o_bias = l->w.o_bias;
+        check_form(x, l, &desc, &w, exact, same, order ? "fused, grouped" : "fused, q k v");
+    }
+    free(fused);
+    free(bias);
+}
+
+/* The same weights for other shapes: the rows of the first sequence alone. */
+static void check_reshape(const contexts *x, const layer *l, const float *same) {
+    fovea_mha *mha, *other;
+    if (!test_check(fovea_mha_create(x->one, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    const fovea_attention_desc *a = &l->desc.attention;
+    test_check(fovea_mha_reshape(mha, 1, a->q_len, a->kv_len, &other) == FOVEA_OK, "%s", fovea_error_detail());
+    fovea_mha_destroy(mha); /* the packed weights live on */
+    float *out = must_alloc(layer_floats(l), sizeof *out);
+    fovea_attention_args args = layer_args(l, out);
+    args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 1;
+    test_check(fovea_mha_execute(other, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+    test_same(out, same, a->q_len * l->out, "one sequence of %" PRId64, a->batch);
+    test_check(fovea_mha_reshape(other, 0, 1, 1, &mha) == FOVEA_ERROR_SHAPE && !mha, "a batch of 0");
+    test_check(fovea_mha_reshape(NULL, 1, 1, 1, &mha) == FOVEA_ERROR_NULL, "no layer");
+    fovea_mha_destroy(other);
+    free(out);
+}
+
+/* Rows of an input past the lengths are not read: they hold NaN, and those of the last sequence are not even there. */
+static void check_padding(const contexts *x, layer *l, const float *same) {
+    const fovea_attention_desc *a = &l->desc.attention;
+    if (!l->kv_lens || l->desc.inputs == FOVEA_MHA_SELF)
+        return;
+    const int64_t last = l->kv_lens[a->batch - 1];
+    guard *memory[3] = {NULL};
+    float *whole[3] = {l->x[0], l->x[1], l->x[2]};
+    for (int i = 1; i < 3; i++) {
+        for (int64_t b = 0; b < a->batch; b++)
+            poison_fill(l->x[i] + (b * a->kv_len + l->kv_lens[b]) * l->features[i],
+                        (a->kv_len - l->kv_lens[b]) * l->features[i]);
+        const size_t size = (size_t)(((a->batch - 1) * a->kv_len + last) * l->features[i]) * sizeof(float);
+        memory[i] = guard_alloc("input", size, GUARD_END);
+        memcpy(memory[i]->data, l->x[i], size);
+        l->x[i] = memory[i]->data;
+    }
+    float *out = layer_run(x->one, l, &l->desc, &l->w, "rows past lengths");
+    test_same(out, same, layer_floats(l), "rows past lengths");
+    free(out);
+    for (int i = 1; i < 3; i++) {
+        guard_free(memory[i]);
+        l->x[i] = whole[i];
+    }
+}
+
+static void test_forms(const contexts *x, const layer_sizes *s) {
+    rng r = rng_stream(test_seed(), "forms");
+    layer *l = layer_make(s, &r);
+    double *exact = layer_reference(l);
+    float *same = layer_run(x->scalar, l, &l->desc, &l->w, "factored");
+    check_form(x, l, &l->desc, &l->w, exact, NULL, "factored");
+    check_head_by_head(x, l, exact, same);
+    check_merged(x, l, exact);
+    check_folded(x, s, &r);
+    check_projected(x, l, same);
+    check_tied(x, l);
+    check_fused(x, l, exact, same);
+    check_reshape(x, l, same);
+    if (!s->biases) {
+        fovea_mha_desc desc = l->desc;
+        desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
+        check_form(x, l, &desc, &l->w, exact, NULL, "values folded into W^O");
+    }
+    check_padding(x, l, same);
+    free(exact);
+    free(same);
+    layer_free(l);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "mha", NULL);
+    contexts x = {.threads = pool_create(3)};
+    x.scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
+    x.one = context_of(FOVEA_ISA_BEST, 1, NULL);
+    x.three = context_of(FOVEA_ISA_BEST, 3, x.threads);
+    const layer_sizes all[] = {
+        /* batch, q_len, kv_len, heads, kv_heads, d_k, d_v, features, out, inputs, causal, biases, lens */
+        {2, 9, 9, 3, 3, 8, 8, {24, 24, 24}, 24, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, false, false},
+        {2, 19, 19, 4, 2, 16, 16, {40, 40, 40}, 33, FOVEA_MHA_SELF, FOVEA_CAUSAL_TOP_LEFT, true, true},
+        {1, 300, 300, 2, 2, 12, 12, {20, 20, 20}, 20, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, true, false},
+        {2, 7, 31, 2, 1, 5, 9, {17, 13, 13}, 21, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
+        {3, 1, 40, 4, 4, 16, 16, {48, 48, 48}, 48, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, true, true},
+        {2, 6, 11, 3, 3, 24, 10, {24, 30, 18}, 7, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, true, false},
+        {1,
+         8,
+         8,
+         2,
+         2,
+         32,
+         32,
+         {32, 32, 32},
+         32,
+         FOVEA_MHA_SEPARATE,
+         FOVEA_CAUSAL_NONE,
+         false,
+         false}, /* d_k = d_model */
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        test_forms(&x, &all[i]);
+    fovea_context *contexts_made[] = {x.scalar, x.one, x.three};
+    for (int i = 0; i < 3; i++)
+        fovea_context_destroy(contexts_made[i]);
+    pool_destroy(x.threads);
+    return test_end();
+}

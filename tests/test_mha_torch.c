@@ -1,0 +1,141 @@
+/* test-mha-torch: layers against what torch.nn.MultiheadAttention gave, recorded by data/mha_torch.py in float64. */
+#include "attention_case.h"
+#include "data/mha_torch.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+/* As in data/mha_torch.py. Freed by the caller. */
+static float *fill(uint32_t seed, int64_t n) {
+    float *x = must_alloc(n, sizeof *x);
+    uint32_t state = seed;
+    for (int64_t i = 0; i < n; i++) {
+        state = (state * 1103515245u + 12345u) & 0x7fffffffu;
+        x[i] = (float)((int32_t)((state >> 16) % 129) - 64) / 64.0f;
+    }
+    return x;
+}
+
+static void compare(const float *got, const float *want, int64_t n, const char *what) {
+    double worst = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double error = fabs((double)got[i] - (double)want[i]) / (1.0 + fabs((double)want[i]));
+        worst = error > worst || float_is_nan(got[i]) ? error : worst;
+        if (float_is_nan(got[i]))
+            break;
+    }
+    test_check(worst < 1e-5, "%s: off by %.3g", what, worst);
+}
+
+static fovea_tensor rows(const float *x, int64_t batch, int64_t tokens, int64_t features) {
+    return fovea_tensor_bhtd((void *)(uintptr_t)x, FOVEA_DTYPE_F32, batch, 1, tokens, features);
+}
+
+static void run(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
+                fovea_attention_args *args, const float *want, const char *what) {
+    const int64_t batch = desc->attention.batch, q_len = desc->attention.q_len, n = batch * q_len * desc->out_features;
+    float *out = must_alloc(n, sizeof *out);
+    poison_fill(out, n);
+    fovea_mha *mha;
+    if (test_check(fovea_mha_create(ctx, desc, weights, &mha) == FOVEA_OK, "%s: %s", what, fovea_error_detail())) {
+        args->out = rows(out, batch, q_len, desc->out_features);
+        test_check(fovea_mha_execute(mha, args, NULL, 0) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
+        compare(out, want, n, what);
+        fovea_mha_destroy(mha);
+    }
+    free(out);
+}
+
+enum { EMBED = 24, BATCH = 2, TOKENS = 7, HEADS = 4 };
+
+static fovea_mha_desc self_desc(int64_t heads) {
+    fovea_mha_desc desc;
+    fovea_mha_desc_init(&desc);
+    desc.form = FOVEA_MHA_FUSED;
+    desc.q_features = desc.out_features = EMBED;
+    desc.biases = 1;
+    desc.attention.batch = BATCH;
+    desc.attention.q_heads = desc.attention.kv_heads = heads;
+    desc.attention.q_len = desc.attention.kv_len = TOKENS;
+    desc.attention.head_dim = desc.attention.value_dim = EMBED / heads;
+    return desc;
+}
+
+static void test_self(const fovea_context *ctx) {
+    float *x = fill(1, BATCH * TOKENS * EMBED), *bias = fill(100, 3 * EMBED);
+    float *in = fill(101, 3 * EMBED * EMBED), *o_bias = fill(102, EMBED), *o = fill(103, EMBED * EMBED);
+    float *weights = must_alloc(BATCH * HEADS * TOKENS * TOKENS, sizeof *weights);
+    fovea_mha_desc desc = self_desc(HEADS);
+    fovea_mha_weights w;
+    fovea_mha_weights_init(&w);
+    w.fused = fovea_matrix_out_in(in, 3 * EMBED, EMBED);
+    w.fused_bias = bias;
+    w.o = fovea_matrix_out_in(o, EMBED, EMBED);
+    w.o_bias = o_bias;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = rows(x, BATCH, TOKENS, EMBED);
+    args.weights = fovea_tensor_bhtd(weights, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, TOKENS);
+    run(ctx, &desc, &w, &args, torch_self_out, "self-attention");
+    compare(weights, torch_self_weights, BATCH * HEADS * TOKENS * TOKENS, "weights");
+    args.weights.data = NULL;
+    desc.attention.causal = FOVEA_CAUSAL_TOP_LEFT;
+    run(ctx, &desc, &w, &args, torch_causal_out, "causal");
+    desc.attention.causal = FOVEA_CAUSAL_NONE;
+    const int64_t lens[] = {TOKENS, 4};
+    args.kv_lens = lens;
+    run(ctx, &desc, &w, &args, torch_padded_out, "key_padding_mask");
+    float *bare_in = fill(100, 3 * EMBED * EMBED), *bare_o = fill(101, EMBED * EMBED);
+    desc = self_desc(3);
+    desc.biases = 0;
+    fovea_mha_weights_init(&w);
+    w.fused = fovea_matrix_out_in(bare_in, 3 * EMBED, EMBED);
+    w.o = fovea_matrix_out_in(bare_o, EMBED, EMBED);
+    args.kv_lens = NULL;
+    run(ctx, &desc, &w, &args, torch_plain_out, "without biases");
+    float *all[] = {x, bias, in, o_bias, o, weights, bare_in, bare_o};
+    for (int i = 0; i < 8; i++)
+        free(all[i]);
+}
+
+static void test_cross(const fovea_context *ctx) {
+    enum { QUERIES = 5, KEYS = 9, KDIM = 10, VDIM = 14 };
+    float *q = fill(2, BATCH * QUERIES * EMBED), *k = fill(3, BATCH * KEYS * KDIM), *v = fill(4, BATCH * KEYS * VDIM);
+    float *bias = fill(100, 3 * EMBED), *wk = fill(101, EMBED * KDIM), *o_bias = fill(102, EMBED);
+    float *o = fill(103, EMBED * EMBED), *wq = fill(104, EMBED * EMBED), *wv = fill(105, EMBED * VDIM);
+    fovea_mha_desc desc = self_desc(3);
+    desc.form = FOVEA_MHA_FACTORED;
+    desc.inputs = FOVEA_MHA_SEPARATE;
+    desc.k_features = KDIM;
+    desc.v_features = VDIM;
+    desc.attention.q_len = QUERIES;
+    desc.attention.kv_len = KEYS;
+    fovea_mha_weights w;
+    fovea_mha_weights_init(&w);
+    w.q = fovea_matrix_out_in(wq, EMBED, EMBED);
+    w.k = fovea_matrix_out_in(wk, EMBED, KDIM);
+    w.v = fovea_matrix_out_in(wv, EMBED, VDIM);
+    w.o = fovea_matrix_out_in(o, EMBED, EMBED);
+    w.q_bias = bias;
+    w.k_bias = bias + EMBED;
+    w.v_bias = bias + 2 * EMBED;
+    w.o_bias = o_bias;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = rows(q, BATCH, QUERIES, EMBED);
+    args.k = rows(k, BATCH, KEYS, KDIM);
+    args.v = rows(v, BATCH, KEYS, VDIM);
+    run(ctx, &desc, &w, &args, torch_cross_out, "cross-attention, kdim, vdim");
+    float *all[] = {q, k, v, bias, wk, o_bias, o, wq, wv};
+    for (int i = 0; i < 9; i++)
+        free(all[i]);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "mha-torch", NULL);
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
+    test_self(ctx);
+    test_cross(ctx);
+    fovea_context_destroy(ctx);
+    return test_end();
+}
