@@ -1,6 +1,6 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
- * Kinds of measurement (attention.c, exp.c, kernel.c, linear.c) make a bench from key=value words, for the default set as for
+ * Kinds of measurement (attention.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value words, for the default set as for
  * --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter and list work on the names
  * here, since Google Benchmark's own would see them with its additions.
  */
@@ -17,7 +17,7 @@
 
 #include "bench.h"
 
-static const bench_kind *const kinds[] = {&bench_attention, &bench_exp, &bench_kernel, &bench_linear};
+static const bench_kind *const kinds[] = {&bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_mha};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* The default set: each of these for each tier the CPU has. */
@@ -40,6 +40,9 @@ static const char *const default_cases[] = {
     "linear m=32 n=768 k=768",
     "linear m=8 n=768 k=768",
     "linear m=1 n=4096 k=4096",
+    "mha batch=1 tokens=512 d_model=768 heads=12",
+    "mha batch=1 tokens=512 d_model=768 heads=12 form=merged",
+    "mha batch=8 tokens=128 d_model=768 heads=12",
     "exp n=65536",
     "exp n=65536 impl=sleef_u10",
 };
@@ -77,7 +80,7 @@ static bench *make(const char *text, char error[BENCH_ERROR_SIZE]) {
             return kinds[i]->make(&words, error);
         }
     }
-    snprintf(error, BENCH_ERROR_SIZE, "a case begins with attention, exp, kernel or linear, not with \"%.*s\"",
+    snprintf(error, BENCH_ERROR_SIZE, "a case begins with attention, exp, kernel, linear or mha, not with \"%.*s\"",
              (int)length, text);
     return NULL;
 }

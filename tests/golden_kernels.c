@@ -255,6 +255,23 @@ static void golden_finite(golden *g) {
     g->hash.outputs = fnv_byte(g->hash.outputs, (uint8_t)finite);
 }
 
+static void golden_after(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200), kind = rng_below(&g->r, 16);
+    for (int64_t i = 0; i < rows * n; i++)
+        x[0][i] = 3.0f * rng_normal(&g->r);
+    took(g, x[0], rows * n);
+    draw(g, x[1], n);
+    draw(g, x[2], rows * n);
+    const fv_after after = {.bias = kind & 4 ? x[1] : NULL,
+                            .activation = (fv_activation)(kind % 4),
+                            .residual = kind & 8 ? x[2] : NULL,
+                            .ldresidual = n};
+    begin(g);
+    g->kernel->run.after_f32(rows, n, x[0], n, &after, x[3], n);
+    end();
+    gave(g, x[3], rows * n);
+}
+
 /* Every 9973rd float from -0 to -90, some of them in each trial, and -inf. */
 static void golden_exp(golden *g) {
     enum { STEP = 9973, STEPS = 0x42b40000 / STEP, N = 2000 };
@@ -276,6 +293,7 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_finish] = golden_finish, [FV_OP_bits] = golden_bits,
     [FV_OP_bias] = golden_bias,     [FV_OP_weights] = golden_weights,
     [FV_OP_finite] = golden_finite, [FV_OP_exp] = golden_exp,
+    [FV_OP_after] = golden_after,
 };
 
 bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash) {

@@ -39,7 +39,7 @@ class Case:
         if self.kind == "linear":
             return f"linear/f32/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
         if self.kind == "mha":
-            return f"mha/f32/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/threads:1"
+            return f"mha/f32/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused/threads:1"
         text = (
             f"attention/f32/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
             f"_dk{self.head_dim}_dv{self.head_dim}/causal:{'top_left' if self.causal else 'none'}"

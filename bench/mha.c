@@ -1,0 +1,176 @@
+/* fovea-bench: a whole layer of self-attention through the public API, with biases and the workspace of the caller, in a form
+ * of the description: factored, merged, folded values, tied or fused. Before it is timed, its first sequence is computed again
+ * on the scalar tier and must have the same bits.
+ *
+ * Flops and bytes are those of fovea_mha_cost(): merged matrices count what they cost, not what the factors would.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+typedef struct layer {
+    bench base;
+    fovea_mha_desc desc;
+    fovea_isa isa;
+    int threads;
+    bool checked;
+    /* From begin to end. */
+    fovea_context *context;
+    fovea_mha *mha;
+    fovea_attention_args args;
+    float *weights;
+    void *workspace;
+} layer;
+
+static const char *const form_words[] = {"factored", "merged", "tied", "fused", NULL};
+static const fovea_mha_form forms[] = {FOVEA_MHA_FACTORED, FOVEA_MHA_MERGED, FOVEA_MHA_TIED, FOVEA_MHA_FUSED};
+
+static void layer_end(bench *base) {
+    layer *self = (layer *)base;
+    fovea_mha_destroy(self->mha);
+    fovea_context_destroy(self->context);
+    free(self->args.q.data);
+    free(self->args.out.data);
+    free(self->weights);
+    free(self->workspace);
+    fovea_attention_args_init(&self->args);
+    self->mha = NULL;
+    self->context = NULL;
+    self->weights = NULL;
+    self->workspace = NULL;
+}
+
+/* All matrices from one array of 4 d^2 numbers: q, k, v, which one after another are the fused weight, and o. */
+static fovea_status make(const layer *self, fovea_isa isa, int threads, int64_t batch, fovea_context **context,
+                         fovea_mha **mha) {
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    fovea_mha_desc desc = self->desc;
+    desc.attention.batch = batch;
+    const int64_t d = desc.q_features, size = d * d;
+    const float *w = self->weights;
+    fovea_mha_weights weights;
+    fovea_mha_weights_init(&weights);
+    if (desc.form == FOVEA_MHA_FUSED)
+        weights.fused = fovea_matrix_out_in(w, 3 * d, d);
+    else
+        weights.q = fovea_matrix_out_in(w, d, d);
+    if (desc.form == FOVEA_MHA_FACTORED || desc.form == FOVEA_MHA_MERGED) {
+        weights.k = fovea_matrix_out_in(w + size, d, d);
+        weights.v = fovea_matrix_out_in(w + 2 * size, d, d);
+    }
+    weights.o = fovea_matrix_out_in(w + 3 * size, d, d);
+    weights.o_bias = w;
+    if (desc.form == FOVEA_MHA_FUSED)
+        weights.fused_bias = w;
+    else
+        weights.q_bias = w;
+    const fovea_status status = fovea_context_create(&options, context);
+    return status == FOVEA_OK ? fovea_mha_create(*context, &desc, &weights, mha) : status;
+}
+
+static const char *check(const layer *self) {
+    fovea_context *context = NULL;
+    fovea_mha *mha = NULL;
+    const char *error = NULL;
+    fovea_attention_args args = self->args;
+    const size_t bytes = (size_t)(args.out.shape[2] * args.out.shape[3]) * sizeof(float);
+    args.q.shape[0] = args.out.shape[0] = 1;
+    args.out.data = bench_alloc((int64_t)bytes);
+    if (args.out.data == NULL)
+        return "no memory";
+    if (make(self, FOVEA_ISA_SCALAR, 1, 1, &context, &mha) != FOVEA_OK ||
+        fovea_mha_execute(mha, &args, NULL, 0) != FOVEA_OK)
+        error = fovea_error_detail();
+    else if (memcmp(args.out.data, self->args.out.data, bytes) != 0)
+        error = "WRONG: the first sequence is not what scalar gives";
+    fovea_mha_destroy(mha);
+    fovea_context_destroy(context);
+    free(args.out.data);
+    return error;
+}
+
+static void layer_run(bench *base) {
+    layer *self = (layer *)base;
+    fovea_mha_execute(self->mha, &self->args, self->workspace, fovea_mha_workspace_size(self->mha));
+}
+
+static const char *layer_begin(bench *base, shim_cost *cost) {
+    layer *self = (layer *)base;
+    const fovea_attention_desc *a = &self->desc.attention;
+    const int64_t d = self->desc.q_features, n = a->batch * a->q_len * d, f = (int64_t)sizeof(float);
+    fovea_attention_args_init(&self->args);
+    self->args.q = fovea_tensor_bhtd(bench_alloc(n * f), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, d);
+    self->args.out = fovea_tensor_bhtd(bench_alloc(n * f), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, d);
+    self->weights = bench_alloc(4 * d * d * f);
+    if (!self->args.q.data || !self->args.out.data || !self->weights)
+        return "no memory";
+    bench_fill(self->args.q.data, n, -1, 1, 1);
+    bench_fill(self->weights, 4 * d * d, -0.05F, 0.05F, 2);
+    if (make(self, self->isa, self->threads, a->batch, &self->context, &self->mha) != FOVEA_OK)
+        return fovea_error_detail();
+    self->workspace = bench_alloc((int64_t)fovea_mha_workspace_size(self->mha));
+    if (!self->workspace)
+        return "no memory";
+    layer_run(base);
+    const char *error = self->checked ? NULL : check(self);
+    self->checked = true;
+    fovea_mha_costs costs;
+    fovea_mha_costs_init(&costs);
+    if (fovea_mha_cost(&self->desc, &costs) != FOVEA_OK)
+        return fovea_error_detail();
+    cost->flops = costs.projection_flops + costs.attention_flops + costs.output_flops;
+    cost->bytes = costs.bytes;
+    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    return error;
+}
+
+static bench *layer_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+    static const char *const dtypes[] = {"f32", NULL};
+    const int64_t most = INT64_C(1) << 20;
+    int64_t dtype = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = 3, isa = 0, threads = 1;
+    const bench_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
+                              {"batch", NULL, 1, most, &batch},
+                              {"tokens", NULL, 1, most, &tokens},
+                              {"d_model", NULL, 1, 1 << 15, &d_model},
+                              {"heads", NULL, 1, 1 << 15, &heads},
+                              {"form", form_words, 0, 0, &form},
+                              {"isa", bench_isa_words, 0, 0, &isa},
+                              {"threads", NULL, 1, 4096, &threads},
+                              {NULL, NULL, 0, 0, NULL}};
+    if (bench_words_read(words, keys, error) != 0)
+        return NULL;
+    if (d_model % heads != 0) {
+        snprintf(error, BENCH_ERROR_SIZE, "d_model=%" PRId64 " is not a multiple of heads=%" PRId64, d_model, heads);
+        return NULL;
+    }
+    const fv_isa tier = bench_isa_resolve(isa, error);
+    layer *self = tier ? calloc(1, sizeof *self) : NULL;
+    if (self == NULL)
+        return NULL;
+    *self = (layer){.base = {.begin = layer_begin, .run = layer_run, .end = layer_end},
+                    .isa = (fovea_isa)tier,
+                    .threads = (int)threads};
+    fovea_mha_desc_init(&self->desc);
+    self->desc.form = forms[form];
+    self->desc.q_features = self->desc.out_features = d_model;
+    self->desc.biases = 1;
+    self->desc.attention.batch = batch;
+    self->desc.attention.q_heads = self->desc.attention.kv_heads = heads;
+    self->desc.attention.q_len = self->desc.attention.kv_len = tokens;
+    self->desc.attention.head_dim = self->desc.attention.value_dim = d_model / heads;
+    snprintf(self->base.name, BENCH_NAME_SIZE,
+             "mha/f32/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s/isa:%s/threads:%d", batch, tokens,
+             d_model, heads, form_words[form], fv_isa_word(tier), self->threads);
+    return &self->base;
+}
+
+const bench_kind bench_mha = {"mha", layer_make,
+                              "dtype=f32 batch=1 tokens=512 d_model=768 heads=12 form=factored|merged|tied|fused\n"
+                              "      isa=best|scalar|avx2|avx512 threads=1"};
