@@ -1,11 +1,13 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
-TEST_PRESETS := release asan portable tsan
+TEST_PRESETS := release asan portable tsan fuzz
+FUZZ_SECONDS := 3600
 
 help:
 	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum'
+	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
 	@echo 'make format           clang-format on all C and C++'
@@ -16,13 +18,22 @@ run: build/release/build.ninja
 	@cmake --build --preset release --target fovea-minilm
 	@build/release/examples/fovea-minilm
 
-test: setup
+test: setup-clang
 	@cmake/test.sh $(TEST_PRESETS)
 
 test-exhaustive: build/release/build.ninja
 	@cmake --build --preset release --target test-exp test-log
 	@build/release/tests/test-exp --exhaustive
 	@build/release/tests/test-log --exhaustive
+
+fuzz: build/fuzz/build.ninja
+	@cmake --build --preset fuzz
+	@mkdir -p build/fuzz/corpus
+	@build/fuzz/tests/fuzz-tuning --make-seeds build/fuzz/corpus
+	@cd build/fuzz && tests/fuzz-tuning corpus -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -print_final_stats=1
+
+build/fuzz/build.ninja: | setup-clang
+	@cmake --preset fuzz
 
 bench: build/release/build.ninja
 	@cmake --build --preset release --target fovea-bench
@@ -37,10 +48,13 @@ build/release/build.ninja: | setup
 setup:
 	@cmake/setup.sh
 
+setup-clang:
+	@cmake/setup.sh --clang
+
 format:
 	@git ls-files '*.c' '*.h' '*.inc' '*.cc' | xargs clang-format -i
 
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-exhaustive bench bench-peers setup format clean
+.PHONY: help run test test-exhaustive fuzz bench bench-peers setup setup-clang format clean

@@ -47,6 +47,10 @@ need libbenchmark-dev header benchmark/benchmark.h
 if [ "${1-}" = --clang ]; then
     need clang-14 command -v clang-14
     need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
+    # libFuzzer and the sanitizers: a package of their own on Debian, part of another on Ubuntu.
+    rt=libclang-rt-14-dev
+    apt-cache show $rt >/dev/null 2>&1 || rt=libclang-common-14-dev
+    need $rt compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
 fi
 install_missing
 
