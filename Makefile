@@ -8,6 +8,7 @@ help:
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum'
 	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
+	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; an hour'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
 	@echo 'make format           clang-format on all C and C++'
@@ -15,8 +16,12 @@ help:
 	@echo 'What a build needs and is missing is installed first (apt-get; cmake/setup.sh).'
 
 run: build/release/build.ninja
-	@cmake --build --preset release --target fovea-minilm
+	@cmake --build --preset release --target fovea-minilm fovea-tune
 	@build/release/examples/fovea-minilm
+	@echo
+	@echo 'Tuning to this machine for 20 seconds (the file is build/tuning; fovea-tune writes one for all programs):'
+	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning || [ $$? = 3 ]
+	@build/release/tune/fovea-tune show build/tuning
 
 test: setup-clang
 	@cmake/test.sh $(TEST_PRESETS)
@@ -34,6 +39,11 @@ fuzz: build/fuzz/build.ninja
 
 build/fuzz/build.ninja: | setup-clang
 	@cmake --preset fuzz
+
+tune-regret: build/release/build.ninja
+	@cmake --build --preset release --target fovea-tune-regret
+	@build/release/tune/fovea-tune-regret --again $(TUNE_ARGS)
+	@build/release/tune/fovea-tune-regret --handicap $(TUNE_ARGS)
 
 bench: build/release/build.ninja
 	@cmake --build --preset release --target fovea-bench
@@ -57,4 +67,4 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-exhaustive fuzz bench bench-peers setup setup-clang format clean
+.PHONY: help run test test-exhaustive fuzz tune-regret bench bench-peers setup setup-clang format clean

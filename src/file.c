@@ -197,17 +197,29 @@ static bool write_all(int file, const char *text, size_t length) {
     return true;
 }
 
-static fovea_status replace_at(const place *p, const char *text, size_t length, char error[FV_FILE_ERROR]) {
+/* Opens the file that will take the place of the old one; -1 and a sentence. */
+static int open_beside(const place *p, char beside[NAME_MAX + 16], char error[FV_FILE_ERROR]) {
     struct stat old;
-    if (fstatat(p->folder, p->name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(old.st_mode))
-        return fail(error, "%.300s is not a regular file: left alone", p->path);
-    char beside[NAME_MAX + 16];
-    if (snprintf(beside, sizeof beside, ".%s.new", p->name) > NAME_MAX)
-        return fail(error, "%.300s: the name is too long", p->path);
+    if (fstatat(p->folder, p->name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(old.st_mode)) {
+        fail(error, "%.300s is not a regular file: left alone", p->path);
+        return -1;
+    }
+    if (snprintf(beside, NAME_MAX + 16, ".%s.new", p->name) > NAME_MAX) {
+        fail(error, "%.300s: the name is too long", p->path);
+        return -1;
+    }
     unlinkat(p->folder, beside, 0); /* of a process that was killed: whoever has the lock is alone */
     const int file = openat(p->folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file < 0)
-        return fail(error, "%.300s: nothing can be written beside it: %s", p->path, strerror(errno));
+        fail(error, "%.300s: nothing can be written beside it: %s", p->path, strerror(errno));
+    return file;
+}
+
+static fovea_status replace_at(const place *p, const char *text, size_t length, char error[FV_FILE_ERROR]) {
+    char beside[NAME_MAX + 16];
+    const int file = open_beside(p, beside, error);
+    if (file < 0)
+        return FOVEA_ERROR_FILE;
     bool ok = write_all(file, text, length) && fsync(file) == 0;
     int reason = errno;
     if (close(file) != 0 && ok) {
@@ -234,6 +246,20 @@ fovea_status fv_file_replace(const char *path, const char *text, size_t length, 
         close_place(&p);
     }
     return status;
+}
+
+bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]) {
+    place p;
+    if (open_place(path, O_RDONLY, &p, error) != FOVEA_OK)
+        return false;
+    char beside[NAME_MAX + 16];
+    const int file = open_beside(&p, beside, error);
+    if (file >= 0) {
+        close(file);
+        unlinkat(p.folder, beside, 0);
+    }
+    close_place(&p);
+    return file >= 0;
 }
 
 int fv_file_open_log(const char *path, char error[FV_FILE_ERROR]) {

@@ -22,6 +22,9 @@ fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *len
  * fv_file_lock() and fv_file_unlock(). */
 fovea_status fv_file_replace(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
 
+/* Could fv_file_replace() write there? A sentence if not. Likewise between lock and unlock. */
+bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]);
+
 /* One process at a time may change the files of a folder by these functions: waits for it, up to ten seconds. *lock is
  * what fv_file_unlock() takes. Makes missing folders. */
 fovea_status fv_file_lock(const char *path, int *lock, char error[FV_FILE_ERROR]);

@@ -11,7 +11,9 @@ fv_tuning_op fv_tuning_of_attention(const fovea_attention_desc *d, int64_t key[F
     const int64_t no_limit = (int64_t)1 << 60; /* plans hold "no limit" as a larger number */
     const bool left = d->window_left >= 0 && d->window_left < no_limit;
     const bool right = d->window_right >= 0 && d->window_right < no_limit;
-    key[FV_KEY_limited] = d->causal != FOVEA_CAUSAL_NONE || left || right;
+    const bool causal =
+        d->causal != FOVEA_CAUSAL_NONE && d->q_len > 1; /* one query: as a rule the last, that sees all */
+    key[FV_KEY_limited] = causal || left || right;
     return rows <= FV_TUNING_FEW_ROWS ? FV_TUNING_attention_few : FV_TUNING_attention;
 }
 
