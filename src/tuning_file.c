@@ -157,11 +157,14 @@ fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from) {
     fovea_tuning *all;
     fovea_status status = fv_tuning_create(&all, error);
     const fovea_tuning *parts[] = {into, from};
-    for (int part = 0; part < 2 && status == FOVEA_OK; part++)
+    for (int part = 0; part < 2 && status == FOVEA_OK; part++) {
+        for (int i = 0; i < parts[part]->sections; i++) /* also those without rows */
+            fv_tuning_section_index(all, &parts[part]->section[i], true);
         for (int i = 0; i < parts[part]->rows && status == FOVEA_OK; i++) {
             const fv_tuning_row *row = &parts[part]->row[i];
             status = fv_tuning_put(all, &parts[part]->section[row->section], row, error);
         }
+    }
     if (status != FOVEA_OK) {
         fovea_tuning_destroy(all);
         return fv_fail(status, "%s", error);

@@ -9,7 +9,7 @@
  *
  * Words are parted by one space and come in this order, so there is one text for one content; lines end with a newline;
  * lines that begin with # and empty lines mean nothing. Rows follow the cpu line of the CPU and kernel list that they
- * are for. What is for another kernel list is carried along unread: its kernels and operations are not known here.
+ * are for; a cpu line without rows says that the defaults are best there. What is for another kernel list is carried along unread: its kernels and operations are not known here.
  *
  * Not one byte may be missing: the last line tells. All or nothing: the first thing wrong refuses the whole file.
  */
@@ -408,15 +408,10 @@ fovea_status fv_tuning_print(const fovea_tuning *tuning, char *text, size_t *len
     size_t n = 0;
     add(text, size, &n, "%s\n", header);
     for (int s = 0; s < tuning->sections; s++) {
-        bool begun = false;
-        for (int i = 0; i < tuning->rows; i++) {
-            if (tuning->row[i].section != s)
-                continue;
-            if (!begun)
-                add(text, size, &n, "%s\n", tuning->section[s].text);
-            begun = true;
-            add(text, size, &n, "%s\n", tuning->row[i].text);
-        }
+        add(text, size, &n, "%s\n", tuning->section[s].text);
+        for (int i = 0; i < tuning->rows; i++)
+            if (tuning->row[i].section == s)
+                add(text, size, &n, "%s\n", tuning->row[i].text);
     }
     add(text, size, &n, "end sum=%016" PRIx64 "\n", fv_hash(FV_HASH_BEGIN, text, n));
     *length = n;
