@@ -52,6 +52,8 @@ static void describe(const tune_class *c, const tune_result *r, double seconds) 
     printf("%-44s  %-24s", c->name, verdicts[r->verdict]);
     if (r->verdict == VERDICT_tuned)
         printf("  %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low, r->gain.high);
+    if (r->verdict == VERDICT_default && r->seen > 1)
+        printf("  (%.1f %% seen: not enough, or not elsewhere)", 100 * (r->seen - 1));
     if (r->share > 0)
         printf("  [%.0f %% of the bound]", 100 * r->share);
     printf("  %d candidates, %.1f s\n", r->candidates, seconds);
@@ -110,20 +112,28 @@ static int dry_run(const tune_class *classes, int count, double budget) {
     return TUNE_GOOD;
 }
 
+/* In the order of the list; then, as long as there is time, those again that were too noisy: a neighbour may be gone. */
 static void search_all(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
                        tune_result *results) {
     progress p = {.options = options, .count = count, .begin = tune_now(), .best = 1};
     p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
-    for (int i = 0; i < count && !tune_stopped; i++) {
-        const double before = tune_now(), left = options->budget - (before - p.begin);
-        p.number = i + 1;
-        p.c = &classes[i];
-        if (left <= 0)
-            break;
-        tune_search(ctx, &classes[i], options->effort, left / (count - i), show, &p, &results[i]);
-        clear_line(&p);
-        if (!options->quiet && !options->json)
-            describe(&classes[i], &results[i], tune_now() - before);
+    for (int round = 0, open = count; open > 0 && !tune_stopped; round++) {
+        int done = 0, noisy = 0;
+        for (int i = 0; i < count && !tune_stopped; i++) {
+            const double before = tune_now(), left = options->budget - (before - p.begin);
+            p.number = i + 1;
+            p.c = &classes[i];
+            if (left <= 1 && round > 0)
+                return;
+            if (left <= 0 || (round > 0 && results[i].verdict != VERDICT_noisy))
+                continue;
+            tune_search(ctx, &classes[i], options->effort, left / (open - done++), show, &p, &results[i]);
+            noisy += results[i].verdict == VERDICT_noisy;
+            clear_line(&p);
+            if (!options->quiet && !options->json && (round == 0 || results[i].verdict != VERDICT_noisy))
+                describe(&classes[i], &results[i], tune_now() - before);
+        }
+        open = noisy;
     }
 }
 

@@ -203,7 +203,6 @@ static void prove(search *s, const tune_class *c, const fv_attention_choice *cho
         snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
     }
     const double least = fmax(log(1.02), floor);
-    r->floor = exp(least);
     double best = 0;
     for (int i = 0; i < count; i++) {
         const int kept = n[i] < TUNE_BLOCKS ? n[i] : TUNE_BLOCKS;
@@ -264,6 +263,7 @@ static void search_problem(search *s, const tune_class *c, double seconds, fv_at
     }
     if (ratio < after_kernels)
         best[(*count)++] = winner;
+    s->result->seen = exp(-ratio);
 }
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
@@ -272,7 +272,7 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
     const double begin = tune_now();
     char error[256];
     memset(result, 0, sizeof *result);
-    result->floor = 1.02;
+    result->seen = 1;
     if (!tune_problem_make(ctx, &c->search, &s.problem, error))
         return;
     fv_attention_choice best[2];

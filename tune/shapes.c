@@ -149,7 +149,7 @@ static fv_interval interval_of(int64_t value, const int64_t *ends, int count, fv
 /* Units of a shape for measuring: enough that threads have work and operands are not all in the first cache, and so few
  * that an execution takes some milliseconds. */
 static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, int threads, fv_isa isa) {
-    const double rate = 7e9 * fv_isa_lanes(isa) * threads, most = 0.008;
+    const double rate = 7e9 * fv_isa_lanes(isa) * threads, most = 0.004;
     const int64_t affordable = (int64_t)(most / (tune_flops(one) / rate));
     const fv_interval *range = &c->key[FV_KEY_units];
     const int64_t wanted = c->operation == FV_TUNING_attention_few ? 8 : 4 * (int64_t)threads;
@@ -172,10 +172,11 @@ static fovea_attention_desc sized(const tune_class *c, int64_t q_len, int64_t kv
     return d;
 }
 
+/* Where a box has no end, half as much again as its least stands for it. */
 static int64_t between(fv_interval range, double where) {
-    const double least = (double)fv_max(range.least, 1), most = range.most > 2 * least ? 2 * least : (double)range.most;
-    const double most_or_end = range.most < INT64_MAX ? (double)range.most : most;
-    return (int64_t)floor(least * pow(most_or_end / least, where));
+    const double least = (double)fv_max(range.least, 1);
+    const double most = range.most < INT64_MAX ? (double)range.most : 1.5 * least;
+    return (int64_t)floor(least * pow(most / least, where));
 }
 
 fovea_attention_desc tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa) {
@@ -213,7 +214,7 @@ tune_class tune_class_of(const fovea_attention_desc *desc, int threads, fv_isa i
     c.key[FV_KEY_keys] = interval_of(key[FV_KEY_keys], keys, 4, table[FV_KEY_keys].range);
     c.key[FV_KEY_units] =
         threads == 1 ? table[FV_KEY_units].range : interval_of(key[FV_KEY_units], units, 2, table[FV_KEY_units].range);
-    const int64_t longest = 1536; /* rows for measuring: from there on it is the same again and again */
+    const int64_t longest = 1024; /* rows for measuring: from there on it is the same again and again */
     const int64_t q_len = fv_max(fv_min(desc->q_len, longest / c.group), 1);
     int64_t kv_len = fv_min(desc->kv_len, fv_max(2 * longest, c.key[FV_KEY_keys].least));
     if (c.square && q_len >= c.key[FV_KEY_keys].least)

@@ -85,7 +85,7 @@ int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_clas
 tune_class tune_class_of(const fovea_attention_desc *desc, int threads, fv_isa isa);
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 
-/* Another shape of the class: where from 0 (its smallest) to 1 (its largest, or twice the smallest where it has no end). */
+/* Another shape of the class: where from 0 (its smallest) to 1 (its largest). */
 fovea_attention_desc tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
 
 /* Operations and bytes of an execution. */
@@ -175,7 +175,7 @@ typedef struct tune_result {
     tune_verdict verdict;
     fv_attention_choice choice;
     tune_interval gain; /* time of the default / time of the choice */
-    double floor;       /* the smallest gain that would have been stored, as a ratio */
+    double seen;        /* the gain of the best candidate in the search, where nothing was proved */
     int candidates, blocks;
     double seconds, share; /* of the default; of the bound */
     char shapes[FV_TUNING_SHAPES];
