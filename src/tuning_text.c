@@ -224,7 +224,7 @@ static bool take_section(reader *r, fv_tuning_section *section, char isa[16]) {
     if (!take_end_of_line(r) || strlen(begin) >= sizeof section->text)
         return wrong(r, "the line is too long");
     memset(section, 0, sizeof *section);
-    snprintf(section->text, sizeof section->text, "%s", begin);
+    memcpy(section->text, begin, strlen(begin));
     return true;
 }
 

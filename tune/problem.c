@@ -127,6 +127,9 @@ fovea_attention_plan *tune_problem_plan(tune_problem *problem, const fv_attentio
 }
 
 double tune_problem_time(tune_problem *problem, const fovea_attention_plan *plan) {
+    /* Anywhere: were it in step with the order of a block, a candidate would meet the same operands each time. */
+    problem->random = problem->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    problem->next = (int)((problem->random >> 33) % (uint64_t)problem->sets);
     const double start = tune_now();
     for (int i = 0; i < problem->executions; i++) {
         if (fovea_attention_execute(plan, &problem->args[problem->next], problem->workspace, problem->workspace_size) !=

@@ -91,10 +91,12 @@ static int by_median(const void *a, const void *b) {
 /* The fastest of all candidates, by halving. */
 static int finalists(tune_measurement *m, tune_candidate **left, int n) {
     for (int blocks = 1; n > FINALISTS && blocks <= 16; blocks *= 2) {
-        tune_measure(m, left, n, blocks, INFINITY);
+        if (!tune_measure(m, left, n, blocks, INFINITY))
+            break;
         qsort(left, (size_t)n, sizeof *left, by_median);
         n = n / 3 > FINALISTS ? n / 3 : FINALISTS;
     }
+    n = n < FINALISTS ? n : FINALISTS;
     return n;
 }
 
@@ -124,8 +126,7 @@ static bool sweep(fovea_context *const contexts[4], const fovea_attention_desc *
             }
         for (int i = 0; i < n; i++)
             left[i]->blocks = 0;
-        if (ok)
-            tune_measure(&m, left, n, 21, INFINITY);
+        ok = ok && tune_measure(&m, left, n, 21, INFINITY); /* a shape that is too noisy here does not count */
         result->best = 0;
         for (int i = 0; i < n; i++)
             result->best = fmin(result->best, median(left[i]));

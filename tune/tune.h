@@ -100,6 +100,7 @@ typedef struct tune_problem {
     fovea_attention_desc desc;
     fovea_attention_args *args;
     int sets, next;
+    uint64_t random; /* for the set that a sample begins with */
     void *workspace;
     size_t workspace_size;
     int executions; /* of a sample */
