@@ -1,13 +1,16 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
-TEST_PRESETS := release asan portable tsan
+TEST_PRESETS := release asan portable tsan fuzz
 TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
+FUZZ_SECONDS := 3600
 
 help:
 	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
-	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum'
+	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum, activations; tuning while disturbed'
+	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
+	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; an hour'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels on cores that are not here (llvm-mca)'
@@ -17,10 +20,14 @@ help:
 	@echo 'What a build needs and is missing is installed first (apt-get; cmake/setup.sh).'
 
 run: build/release/build.ninja
-	@cmake --build --preset release --target fovea-minilm
+	@cmake --build --preset release --target fovea-minilm fovea-tune
 	@build/release/examples/fovea-minilm
+	@echo
+	@echo 'Tuning to this machine for 20 seconds (the file is build/tuning; fovea-tune writes one for all programs):'
+	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning || [ $$? = 3 ]
+	@build/release/tune/fovea-tune show build/tuning
 
-test: setup
+test: setup-clang
 	@cmake/test.sh $(TEST_PRESETS)
 
 test-aarch64:
@@ -28,10 +35,25 @@ test-aarch64:
 	@cmake/test.sh $(TEST_AARCH64)
 
 test-exhaustive: build/release/build.ninja
-	@cmake --build --preset release --target test-activation test-exp test-log
+	@cmake --build --preset release --target test-activation test-exp test-log test-tune-noise
 	@build/release/tests/test-exp --exhaustive
 	@build/release/tests/test-log --exhaustive
 	@build/release/tests/test-activation --exhaustive
+	@build/release/tune/test-tune-noise
+
+fuzz: build/fuzz/build.ninja
+	@cmake --build --preset fuzz
+	@mkdir -p build/fuzz/corpus
+	@build/fuzz/tests/fuzz-tuning --make-seeds build/fuzz/corpus
+	@cd build/fuzz && tests/fuzz-tuning corpus -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -print_final_stats=1
+
+build/fuzz/build.ninja: | setup-clang
+	@cmake --preset fuzz
+
+tune-regret: build/release/build.ninja
+	@cmake --build --preset release --target fovea-tune-regret
+	@build/release/tune/fovea-tune-regret --again $(TUNE_ARGS)
+	@build/release/tune/fovea-tune-regret --handicap $(TUNE_ARGS)
 
 bench: build/release/build.ninja
 	@cmake --build --preset release --target fovea-bench
@@ -63,10 +85,14 @@ build/release/build.ninja: | setup
 setup:
 	@cmake/setup.sh
 
+setup-clang:
+	@cmake/setup.sh --clang
+
 format:
 	@git ls-files '*.c' '*.h' '*.inc' '*.cc' | xargs clang-format -i
 
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-aarch64 test-exhaustive bench bench-peers mca bench-report setup format clean
+.PHONY: help run test test-aarch64 test-exhaustive fuzz tune-regret bench bench-peers mca bench-report setup setup-clang \
+        format clean

@@ -14,7 +14,9 @@ set(FOVEA_TEST_TIERS "${FOVEA_TIERS}" CACHE STRING "Tiers under which every test
 function(fovea_add_test_once name)
     add_test(NAME ${name} COMMAND ${ARGN})
     # Tests run side by side: one's idle OpenMP threads must not spin on another's CPU (a third of the time, measured).
-    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=passive)
+    # And no tuning file of this machine may choose for them.
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600
+                                            ENVIRONMENT "OMP_WAIT_POLICY=passive;FOVEA_TUNING_FILE=")
 endfunction()
 
 function(fovea_add_test name command)

@@ -47,6 +47,7 @@ need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
 need libsleef-dev header sleef.h
 need libbenchmark-dev header benchmark/benchmark.h
+need libjansson-dev header jansson.h
 clang='' aarch64=''
 for option in "$@"; do
     case $option in
@@ -54,6 +55,10 @@ for option in "$@"; do
         clang=yes
         need clang-14 command -v clang-14
         need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
+        # libFuzzer and the sanitizers: a package of their own on Debian, part of another on Ubuntu.
+        rt=libclang-rt-14-dev
+        apt-cache show $rt >/dev/null 2>&1 || rt=libclang-common-14-dev
+        need $rt compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
         ;;
     --aarch64)
         aarch64=yes

@@ -86,6 +86,8 @@ fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fov
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
                            (long long)plan->bytes);
     }
+    if (plan->ctx->log)
+        fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads);
     run(plan, args, workspace);
     free(own);
     return FOVEA_OK;

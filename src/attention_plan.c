@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The panel that a gemm of nr columns reads best: a whole number of its tiles, and of the granule of packed keys. */
 static int64_t panel_of(const fv_kernel *score) {
@@ -53,6 +54,33 @@ static int64_t default_split(const fovea_attention_plan *plan) {
     return fv_max(plan->segments * plan->items / (4 * (int64_t)plan->ctx->threads), 1);
 }
 
+/* Would the partial results of split rows be more memory than a row of a tuning file may cost? */
+static bool partials_are_large(const fovea_attention_plan *plan) {
+    const int64_t most = (int64_t)64 << 20;
+    int64_t bytes;
+    return !fv_multiply(plan->items, plan->segments, &bytes) ||
+           !fv_multiply(bytes, plan->choice.block_rows * (int64_t)sizeof(float), &bytes) ||
+           !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
+}
+
+/* The row of the context's tuning file for a plan, or NULL. */
+static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_attention_desc *desc, char *why,
+                                     size_t size) {
+    const fv_tuning_use *use = &ctx->tuning;
+    snprintf(why, size, "%s", use->text);
+    if (use->section < 0)
+        return NULL;
+    int64_t key[FV_TUNING_KEYS];
+    const fv_tuning_op op = fv_tuning_of_attention(desc, key);
+    const fv_tuning_row *row = fv_tuning_find(use->tuning, use->section, op, ctx->isa, ctx->threads, key);
+    if (!row) {
+        snprintf(why, size, "%s has ", use->path);
+        const size_t used = strlen(why);
+        fv_tuning_why_not(use->tuning, use->section, op, ctx->isa, ctx->threads, key, why + used, size - used);
+    }
+    return row;
+}
+
 static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
@@ -78,7 +106,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
     if (plan->segments < 1)
         c->split_segments = -1;
-    else if (c->split_segments == 0)
+    else if (c->split_segments == 0 || (plan->tuned && partials_are_large(plan)))
         c->split_segments = default_split(plan);
 }
 
@@ -154,6 +182,34 @@ static bool lay_out(fovea_attention_plan *plan) {
     return at >= 0;
 }
 
+/* Says who decided; a sentence without its end. */
+static void describe_origin(const fovea_attention_plan *plan, char *text, size_t size) {
+    if (plan->tuned) {
+        const fv_tuning_evidence *e = &plan->tuned->evidence;
+        snprintf(text, size, "yes: %.200s line %d, %.3f times as fast as the default (%.3f to %.3f)",
+                 plan->ctx->tuning.path, plan->tuned->line, (double)e->gain / 1000, (double)e->low / 1000,
+                 (double)e->high / 1000);
+        return;
+    }
+    char why[640] = "the caller chose";
+    if (!plan->chosen)
+        find_row(plan->ctx, &plan->desc, why, sizeof why);
+    snprintf(text, size, "no: %s; defaults from caches of %lld KiB and %lld KiB", why,
+             (long long)plan->ctx->cpu.l1d / 1024, (long long)plan->ctx->cpu.l2 / 1024);
+}
+
+static void debug(const fovea_attention_plan *plan) {
+    const fovea_attention_desc *d = &plan->desc;
+    char origin[1024];
+    describe_origin(plan, origin, sizeof origin);
+    fprintf(stderr,
+            "fovea plan: batch %lld, heads %lld / %lld, queries %lld, keys %lld, channels %lld / %lld: scores %s, "
+            "values %s, blocks of %lld rows, tiles of %lld; tuned %s\n",
+            (long long)d->batch, (long long)d->q_heads, (long long)d->kv_heads, (long long)d->q_len,
+            (long long)d->kv_len, (long long)d->head_dim, (long long)d->value_dim, plan->choice.score->name,
+            plan->choice.value->name, (long long)plan->choice.block_rows, (long long)plan->choice.tile_rows, origin);
+}
+
 fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *desc,
                                              const fv_attention_choice *choice, fovea_attention_plan **plan) {
     if (!plan)
@@ -172,6 +228,14 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
     made->scale = (float)(desc->scale == 0.0 ? 1.0 / sqrt((double)desc->head_dim) : desc->scale);
+    fv_attention_choice tuned;
+    char why[640];
+    if (choice)
+        made->chosen = true;
+    else if ((made->tuned = find_row(ctx, desc, why, sizeof why)) != NULL) {
+        tuned = fv_tuning_choice(made->tuned->knob);
+        choice = &tuned;
+    }
     const int64_t unlimited = (int64_t)1 << 61; /* see position_limit in attention_check.c: sums stay in range */
     if (desc->window_left < 0 || desc->window_left > unlimited)
         made->desc.window_left = unlimited;
@@ -185,6 +249,8 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
                        "head_dim %lld, value_dim %lld: the workspace is more than any memory holds",
                        (long long)desc->head_dim, (long long)desc->value_dim);
     }
+    if (ctx->debug)
+        debug(made);
     *plan = made;
     return FOVEA_OK;
 }
@@ -202,16 +268,15 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
     if (!plan)
         return (size_t)snprintf(text, size, "no plan");
     const fv_attention_choice *c = &plan->choice;
-    char split[96] = "never";
+    char split[96] = "never", origin[1024];
+    describe_origin(plan, origin, sizeof origin);
     if (c->split_segments > 0)
         snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
     return (size_t)snprintf(text, size,
                             "tier    %s\nscores  %s, keys packed in panels of %lld\nvalues  %s\nblocks  %lld of %lld "
                             "rows, in tiles of %lld\n"
-                            "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   no: defaults from caches of "
-                            "%lld KiB and %lld KiB\n",
+                            "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(plan->ctx->isa), c->score->name, (long long)plan->panel, c->value->name,
                             (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split,
-                            (long long)plan->tasks, plan->ctx->threads, (long long)plan->bytes,
-                            (long long)plan->ctx->cpu.l1d / 1024, (long long)plan->ctx->cpu.l2 / 1024);
+                            (long long)plan->tasks, plan->ctx->threads, (long long)plan->bytes, origin);
 }

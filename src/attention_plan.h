@@ -12,6 +12,9 @@
 #include "attention.h"
 #include "context.h"
 #include "kernels.h"
+#include "tuning.h"
+
+#include <stdbool.h>
 
 /* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
 enum { FV_COPY_ROWS = 192 };
@@ -55,6 +58,8 @@ struct fovea_attention_plan {
     int64_t items;    /* batch * kv_heads * blocks */
     int64_t segments; /* of the longest sequence */
 
+    const fv_tuning_row *tuned; /* the row that decided some of it, or NULL; the context's */
+    bool chosen;                /* the caller decided some of it */
     fv_attention_choice choice; /* all fields decided */
     int64_t panel;              /* keys of a packed panel */
     int64_t edge_rows;          /* rows that share a range of keys where ranges differ */

@@ -129,13 +129,29 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
     choose_isa(made, (fv_isa)options->isa, environment);
     choose_threads(made, options->threads);
     const char *debug = getenv("FOVEA_DEBUG");
-    if (debug && strcmp(debug, "1") == 0)
-        fprintf(stderr, "fovea %s: %s: %s\n", FOVEA_VERSION_STRING, fv_isa_word(made->isa), made->reason);
+    made->debug = debug && strcmp(debug, "1") == 0;
+    char log_problem[384] = "";
+    fovea_status loaded = fv_tuning_use_file(options->tuning_file, &made->cpu, made->isa, made->threads, &made->tuning);
+    if (loaded == FOVEA_OK)
+        loaded = fv_shape_log_open(&made->log, log_problem, sizeof log_problem);
+    if (loaded != FOVEA_OK) {
+        fovea_context_destroy(made);
+        return loaded;
+    }
+    if (made->debug)
+        fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s%s%s\n", FOVEA_VERSION_STRING, fv_isa_word(made->isa),
+                made->reason, made->tuning.text, log_problem[0] ? "\nfovea: " : "", log_problem);
     *ctx = made;
     return FOVEA_OK;
 }
 
-void fovea_context_destroy(fovea_context *ctx) { free(ctx); }
+void fovea_context_destroy(fovea_context *ctx) {
+    if (!ctx)
+        return;
+    fovea_tuning_destroy(ctx->tuning.tuning);
+    fv_shape_log_close(ctx->log);
+    free(ctx);
+}
 
 fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     if (!ctx || !info)
@@ -149,5 +165,8 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     info->l2_bytes = ctx->cpu.l2;
     snprintf(info->cpu, sizeof info->cpu, "%s", ctx->cpu.name);
     snprintf(info->reason, sizeof info->reason, "%s", ctx->reason);
+    info->tuning_status = ctx->tuning.status;
+    info->tuning_rows = ctx->tuning.rows;
+    snprintf(info->tuning, sizeof info->tuning, "%s", ctx->tuning.text);
     return FOVEA_OK;
 }

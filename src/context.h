@@ -4,6 +4,10 @@
 
 #include "cpu.h"
 #include "fovea/fovea.h"
+#include "shape_log.h"
+#include "tuning.h"
+
+#include <stdbool.h>
 
 struct fovea_context {
     fv_cpu cpu;
@@ -12,6 +16,9 @@ struct fovea_context {
     fovea_parallel_for parallel_for;
     void *pool;
     char reason[512];
+    bool debug; /* FOVEA_DEBUG=1 */
+    fv_tuning_use tuning;
+    fv_shape_log *log; /* NULL: none */
 };
 
 #endif

@@ -20,9 +20,17 @@ typedef struct fv_cpu {
     unsigned levels;   /* FV_LEVEL_...: no kernel asks for one yet */
     fv_fastest fastest;
     int64_t l1d, l2; /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
+    int64_t l3;        /* of the last level, as far as this machine's CPUs may count on it; 0: none */
+    int64_t l3_reported;             /* as the CPU says, which in a virtual machine may be the whole host's */
+    char vendor[16];                 /* "GenuineIntel"; "unknown" */
+    int64_t family, model, stepping; /* 0 if unknown */
+    int64_t cores;                   /* CPUs that are online, allowed to this process or not */
 } fv_cpu;
 
 void fv_cpu_detect(fv_cpu *cpu);
+
+/* How many CPUs are online; at least 1. */
+int fv_cpu_online(void);
 
 /* How many CPUs this process may run on by its affinity mask; at least 1. */
 int fv_cpu_affinity(void);
@@ -47,6 +55,10 @@ static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t 
 static inline void fv_cpu_sane_caches(fv_cpu *cpu) {
     cpu->l1d = fv_sane(cpu->l1d, 8 << 10, 512 << 10, 32 << 10);
     cpu->l2 = fv_sane(cpu->l2, 64 << 10, 64 << 20, 512 << 10);
+    /* A guest of two CPUs is told of the 480 MiB of the whole socket, whose other CPUs fill them. No machine has more
+     * than 32 MiB for each of its CPUs. */
+    const int64_t most = cpu->cores * ((int64_t)32 << 20);
+    cpu->l3 = cpu->l3_reported < cpu->l2 ? 0 : cpu->l3_reported < most ? cpu->l3_reported : most;
 }
 
 #endif

@@ -44,6 +44,9 @@ static void detect_name(fv_cpu *cpu) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (known[i].implementer == implementer && known[i].part == part)
             name = known[i].name;
+    snprintf(cpu->vendor, sizeof cpu->vendor, "0x%02x", implementer);
+    cpu->model = part;
+    cpu->stepping = (midr >> 20 & 15) << 4 | (midr & 15);
     snprintf(cpu->name, sizeof cpu->name, "%s (implementer 0x%02x part 0x%03x r%up%u)", name, implementer, part,
              (unsigned)(midr >> 20) & 15, (unsigned)midr & 15);
 }
@@ -51,6 +54,7 @@ static void detect_name(fv_cpu *cpu) {
 static void detect_caches(fv_cpu *cpu) {
     cpu->l1d = fv_cpu_cache(FV_SYSTEM_CPUS, cpu->fastest.first, 1);
     cpu->l2 = fv_cpu_cache(FV_SYSTEM_CPUS, cpu->fastest.first, 2);
+    cpu->l3_reported = fv_cpu_cache(FV_SYSTEM_CPUS, cpu->fastest.first, 3);
 }
 
 #elif defined(__APPLE__)
@@ -94,6 +98,8 @@ static void detect_caches(fv_cpu *cpu) { (void)cpu; }
 void fv_cpu_detect(fv_cpu *cpu) {
     memset(cpu, 0, sizeof *cpu);
     cpu->isa = FV_ISA_neon;
+    cpu->cores = fv_cpu_online();
+    strcpy(cpu->vendor, "unknown");
     fv_cpu_fastest(FV_SYSTEM_CPUS, &cpu->fastest);
     detect_levels(cpu);
     detect_name(cpu);

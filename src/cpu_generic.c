@@ -11,6 +11,9 @@ void fv_cpu_detect(fv_cpu *cpu) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     cpu->l1d = sysconf(_SC_LEVEL1_DCACHE_SIZE);
     cpu->l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    cpu->l3_reported = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
+    strcpy(cpu->vendor, "unknown");
+    cpu->cores = fv_cpu_online();
     fv_cpu_sane_caches(cpu);
 }

@@ -1,5 +1,5 @@
-/* The CPUs this process may use: affinity mask, kinds of cores, their caches, cgroup quota. The only file that reads
- * files. */
+/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches, cgroup quota.
+ * The only file of the library that reads /proc and /sys; other files are file.c's. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu.h"
 
@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+int fv_cpu_online(void) {
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 && count < INT_MAX ? (int)count : 1;
+}
 
 #ifdef __linux__
 #include <sched.h>
@@ -183,10 +188,7 @@ int fv_cpu_quota(void) {
 
 #else
 
-int fv_cpu_affinity(void) {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 && count < INT_MAX ? (int)count : 1;
-}
+int fv_cpu_affinity(void) { return fv_cpu_online(); }
 
 int fv_cpu_quota(void) { return 0; }
 

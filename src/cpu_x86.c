@@ -65,7 +65,10 @@ static void detect_caches(fv_cpu *cpu) {
             cpu->l1d = bytes;
         else if (level == 2)
             cpu->l2 = bytes;
+        else if (level == 3)
+            cpu->l3_reported = bytes;
     }
+    cpu->cores = fv_cpu_online();
     fv_cpu_sane_caches(cpu);
 }
 
@@ -77,17 +80,16 @@ static void detect_name(fv_cpu *cpu) {
     }
     const char *start = brand + strspn(brand, " ");
     const leaf vendor = cpuid(0, 0), one = cpuid(1, 0);
-    char id[13] = "";
-    memcpy(id, &vendor.ebx, 4);
-    memcpy(id + 4, &vendor.edx, 4);
-    memcpy(id + 8, &vendor.ecx, 4);
+    memcpy(cpu->vendor, &vendor.ebx, 4);
+    memcpy(cpu->vendor + 4, &vendor.edx, 4);
+    memcpy(cpu->vendor + 8, &vendor.ecx, 4);
     const uint32_t base = (one.eax >> 8) & 15;
     const uint32_t family = base == 15 ? base + ((one.eax >> 20) & 255) : base;
     const uint32_t model = ((one.eax >> 4) & 15) | (base == 6 || base == 15 ? (one.eax >> 12) & 0xf0 : 0);
-    if (*start)
-        snprintf(cpu->name, sizeof cpu->name, "%.40s (family %u model %u)", start, family, model);
-    else
-        snprintf(cpu->name, sizeof cpu->name, "%s (family %u model %u)", id, family, model);
+    cpu->family = family;
+    cpu->model = model;
+    cpu->stepping = one.eax & 15;
+    snprintf(cpu->name, sizeof cpu->name, "%.40s (family %u model %u)", *start ? start : cpu->vendor, family, model);
 }
 
 void fv_cpu_detect(fv_cpu *cpu) {

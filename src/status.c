@@ -33,6 +33,9 @@ const char *fovea_status_name(fovea_status status) {
         [FOVEA_ERROR_ENVIRONMENT] = "FOVEA_ERROR_ENVIRONMENT",
         [FOVEA_ERROR_UNSUPPORTED] = "FOVEA_ERROR_UNSUPPORTED",
         [FOVEA_ERROR_OUT_OF_MEMORY] = "FOVEA_ERROR_OUT_OF_MEMORY",
+        [FOVEA_ERROR_FILE] = "FOVEA_ERROR_FILE",
+        [FOVEA_ERROR_TUNING] = "FOVEA_ERROR_TUNING",
+        [FOVEA_ERROR_FOREIGN] = "FOVEA_ERROR_FOREIGN",
     };
     const unsigned index = (unsigned)status;
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";

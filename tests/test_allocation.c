@@ -4,10 +4,12 @@
  * program, but not in the OpenMP run-time, whose thread pool is its own. They count calls and live blocks, and can let the n-th
  * call fail. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until one call gets through:
  *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over. */
+#define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "linear_case.h"
 #include "mha_layer.h"
 #include "pool.h"
+#include "tuning_case.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -128,14 +130,14 @@ static bool disarm(const char *what, int64_t n, fovea_status status, long long l
     return false;
 }
 
-static void fail_context(bool later) {
+static void fail_context(const fovea_context_options *options, bool later) {
     fovea_context *ctx = NULL;
     int64_t n = 0;
     for (bool through = false; !through && n < 1000;) {
         long long before = live;
         ctx = (fovea_context *)&n;
         arm(++n, later);
-        fovea_status status = fovea_context_create(NULL, &ctx);
+        fovea_status status = fovea_context_create(options, &ctx);
         through = disarm("fovea_context_create", n, status, before);
         test_check(through == (ctx != NULL), "fovea_context_create: a context in spite of a failure");
         if (through) {
@@ -144,6 +146,41 @@ static void fail_context(bool later) {
         }
     }
     test_check(n > 1 && n < 1000, "fovea_context_create allocates %" PRId64 " times", n - 1);
+}
+
+/* Tuning files: contexts that load one and log shapes, and the functions for them. */
+static void fail_tuning(bool later) {
+    char path[256], log[256], other[256];
+    snprintf(path, sizeof path, "%s", files_name("tuning"));
+    snprintf(log, sizeof log, "%s", files_name("log"));
+    snprintf(other, sizeof other, "%s", files_name("other"));
+    fovea_tuning *sound = tuning_sound(1), *more = tuning_sound(2), *loaded;
+    test_check(fovea_tuning_save(sound, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.tuning_file = path;
+    setenv("FOVEA_LOG_SHAPES", log, 1);
+    fail_context(&options, later);
+    unsetenv("FOVEA_LOG_SHAPES");
+    static const char *const names[] = {"fovea_tuning_load", "fovea_tuning_save", "fovea_tuning_merge"};
+    for (int which = 0; which < 3; which++) {
+        int64_t n = 0;
+        for (bool through = false; !through && n < 1000;) {
+            const long long before = live;
+            loaded = NULL;
+            arm(++n, later);
+            const fovea_status status = which == 0   ? fovea_tuning_load(path, &loaded)
+                                        : which == 1 ? fovea_tuning_save(sound, other)
+                                                     : fovea_tuning_merge(sound, more);
+            through = disarm(names[which], n, status, before);
+            test_check(which != 0 || through == (loaded != NULL), "%s: a tuning in spite of a failure", names[which]);
+            fovea_tuning_destroy(loaded);
+            test_check(sound->rows == (which == 2 && through ? 4 : 2), "%s: %d rows", names[which], sound->rows);
+        }
+        test_check(n > 1 && n < 1000, "%s allocates %" PRId64 " times", names[which], n - 1);
+    }
+    fovea_tuning_destroy(sound);
+    fovea_tuning_destroy(more);
 }
 
 static void fail_plan(const fovea_context *ctx, bool later) {
@@ -369,8 +406,12 @@ static void test_sdpa(void) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation", NULL);
     test_sdpa(); /* first, for the default context to be made here */
-    fail_context(false);
-    fail_context(true);
+    fail_context(NULL, false);
+    fail_context(NULL, true);
+    files_begin();
+    fail_tuning(false);
+    fail_tuning(true);
+    files_end();
     pool *p = pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};

@@ -48,11 +48,14 @@ static void test_names(void) {
                                         "FOVEA_ERROR_ARGUMENT",
                                         "FOVEA_ERROR_ENVIRONMENT",
                                         "FOVEA_ERROR_UNSUPPORTED",
-                                        "FOVEA_ERROR_OUT_OF_MEMORY"};
-    for (int i = 0; i < 13; i++)
+                                        "FOVEA_ERROR_OUT_OF_MEMORY",
+                                        "FOVEA_ERROR_FILE",
+                                        "FOVEA_ERROR_TUNING",
+                                        "FOVEA_ERROR_FOREIGN"};
+    for (int i = 0; i < 16; i++)
         test_check(strcmp(fovea_status_name((fovea_status)i), names[i]) == 0, "status %d is called %s", i,
                    fovea_status_name((fovea_status)i));
-    static const int unknown[] = {-1, 13, 1000, INT_MIN, INT_MAX};
+    static const int unknown[] = {-1, 16, 1000, INT_MIN, INT_MAX};
     for (int i = 0; i < 5; i++) {
         test_check(strcmp(fovea_status_name((fovea_status)unknown[i]), "unknown status") == 0, "status %d is called %s",
                    unknown[i], fovea_status_name((fovea_status)unknown[i]));
@@ -311,7 +314,7 @@ static void test_inits(void) {
     memset(&options, 0xff, sizeof options);
     fovea_context_options_init(&options);
     test_check(options.struct_size == sizeof options && options.isa == FOVEA_ISA_BEST && options.threads == 0 &&
-                   !options.parallel_for && !options.pool,
+                   !options.parallel_for && !options.pool && !options.tuning_file,
                "fovea_context_options_init");
 }
 

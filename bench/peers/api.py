@@ -24,6 +24,7 @@ class ContextOptions(ctypes.Structure):
         ("threads", ctypes.c_int),
         ("parallel_for", ctypes.c_void_p),
         ("pool", ctypes.c_void_p),
+        ("tuning_file", ctypes.c_char_p),
     ]
 
 
@@ -36,6 +37,9 @@ class Info(ctypes.Structure):
         ("l2_bytes", I64),
         ("cpu", ctypes.c_char * 64),
         ("reason", ctypes.c_char * 512),
+        ("tuning_status", ctypes.c_int),
+        ("tuning_rows", ctypes.c_int),
+        ("tuning", ctypes.c_char * 512),
     ]
 
 

@@ -27,6 +27,8 @@
  * checked, and all memory is had, before any output is touched: after an error, outputs hold what they held before the
  * call. Nothing here aborts, prints (unless FOVEA_DEBUG=1 is in the environment) or reads past a named element.
  *
+ * Speed can be tuned to a machine by the program fovea-tune, which writes a tuning file that contexts load.
+ *
  * Sizes and strides are in elements, int64_t. Workspace sizes are in bytes, size_t.
  *
  * Structs that may grow begin with struct_size, which their _init function sets; a struct_size this library does not
@@ -68,7 +70,10 @@ typedef enum fovea_status {
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value out of its range */
     FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
     FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU or this build does not have */
-    FOVEA_ERROR_OUT_OF_MEMORY = 12
+    FOVEA_ERROR_OUT_OF_MEMORY = 12,
+    FOVEA_ERROR_FILE = 13,   /* a file that cannot be read or written, or that is not to be trusted */
+    FOVEA_ERROR_TUNING = 14, /* not a tuning file of this version, cut, damaged, or with rows that cannot be */
+    FOVEA_ERROR_FOREIGN = 15 /* a sound tuning file for other CPUs or other builds of this library */
 } fovea_status;
 
 /* The constant's name, as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string, thread-safe. */
@@ -133,6 +138,7 @@ typedef struct fovea_context_options {
     int threads;                     /* default 0: all CPUs of the affinity mask and the cgroup quota */
     fovea_parallel_for parallel_for; /* default NULL: OpenMP */
     void *pool;                      /* handed to parallel_for */
+    const char *tuning_file;         /* default NULL: looked for, see fovea_context_create(); "": none */
 } fovea_context_options;
 
 FOVEA_API void fovea_context_options_init(fovea_context_options *options);
@@ -143,7 +149,13 @@ typedef struct fovea_context fovea_context;
 
 /* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
  * FOVEA_ISA=scalar|avx2|avx512|neon caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU
- * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C); FOVEA_DEBUG=1 writes to stderr what was chosen and why.
+ * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C);
+ * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan; FOVEA_LOG_SHAPES=file adds a line to that file for each shape that is executed, for
+ * fovea-tune to read (at most 1 MiB; a file that cannot be written is told by FOVEA_DEBUG=1 alone).
+ * The tuning file is options->tuning_file, or FOVEA_TUNING_FILE, or else the first of $XDG_CACHE_HOME/fovea/tuning
+ * ($HOME/.cache where that is unset) and /etc/fovea/tuning that is there; an empty name: none. It can change speed and
+ * no bit of any result. One that is damaged, foreign or not to be trusted is not an error here: the defaults are used,
+ * and fovea_context_info() says why.
  * threads is capped at the affinity mask and the cgroup quota unless parallel_for is given (the pool knows better).
  * On error *ctx is set to NULL. Thread-safe. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
@@ -157,8 +169,11 @@ typedef struct fovea_info {
     int threads;       /* most threads that an execution uses */
     int64_t l1d_bytes; /* data caches as plans see them: after sanity checks, with fallbacks */
     int64_t l2_bytes;
-    char cpu[64];     /* the CPU's own name */
-    char reason[512]; /* why this tier, and why not those above it; why this many threads */
+    char cpu[64];               /* the CPU's own name */
+    char reason[512];           /* why this tier, and why not those above it; why this many threads */
+    fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
+    int tuning_rows;            /* of it that plans of this context may use */
+    char tuning[512];           /* which file, or what is wrong with it */
 } fovea_info;
 
 FOVEA_API void fovea_info_init(fovea_info *info);
@@ -458,6 +473,48 @@ typedef struct fovea_mha_costs {
 /* What a layer costs, from its description alone. FOLD_CHEAPER counts v_bias as absent. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
 FOVEA_API void fovea_mha_costs_init(fovea_mha_costs *cost);
+
+/* ------------------------------------------------------------------------------------------------------- tuning -- */
+
+/* The content of a tuning file: rows that say, for shapes of some sizes on one CPU and one build, which kernels and
+ * blocks a plan takes. Text of at most 64 KiB, with rows for any number of CPUs; written by fovea-tune. */
+typedef struct fovea_tuning fovea_tuning;
+
+/* Reads a file, all or nothing: *tuning is NULL after an error. FOVEA_ERROR_FILE: it is not there, not readable, not a
+ * regular file, too large, or not to be trusted (writable by anybody; or in a folder that is, and then a symbolic link
+ * or another user's). FOVEA_ERROR_TUNING: its content; the sentence names the line. Rows for other CPUs are no error
+ * here. The caller destroys it. Thread-safe. */
+FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
+
+/* Writes it in place of what is there, if anything: a reader at any time, and whoever comes after a crash, finds the
+ * old file whole or the new one whole. Makes missing folders. After an error the old file is as it was. Thread-safe as
+ * long as nobody changes the tuning. */
+FOVEA_API fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path);
+
+/* Adds the rows of from to into. Where both have a row for the same shape on the same CPU and build, that of from stays.
+ * After an error into is as it was. Not thread-safe for one into. */
+FOVEA_API fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from);
+
+typedef struct fovea_tuning_match {
+    size_t struct_size;
+    int found;       /* 1: there is a row; 0: there is none, and reason says why */
+    int line;        /* of the file it was loaded from; 0: none */
+    double gain;     /* time of the default / time of the choice, as measured when the row was made */
+    double gain_low; /* the 95 % interval of it */
+    double gain_high;
+    char row[1024]; /* the row's text */
+    char reason[256];
+} fovea_tuning_match;
+
+FOVEA_API void fovea_tuning_match_init(fovea_tuning_match *match);
+
+/* What a plan of that context and shape would take from it, were it the context's own. Thread-safe as long as nobody
+ * changes the tuning. */
+FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
+                                           const fovea_attention_desc *desc, fovea_tuning_match *match);
+
+/* Frees it; NULL is allowed. */
+FOVEA_API void fovea_tuning_destroy(fovea_tuning *tuning);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,7 @@ symbols() {
 case $step in
 build) # the kind that the tree around is not made of
     configure "$FOVEA_SOURCE" "$FOVEA_BUILD" -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF \
-        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF
+        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
     "$CMAKE" --build "$FOVEA_BUILD"
     ;;
 

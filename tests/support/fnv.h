@@ -3,11 +3,11 @@
 #ifndef FOVEA_TESTS_FNV_H
 #define FOVEA_TESTS_FNV_H
 
-#include <stdint.h>
+#include "hash.h" /* the library's own, byte by byte */
 
-#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_START FV_HASH_BEGIN
 
-static inline uint64_t fnv_byte(uint64_t hash, uint8_t byte) { return (hash ^ byte) * UINT64_C(0x100000001b3); }
+static inline uint64_t fnv_byte(uint64_t hash, uint8_t byte) { return fv_hash_byte(hash, byte); }
 
 static inline uint64_t fnv_text(uint64_t hash, const char *text) {
     for (; *text; text++)

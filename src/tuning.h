@@ -1,0 +1,173 @@
+/* Tunings: rows that decide for the plans of some shapes what the planner's defaults would decide else. Speed only: no
+ * row changes a bit of any result.
+ *
+ * The operations, the sizes by which their rows are found (keys) and what a row decides (knobs) are the table
+ * fv_tuning_operations (tuning.c); text form, look-up, tests and tuner follow it. The text form is in tuning_text.c,
+ * what a plan makes of a row in tuning_attention.c.
+ */
+#ifndef FV_TUNING_H
+#define FV_TUNING_H
+
+#include "attention.h"
+#include "cpu.h"
+#include "file.h"
+#include "fovea/fovea.h"
+
+#include <stdbool.h>
+
+enum {
+    FV_TUNING_KEYS = 6,
+    FV_TUNING_KNOBS = 5,
+    FV_TUNING_BYTES = 64 << 10, /* of a file */
+    FV_TUNING_ROWS = 1024,
+    FV_TUNING_SECTIONS = 64, /* CPUs and builds */
+    FV_TUNING_LINE = 1024,   /* bytes of a line, its end included */
+    FV_TUNING_SHAPES = 200   /* bytes of the shapes in a row */
+};
+
+/* A size from least to most, both included. */
+typedef struct fv_interval {
+    int64_t least, most;
+} fv_interval;
+
+/* What a row decides in one respect. Neither: the default. */
+typedef struct fv_tuning_value {
+    const fv_kernel *kernel;
+    int64_t number; /* 0: the default */
+} fv_tuning_value;
+
+typedef struct fv_tuning_key {
+    const char *name;
+    fv_interval range;
+} fv_tuning_key;
+
+typedef struct fv_tuning_knob {
+    const char *name;
+    bool kernel; /* a row of the kernel list of operation op; else a number of range */
+    fv_op op;
+    fv_interval range;
+} fv_tuning_knob;
+
+typedef struct fv_tuning_operation {
+    const char *name;
+    fv_tuning_key key[FV_TUNING_KEYS];
+    fv_tuning_knob knob[FV_TUNING_KNOBS];
+} fv_tuning_operation;
+
+/* The operations. Attentions of so few rows for each key head that reading the keys bounds them are a second one: they
+ * are measured with keys and values that are in no cache. */
+typedef enum fv_tuning_op { FV_TUNING_attention, FV_TUNING_attention_few, FV_TUNING_OPERATIONS } fv_tuning_op;
+extern const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS];
+
+enum { FV_TUNING_FEW_ROWS = 16 };
+enum { FV_KEY_rows, FV_KEY_keys, FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_units, FV_KEY_limited };
+enum { FV_KNOB_score, FV_KNOB_value, FV_KNOB_block_rows, FV_KNOB_tile_rows, FV_KNOB_split };
+
+/* The evidence: time of the default / time of the choice, in thousandths: the median, and its 95 % interval. */
+typedef struct fv_tuning_evidence {
+    int64_t gain, low, high;
+    int64_t blocks;                /* of measurements */
+    char shapes[FV_TUNING_SHAPES]; /* on which it was proved: none of them led to the choice */
+} fv_tuning_evidence;
+
+typedef struct fv_tuning_row {
+    int section; /* of the tuning: for which CPU and build */
+    int line;    /* of the file it was read from, 0: none */
+    bool known;  /* false: for another build, carried along as it is; only text and section hold something */
+    char text[FV_TUNING_LINE];
+    fv_tuning_op operation;
+    fv_isa isa;
+    int64_t threads;
+    fv_interval key[FV_TUNING_KEYS];
+    fv_tuning_value knob[FV_TUNING_KNOBS];
+    fv_tuning_evidence evidence;
+} fv_tuning_row;
+
+/* A CPU and a kernel list, as a line of text: equal text, equal machine. */
+typedef struct fv_tuning_section {
+    char text[256];
+} fv_tuning_section;
+
+struct fovea_tuning {
+    int sections, rows, capacity;
+    fv_tuning_section section[FV_TUNING_SECTIONS];
+    fv_tuning_row *row;
+};
+
+/* The section of this build on a CPU. */
+void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section);
+
+/* Is it for the kernel list of this build? */
+bool fv_tuning_section_known(const fv_tuning_section *section);
+
+/* A sentence: where the sections of a tuning differ from one that it does not have. */
+void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *section, char *text, size_t size);
+
+fovea_status fv_tuning_create(fovea_tuning **tuning, char error[FV_FILE_ERROR]);
+
+/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no room. */
+int fv_tuning_section_index(fovea_tuning *tuning, const fv_tuning_section *section, bool make);
+
+/* Puts a row in, in place of those that it overlaps; row->text is written. */
+fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *section, const fv_tuning_row *row,
+                           char error[FV_FILE_ERROR]);
+
+/* Takes out the rows of a section that a row (of this build; what it decides does not matter) overlaps. */
+void fv_tuning_remove(fovea_tuning *tuning, int section, const fv_tuning_row *row);
+
+/* May both be asked for the same shape? Of the same section, that is. */
+bool fv_tuning_overlap(const fv_tuning_row *a, const fv_tuning_row *b);
+
+/* The row for these sizes, or NULL. */
+const fv_tuning_row *fv_tuning_find(const fovea_tuning *tuning, int section, fv_tuning_op operation, fv_isa isa,
+                                    int threads, const int64_t key[FV_TUNING_KEYS]);
+
+/* A sentence: why fv_tuning_find() gives NULL. */
+void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op operation, fv_isa isa, int threads,
+                       const int64_t key[FV_TUNING_KEYS], char *text, size_t size);
+
+/* ----------------------------------------------------------------------------------- text form (tuning_text.c) -- */
+
+/* Reads all, or nothing: *tuning is NULL after an error, which names the line. */
+fovea_status fv_tuning_parse(const char *text, size_t size, fovea_tuning **tuning, char error[FV_FILE_ERROR]);
+
+/* Writes all into text[FV_TUNING_BYTES]; fails if there is too much. */
+fovea_status fv_tuning_print(const fovea_tuning *tuning, char *text, size_t *length, char error[FV_FILE_ERROR]);
+
+/* Writes row->text. */
+void fv_tuning_print_row(fv_tuning_row *row);
+
+/* ------------------------------------------------------------------------------------- files (tuning_file.c) -- */
+
+fovea_status fv_tuning_read(const char *path, fovea_tuning **tuning, bool *absent, char error[FV_FILE_ERROR]);
+
+/* Between fv_file_lock() and fv_file_unlock(). */
+fovea_status fv_tuning_write(const fovea_tuning *tuning, const char *path, char error[FV_FILE_ERROR]);
+
+/* Place number index at which a tuning file is looked for without being named: false after the last; path is "" where
+ * the environment does not say. */
+bool fv_tuning_place(int index, char *path, size_t size);
+
+/* What a context takes from the tuning file. */
+typedef struct fv_tuning_use {
+    fovea_tuning *tuning; /* NULL: none */
+    int section;          /* of this CPU and build; -1: none */
+    int rows;             /* of it, for this tier and number of threads */
+    fovea_status status;  /* what was wrong with the file */
+    char path[256];
+    char text[512]; /* a sentence: which file, how many rows, or why not */
+} fv_tuning_use;
+
+/* Looks for the tuning file (named: the option, or NULL) and loads it. Fails only for want of memory. */
+fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa, int threads, fv_tuning_use *use);
+
+/* -------------------------------------------------------------------------- attention (tuning_attention.c) -- */
+
+/* The operation of a shape, and its keys. */
+fv_tuning_op fv_tuning_of_attention(const fovea_attention_desc *desc, int64_t key[FV_TUNING_KEYS]);
+
+/* A row's knobs and a plan's choice are the same thing in two forms. */
+fv_attention_choice fv_tuning_choice(const fv_tuning_value knob[FV_TUNING_KNOBS]);
+void fv_tuning_knobs(const fv_attention_choice *choice, fv_tuning_value knob[FV_TUNING_KNOBS]);
+
+#endif

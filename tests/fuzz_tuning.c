@@ -1,0 +1,103 @@
+/* The parser of tuning files, by libFuzzer. What it takes must print to a text that it takes again and that prints the same,
+ * and that merges with itself to the same.
+ *
+ * The sum in the last line would keep a fuzzer from everything behind it, and the kernel list from the rows; so inputs are
+ * tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
+ *
+ *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
+#include "hash.h"
+#include "registry.h"
+#include "tuning.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static void require(int ok, const char *what) {
+    if (!ok) {
+        fprintf(stderr, "%s\n", what);
+        abort();
+    }
+}
+
+static void try_text(const char *text, size_t size) {
+    static char first[FV_TUNING_BYTES], second[FV_TUNING_BYTES];
+    char error[FV_FILE_ERROR] = "";
+    size_t length, again;
+    fovea_tuning *tuning, *same;
+    if (fv_tuning_parse(text, size, &tuning, error) != FOVEA_OK) {
+        require(tuning == NULL && strncmp(error, "line ", 5) == 0 && strlen(error) < sizeof error - 1,
+                "an error without a sentence");
+        return;
+    }
+    require(fv_tuning_print(tuning, first, &length, error) == FOVEA_OK, "what was read cannot be written");
+    require(fv_tuning_parse(first, length, &same, error) == FOVEA_OK, "what was written cannot be read");
+    require(fv_tuning_print(same, second, &again, error) == FOVEA_OK && again == length &&
+                memcmp(first, second, length) == 0,
+            "what was written reads as something else");
+    require(fovea_tuning_merge(same, tuning) == FOVEA_OK && same->rows == tuning->rows,
+            "merged with itself: not itself");
+    fovea_tuning_destroy(tuning);
+    fovea_tuning_destroy(same);
+}
+
+static size_t frame(char *text, size_t size, const char *rows, size_t length) {
+    fv_cpu cpu;
+    fv_tuning_section own;
+    fv_cpu_detect(&cpu);
+    fv_tuning_section_of(&cpu, &own);
+    size_t n = (size_t)snprintf(text, size, "fovea-tuning 1\n%s\n", own.text);
+    if (length + n + 64 > size)
+        length = size - n - 64;
+    memcpy(text + n, rows, length);
+    n += length;
+    if (length > 0 && text[n - 1] != '\n')
+        text[n++] = '\n';
+    const uint64_t sum = fv_hash(FV_HASH_BEGIN, text, n);
+    return n + (size_t)snprintf(text + n, size - n, "end sum=%016" PRIx64 "\n", sum);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static char text[FV_TUNING_BYTES];
+    try_text((const char *)data, size);
+    try_text(text, frame(text, sizeof text, (const char *)data, size));
+    return 0;
+}
+
+/* Rows as the tuner writes them, of each tier; some whole files. */
+static void make_seeds(const char *folder) {
+    int number = 0;
+    for (int op = 0; op < FV_TUNING_OPERATIONS; op++)
+        for (int isa = FV_ISA_scalar; isa < FV_ISA_COUNT; isa++)
+            for (int whole = 0; whole < 2; whole++) {
+                fv_tuning_row row = {
+                    .known = true, .operation = (fv_tuning_op)op, .isa = (fv_isa)isa, .threads = 1 + isa};
+                for (int i = 0; i < FV_TUNING_KEYS; i++)
+                    row.key[i] = fv_tuning_operations[op].key[i].range;
+                row.key[FV_KEY_head_dim] = (fv_interval){64, 128};
+                row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
+                row.knob[FV_KNOB_tile_rows].number = 32;
+                row.evidence = (fv_tuning_evidence){1043, 1031, 1055, 40, "b1_h12_q512_kv512"};
+                fv_tuning_print_row(&row);
+                char path[4096], text[4096];
+                size_t n = strlen(row.text);
+                memcpy(text, row.text, n);
+                if (whole)
+                    n = frame(text, sizeof text, row.text, n);
+                snprintf(path, sizeof path, "%s/seed-%d", folder, number++);
+                FILE *file = fopen(path, "w");
+                require(file && fwrite(text, 1, n, file) == n && fclose(file) == 0, "a seed cannot be written");
+            }
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    if (*argc == 3 && strcmp((*argv)[1], "--make-seeds") == 0) {
+        make_seeds((*argv)[2]);
+        exit(0);
+    }
+    return 0;
+}

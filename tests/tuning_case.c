@@ -1,0 +1,114 @@
+/* Tuning files for tests (tuning_case.h). */
+#define _GNU_SOURCE /* nftw, mkdtemp */
+#include "tuning_case.h"
+
+#include "hash.h"
+#include "registry.h"
+
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+fv_tuning_row row_any(fv_tuning_op operation, int threads) {
+    fv_tuning_row row = {.known = true, .operation = operation, .isa = (fv_isa)test_isa(), .threads = threads};
+    for (int i = 0; i < FV_TUNING_KEYS; i++)
+        row.key[i] = fv_tuning_operations[operation].key[i].range;
+    row.evidence = (fv_tuning_evidence){.gain = 1043, .low = 1031, .high = 1055, .blocks = 40, .shapes = "b1_h2"};
+    return row;
+}
+
+fv_tuning_section section_own(void) {
+    fv_cpu cpu;
+    fv_tuning_section section;
+    fv_cpu_detect(&cpu);
+    fv_tuning_section_of(&cpu, &section);
+    return section;
+}
+
+fovea_tuning *tuning_sound(int threads) {
+    fovea_tuning *tuning;
+    char error[FV_FILE_ERROR];
+    const fv_tuning_section own = section_own();
+    fovea_status status = fv_tuning_create(&tuning, error);
+    for (int op = 0; op < FV_TUNING_OPERATIONS && status == FOVEA_OK; op++) {
+        fv_tuning_row row = row_any((fv_tuning_op)op, threads);
+        row.key[FV_KEY_head_dim] = row.key[FV_KEY_value_dim] = (fv_interval){1, 1024};
+        row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
+        row.knob[FV_KNOB_tile_rows].number = 7;
+        row.knob[FV_KNOB_block_rows].number = 21;
+        status = fv_tuning_put(tuning, &own, &row, error);
+    }
+    if (status != FOVEA_OK) {
+        fprintf(stderr, "%s\n", error);
+        exit(TEST_FAILED);
+    }
+    return tuning;
+}
+
+void tuning_close(char *text, size_t size) {
+    const size_t length = strlen(text);
+    snprintf(text + length, size - length, "end sum=%016" PRIx64 "\n", fv_hash(FV_HASH_BEGIN, text, length));
+}
+
+char *tuning_text(const fovea_tuning *tuning, const char *from, const char *to, const char *with, char *text,
+                  size_t size) {
+    static char whole[FV_TUNING_BYTES];
+    char error[FV_FILE_ERROR];
+    size_t length;
+    test_check(fv_tuning_print(tuning, whole, &length, error) == FOVEA_OK, "print: %s", error);
+    if (!from) {
+        snprintf(text, size, "%s", whole);
+        return text;
+    }
+    char *begin = strstr(whole, from), *end = begin ? strstr(begin, to) : NULL;
+    if (!test_check(begin && end, "no %s ... %s in the text", from, to))
+        exit(TEST_FAILED);
+    *strstr(end, "end sum=") = '\0';
+    snprintf(text, size, "%.*s%s%s", (int)(begin - whole), whole, with, end);
+    tuning_close(text, size);
+    return text;
+}
+
+static char folder[64];
+
+const char *files_name(const char *name) {
+    static char names[4][256];
+    static int next;
+    char *path = names[next++ % 4];
+    snprintf(path, sizeof names[0], "%s/%s", folder, name);
+    return path;
+}
+
+void files_begin(void) {
+    snprintf(folder, sizeof folder, "/tmp/fovea-test-XXXXXX");
+    if (!mkdtemp(folder) || chmod(folder, 0755) != 0) { /* other users may look for files in it, too */
+        perror(folder);
+        exit(TEST_FAILED);
+    }
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *level) {
+    (void)status, (void)kind, (void)level;
+    return remove(path);
+}
+
+void files_end(void) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+void file_write(const char *path, const void *bytes, size_t size) {
+    FILE *file = fopen(path, "w");
+    test_check(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "cannot write %s", path);
+}
+
+fovea_context *context_tuned(const char *path, int threads) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.threads = threads;
+    options.tuning_file = path;
+    if (!test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail()))
+        exit(TEST_FAILED);
+    return ctx;
+}

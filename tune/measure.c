@@ -1,0 +1,181 @@
+/* Measurements (tune.h).
+ *
+ * A block is: the default, up to TUNE_TOGETHER candidates in random order, the same in reverse, the default again. What
+ * counts is the logarithm of a candidate's time (the mean of its two) over the default's (likewise) within the block: a
+ * drift of the clock frequency cancels, as does a neighbour who stays. A sample in which the process was switched away
+ * is taken again at once; a block that cannot be had without, or in which the hypervisor stole time or the quota
+ * throttled, or whose two defaults are far apart, is thrown away.
+ */
+#include "tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t next_random(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+bool tune_candidate_make(tune_measurement *m, const fv_attention_choice *choice, tune_candidate *candidate) {
+    memset(candidate, 0, sizeof *candidate);
+    candidate->choice = *choice;
+    candidate->seconds = INFINITY;
+    candidate->plan = tune_problem_plan(m->problem, choice);
+    return candidate->plan != NULL;
+}
+
+void tune_candidate_free(tune_candidate *candidate) {
+    fovea_attention_plan_destroy(candidate->plan);
+    candidate->plan = NULL;
+}
+
+bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
+    enum { WARM_UP = 3 };
+    const double shortest = 1e-3; /* of a sample: a thousand times the clock's step, a tenth of a cgroup's period */
+    memset(m, 0, sizeof *m);
+    m->problem = problem;
+    m->random = 0x9e3779b97f4a7c15u;
+    m->typical = INFINITY;
+    const fv_attention_choice none = {0};
+    m->twin = tune_problem_plan(problem, &none);
+    if (!m->twin || !tune_candidate_make(m, &none, &m->base))
+        return false;
+    problem->executions = 1;
+    double seconds = INFINITY;
+    for (int i = 0; i < WARM_UP; i++)
+        seconds = fmin(seconds, tune_problem_time(problem, m->base.plan));
+    problem->executions = (int)fmin(fmax(ceil(shortest / seconds), 1), 10000);
+    return true;
+}
+
+void tune_measurement_end(tune_measurement *m) {
+    fovea_attention_plan_destroy(m->twin);
+    tune_candidate_free(&m->base);
+}
+
+/* One sample that nobody interrupted; negative if there is none to be had. */
+static double sample(tune_measurement *m, const fovea_attention_plan *plan) {
+    enum { TRIES = 6 };
+    for (int i = 0; i < TRIES; i++) {
+        const long before = tune_involuntary();
+        const double seconds = tune_problem_time(m->problem, plan);
+        if (tune_involuntary() == before)
+            return seconds;
+    }
+    return -1;
+}
+
+/* A block of the plans: plan[0] is the default; *sum of each of the two times, as logarithms. */
+static bool run_block(tune_measurement *m, fovea_attention_plan **plan, int count, double *sum, double *fastest) {
+    int order[TUNE_TOGETHER + 2];
+    for (int i = 0; i < count; i++) {
+        order[i] = i;
+        sum[i] = 0;
+        fastest[i] = INFINITY;
+    }
+    for (int i = count - 1; i > 1; i--) { /* the default stays first */
+        const int j = 1 + (int)(next_random(&m->random) % (uint64_t)i);
+        const int other = order[i];
+        order[i] = order[j];
+        order[j] = other;
+    }
+    const tune_noise before = tune_noise_now();
+    double ends[2] = {0, 0};
+    for (int i = 0; i < 2 * count; i++) {
+        const int which = order[i < count ? i : 2 * count - 1 - i];
+        const double seconds = sample(m, plan[which]);
+        if (seconds <= 0)
+            return false;
+        sum[which] += log(seconds);
+        fastest[which] = fmin(fastest[which], seconds);
+        if (which == 0)
+            ends[i > 0] = seconds;
+    }
+    const tune_noise after = tune_noise_now();
+    if (after.throttled != before.throttled)
+        m->pause = fmin(fmax(2 * m->pause, 0.02), 0.2);
+    m->typical = fmin(m->typical, fastest[0]);
+    return after.throttled == before.throttled && after.steal == before.steal &&
+           fmax(ends[0], ends[1]) < 1.3 * m->typical && fabs(log(ends[0] / ends[1])) < 0.15;
+}
+
+static void rest(double seconds) {
+    if (seconds > 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+}
+
+bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until) {
+    int kept = 0, thrown = 0;
+    while (kept < blocks && !tune_stopped && tune_now() < until) {
+        bool good = true;
+        for (int first = 0; first < count || first == 0; first += TUNE_TOGETHER) {
+            const int n = count - first < TUNE_TOGETHER ? count - first : TUNE_TOGETHER;
+            fovea_attention_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->twin};
+            double sum[TUNE_TOGETHER + 2], fastest[TUNE_TOGETHER + 2];
+            for (int i = 0; i < n; i++)
+                plan[2 + i] = candidates[first + i]->plan;
+            if (!run_block(m, plan, n + 2, sum, fastest)) {
+                good = false;
+                m->thrown++;
+                break;
+            }
+            m->kept++;
+            rest(m->pause);
+            m->base.seconds = fmin(m->base.seconds, fastest[0]);
+            if (m->base.blocks < TUNE_BLOCKS)
+                m->base.ratio[m->base.blocks++] = (sum[1] - sum[0]) / 2;
+            for (int i = 0; i < n; i++) {
+                tune_candidate *c = candidates[first + i];
+                c->seconds = fmin(c->seconds, fastest[2 + i]);
+                if (c->blocks < TUNE_BLOCKS)
+                    c->ratio[c->blocks++] = (sum[2 + i] - sum[0]) / 2;
+            }
+        }
+        kept += good;
+        thrown += !good;
+        if (thrown > 20 && thrown > 4 * kept)
+            return false;
+        if (!good)
+            rest(m->pause);
+    }
+    return true;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The values in between which the median lies with 95 %: as many from each end as a fair coin gives so rarely. */
+tune_interval tune_statistic(const double *values, int count) {
+    double sorted[TUNE_BLOCKS];
+    if (count < 1)
+        return (tune_interval){0, -INFINITY, INFINITY};
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    const double median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+    double tail = 0, chance = pow(0.5, count); /* of exactly k heads */
+    int k = 0;
+    while (k < count / 2 && tail + chance <= 0.025) {
+        tail += chance;
+        chance *= (double)(count - k) / (k + 1);
+        k++;
+    }
+    if (k == 0)
+        return (tune_interval){median, -INFINITY, INFINITY};
+    return (tune_interval){median, sorted[k - 1], sorted[count - k]};
+}
+
+double tune_noise_floor(const tune_measurement *m, int blocks) {
+    double deviation[TUNE_BLOCKS];
+    const int n = m->base.blocks;
+    const double median = tune_statistic(m->base.ratio, n).median;
+    for (int i = 0; i < n; i++)
+        deviation[i] = fabs(m->base.ratio[i] - median);
+    const double sigma = 1.4826 * tune_statistic(deviation, n).median;
+    return 3 * 1.2533 * sigma / sqrt(blocks > 1 ? blocks : 1);
+}

@@ -1,0 +1,229 @@
+/* fovea-tune run: the classes one after another, each with its share of what is left of the budget; then one change of the
+ * file (tune.h). */
+#include "tune.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the watcher of a search shows. */
+typedef struct progress {
+    const tune_options *options;
+    const tune_class *c;
+    int number, count;
+    double begin, best; /* the best gain so far, of all classes */
+    bool terminal;
+} progress;
+
+static void clear_line(const progress *p) {
+    if (p->terminal)
+        fputs("\r\033[K", stderr);
+}
+
+static void show(void *arg, const char *what, double ratio) {
+    enum { WIDTH = 20 };
+    progress *p = arg;
+    if (!p->terminal)
+        return;
+    const double spent = tune_now() - p->begin, left = fmax(p->options->budget - spent, 0);
+    const int full = (int)fmin(WIDTH * spent / p->options->budget, WIDTH);
+    char bar[WIDTH + 1];
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', (size_t)full);
+    bar[WIDTH] = '\0';
+    p->best = fmax(p->best, exp(-ratio));
+    clear_line(p);
+    fprintf(stderr, "[%s] %d/%d %.44s: %s; best gain %.1f %%, %.0f s left", bar, p->number, p->count, p->c->name, what,
+            100 * (p->best - 1), left);
+    fflush(stderr);
+}
+
+static const char *const verdicts[] = {[VERDICT_unseen] = "not reached",
+                                       [VERDICT_default] = "default is best",
+                                       [VERDICT_bound] = "default is at the bound",
+                                       [VERDICT_tuned] = "faster choice",
+                                       [VERDICT_noisy] = "too noisy to tell"};
+
+static void describe(const tune_class *c, const tune_result *r, double seconds) {
+    printf("%-44s  %-24s", c->name, verdicts[r->verdict]);
+    if (r->verdict == VERDICT_tuned)
+        printf("  %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low, r->gain.high);
+    if (r->verdict == VERDICT_default && r->seen > 1)
+        printf("  (%.1f %% seen: not enough, or not elsewhere)", 100 * (r->seen - 1));
+    if (r->share > 0)
+        printf("  [%.0f %% of the bound]", 100 * r->share);
+    printf("  %d candidates, %.1f s\n", r->candidates, seconds);
+    fflush(stdout);
+}
+
+static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tuning_row *row) {
+    json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", verdicts[r->verdict], "candidates",
+                          r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
+    if (r->verdict == VERDICT_tuned) {
+        json_object_set_new(o, "gain", json_real(r->gain.median));
+        json_object_set_new(o, "gain_low", json_real(r->gain.low));
+        json_object_set_new(o, "gain_high", json_real(r->gain.high));
+        json_object_set_new(o, "row", json_string(row->text));
+    }
+    return o;
+}
+
+/* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces what
+ * was there for the same shapes. */
+static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
+                          const tune_result *results, int count, char error[FV_FILE_ERROR]) {
+    int lock;
+    bool absent;
+    fovea_tuning *tuning;
+    fovea_status status = fv_file_lock(path, &lock, error);
+    if (status != FOVEA_OK)
+        return status;
+    status = fv_tuning_read(path, &tuning, &absent, error);
+    if (absent)
+        status = fv_tuning_create(&tuning, error);
+    fv_tuning_section own;
+    fv_tuning_section_of(&ctx->cpu, &own);
+    for (int i = 0; i < count && status == FOVEA_OK; i++) {
+        const tune_verdict verdict = results[i].verdict;
+        const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
+        const int section = fv_tuning_section_index(tuning, &own, true);
+        if (verdict == VERDICT_tuned)
+            status = fv_tuning_put(tuning, &own, &row, error);
+        else if ((verdict == VERDICT_default || verdict == VERDICT_bound) && section >= 0)
+            fv_tuning_remove(tuning, section, &row);
+    }
+    if (status == FOVEA_OK)
+        status = fv_tuning_write(tuning, path, error);
+    fv_file_unlock(lock);
+    fovea_tuning_destroy(tuning);
+    return status;
+}
+
+static int dry_run(const tune_class *classes, int count, double budget) {
+    printf("%d classes of shapes, %.1f s for each:\n", count, budget / (count ? count : 1));
+    for (int i = 0; i < count; i++) {
+        char name[96];
+        printf("%-44s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
+    }
+    return TUNE_GOOD;
+}
+
+/* In the order of the list; then, as long as there is time, those again that were too noisy: a neighbour may be gone. */
+static void search_all(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
+                       tune_result *results) {
+    progress p = {.options = options, .count = count, .begin = tune_now(), .best = 1};
+    p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
+    for (int round = 0, open = count; open > 0 && !tune_stopped; round++) {
+        int done = 0, noisy = 0;
+        for (int i = 0; i < count && !tune_stopped; i++) {
+            const double before = tune_now(), left = options->budget - (before - p.begin);
+            p.number = i + 1;
+            p.c = &classes[i];
+            if (left <= 1 && round > 0)
+                return;
+            if (left <= 0 || (round > 0 && results[i].verdict != VERDICT_noisy))
+                continue;
+            tune_search(ctx, &classes[i], options->effort, left / (open - done++), show, &p, &results[i]);
+            noisy += results[i].verdict == VERDICT_noisy;
+            clear_line(&p);
+            if (!options->quiet && !options->json && (round == 0 || results[i].verdict != VERDICT_noisy))
+                describe(&classes[i], &results[i], tune_now() - before);
+        }
+        open = noisy;
+    }
+}
+
+/* The last words, and the exit status. */
+static int conclude(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
+                    const tune_result *results, const char *path) {
+    int counts[VERDICT_noisy + 1] = {0};
+    double logs = 0;
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        counts[results[i].verdict]++;
+        if (results[i].verdict == VERDICT_tuned)
+            logs += log(results[i].gain.median);
+        const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
+        json_array_append_new(list, json_of(&classes[i], &results[i], &row));
+    }
+    const int decided = counts[VERDICT_tuned] + counts[VERDICT_default] + counts[VERDICT_bound];
+    const bool noisy = counts[VERDICT_noisy] > decided;
+    char error[FV_FILE_ERROR] = "";
+    fovea_status stored = FOVEA_OK;
+    if (!noisy && decided > 0)
+        stored = store(path, ctx, classes, results, count, error);
+    if (options->json) {
+        json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
+                                fovea_isa_name((fovea_isa)ctx->isa), "threads", ctx->threads, "file", path, "stored",
+                                !noisy && decided > 0 && stored == FOVEA_OK, "classes", list);
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        putchar('\n');
+        json_decref(all);
+    } else {
+        json_decref(list);
+        if (!options->quiet && noisy)
+            printf("The machine is too noisy to tell: nothing was stored.\n");
+        else if (!options->quiet && stored == FOVEA_OK)
+            printf("%d of %d classes have a faster choice (together %.3f times as fast there), in %d the default is "
+                   "best, %d too noisy, %d not reached. %s %s\n",
+                   counts[VERDICT_tuned], count, exp(logs / fmax(counts[VERDICT_tuned], 1)),
+                   counts[VERDICT_default] + counts[VERDICT_bound], counts[VERDICT_noisy], counts[VERDICT_unseen],
+                   decided ? "Stored in" : "Nothing for", path);
+    }
+    if (stored != FOVEA_OK) {
+        fprintf(stderr, "fovea-tune: %s\n", error);
+        return TUNE_FAILED;
+    }
+    return tune_stopped ? 130 : noisy ? TUNE_NOISY : TUNE_GOOD;
+}
+
+/* Says at once, not after a minute, that the file cannot be written. */
+static bool may_write(const char *path) {
+    char error[FV_FILE_ERROR];
+    int lock;
+    bool absent;
+    fovea_tuning *tuning = NULL;
+    bool ok = fv_file_lock(path, &lock, error) == FOVEA_OK;
+    if (ok) {
+        ok = fv_tuning_read(path, &tuning, &absent, error) == FOVEA_OK || absent;
+        ok = ok && fv_file_may_replace(path, error);
+        fv_file_unlock(lock);
+    }
+    if (!ok)
+        fprintf(stderr, "fovea-tune: %s\nfovea-tune: --output names another file\n", error);
+    fovea_tuning_destroy(tuning);
+    return ok;
+}
+
+int tune_run(const tune_options *options) {
+    char path[512] = "";
+    if (options->output)
+        snprintf(path, sizeof path, "%s", options->output);
+    if (!options->dry_run && !path[0] && !tune_default_file(path, sizeof path)) {
+        fprintf(stderr, "fovea-tune: there is no HOME and no XDG_CACHE_HOME: --output says where to write\n");
+        return TUNE_USAGE;
+    }
+    fovea_context *ctx = tune_context(options);
+    if (!ctx)
+        return TUNE_FAILED;
+    tune_class *classes;
+    const int count = tune_classes(options, ctx->threads, ctx->isa, &classes);
+    int status = count < 0 ? TUNE_USAGE : TUNE_FAILED;
+    tune_result *results = calloc((size_t)(count > 0 ? count : 1), sizeof *results);
+    if (count >= 0 && !options->quiet && !options->json)
+        tune_machine_print(ctx);
+    if (count >= 0 && options->dry_run)
+        status = dry_run(classes, count, options->budget);
+    else if (count >= 0 && results && may_write(path)) {
+        search_all(options, ctx, classes, count, results);
+        status = conclude(options, ctx, classes, count, results, path);
+    }
+    free(results);
+    free(classes);
+    fovea_context_destroy(ctx);
+    return status;
+}

@@ -1,0 +1,337 @@
+/* The search for a class (tune.h).
+ *
+ * In stages, each over candidates that differ in one respect from the best so far: pairs of kernels, sizes of blocks and
+ * tiles, splitting of rows. A stage is a successive halving: some blocks for all, the better half goes on with twice the
+ * blocks, until two are left. What is far behind the best falls out at once.
+ *
+ * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the class,
+ * measured anew. Stored is what is faster on each of them, its 95 % interval away from 1, and on all together by more
+ * than 2 % and than three standard errors of the default against itself.
+ */
+#include "registry.h"
+#include "size.h"
+#include "tune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CANDIDATES = 64, SHAPES = 3 };
+
+typedef struct effort_numbers {
+    int first;  /* blocks of the first round of a stage */
+    int noise;  /* of the default against itself, at first */
+    int proof;  /* for each shape */
+    int shapes; /* of the proof */
+} effort_numbers;
+
+static const effort_numbers efforts[] = {
+    [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
+
+typedef struct search {
+    tune_measurement m;
+    tune_problem problem;
+    const fovea_context *ctx;
+    effort_numbers effort;
+    double until; /* of the search; the proof has its own time */
+    bool noisy;
+    tune_watcher *watcher;
+    void *arg;
+    tune_result *result;
+} search;
+
+static bool same_choice(const fv_attention_choice *a, const fv_attention_choice *b) {
+    return a->score == b->score && a->value == b->value && a->block_rows == b->block_rows &&
+           a->tile_rows == b->tile_rows && a->split_segments == b->split_segments;
+}
+
+/* Adds a choice, unless its plan is that of one before or of the default. */
+static void add(fv_attention_choice *list, fv_attention_choice *planned, int *count, search *s,
+                const fv_attention_choice *choice) {
+    if (*count == MOST_CANDIDATES)
+        return;
+    fovea_attention_plan *plan = tune_problem_plan(&s->problem, choice);
+    if (!plan)
+        return;
+    const fv_attention_choice made = plan->choice;
+    fovea_attention_plan_destroy(plan);
+    bool known = same_choice(&made, &s->m.base.plan->choice);
+    for (int i = 0; i < *count && !known; i++)
+        known = same_choice(&made, &planned[i]);
+    if (known)
+        return;
+    list[*count] = *choice;
+    planned[(*count)++] = made;
+}
+
+static void list_kernels(search *s, const fv_attention_choice *best, fv_attention_choice *list, int *count) {
+    fv_attention_choice planned[MOST_CANDIDATES];
+    *count = 0;
+    for (int i = 0; i < fv_kernel_count; i++)
+        for (int j = 0; j < fv_kernel_count; j++) {
+            const fv_kernel *score = &fv_kernels[i], *value = &fv_kernels[j];
+            if (score->op != FV_OP_gemm || score->isa != s->ctx->isa || value->op != FV_OP_gemm ||
+                value->isa != s->ctx->isa)
+                continue;
+            fv_attention_choice choice = *best;
+            choice.score = score;
+            choice.value = value;
+            add(list, planned, count, s, &choice);
+        }
+}
+
+/* Sizes around those of the best plan: multiples of its register tile's rows, so that tiles are whole. */
+static void list_blocks(search *s, const fv_attention_choice *best, fv_attention_choice *list, int *count) {
+    static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75};
+    fv_attention_choice planned[MOST_CANDIDATES];
+    *count = 0;
+    fovea_attention_plan *plan = tune_problem_plan(&s->problem, best);
+    if (!plan)
+        return;
+    const fv_attention_choice base = plan->choice;
+    fovea_attention_plan_destroy(plan);
+    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
+        for (int j = 0; j < 5; j++) {
+            fv_attention_choice choice = *best;
+            const int64_t unit = base.value->mr;
+            if (i > 0)
+                choice.tile_rows = fv_max(fv_round_down((int64_t)((double)base.tile_rows * factors[i]), unit), unit);
+            if (j > 0)
+                choice.block_rows = fv_min(fv_max((int64_t)((double)base.block_rows * factors[j]), 1), 4096);
+            add(list, planned, count, s, &choice);
+        }
+}
+
+static void list_splits(search *s, const fv_attention_choice *best, fv_attention_choice *list, int *count) {
+    static const int64_t splits[] = {-1, 1, 2, 4, 8};
+    fv_attention_choice planned[MOST_CANDIDATES];
+    *count = 0;
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0] && s->ctx->threads > 1; i++) {
+        fv_attention_choice choice = *best;
+        choice.split_segments = splits[i];
+        if (splits[i] < s->m.base.plan->segments)
+            add(list, planned, count, s, &choice);
+    }
+}
+
+static double median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
+
+static int by_median(const void *a, const void *b) {
+    const double x = median(*(tune_candidate *const *)a), y = median(*(tune_candidate *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* Halves until two are left; *best is replaced by the winner, if it is faster than the default and than before. */
+static void run_stage(search *s, const char *what, const fv_attention_choice *list, int count, double until,
+                      fv_attention_choice *best, double *best_ratio) {
+    tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[MOST_CANDIDATES];
+    int n = 0;
+    for (int i = 0; all && i < count; i++)
+        if (tune_candidate_make(&s->m, &list[i], &all[i]))
+            left[n++] = &all[i];
+    s->result->candidates += n;
+    for (int blocks = s->effort.first; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
+        s->watcher(s->arg, what, *best_ratio);
+        if (!tune_measure(&s->m, left, n, blocks, until)) {
+            s->noisy = true;
+            break;
+        }
+        int seen = 0;
+        for (int i = 0; i < n; i++)
+            if (left[i]->blocks > 0)
+                left[seen++] = left[i];
+        n = seen;
+        if (n == 0)
+            break;
+        qsort(left, (size_t)n, sizeof left[0], by_median);
+        const double fastest = median(left[0]);
+        if (fastest < *best_ratio) {
+            *best_ratio = fastest;
+            *best = left[0]->choice;
+        }
+        int kept = n <= 2 ? n : (n + 1) / 2;
+        while (kept > 1 && median(left[kept - 1]) > fastest + log(1.5))
+            kept--;
+        if (tune_stopped || tune_now() >= until || (n <= 2 && blocks > 2 * s->effort.first))
+            break;
+        n = kept;
+    }
+    for (int i = 0; all && i < count; i++)
+        if (all[i].plan)
+            tune_candidate_free(&all[i]);
+    free(all);
+}
+
+/* The proof of up to two choices; the result gets the better of those that pass. */
+static void prove(search *s, const tune_class *c, const fv_attention_choice *choices, int count, double until) {
+    static const double wheres[SHAPES] = {0.85, 0.1, 0.45};
+    tune_result *r = s->result;
+    double ratios[2][SHAPES * TUNE_BLOCKS], floor = 0;
+    int n[2] = {0, 0};
+    bool passed[2] = {true, true};
+    r->shapes[0] = '\0';
+    for (int shape = 0; shape < s->effort.shapes && !tune_stopped; shape++) {
+        const fovea_attention_desc desc = tune_class_shape(c, wheres[shape], s->ctx->threads, s->ctx->isa);
+        tune_problem problem;
+        tune_measurement m;
+        char error[256], name[96];
+        if (!tune_problem_make(s->ctx, &desc, &problem, error))
+            continue;
+        tune_candidate candidate[2] = {0}, *list[2];
+        bool made = tune_measurement_begin(&m, &problem);
+        for (int i = 0; i < count && made; i++) {
+            made = tune_candidate_make(&m, &choices[i], &candidate[i]);
+            list[i] = &candidate[i];
+        }
+        s->watcher(s->arg, "proof", 0);
+        const double left = until - tune_now();
+        const double share = tune_now() + left / (s->effort.shapes - shape);
+        if (!made || !tune_measure(&m, list, count, s->effort.proof, share))
+            s->noisy = s->noisy || made;
+        for (int i = 0; i < count; i++) {
+            const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
+            passed[i] = passed[i] && made && t.high < 0;
+            memcpy(&ratios[i][n[i]], candidate[i].ratio, (size_t)candidate[i].blocks * sizeof(double));
+            n[i] += candidate[i].blocks;
+            tune_candidate_free(&candidate[i]);
+        }
+        floor = fmax(floor, tune_noise_floor(&m, s->effort.proof));
+        tune_measurement_end(&m);
+        tune_problem_free(&problem);
+        tune_shape_name(&desc, name, sizeof name);
+        snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
+    }
+    const double least = fmax(log(1.02), floor);
+    double best = 0;
+    for (int i = 0; i < count; i++) {
+        const int kept = n[i] < TUNE_BLOCKS ? n[i] : TUNE_BLOCKS;
+        const tune_interval t = tune_statistic(ratios[i], kept);
+        if (!passed[i] || tune_stopped || -t.median < least || t.median >= best)
+            continue;
+        best = t.median;
+        r->verdict = VERDICT_tuned;
+        r->choice = choices[i];
+        r->blocks = n[i];
+        r->gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
+    }
+}
+
+/* How near the default is to what the machine can do. */
+static double share_of_bound(const search *s, fv_tuning_op operation, double seconds) {
+    static double peak, bandwidth;
+    static fv_isa isa;
+    if (operation == FV_TUNING_attention_few) {
+        bandwidth = bandwidth > 0 ? bandwidth : tune_bandwidth(s->ctx);
+        return bandwidth > 0 ? tune_bytes(&s->problem.desc) / seconds / bandwidth : 0;
+    }
+    if (isa != s->ctx->isa)
+        peak = tune_peak(s->ctx);
+    isa = s->ctx->isa;
+    return peak > 0 ? tune_flops(&s->problem.desc) / seconds / peak : 0;
+}
+
+static void search_problem(search *s, const tune_class *c, double seconds, fv_attention_choice *best, int *count) {
+    const double begin = tune_now(), until = begin + 0.65 * seconds;
+    fv_attention_choice list[MOST_CANDIDATES], winner = {0};
+    double ratio = 0;
+    int n;
+    s->watcher(s->arg, "noise", 0);
+    if (!tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds) || s->m.base.blocks < 3) {
+        s->noisy = true; /* or too large for its share of the budget: no more is known of it */
+        return;
+    }
+    s->result->seconds = s->m.base.seconds;
+    s->result->share = share_of_bound(s, c->operation, s->m.base.seconds);
+    const double enough = c->operation == FV_TUNING_attention_few ? 0.85 : 0.90;
+    if (s->result->share >= enough && s->result->share < 1.5) { /* more than the bound: the bound is wrong */
+        s->result->verdict = VERDICT_bound;
+        return;
+    }
+    list_kernels(s, &winner, list, &n);
+    run_stage(s, "kernels", list, n, fmin(until, tune_now() + 0.3 * seconds), &winner, &ratio);
+    if (ratio < 0)
+        best[(*count)++] = winner;
+    const double after_kernels = ratio;
+    if (!s->noisy) {
+        list_blocks(s, &winner, list, &n);
+        run_stage(s, "blocks", list, n, until, &winner, &ratio);
+    }
+    if (!s->noisy) {
+        list_splits(s, &winner, list, &n);
+        run_stage(s, "splits", list, n, until + 0.05 * seconds, &winner, &ratio);
+    }
+    if (ratio < after_kernels)
+        best[(*count)++] = winner;
+    s->result->seen = exp(-ratio);
+}
+
+void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
+                 tune_watcher *watcher, void *arg, tune_result *result) {
+    search s = {.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
+    const double begin = tune_now();
+    char error[256];
+    memset(result, 0, sizeof *result);
+    result->seen = 1;
+    if (!tune_problem_make(ctx, &c->search, &s.problem, error))
+        return;
+    fv_attention_choice best[2];
+    int count = 0;
+    if (tune_measurement_begin(&s.m, &s.problem))
+        search_problem(&s, c, seconds, best, &count);
+    tune_measurement_end(&s.m);
+    tune_problem_free(&s.problem);
+    if (!tune_stopped && result->verdict == VERDICT_unseen && !s.noisy)
+        result->verdict = VERDICT_default;
+    if (count > 0 && !s.noisy && !tune_stopped)
+        prove(&s, c, best, count, begin + seconds);
+    if (s.noisy && result->verdict != VERDICT_tuned)
+        result->verdict = VERDICT_noisy;
+}
+
+fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *r) {
+    fv_tuning_row row = {.known = true, .operation = c->operation, .isa = ctx->isa, .threads = ctx->threads};
+    memcpy(row.key, c->key, sizeof row.key);
+    fv_tuning_knobs(&r->choice, row.knob);
+    row.evidence = (fv_tuning_evidence){.gain = llround(1000 * r->gain.median),
+                                        .low = llround(1000 * r->gain.low),
+                                        .high = llround(1000 * r->gain.high),
+                                        .blocks = r->blocks};
+    snprintf(row.evidence.shapes, sizeof row.evidence.shapes, "%s", r->shapes);
+    fv_tuning_print_row(&row);
+    return row;
+}
+
+int tune_all_candidates(const fovea_context *ctx, const fovea_attention_desc *desc, fv_attention_choice **choices) {
+    tune_result result;
+    search s = {.ctx = ctx, .result = &result};
+    char error[256];
+    int total = 0;
+    *choices = NULL;
+    if (!tune_problem_make(ctx, desc, &s.problem, error))
+        return 0;
+    fv_attention_choice kernels[MOST_CANDIDATES], blocks[MOST_CANDIDATES], splits[MOST_CANDIDATES];
+    const fv_attention_choice none = {0};
+    if (tune_measurement_begin(&s.m, &s.problem)) {
+        int pairs, sizes, parts;
+        list_kernels(&s, &none, kernels, &pairs);
+        for (int i = -1; i < pairs; i++) {
+            const fv_attention_choice *pair = i < 0 ? &none : &kernels[i];
+            list_blocks(&s, pair, blocks, &sizes);
+            list_splits(&s, pair, splits, &parts);
+            fv_attention_choice *grown = realloc(*choices, (size_t)(total + 1 + sizes + parts) * sizeof *grown);
+            if (!grown)
+                break;
+            *choices = grown;
+            if (i >= 0)
+                grown[total++] = *pair;
+            memcpy(grown + total, blocks, (size_t)sizes * sizeof *grown);
+            total += sizes;
+            memcpy(grown + total, splits, (size_t)parts * sizeof *grown);
+            total += parts;
+        }
+    }
+    tune_measurement_end(&s.m);
+    tune_problem_free(&s.problem);
+    return total;
+}

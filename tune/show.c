@@ -1,0 +1,291 @@
+/* fovea-tune show, check, merge, explain: what is in tuning files, and whether it is used and right here (tune.h). */
+#include "registry.h"
+#include "tune.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The file that was named, or the one that contexts find; NULL and a sentence if there is none to be read. */
+static fovea_tuning *load(const tune_options *options, char *path, size_t size) {
+    fovea_tuning *tuning = NULL;
+    if (options->file_count > 0) {
+        snprintf(path, size, "%s", options->files[0]);
+        if (fovea_tuning_load(path, &tuning) != FOVEA_OK)
+            fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
+        return tuning;
+    }
+    const fv_cpu cpu = {0};
+    fv_tuning_use use;
+    if (fv_tuning_use_file(NULL, &cpu, FV_ISA_scalar, 1, &use) == FOVEA_OK && !use.tuning)
+        fprintf(stderr, "fovea-tune: %s\n", use.text);
+    snprintf(path, size, "%s", use.path);
+    return use.tuning;
+}
+
+/* Where a row is used, or why it is not. */
+static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, const fovea_tuning *tuning, char *text,
+                  size_t size) {
+    fv_tuning_section section;
+    fv_tuning_section_of(&ctx->cpu, &section);
+    if (!row->known)
+        snprintf(text, size, "not here: made for another list of kernels");
+    else if (row->section != own) {
+        const fovea_tuning one = {.sections = 1, .section = {tuning->section[row->section]}};
+        fv_tuning_why_foreign(&one, &section, text, size);
+    } else if (row->isa != ctx->isa)
+        snprintf(text, size, "only by contexts of tier %s (FOVEA_ISA, options); here it is %s", fv_isa_word(row->isa),
+                 fv_isa_word(ctx->isa));
+    else if (row->threads != ctx->threads)
+        snprintf(text, size, "only by contexts of %" PRId64 " threads; by default it is %d", row->threads,
+                 ctx->threads);
+    else
+        snprintf(text, size, "used");
+}
+
+static void choice_text(const fv_tuning_row *row, char *text, size_t size) {
+    const fv_tuning_operation *operation = &fv_tuning_operations[row->operation];
+    size_t n = 0;
+    text[0] = '\0';
+    for (int i = 0; i < FV_TUNING_KNOBS; i++) {
+        const fv_tuning_value *v = &row->knob[i];
+        if (v->kernel)
+            snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", operation->knob[i].name, v->kernel->name);
+        else if (v->number)
+            snprintf(text + n, size - n, "%s%s %" PRId64, n ? ", " : "", operation->knob[i].name, v->number);
+        n = strlen(text);
+    }
+}
+
+int tune_show(const tune_options *options) {
+    char path[512];
+    fovea_tuning *tuning = load(options, path, sizeof path);
+    fovea_context *ctx = tuning ? tune_context(options) : NULL;
+    if (!ctx) {
+        fovea_tuning_destroy(tuning);
+        return TUNE_FAILED;
+    }
+    fv_tuning_section own;
+    fv_tuning_section_of(&ctx->cpu, &own);
+    const int index = fv_tuning_section_index(tuning, &own, false);
+    json_t *list = json_array();
+    if (!options->json)
+        printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
+    for (int i = 0; i < tuning->rows; i++) {
+        const fv_tuning_row *row = &tuning->row[i];
+        char used[300], choice[300] = "";
+        usage(ctx, index, row, tuning, used, sizeof used);
+        if (row->known)
+            choice_text(row, choice, sizeof choice);
+        if (options->json)
+            json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f, s:s, s:s}", "line", row->line, "cpu",
+                                                  tuning->section[row->section].text, "row", row->text, "gain",
+                                                  (double)row->evidence.gain / 1000, "choice", choice, "use", used));
+        else if (!row->known)
+            printf("line %-4d %s\n          %s\n", row->line, row->text, used);
+        else {
+            const tune_class c = tune_class_of_row(row, row->isa);
+            printf("line %-4d %s, %s, %" PRId64
+                   " thread%s: %.3f times as fast as the default (%.3f to %.3f)\n          %s"
+                   "\n          %s\n",
+                   row->line, c.name, fv_isa_word(row->isa), row->threads, row->threads == 1 ? "" : "s",
+                   (double)row->evidence.gain / 1000, (double)row->evidence.low / 1000,
+                   (double)row->evidence.high / 1000, choice, used);
+        }
+    }
+    if (options->json) {
+        json_dumpf(list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        putchar('\n');
+    }
+    json_decref(list);
+    fovea_context_destroy(ctx);
+    fovea_tuning_destroy(tuning);
+    return TUNE_GOOD;
+}
+
+/* --------------------------------------------------------------------------------------------------------- check -- */
+
+typedef enum finding { FINDING_good, FINDING_drift, FINDING_noisy, FINDING_skipped } finding;
+
+/* Measures a row's choice against the default again, on a shape in the middle of its box. */
+static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, double until, tune_interval *gain) {
+    const tune_class c = tune_class_of_row(row, ctx->isa);
+    const fv_attention_choice choice = fv_tuning_choice(row->knob);
+    tune_problem problem;
+    tune_measurement m;
+    tune_candidate candidate, *list[] = {&candidate};
+    char error[256];
+    if (!tune_problem_make(ctx, &c.search, &problem, error))
+        return FINDING_skipped;
+    finding found = FINDING_noisy;
+    if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, &choice, &candidate)) {
+        const bool quiet = tune_measure(&m, list, 1, 15, until);
+        const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
+        *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
+        if (quiet && candidate.blocks >= 6)
+            found = gain->high < 1.01 ? FINDING_drift : FINDING_good;
+        tune_candidate_free(&candidate);
+    }
+    tune_measurement_end(&m);
+    tune_problem_free(&problem);
+    return found;
+}
+
+static int check_section(const tune_options *options, const fovea_context *ctx, const fovea_tuning *tuning, int own,
+                         json_t *list) {
+    static const char *const words[] = {"still faster", "no longer faster", "too noisy to tell", "cannot be measured"};
+    int fitting = 0, done = 0, counts[4] = {0};
+    for (int i = 0; i < tuning->rows; i++)
+        fitting +=
+            tuning->row[i].section == own && tuning->row[i].isa == ctx->isa && tuning->row[i].threads == ctx->threads;
+    const double begin = tune_now();
+    for (int i = 0; i < tuning->rows && !tune_stopped; i++) {
+        const fv_tuning_row *row = &tuning->row[i];
+        const double left = options->budget - (tune_now() - begin);
+        if (row->section != own || row->isa != ctx->isa || row->threads != ctx->threads || left <= 0)
+            continue;
+        tune_interval gain = {1, 1, 1};
+        const finding found = check_row(ctx, row, tune_now() + left / (fitting - done), &gain);
+        done++;
+        counts[found]++;
+        if (options->json)
+            json_array_append_new(list,
+                                  json_pack("{s:i, s:s, s:f, s:f}", "line", row->line, "finding", words[found], "gain",
+                                            gain.median, "gain_when_made", (double)row->evidence.gain / 1000));
+        else if (!options->quiet)
+            printf("line %-4d %s: %.3f times as fast (%.3f when it was made)\n", row->line, words[found], gain.median,
+                   (double)row->evidence.gain / 1000);
+    }
+    if (!options->quiet && !options->json)
+        printf(
+            "%d of %d rows for this tier and number of threads measured: %d still faster, %d no longer, %d too noisy\n",
+            done, fitting, counts[FINDING_good], counts[FINDING_drift], counts[FINDING_noisy]);
+    return counts[FINDING_drift] ? TUNE_DRIFT : counts[FINDING_noisy] ? TUNE_NOISY : TUNE_GOOD;
+}
+
+int tune_check(const tune_options *options) {
+    char path[512], why[300];
+    fovea_tuning *tuning = load(options, path, sizeof path);
+    if (!tuning)
+        return TUNE_FOREIGN;
+    fovea_context *ctx = tune_context(options);
+    if (!ctx) {
+        fovea_tuning_destroy(tuning);
+        return TUNE_FAILED;
+    }
+    fv_tuning_section section;
+    fv_tuning_section_of(&ctx->cpu, &section);
+    const int own = fv_tuning_section_index(tuning, &section, false);
+    json_t *list = json_array();
+    int status = TUNE_FOREIGN;
+    if (own < 0) {
+        fv_tuning_why_foreign(tuning, &section, why, sizeof why);
+        fprintf(stderr, "fovea-tune: %s: %s\n", path, why);
+    } else
+        status = check_section(options, ctx, tuning, own, list);
+    if (options->json) {
+        json_t *all = json_pack("{s:s, s:i, s:O}", "file", path, "status", status, "rows", list);
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        putchar('\n');
+        json_decref(all);
+    }
+    json_decref(list);
+    fovea_context_destroy(ctx);
+    fovea_tuning_destroy(tuning);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ merge, explain -- */
+
+int tune_merge(const tune_options *options) {
+    if (options->file_count < 1 || !options->output) {
+        fprintf(stderr, "fovea-tune: merge takes files and --output\n");
+        return TUNE_USAGE;
+    }
+    fovea_tuning *all = NULL;
+    bool ok = true;
+    for (int i = 0; i < options->file_count && ok; i++) {
+        fovea_tuning *one = NULL;
+        ok = fovea_tuning_load(options->files[i], &one) == FOVEA_OK;
+        if (ok && all)
+            ok = fovea_tuning_merge(all, one) == FOVEA_OK;
+        if (all)
+            fovea_tuning_destroy(one);
+        else
+            all = one;
+    }
+    ok = ok && fovea_tuning_save(all, options->output) == FOVEA_OK;
+    if (ok)
+        printf("%s: %d rows for %d CPUs and builds\n", options->output, all->rows, all->sections);
+    else
+        fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
+    fovea_tuning_destroy(all);
+    return ok ? TUNE_GOOD : TUNE_FAILED;
+}
+
+/* The plan of a shape as programs get it, with the tuning file, and as it is without. */
+static bool explain(const tune_options *options, const fovea_context *plain, const fovea_attention_desc *desc,
+                    json_t *list) {
+    fovea_context_options wanted;
+    fovea_context *ctx;
+    fovea_attention_plan *with = NULL, *without = NULL;
+    fovea_context_options_init(&wanted);
+    wanted.isa = options->isa;
+    wanted.threads = options->threads;
+    if (fovea_context_create(&wanted, &ctx) != FOVEA_OK)
+        return false;
+    bool ok = fovea_attention_plan_create(ctx, desc, &with) == FOVEA_OK &&
+              fovea_attention_plan_create(plain, desc, &without) == FOVEA_OK;
+    if (ok) {
+        char name[96], text[2048], other[2048];
+        tune_shape_name(desc, name, sizeof name);
+        fovea_attention_plan_describe(with, text, sizeof text);
+        fovea_attention_plan_describe(without, other, sizeof other);
+        if (options->json)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "shape", name, "plan", text, "default", other,
+                                                  "tuning", ctx->tuning.text));
+        else
+            printf("%s\nfile    %s\n%swithout a file it would be\n%s\n", name, ctx->tuning.text, text, other);
+    }
+    fovea_attention_plan_destroy(with);
+    fovea_attention_plan_destroy(without);
+    fovea_context_destroy(ctx);
+    return ok;
+}
+
+int tune_explain(const tune_options *options) {
+    fovea_context *ctx = tune_context(options);
+    if (!ctx)
+        return TUNE_FAILED;
+    json_t *list = json_array();
+    int status = TUNE_GOOD;
+    for (int i = 0; i < options->shape_count && status == TUNE_GOOD; i++) {
+        fovea_attention_desc desc;
+        char error[256];
+        if (!tune_shape_read(options->shapes[i], &desc, error)) {
+            fprintf(stderr, "fovea-tune: --shape: %s\n", error);
+            status = TUNE_USAGE;
+        } else if (!explain(options, ctx, &desc, list)) {
+            fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
+            status = TUNE_FAILED;
+        }
+    }
+    if (options->shape_count == 0) {
+        tune_class *classes;
+        const int count = tune_classes(options, ctx->threads, ctx->isa, &classes);
+        status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
+        for (int i = 0; i < count; i++)
+            explain(options, ctx, &classes[i].search, list);
+        free(classes);
+    }
+    if (options->json) {
+        json_dumpf(list, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    json_decref(list);
+    fovea_context_destroy(ctx);
+    return status;
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder of the
+# step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
+set -uo pipefail
+step=$1
+rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH" || exit
+export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
+unset FOVEA_ISA FOVEA_LOG_SHAPES
+small=(--shape 'q_heads=2 q_len=64 head_dim=32' --effort quick --threads 1)
+
+fail() {
+    printf '%s\n' "$*" >&2
+    [ ! -f out ] || cat out err >&2
+    exit 1
+}
+# expect STATUS ARGUMENT...: runs, output to out and err; STATUS may be several, parted by |.
+expect() {
+    local status=0
+    "$TUNE" "${@:2}" >out 2>err || status=$?
+    [[ "|$1|" == *"|$status|"* ]] || fail "status $status, not $1: fovea-tune ${*:2}"
+}
+has() { # has FILE PATTERN...: grep -E finds each
+    local file=$1 pattern
+    for pattern in "${@:2}"; do
+        grep -qE -- "$pattern" "$file" || fail "no \"$pattern\" in $file"
+    done
+}
+# sound FILE: a file that was written whole.
+sound() {
+    [ "$(head -1 "$1")" = 'fovea-tuning 1' ] || fail "$1 does not begin as it should"
+    tail -1 "$1" | grep -qE '^end sum=[0-9a-f]{16}$' || fail "$1 does not end as it should"
+}
+
+case $step in
+options) # one table makes help, man page and completion, and every option is in all three
+    expect 0 --help
+    cp out help
+    expect 0 man
+    cp out man
+    expect 0 completion
+    cp out completion
+    for option in $(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' help); do
+        has man "$(printf '%s' "$option" | sed 's/-/\\\\-/g')"
+        has completion "$option"
+    done
+    [ "$(grep -c '^  --' help)" -ge 12 ] || fail "few options in --help"
+    bash -n completion || fail "the completion is no script"
+    # shellcheck disable=SC1091,SC2034
+    COMP_WORDS=(fovea-tune --ef) COMP_CWORD=1
+    . ./completion && _fovea_tune && [ "${COMPREPLY[0]}" = --effort ] || fail "--ef is not completed"
+    expect 0 --version
+    for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
+        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
+        'check --dry-run'; do
+        # shellcheck disable=SC2086
+        expect 64 $wrong
+        [ -s err ] || fail "$wrong: no sentence"
+    done
+    ;;
+
+dry-run)
+    expect 0 --dry-run
+    has out 'machine' 'caches' 'cores' 'quota' 'steady' 'few rows' 'search on'
+    [ ! -e "$XDG_CACHE_HOME" ] || fail "a dry run wrote something"
+    ;;
+
+run) # the way of an operator: run, show, check, explain, report, merge
+    expect '0|3' run "${small[@]}" --budget 4s
+    [ "$?" = 0 ] && has out 'rows 17-64' || fail "no line for the class"
+    "$TUNE" "${small[@]}" --budget 3s --quiet >out 2>err
+    [ ! -s out ] || fail "--quiet prints"
+    expect '0|3' "${small[@]}" --budget 3s --json -o own
+    python3 -c 'import json, sys; r = json.load(open("out")); assert r["threads"] == 1 and len(r["classes"]) == 1' ||
+        fail "no JSON"
+    if [ -e own ]; then
+        sound own
+        expect '0|1|3' check own --budget 2s --threads 1
+        expect 0 show own
+        expect 0 show own --json
+        expect 0 merge own own -o both
+        cmp own both || fail "merged with itself it is another file"
+        expect 0 report own -o page.html --budget 2s --shape 'q_heads=2 q_len=64 head_dim=32'
+        has page.html '<svg' 'GF/s' '</html>'
+        ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
+    fi
+    expect 0 explain --shape 'q_heads=2 q_len=64'
+    has out 'gemm_f32_' 'tuned'
+    ;;
+
+files) # files that are not to be had, or not for this machine
+    expect 1 show nowhere
+    expect 2 check nowhere
+    has err 'nowhere'
+    printf 'fovea-tuning 1\ncut' >cut
+    expect 2 check cut
+    has err 'line 2'
+    expect 1 run "${small[@]}" --budget 2s -o cut # what is no tuning file is left alone
+    [ "$(cat cut)" = $'fovea-tuning 1\ncut' ] || fail "a file that is none was replaced"
+    expect 1 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
+    has err 'output'
+    expect 1 merge cut -o other
+    # A shape that no memory holds is said so, not tried.
+    expect '0|3' run --shape 'q_heads=4096 q_len=1000000 head_dim=64' --budget 1s -o huge
+    ;;
+
+home) # no HOME at all, and a folder where nothing may be written
+    (
+        unset XDG_CACHE_HOME HOME
+        "$TUNE" show >out 2>err
+        [ $? = 1 ] || fail "show without HOME"
+        has err 'no tuning file|/etc/fovea'
+    ) || exit 1
+    mkdir locked && chmod 555 locked
+    if [ "$(id -u)" = 0 ]; then
+        exit 0 # root may write anywhere
+    fi
+    expect 1 run "${small[@]}" --budget 2s -o locked/tuning
+    ;;
+
+interrupt) # Ctrl-C keeps what was proved: the file is whole, and the status tells
+    "$TUNE" --budget 60s --threads 1 --preset minilm -o kept >out 2>err &
+    pid=$!
+    sleep 2
+    kill -INT $pid
+    status=0
+    wait $pid || status=$?
+    [[ $status = 130 || $status = 3 ]] || fail "interrupted: status $status"
+    [ ! -e kept ] || sound kept
+    ;;
+
+two) # at once, into one file
+    "$TUNE" --budget 3s "${small[@]}" -o shared >out 2>err &
+    "$TUNE" --budget 3s "${small[@]}" -o shared >out2 2>err2
+    status=$?
+    wait $! || status=$?
+    [[ $status = 0 || $status = 3 ]] || fail "two at once: status $status"
+    [ ! -e shared ] || sound shared
+    ;;
+
+*)
+    fail "unknown step $step"
+    ;;
+esac

@@ -1,0 +1,120 @@
+/* The statistic, and a tuner that is disturbed.
+ *
+ * The planner's defaults are made bad on purpose (caches of a few KiB), so that there is something to win. The search runs
+ * undisturbed, and again while processes compete for the CPUs in bursts. The two winners are then compared in the same blocks:
+ * either they are as fast as each other, or the disturbed search says that it is too noisy or that the default stays. It must
+ * never give something slower than the default. */
+#include "test.h"
+#include "tune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+volatile sig_atomic_t tune_stopped;
+
+static void test_statistic(void) {
+    double values[TUNE_BLOCKS];
+    for (int i = 0; i < 101; i++)
+        values[i] = (double)((i * 37) % 101); /* 0 .. 100 */
+    tune_interval t = tune_statistic(values, 101);
+    test_check(t.median == 50 && t.low >= 38 && t.low <= 41 && t.high >= 59 && t.high <= 62,
+               "of 0 .. 100: %g, %g to %g", t.median, t.low, t.high);
+    t = tune_statistic(values, 5); /* half a percent of 5 throws is not rare enough: no interval */
+    test_check(isinf(t.low) && isinf(t.high), "an interval from 5 values: %g to %g", t.low, t.high);
+    t = tune_statistic(values, 6);
+    test_check(isfinite(t.low) && isfinite(t.high), "no interval from 6 values");
+
+    /* How often does the interval hold the true median? Of skewed values, as times are. */
+    rng r = rng_stream(test_seed(), "interval");
+    int inside = 0, runs = 2000;
+    for (int i = 0; i < runs; i++) {
+        for (int j = 0; j < 15; j++)
+            values[j] = -log(1 - (double)rng_unit(&r));
+        t = tune_statistic(values, 15);
+        inside += t.low <= log(2) && log(2) <= t.high;
+    }
+    test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
+}
+
+static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
+
+/* Works and sleeps in turn, a few milliseconds each, until it is killed or the parent is gone. */
+static void disturb(unsigned seed) {
+    volatile double x = 1;
+    rng r = rng_stream(seed, "disturb");
+    while (getppid() != 1) {
+        const double until = tune_now() + 1e-3 * (double)rng_between(&r, 1, 20);
+        while (tune_now() < until)
+            x = x * 1.0000001 + 1;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000 * (long)rng_between(&r, 1, 20)}, NULL);
+    }
+    _exit(0);
+}
+
+static fovea_context *context_with_tiny_caches(void) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.threads = 1;
+    options.tuning_file = "";
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
+        exit(TEST_FAILED);
+    ctx->cpu.l1d = 2 << 10;
+    ctx->cpu.l2 = 16 << 10;
+    return ctx;
+}
+
+static void test_neighbour(void) {
+    enum { NEIGHBOURS = 2 };
+    const double seconds = 6;
+    fovea_context *ctx = context_with_tiny_caches();
+    fovea_attention_desc desc;
+    char error[256];
+    if (!test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &desc, error), "shape: %s", error))
+        return;
+    const tune_class c = tune_class_of(&desc, ctx->threads, ctx->isa);
+    tune_result calm, disturbed;
+    tune_search(ctx, &c, EFFORT_normal, seconds, watch, NULL, &calm);
+    pid_t children[NEIGHBOURS];
+    for (int i = 0; i < NEIGHBOURS; i++)
+        if ((children[i] = fork()) == 0)
+            disturb((unsigned)i);
+    tune_search(ctx, &c, EFFORT_normal, seconds, watch, NULL, &disturbed);
+    for (int i = 0; i < NEIGHBOURS; i++) {
+        kill(children[i], SIGKILL);
+        waitpid(children[i], NULL, 0);
+    }
+    printf("alone: verdict %d, gain %.3f; disturbed: verdict %d, gain %.3f\n", (int)calm.verdict, calm.gain.median,
+           (int)disturbed.verdict, disturbed.gain.median);
+    if (calm.verdict != VERDICT_tuned || disturbed.verdict != VERDICT_tuned)
+        test_skip("two winners to compare: this machine is busy, and the search said so");
+    else {
+        tune_problem problem;
+        tune_measurement m;
+        tune_candidate a, b, *both[] = {&a, &b};
+        test_check(tune_problem_make(ctx, &c.search, &problem, error) && tune_measurement_begin(&m, &problem) &&
+                       tune_candidate_make(&m, &calm.choice, &a) && tune_candidate_make(&m, &disturbed.choice, &b),
+                   "cannot compare");
+        tune_measure(&m, both, 2, 31, tune_now() + 10);
+        const double x = tune_statistic(a.ratio, a.blocks).median, y = tune_statistic(b.ratio, b.blocks).median;
+        test_check(y < 0, "the disturbed search chose what is slower than the default: %.3f", exp(y));
+        test_check(fabs(x - y) < 0.05, "alone it is %.3f of the default's time, disturbed %.3f", exp(x), exp(y));
+        tune_candidate_free(&a);
+        tune_candidate_free(&b);
+        tune_measurement_end(&m);
+        tune_problem_free(&problem);
+    }
+    fovea_context_destroy(ctx);
+    tune_problem_end();
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "tune_noise", NULL);
+    test_statistic();
+    test_neighbour();
+    return test_end();
+}

@@ -1,0 +1,216 @@
+/* What the files of fovea-tune share.
+ *
+ * The way of a run: shapes (shapes.c) fall into classes, each a box of sizes that one row of the tuning file covers; for
+ * each class search.c looks for a choice that is faster than the default, by measurements (measure.c) of problems
+ * (problem.c), and proves it on shapes that the search did not see; run.c puts what was proved into the file.
+ */
+#ifndef TUNE_TUNE_H
+#define TUNE_TUNE_H
+
+#include "attention_plan.h"
+#include "tuning.h"
+
+#include <signal.h>
+#include <stdbool.h>
+
+enum { TUNE_GOOD = 0, TUNE_FAILED = 1, TUNE_DRIFT = 1, TUNE_FOREIGN = 2, TUNE_NOISY = 3, TUNE_USAGE = 64 };
+
+/* ---------------------------------------------------------------------------------------------------- options.c -- */
+
+typedef enum tune_effort { EFFORT_quick, EFFORT_normal, EFFORT_thorough } tune_effort;
+
+enum { TUNE_WORDS = 64 };
+
+typedef struct tune_options {
+    const char *command;
+    double budget; /* seconds */
+    tune_effort effort;
+    const char *shapes[TUNE_WORDS]; /* --shape */
+    int shape_count;
+    const char *presets; /* names, parted by commas */
+    const char *log;     /* of FOVEA_LOG_SHAPES */
+    const char *output;
+    fovea_isa isa;
+    int threads;
+    bool dry_run, json, quiet;
+    const char *files[TUNE_WORDS]; /* what is no option */
+    int file_count;
+} tune_options;
+
+/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and the
+ * commands man and completion end here, too. */
+int tune_options_read(int argc, char **argv, tune_options *options);
+
+/* ---------------------------------------------------------------------------------------------------- machine.c -- */
+
+/* What may disturb a measurement, as counts since the machine or the process began. */
+typedef struct tune_noise {
+    long involuntary;    /* switches away from this process */
+    long long steal;     /* ticks that the hypervisor gave to others */
+    long long throttled; /* periods in which the cgroup's quota was used up */
+} tune_noise;
+
+tune_noise tune_noise_now(void);
+long tune_involuntary(void);
+
+/* Bytes of memory that may be taken: a quarter of what is available and of what the cgroup has left. */
+int64_t tune_memory_allowed(void);
+
+/* One line each on what is seen: CPU, caches, cores, quota, steadiness. */
+void tune_machine_print(const fovea_context *ctx);
+
+double tune_now(void); /* seconds, of a clock that does not jump */
+
+/* ----------------------------------------------------------------------------------------------------- shapes.c -- */
+
+typedef struct tune_class {
+    fv_tuning_op operation;
+    fv_interval key[FV_TUNING_KEYS];
+    int64_t group;               /* query heads of a key head in its shapes */
+    bool square;                 /* as many keys as queries */
+    fovea_attention_desc search; /* the shape of the search */
+    char name[160];
+} tune_class;
+
+/* Reads "batch=1 q_heads=12 ... causal=top_left"; false and a sentence if it is no shape. */
+bool tune_shape_read(const char *text, fovea_attention_desc *desc, char error[256]);
+
+/* A short name, as b1_h12_q512_kv512_d64; returns text. */
+const char *tune_shape_name(const fovea_attention_desc *desc, char *text, size_t size);
+
+/* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr. The
+ * caller frees *classes. */
+int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_class **classes);
+
+tune_class tune_class_of(const fovea_attention_desc *desc, int threads, fv_isa isa);
+tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
+
+/* Another shape of the class: where from 0 (its smallest) to 1 (its largest). */
+fovea_attention_desc tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
+
+/* Operations and bytes of an execution. */
+double tune_flops(const fovea_attention_desc *desc);
+double tune_bytes(const fovea_attention_desc *desc);
+
+/* ---------------------------------------------------------------------------------------------------- problem.c -- */
+
+/* A shape with its operands. Few-row attentions go through as many sets of operands as no cache holds. */
+typedef struct tune_problem {
+    const fovea_context *ctx;
+    fovea_attention_desc desc;
+    fovea_attention_args *args;
+    int sets, next;
+    uint64_t random; /* for the set that a sample begins with */
+    void *workspace;
+    size_t workspace_size;
+    int executions; /* of a sample */
+} tune_problem;
+
+/* false and a sentence if there is no memory. */
+bool tune_problem_make(const fovea_context *ctx, const fovea_attention_desc *desc, tune_problem *problem,
+                       char error[256]);
+void tune_problem_free(tune_problem *problem);
+
+/* A plan with a choice, and room for it in the problem's workspace; NULL if there is none. */
+fovea_attention_plan *tune_problem_plan(tune_problem *problem, const fv_attention_choice *choice);
+
+/* Seconds of an execution, by one sample. */
+double tune_problem_time(tune_problem *problem, const fovea_attention_plan *plan);
+
+/* Frees what problems share. */
+void tune_problem_end(void);
+
+/* Flops per second of the tier's FMA on so many threads, and bytes per second from memory. */
+double tune_peak(const fovea_context *ctx);
+double tune_bandwidth(const fovea_context *ctx);
+
+/* ---------------------------------------------------------------------------------------------------- measure.c -- */
+
+enum { TUNE_BLOCKS = 512, TUNE_TOGETHER = 4 };
+
+/* A candidate in a measurement: logarithms of time / time of the default, one of each block. */
+typedef struct tune_candidate {
+    fv_attention_choice choice;
+    fovea_attention_plan *plan;
+    int blocks;
+    double ratio[TUNE_BLOCKS];
+    double seconds; /* the fastest sample */
+} tune_candidate;
+
+typedef struct tune_interval {
+    double median, low, high; /* 95 % */
+} tune_interval;
+
+/* A measurement: candidates against the default. */
+typedef struct tune_measurement {
+    tune_problem *problem;
+    tune_candidate base; /* its ratios are those of a second default: the noise */
+    fovea_attention_plan *twin;
+    uint64_t random;
+    int kept, thrown; /* blocks */
+    double pause;     /* seconds between blocks, where a quota throttles */
+    double typical;   /* seconds of the default: the fastest so far */
+} tune_measurement;
+
+bool tune_measurement_begin(tune_measurement *m, tune_problem *problem);
+void tune_measurement_end(tune_measurement *m);
+
+bool tune_candidate_make(tune_measurement *m, const fv_attention_choice *choice, tune_candidate *candidate);
+void tune_candidate_free(tune_candidate *candidate);
+
+/* Adds blocks to each of the candidates, until so many were kept, the time is up, or it was interrupted. false if too many
+ * had to be thrown away. */
+bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until);
+
+/* Median and its interval by order statistics: no distribution is assumed. */
+tune_interval tune_statistic(const double *values, int count);
+
+/* Three standard errors of the median of so many blocks, by the spread of the default against itself. */
+double tune_noise_floor(const tune_measurement *m, int blocks);
+
+/* ----------------------------------------------------------------------------------------------------- search.c -- */
+
+typedef enum tune_verdict { VERDICT_unseen, VERDICT_default, VERDICT_bound, VERDICT_tuned, VERDICT_noisy } tune_verdict;
+
+typedef struct tune_result {
+    tune_verdict verdict;
+    fv_attention_choice choice;
+    tune_interval gain; /* time of the default / time of the choice */
+    double seen;        /* the gain of the best candidate in the search, where nothing was proved */
+    int candidates, blocks;
+    double seconds, share; /* of the default; of the bound */
+    char shapes[FV_TUNING_SHAPES];
+} tune_result;
+
+/* Called as it goes: what is measured, and the best ratio so far. */
+typedef void tune_watcher(void *arg, const char *what, double best);
+
+/* Searches within so many seconds. */
+void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
+                 tune_watcher *watcher, void *arg, tune_result *result);
+
+/* All candidates for a shape: every kernel pair with every block size of the search. For sweeps; the caller frees. */
+int tune_all_candidates(const fovea_context *ctx, const fovea_attention_desc *desc, fv_attention_choice **choices);
+
+/* ------------------------------------------------------------------------------------------------------- others -- */
+
+extern volatile sig_atomic_t tune_stopped; /* Ctrl-C: what was proved is kept */
+
+/* A context without a tuning file. */
+fovea_context *tune_context(const tune_options *options);
+
+/* The file that commands read and write: named, or FOVEA_TUNING_FILE, or the first of the search path, where it may be
+ * written; false and a sentence if there is none. */
+bool tune_default_file(char *path, size_t size);
+
+/* The row that a result becomes. */
+fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);
+
+int tune_run(const tune_options *options);
+int tune_show(const tune_options *options);
+int tune_check(const tune_options *options);
+int tune_merge(const tune_options *options);
+int tune_explain(const tune_options *options);
+int tune_report(const tune_options *options);
+
+#endif
