@@ -22,7 +22,7 @@ static inline void fp_control_set(uint64_t control) {
     __asm__ volatile("ldmxcsr %0" : : "m"(value) : "memory");
 }
 #elif defined(__aarch64__)
-#define FP_FLUSH (UINT64_C(1) << 24)
+#define FP_FLUSH UINT64_C(0x1000000)
 
 static inline uint64_t fp_control(void) {
     uint64_t value;
