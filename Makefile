@@ -5,7 +5,7 @@ TEST_PRESETS := release asan portable tsan
 help:
 	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
-	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum'
+	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum, activations on all'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
 	@echo 'make format           clang-format on all C and C++'
