@@ -66,8 +66,8 @@ bench-peers: setup
 mca:
 ifeq ($(filter aarch64 arm64,$(shell uname -m)),)
 	@cmake/setup.sh --aarch64 --mca
-	@cmake --preset aarch64 && cmake --build --preset aarch64 --target fovea_kernels_neon
-	@cmake --preset release && cmake --build --preset release --target fovea_kernels_avx2
+	@cmake --preset aarch64 && cmake --build --preset aarch64 --target fovea_kernels_neon call-kernel
+	@cmake --preset release && cmake --build --preset release --target fovea_kernels_avx2 call-kernel
 	@bench/mca.py --build build/aarch64 --x86 build/release
 else
 	@cmake/setup.sh --mca

@@ -79,7 +79,11 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
         vf acc[FV_MR][NV];
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++)
-                acc[i][j] = t->carry ? gemm_load(c + i * ldc + j * FV_W, left, j == nv - 1, part) : v_set1(0.0f);
+                acc[i][j] = v_set1(0.0f);
+        if (t->carry)
+            for (int i = 0; i < mr; i++)
+                for (int j = 0; j < nv; j++)
+                    acc[i][j] = gemm_load(c + i * ldc + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, mr, nv, part);
         if (merge_b) {
             for (int i = 0; i < mr; i++)

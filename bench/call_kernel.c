@@ -1,0 +1,29 @@
+/* call-kernel ROW COUNT: calls a gemm row of the list COUNT times on a tile's worth of scores (48 x 96 of 64 channels, in
+ * panels as wide as its tile) and prints the flops of one call. For counting instructions (bench/mca.py): the difference of
+ * two counts is what calls cost, without start and end of the program. */
+#include "registry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROWS = 48, COLUMNS = 96, DEPTH = 64 };
+
+static float a[ROWS * DEPTH], b[DEPTH * COLUMNS], c[ROWS * COLUMNS];
+
+int main(int argc, char **argv) {
+    const fv_kernel *row = argc == 3 ? fv_kernel_named(argv[1]) : NULL;
+    if (!row || row->op != FV_OP_gemm) {
+        fprintf(stderr, "usage: call-kernel ROW COUNT, with a gemm row of kernels.inc that this build has\n");
+        return 2;
+    }
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        a[i] = (float)(i % 7);
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        b[i] = (float)(i % 5);
+    for (long n = atol(argv[2]); n > 0; n--)
+        for (int64_t j = 0; j < COLUMNS; j += row->nr)
+            row->run.gemm_f32(ROWS, row->nr, DEPTH, a, DEPTH, b + j * DEPTH, row->nr, c + j, COLUMNS, NULL);
+    printf("flops %d\n", 2 * ROWS * COLUMNS * DEPTH);
+    return 0;
+}
