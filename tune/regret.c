@@ -81,6 +81,12 @@ static fv_attention_choice choice_of(const fovea_context *ctx, const fovea_atten
     return choice;
 }
 
+static bool same_plan(const fovea_attention_plan *a, const fovea_attention_plan *b) {
+    const fv_attention_choice *x = &a->choice, *y = &b->choice;
+    return x->score == y->score && x->value == y->value && x->block_rows == y->block_rows &&
+           x->tile_rows == y->tile_rows && x->split_segments == y->split_segments;
+}
+
 static double median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
 
 static int by_median(const void *a, const void *b) {
@@ -130,9 +136,9 @@ static bool sweep(fovea_context *const contexts[4], const fovea_attention_desc *
         result->best = 0;
         for (int i = 0; i < n; i++)
             result->best = fmin(result->best, median(left[i]));
-        result->tuned = named[1] ? median(named[1]) : 0;
-        result->again = named[2] ? median(named[2]) : 0;
-        result->whole = named[3] ? median(named[3]) : 0;
+        double *const ratios[] = {NULL, &result->tuned, &result->again, &result->whole};
+        for (int i = 1; i < 4; i++) /* the same plan is as fast as itself, whatever the machine did */
+            *ratios[i] = named[i] && !same_plan(named[i]->plan, m.base.plan) ? median(named[i]) : 0;
         for (int i = 0; i < count + 4; i++)
             tune_candidate_free(&all[i]);
     }

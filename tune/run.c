@@ -15,7 +15,7 @@ typedef struct progress {
     const tune_options *options;
     const tune_class *c;
     int number, count;
-    double begin, best; /* the best gain so far, of all classes */
+    double begin;
     bool terminal;
 } progress;
 
@@ -35,10 +35,9 @@ static void show(void *arg, const char *what, double ratio) {
     memset(bar, '.', WIDTH);
     memset(bar, '#', (size_t)full);
     bar[WIDTH] = '\0';
-    p->best = fmax(p->best, exp(-ratio));
     clear_line(p);
-    fprintf(stderr, "[%s] %d/%d %.44s: %s; best gain %.1f %%, %.0f s left", bar, p->number, p->count, p->c->name, what,
-            100 * (p->best - 1), left);
+    fprintf(stderr, "[%s] %d/%d %.44s: %s; best so far %+.1f %%, %.0f s left", bar, p->number, p->count, p->c->name,
+            what, 100 * (exp(-ratio) - 1), left);
     fflush(stderr);
 }
 
@@ -115,7 +114,7 @@ static int dry_run(const tune_class *classes, int count, double budget) {
 /* In the order of the list; then, as long as there is time, those again that were too noisy: a neighbour may be gone. */
 static void search_all(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
                        tune_result *results) {
-    progress p = {.options = options, .count = count, .begin = tune_now(), .best = 1};
+    progress p = {.options = options, .count = count, .begin = tune_now()};
     p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
     for (int round = 0, open = count; open > 0 && !tune_stopped; round++) {
         int done = 0, noisy = 0;

@@ -184,7 +184,7 @@ static void prove(search *s, const tune_class *c, const fv_attention_choice *cho
             made = tune_candidate_make(&m, &choices[i], &candidate[i]);
             list[i] = &candidate[i];
         }
-        s->watcher(s->arg, "proof", 0);
+        s->watcher(s->arg, "proof", -log(r->seen));
         const double left = until - tune_now();
         const double share = tune_now() + left / (s->effort.shapes - shape);
         if (!made || !tune_measure(&m, list, count, s->effort.proof, share))
