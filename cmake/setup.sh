@@ -44,6 +44,8 @@ need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
 need libsleef-dev header sleef.h
 need libbenchmark-dev header benchmark/benchmark.h
+need libcjson-dev header cjson/cJSON.h
+need libutf8proc-dev header utf8proc.h
 if [ "${1-}" = --clang ]; then
     need clang-14 command -v clang-14
     need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so

@@ -13,8 +13,9 @@ file holds
     tokens      I32 [sum]       their ids, [CLS] and [SEP] among them, one sentence after another
     embeddings  F32 [50, 384]   mean of the last layer's rows, divided by its length, rounded once
 
-How it was verified: the tokens are those of the tokenizers package with the model's tokenizer.json for all lines of
-the text, and the embeddings are within 2e-7 of transformers' BertModel on torch in float64.
+How it was verified: the tokens are those of the tokenizers package 0.23.3 with the model's tokenizer.json, for all lines
+of the text; the embeddings are within 8e-9 of the same model written with torch's layer_norm, gelu and
+scaled_dot_product_attention in float64 (what rounding once to float32 explains).
 """
 import argparse
 import hashlib
