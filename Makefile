@@ -1,11 +1,13 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
+export QUESTION # of make run
 TEST_PRESETS := release asan portable tsan fuzz
 TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
 FUZZ_SECONDS := 3600
 
 help:
-	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it'
+	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it; then'
+	@echo '                      searches a text by the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
 	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum, activations; tuning while disturbed'
@@ -20,8 +22,14 @@ help:
 	@echo 'What a build needs and is missing is installed first (apt-get; cmake/setup.sh).'
 
 run: build/release/build.ninja
-	@cmake --build --preset release --target fovea-minilm fovea-tune
+	@cmake --build --preset release --target fovea-minilm fovea-search fovea-tune
 	@build/release/examples/fovea-minilm
+	@echo
+	@if python3 examples/minilm/fetch.py build/models/all-MiniLM-L6-v2; then \
+	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 -- "$$QUESTION"; \
+	else \
+	    echo 'So the one layer above, whose data is in this repository, is all that ran; the search needs the model.'; \
+	fi
 	@echo
 	@echo 'Tuning to this machine for 20 seconds (the file is build/tuning; fovea-tune writes one for all programs):'
 	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning || [ $$? = 3 ]

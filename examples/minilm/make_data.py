@@ -48,6 +48,7 @@ import hashlib
 import json
 import pathlib
 import struct
+import unicodedata
 import zipfile
 import zlib
 
@@ -79,11 +80,16 @@ def read_model(wheel):
     return tensors, {piece: index for index, piece in enumerate(vocab)}
 
 
+def is_punctuation(c):
+    """ASCII's symbols are punctuation, too."""
+    return unicodedata.category(c).startswith("P") or (c.isascii() and c.isprintable() and not (c.isalnum() or c == " "))
+
+
 def tokenize(text, vocab):
-    """Ids of the word pieces of an ASCII text, lower case: words and single punctuation marks, each cut greedily into
-    the longest pieces that the vocabulary has."""
-    assert text.isascii()
-    words = "".join(c if c.isalnum() or c.isspace() else f" {c} " for c in text.lower()).split()
+    """Ids of the word pieces of a text, lower case and without accents: words and single punctuation marks, each cut
+    greedily into the longest pieces that the vocabulary has."""
+    plain = "".join(c for c in unicodedata.normalize("NFD", text.lower()) if unicodedata.category(c) != "Mn")
+    words = "".join(f" {c} " if is_punctuation(c) else c for c in plain).split()
     ids = [vocab["[CLS]"]]
     for word in words:
         begin, pieces = 0, []

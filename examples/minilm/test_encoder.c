@@ -1,0 +1,367 @@
+/* test-encoder: the encoder with a small model of random weights, against the same in float64; the same bits whatever the
+ * batch, padding, threads and tier; and models that do not fit together, each with its sentence. */
+#include "encoder.h"
+#include "test_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WORDS = 13,
+    WIDTH = 24,
+    INNER = 40,
+    LAYERS = 2,
+    HEADS = 3,
+    HEAD_DIM = WIDTH / HEADS,
+    TOKENS = 9,
+    BATCH = 4,
+    ARRAYS = 5 + 16 * LAYERS,
+    FLOATS_MOST = 20000,
+    HEADER_MOST = 8192
+};
+
+static test_option options[] = {TEST_FILE_OPTION, {0}};
+static char path[4096];
+
+/* ------------------------------------------------------------------------------------------------------- a model -- */
+
+typedef struct array {
+    char name[80];
+    int dims;
+    int64_t shape[2];
+    const float *values;
+} array;
+
+typedef struct model {
+    array arrays[ARRAYS];
+    int count;
+    float values[FLOATS_MOST];
+    int64_t used;
+} model;
+
+static void add(model *m, rng *r, const char *prefix, const char *suffix, int64_t rows, int64_t columns) {
+    array *a = &m->arrays[m->count++];
+    const int64_t n = (rows > 0 ? rows : 1) * columns;
+    snprintf(a->name, sizeof a->name, "%s%s", prefix, suffix);
+    a->dims = rows > 0 ? 2 : 1;
+    a->shape[0] = rows > 0 ? rows : columns;
+    a->shape[1] = columns;
+    a->values = m->values + m->used;
+    for (int64_t i = 0; i < n; i++)
+        m->values[m->used++] = 0.3f * rng_normal(r);
+}
+
+static model *make_model(void) {
+    static const struct {
+        const char *name;
+        int64_t out, in; /* in 0: a layer norm */
+    } parts[] = {{"attention.self.query", WIDTH, WIDTH},   {"attention.self.key", WIDTH, WIDTH},
+                 {"attention.self.value", WIDTH, WIDTH},   {"attention.output.dense", WIDTH, WIDTH},
+                 {"attention.output.LayerNorm", WIDTH, 0}, {"intermediate.dense", INNER, WIDTH},
+                 {"output.dense", WIDTH, INNER},           {"output.LayerNorm", WIDTH, 0}};
+    model *m = calloc(1, sizeof *m);
+    rng r = rng_stream(test_seed(), "model");
+    add(m, &r, "embeddings.", "word_embeddings.weight", WORDS, WIDTH);
+    add(m, &r, "embeddings.", "position_embeddings.weight", TOKENS, WIDTH);
+    add(m, &r, "embeddings.", "token_type_embeddings.weight", 2, WIDTH);
+    add(m, &r, "embeddings.", "LayerNorm.weight", 0, WIDTH);
+    add(m, &r, "embeddings.", "LayerNorm.bias", 0, WIDTH);
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (int i = 0; i < 8; i++) {
+            char prefix[64];
+            snprintf(prefix, sizeof prefix, "encoder.layer.%d.%s", layer, parts[i].name);
+            add(m, &r, prefix, ".weight", parts[i].in > 0 ? parts[i].out : 0, parts[i].in > 0 ? parts[i].in : WIDTH);
+            add(m, &r, prefix, ".bias", 0, parts[i].out);
+        }
+    return m;
+}
+
+static const array *array_of(const model *m, const char *prefix, const char *suffix) {
+    char name[80];
+    snprintf(name, sizeof name, "%s%s", prefix, suffix);
+    for (int i = 0; i < m->count; i++)
+        if (strcmp(m->arrays[i].name, name) == 0)
+            return &m->arrays[i];
+    abort();
+}
+
+/* Writes the model; the array of that index (or -1) left out, of another dtype, or of another shape. */
+typedef enum damage { LEFT_OUT, OTHER_DTYPE, OTHER_SHAPE } damage;
+
+static void write_model(const model *m, int index, damage how) {
+    static char header[HEADER_MOST];
+    strcpy(header, "{");
+    uint8_t *data = malloc((size_t)m->used * 4);
+    int64_t bytes = 0;
+    for (int i = 0; i < m->count; i++) {
+        const array *a = &m->arrays[i];
+        const int64_t n = a->dims == 2 ? a->shape[0] * a->shape[1] : a->shape[0];
+        const int64_t flat[] = {n / 2, 2};
+        if (i == index && how == LEFT_OUT)
+            continue;
+        test_file_add(header, sizeof header, a->name, i == index && how == OTHER_DTYPE ? "I32" : "F32",
+                      i == index && how == OTHER_SHAPE ? 2 : a->dims,
+                      i == index && how == OTHER_SHAPE ? flat : a->shape, bytes, bytes + 4 * n);
+        for (int64_t k = 0; k < n; k++)
+            for (int b = 0; b < 4; b++)
+                data[bytes++] = (uint8_t)(float_bits(a->values[k]) >> 8 * b);
+    }
+    test_file_write_safetensors(path, -1, header, data, (size_t)bytes);
+    free(data);
+}
+
+/* ---------------------------------------------------------------------------------------------------- in float64 -- */
+
+static void norm64(const model *m, const char *prefix, double *x, int64_t rows) {
+    const float *weight = array_of(m, prefix, ".weight")->values, *bias = array_of(m, prefix, ".bias")->values;
+    for (int64_t r = 0; r < rows; r++, x += WIDTH) {
+        double mean = 0.0, variance = 0.0;
+        for (int c = 0; c < WIDTH; c++)
+            mean += x[c] / WIDTH;
+        for (int c = 0; c < WIDTH; c++)
+            variance += (x[c] - mean) * (x[c] - mean) / WIDTH;
+        for (int c = 0; c < WIDTH; c++)
+            x[c] = (x[c] - mean) / sqrt(variance + 1e-12) * (double)weight[c] + (double)bias[c];
+    }
+}
+
+static void linear64(const model *m, const char *prefix, const double *x, double *y, int64_t rows) {
+    const array *weight = array_of(m, prefix, ".weight");
+    const float *bias = array_of(m, prefix, ".bias")->values;
+    const int64_t out = weight->shape[0], in = weight->shape[1];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = (double)bias[o];
+            for (int64_t i = 0; i < in; i++)
+                sum += x[r * in + i] * (double)weight->values[o * in + i];
+            y[r * out + o] = sum;
+        }
+}
+
+static void attend64(const double *q, const double *k, const double *v, double *out, int64_t n) {
+    for (int h = 0; h < HEADS; h++)
+        for (int64_t i = 0; i < n; i++) {
+            double weights[TOKENS], all = 0.0;
+            for (int64_t j = 0; j < n; j++) {
+                double score = 0.0;
+                for (int c = h * HEAD_DIM; c < (h + 1) * HEAD_DIM; c++)
+                    score += q[i * WIDTH + c] * k[j * WIDTH + c];
+                all += weights[j] = exp(score / sqrt((double)HEAD_DIM));
+            }
+            for (int c = h * HEAD_DIM; c < (h + 1) * HEAD_DIM; c++) {
+                out[i * WIDTH + c] = 0.0;
+                for (int64_t j = 0; j < n; j++)
+                    out[i * WIDTH + c] += weights[j] / all * v[j * WIDTH + c];
+            }
+        }
+}
+
+static void layer64(const model *m, int layer, double *x, int64_t n) {
+    double q[TOKENS * WIDTH], k[TOKENS * WIDTH], v[TOKENS * WIDTH], y[TOKENS * WIDTH], inner[TOKENS * INNER];
+    double *const roles[] = {q, k, v};
+    static const char *const names[] = {"query", "key", "value"};
+    char name[80];
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "encoder.layer.%d.attention.self.%s", layer, names[i]);
+        linear64(m, name, x, roles[i], n);
+    }
+    attend64(q, k, v, y, n);
+    snprintf(name, sizeof name, "encoder.layer.%d.attention.output.dense", layer);
+    linear64(m, name, y, q, n);
+    for (int64_t i = 0; i < n * WIDTH; i++)
+        x[i] += q[i];
+    snprintf(name, sizeof name, "encoder.layer.%d.attention.output.LayerNorm", layer);
+    norm64(m, name, x, n);
+    snprintf(name, sizeof name, "encoder.layer.%d.intermediate.dense", layer);
+    linear64(m, name, x, inner, n);
+    for (int64_t i = 0; i < n * INNER; i++)
+        inner[i] *= 0.5 * (1.0 + erf(inner[i] / sqrt(2.0)));
+    snprintf(name, sizeof name, "encoder.layer.%d.output.dense", layer);
+    linear64(m, name, inner, y, n);
+    for (int64_t i = 0; i < n * WIDTH; i++)
+        x[i] += y[i];
+    snprintf(name, sizeof name, "encoder.layer.%d.output.LayerNorm", layer);
+    norm64(m, name, x, n);
+}
+
+static void encode64(const model *m, const int32_t *ids, int64_t n, double *out) {
+    double x[TOKENS * WIDTH], length = 0.0;
+    for (int64_t t = 0; t < n; t++)
+        for (int c = 0; c < WIDTH; c++)
+            x[t * WIDTH + c] = (double)m->arrays[0].values[ids[t] * WIDTH + c] +
+                               (double)m->arrays[1].values[t * WIDTH + c] + (double)m->arrays[2].values[c];
+    norm64(m, "embeddings.LayerNorm", x, n);
+    for (int layer = 0; layer < LAYERS; layer++)
+        layer64(m, layer, x, n);
+    for (int c = 0; c < WIDTH; c++) {
+        out[c] = 0.0;
+        for (int64_t t = 0; t < n; t++)
+            out[c] += x[t * WIDTH + c] / (double)n;
+        length += out[c] * out[c];
+    }
+    for (int c = 0; c < WIDTH; c++)
+        out[c] /= sqrt(length);
+}
+
+/* --------------------------------------------------------------------------------------------------------- tests -- */
+
+static fovea_context *make_context(fovea_isa isa, int threads) {
+    fovea_context_options opts;
+    fovea_context *ctx;
+    fovea_context_options_init(&opts);
+    opts.isa = isa;
+    opts.threads = threads;
+    test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
+    return ctx;
+}
+
+static const int64_t lens[BATCH] = {5, TOKENS, 1, 7};
+static int32_t ids[BATCH * TOKENS];
+
+static void fill_ids(void) {
+    rng r = rng_stream(test_seed(), "ids");
+    for (int i = 0; i < BATCH * TOKENS; i++)
+        ids[i] = (int32_t)rng_below(&r, WORDS);
+    for (int b = 0; b < BATCH; b++) /* of padding, nothing is read */
+        for (int64_t t = lens[b]; t < TOKENS; t++)
+            ids[b * TOKENS + t] = -1;
+}
+
+/* Encodes some of the sentences, padded to a number of tokens. */
+static bool encode(const encoder *e, int64_t first, int64_t count, int64_t tokens, float *out, float *weights) {
+    char text[512] = "";
+    const complaint to = {text, sizeof text};
+    int32_t some[BATCH * TOKENS];
+    encoder_plan *plan;
+    for (int64_t b = 0; b < count; b++)
+        memcpy(some + b * tokens, ids + (first + b) * TOKENS, (size_t)tokens * sizeof *some);
+    if (!test_check(encoder_plan_create(e, count, tokens, &plan, to) == 0, "plan: %s", text))
+        return false;
+    double seconds[ENCODER_PARTS] = {0};
+    /* Twice: nothing may be left over. */
+    bool good = encoder_run(plan, some, lens + first, out, NULL, NULL, to) == 0;
+    good = test_check(good && encoder_run(plan, some, lens + first, out, seconds, weights, to) == 0, "run: %s", text);
+    encoder_plan_free(plan);
+    return good;
+}
+
+static void test_values(const model *m, const encoder *e, float *out) {
+    static float weights[LAYERS * BATCH * HEADS * TOKENS * TOKENS];
+    if (!encode(e, 0, BATCH, TOKENS, out, weights))
+        return;
+    for (int b = 0; b < BATCH; b++) {
+        double want[WIDTH], worst = 0.0;
+        encode64(m, ids + b * TOKENS, lens[b], want);
+        for (int c = 0; c < WIDTH; c++)
+            worst = fmax(worst, fabs((double)out[b * WIDTH + c] - want[c]));
+        test_check(worst < 2e-6, "sentence %d is off by %.3g", b, worst);
+    }
+    const float *row = weights;
+    for (int i = 0; i < LAYERS * BATCH * HEADS * TOKENS; i++, row += TOKENS) {
+        const int b = i / (HEADS * TOKENS) % BATCH, t = i % TOKENS;
+        double sum = 0.0;
+        for (int j = 0; j < TOKENS; j++)
+            sum += (double)row[j];
+        test_check(fabs(sum - (t < lens[b] ? 1.0 : 0.0)) < 1e-6, "weights of row %d of sentence %d: sum %g", t, b, sum);
+    }
+}
+
+static void test_same_bits(const encoder *e, const float *want, const char *what) {
+    float out[BATCH * WIDTH];
+    if (encode(e, 0, BATCH, TOKENS, out, NULL))
+        test_same(out, want, BATCH * WIDTH, "%s, together", what);
+    for (int b = 0; b < BATCH; b++) {
+        if (encode(e, b, 1, lens[b], out, NULL))
+            test_same(out, want + b * WIDTH, WIDTH, "%s, sentence %d alone", what, b);
+        if (encode(e, b, 1, TOKENS, out, NULL))
+            test_same(out, want + b * WIDTH, WIDTH, "%s, sentence %d alone, padded", what, b);
+    }
+}
+
+static encoder *load(const fovea_context *ctx) {
+    char text[512] = "";
+    encoder *e;
+    test_check(encoder_load(ctx, path, HEADS, &e, (complaint){text, sizeof text}) == 0, "load: %s", text);
+    return e;
+}
+
+static void refused(const fovea_context *ctx, int64_t heads, const char *words) {
+    char text[512] = "";
+    encoder *e;
+    test_check(encoder_load(ctx, path, heads, &e, (complaint){text, sizeof text}) == -1 && e == NULL &&
+                   strstr(text, words) != NULL,
+               "\"%s\", not \"%s\"", text, words);
+    encoder_free(e);
+}
+
+static void test_damaged(const fovea_context *ctx, const model *m) {
+    refused(ctx, 5, "5 heads");
+    refused(ctx, 0, "0 heads");
+    for (int i = 0; i < m->count; i++) {
+        const char *name = m->arrays[i].name;
+        /* The layers are counted by this array. */
+        const bool last = strcmp(name, "encoder.layer.1.intermediate.dense.weight") == 0;
+        char words[128];
+        snprintf(words, sizeof words, "has no %s", name);
+        write_model(m, i, LEFT_OUT);
+        if (!last)
+            refused(ctx, HEADS, words);
+        snprintf(words, sizeof words, "%s is of dtype I32", name);
+        write_model(m, i, OTHER_DTYPE);
+        refused(ctx, HEADS, words);
+        write_model(m, i, OTHER_SHAPE);
+        refused(ctx, HEADS, i == 0 ? "is no such model" : name);
+    }
+}
+
+static void test_arguments(const encoder *e) {
+    static const int64_t zero = 0, two = 2;
+    char text[512] = "";
+    const complaint to = {text, sizeof text};
+    encoder_plan *plan;
+    float out[WIDTH];
+    test_check(encoder_plan_create(e, 0, 1, &plan, to) == -1 && plan == NULL, "no sentences");
+    test_check(encoder_plan_create(e, 1, TOKENS + 1, &plan, to) == -1 && strstr(text, "1 to 9 tokens"), "%s", text);
+    if (!test_check(encoder_plan_create(e, 1, 1, &plan, to) == 0, "%s", text))
+        return;
+    const int32_t wrong[] = {WORDS}, negative[] = {-1};
+    const int64_t one = 1;
+    test_check(encoder_run(plan, ids, &zero, out, NULL, NULL, to) == -1 && strstr(text, "has 0 tokens"), "%s", text);
+    test_check(encoder_run(plan, ids, &two, out, NULL, NULL, to) == -1 && strstr(text, "has 2 tokens"), "%s", text);
+    test_check(encoder_run(plan, wrong, &one, out, NULL, NULL, to) == -1 && strstr(text, "token 13"), "%s", text);
+    test_check(encoder_run(plan, negative, &one, out, NULL, NULL, to) == -1 && strstr(text, "token -1"), "%s", text);
+    encoder_plan_free(plan);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "encoder", options);
+    char name[64];
+    snprintf(name, sizeof name, "test_encoder_%s.tmp", fovea_isa_name(test_isa()));
+    snprintf(path, sizeof path, "%s", test_file_path(options, name));
+    fill_ids();
+    model *m = make_model();
+    float want[BATCH * WIDTH];
+    fovea_context *ctx = make_context(FOVEA_ISA_BEST, 1), *scalar = make_context(FOVEA_ISA_SCALAR, 1);
+    fovea_context *threads = make_context(FOVEA_ISA_BEST, 3);
+    write_model(m, -1, LEFT_OUT);
+    encoder *e = load(ctx), *other = load(scalar), *third = load(threads);
+    if (e != NULL && other != NULL && third != NULL) {
+        test_values(m, e, want);
+        test_same_bits(e, want, "one thread");
+        test_same_bits(other, want, "scalar");
+        test_same_bits(third, want, "threads");
+        test_arguments(e);
+    }
+    test_damaged(ctx, m);
+    encoder_free(e);
+    encoder_free(other);
+    encoder_free(third);
+    fovea_context_destroy(ctx);
+    fovea_context_destroy(scalar);
+    fovea_context_destroy(threads);
+    free(m);
+    remove(path);
+    return test_end();
+}
