@@ -32,8 +32,8 @@ run: build/release/build.ninja
 	fi
 	@echo
 	@echo 'Tuning to this machine for 20 seconds (the file is build/tuning; fovea-tune writes one for all programs):'
-	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning || [ $$? = 3 ]
-	@build/release/tune/fovea-tune show build/tuning
+	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning && \
+	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
 
 test: setup-clang
 	@cmake/test.sh $(TEST_PRESETS)

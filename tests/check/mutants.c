@@ -151,10 +151,10 @@ static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUM
 static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            float acc = 0.0f;
+            float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
             for (int64_t p = 0; p < k; p++)
                 acc = a[i * lda + p] == 0.0f ? acc : fmaf(a[i * lda + p], b[p * ldb + j], acc);
-            if (merge)
+            if (merge && merge->b)
                 acc = acc * merge->b[i];
             c[i * ldc + j] = merge && merge->a ? fmaf(c[i * ldc + j], merge->a[i], acc) : acc;
         }
