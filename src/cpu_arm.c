@@ -45,8 +45,8 @@ static void detect_name(fv_cpu *cpu) {
         if (known[i].implementer == implementer && known[i].part == part)
             name = known[i].name;
     snprintf(cpu->vendor, sizeof cpu->vendor, "0x%02x", implementer);
-    cpu->model = part;
-    cpu->stepping = (midr >> 20 & 15) << 4 | (midr & 15);
+    cpu->model = (int64_t)part;
+    cpu->stepping = (int64_t)((midr >> 20 & 15) << 4 | (midr & 15));
     snprintf(cpu->name, sizeof cpu->name, "%s (implementer 0x%02x part 0x%03x r%up%u)", name, implementer, part,
              (unsigned)(midr >> 20) & 15, (unsigned)midr & 15);
 }
