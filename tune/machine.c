@@ -126,3 +126,24 @@ void tune_machine_print(const fovea_context *ctx) {
            tune_memory_allowed() >> 20);
     print_steadiness(ctx);
 }
+
+fovea_context *tune_context(const tune_options *options) {
+    fovea_context_options wanted;
+    fovea_context *ctx;
+    fovea_context_options_init(&wanted);
+    wanted.isa = options->isa;
+    wanted.threads = options->threads;
+    wanted.tuning_file = "";
+    if (fovea_context_create(&wanted, &ctx) != FOVEA_OK) {
+        fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
+        return NULL;
+    }
+    if (options->isa != FOVEA_ISA_BEST && (fovea_isa)ctx->isa != options->isa)
+        fprintf(stderr, "fovea-tune: tier %s is not to be had here: %s\n", fovea_isa_name(options->isa), ctx->reason);
+    else if (options->threads > 0 && ctx->threads != options->threads)
+        fprintf(stderr, "fovea-tune: %d threads are not to be had here: %s\n", options->threads, ctx->reason);
+    else
+        return ctx;
+    fovea_context_destroy(ctx);
+    return NULL;
+}

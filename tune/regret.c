@@ -26,16 +26,9 @@ typedef struct regret_row {
 static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
 
 static fovea_context *make_context(const tune_options *options, bool handicap) {
-    fovea_context_options wanted;
-    fovea_context *ctx;
-    fovea_context_options_init(&wanted);
-    wanted.isa = options->isa;
-    wanted.threads = options->threads;
-    wanted.tuning_file = "";
-    if (fovea_context_create(&wanted, &ctx) != FOVEA_OK) {
-        fprintf(stderr, "%s\n", fovea_error_detail());
+    fovea_context *ctx = tune_context(options);
+    if (!ctx)
         exit(1);
-    }
     if (handicap) {
         ctx->cpu.l1d /= 2;
         ctx->cpu.l2 /= 2;
