@@ -10,11 +10,17 @@
  * height up to FV_MR and width up to FV_NR has its own case, so an edge costs its own work; rows are dealt evenly to
  * tiles (20 rows by 14 are 10 + 10, not 14 + 6), so that no tile is too small to hide the latency of the FMA.
  *
- * Measured on AMD Zen 5 (fovea-bench --filter kernel/gemm, k = 64 as in scores of 64 channels): 6x64 on AVX-512 92% of
- * the FMA peak, 3x32 on AVX2 95%, the others 86% to 93%; what is missing is a tile's beginning and end, and at k = 256
- * (values) 96% to 97% were reached. Weights of 768 x 768 that come from beyond the second-level cache (Intel family 6
- * model 207): fetching ahead makes 8 rows 18% faster, 32 rows 4%, 512 rows 1%; at k = 64 it costs 3%. Tried and lost:
- * two and four steps of k unrolled (0 to -10%); a call for each tile instead of for each run of equal tiles (-4%).
+ * As many ports of a core compute addresses as multiply, or the same ones do, and a core that another hardware thread
+ * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
+ * instructions form themselves, two steps of k a branch, and accumulators that stay where they are (v_accumulate).
+ *
+ * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache): 6x64 on
+ * AVX-512 98% of the peak at k = 64 (scores of 64 channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and
+ * 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%; what is missing is a tile's beginning and end. Weights of 768 x 768
+ * that come from beyond the second-level cache: fetching ahead makes 8 rows 18% faster, 32 rows 4%, 512 rows 1%; at k = 64
+ * it costs 3%. Tried and lost: a pointer for each row (94%, gcc 12 keeps those that find no register in vectors);
+ * four steps of k a branch (12x32 -1%, and half as much code again); a call for each tile instead of for each run of
+ * equal tiles (-4%).
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -48,42 +54,85 @@ FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) 
         v_store(p, x);
 }
 
+/* A stride that the compiler knows nothing about. It would keep each of the addresses derived from it in a register of
+ * its own, or in a vector register where there are no more, from which they come back through a port that multiplies. */
+FV_ALWAYS_INLINE int64_t gemm_opaque(int64_t stride) {
+    __asm__("" : "+r"(stride));
+    return stride;
+}
+
 /* acc += A B for one tile; FV_GEMM_MULTIPLY names a file that does it otherwise. */
 #ifdef FV_GEMM_MULTIPLY
 #include FV_GEMM_MULTIPLY
 #else
+enum { UNROLL = 2, GROUP_ROWS = 3, GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS };
+
+/* count steps of k. Registers hold either a step of B or one of A, whichever is less, and one vector of the other. Rows of
+ * A are addressed from one pointer for three: base, base + lda, base + 2 lda. */
+FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int64_t *lda, const float **b, int64_t *ldb,
+                                 int64_t left, const int count, const int mr, const int nv, const int part) {
+    for (int p = 0; p < count; p++) {
+        if (nv <= mr) {
+            vf y[NV];
+            for (int j = 0; j < nv; j++)
+                y[j] = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
+            for (int i = 0; i < mr; i++) {
+                const vf x = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
+                for (int j = 0; j < nv; j++)
+                    acc[i][j] = v_accumulate(x, y[j], acc[i][j]);
+            }
+        } else {
+            vf x[FV_MR];
+            for (int i = 0; i < mr; i++)
+                x[i] = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
+            for (int j = 0; j < nv; j++) {
+                const vf y = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
+                for (int i = 0; i < mr; i++)
+                    acc[i][j] = v_accumulate(x[i], y, acc[i][j]);
+            }
+        }
+        *b += *ldb;
+        *lda = gemm_opaque(*lda);
+        *ldb = gemm_opaque(*ldb);
+    }
+    for (int g = 0; g * GROUP_ROWS < mr; g++)
+        a[g] += count;
+}
+
 FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const int mr, const int nv,
                                     const int part) {
-    const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = t->n % FV_W;
-    const float *b = t->b;
-    for (int64_t p = 0; p < k; p++, b += ldb) {
-        vf row[NV];
-        for (int j = 0; j < nv && t->ahead; j++)
-            __builtin_prefetch(b + t->ahead + j * FV_W, 0, 3);
-        for (int j = 0; j < nv; j++)
-            row[j] = gemm_load(b + j * FV_W, left, j == nv - 1, part);
-        for (int i = 0; i < mr; i++) {
-            const vf x = v_set1(a[i * lda + p]);
-            for (int j = 0; j < nv; j++)
-                acc[i][j] = v_fma(x, row[j], acc[i][j]);
-        }
+    const int64_t left = t->n & (FV_W - 1);
+    int64_t lda = t->lda, ldb = t->ldb;
+    const float *b = t->b, *rows[GROUPS];
+    for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = gemm_opaque(lda))
+        rows[g] = a;
+    int64_t k = t->k;
+    for (; k >= UNROLL; k -= UNROLL) {
+        if (t->ahead)
+            for (int p = 0; p < UNROLL; p++)
+                for (int j = 0; j < nv; j++)
+                    __builtin_prefetch(b + p * t->ldb + t->ahead + j * FV_W, 0, 3);
+        gemm_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
     }
+    for (; k > 0; k--)
+        gemm_steps(acc, rows, &lda, &b, &ldb, left, 1, mr, nv, part);
 }
 #endif
 
 FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
-    const int64_t ldc = t->ldc, left = t->n % FV_W;
+    const int64_t left = t->n & (FV_W - 1);
     const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
     float *c = t->c;
-    for (int64_t tile = 0; tile < t->count; tile++, a += mr * t->lda, c += mr * ldc) {
+    int64_t ldc = t->ldc;
+    for (int64_t tile = t->count; tile > 0; tile--, a += mr * t->lda) {
         vf acc[FV_MR][NV];
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++)
                 acc[i][j] = v_set1(0.0f);
-        if (t->carry)
-            for (int i = 0; i < mr; i++)
-                for (int j = 0; j < nv; j++)
-                    acc[i][j] = gemm_load(c + i * ldc + j * FV_W, left, j == nv - 1, part);
+        float *row = c;
+        for (int i = 0; i < mr && t->carry; i++, row += ldc, ldc = gemm_opaque(ldc))
+            for (int j = 0; j < nv; j++)
+                acc[i][j] = gemm_load(row + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, mr, nv, part);
         if (merge_b) {
             for (int i = 0; i < mr; i++)
@@ -92,16 +141,17 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
             merge_b += mr;
         }
         if (merge_a) {
-            for (int i = 0; i < mr; i++)
+            row = c;
+            for (int i = 0; i < mr; i++, row += ldc, ldc = gemm_opaque(ldc))
                 for (int j = 0; j < nv; j++) {
-                    const vf old = gemm_load(c + i * ldc + j * FV_W, left, j == nv - 1, part);
-                    acc[i][j] = v_fma(old, v_set1(merge_a[i]), acc[i][j]);
+                    const vf old = gemm_load(row + j * FV_W, left, j == nv - 1, part);
+                    acc[i][j] = v_accumulate(old, v_set1(merge_a[i]), acc[i][j]);
                 }
             merge_a += mr;
         }
-        for (int i = 0; i < mr; i++)
+        for (int i = 0; i < mr; i++, c += ldc, ldc = gemm_opaque(ldc))
             for (int j = 0; j < nv; j++)
-                gemm_store(c + i * ldc + j * FV_W, left, j == nv - 1, part, acc[i][j]);
+                gemm_store(c + j * FV_W, left, j == nv - 1, part, acc[i][j]);
     }
 }
 

@@ -51,6 +51,7 @@ static inline vf v_sub(vf a, vf b) { return a - b; }
 static inline vf v_mul(vf a, vf b) { return a * b; }
 static inline vf v_div(vf a, vf b) { return a / b; }
 static inline vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
+static inline vf v_accumulate(vf a, vf b, vf acc) { return v_fma(a, b, acc); }
 static inline vf v_max(vf a, vf b) { return a > b ? a : b; }
 
 static inline vm v_not_lt(vf a, vf b) { return !(a < b); }
