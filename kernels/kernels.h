@@ -57,12 +57,13 @@ typedef struct fv_keybits {
 /* What a gemm does with its accumulators. */
 typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
-    const float *b; /* [m], or NULL: c is stored, and the chains begin with what it held, not with +0: a block of a
-                       longer chain. a is NULL then, too */
+    const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
+    int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
+    int streams;    /* a hint: b comes from beyond the caches, and what is multiplied next lies behind it in memory */
 } fv_merge;
 
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.
- * merge == NULL: stored; merge->b == NULL: stored, the chain goes on from c[i][j];
+ * merge == NULL or merge->b == NULL: stored, with merge->carry the chain goes on from c[i][j];
  * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
  * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */

@@ -188,7 +188,7 @@ static void compute_values(const fv_block *x, const fv_tile *t, fv_segment *segm
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
         const fv_range keys = group_keys(t, first, rows);
-        const fv_merge merge = {a ? a + first : NULL, b ? b + first : NULL};
+        const fv_merge merge = {.a = a ? a + first : NULL, .b = b ? b + first : NULL};
         float *to = o + first * p->o_stride;
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {

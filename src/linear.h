@@ -28,8 +28,8 @@ struct fovea_linear {
     int64_t panel, panels;
     int64_t k_block;    /* input channels of one call of the gemm, at most */
     int64_t row_block;  /* rows of a work item, at most */
-    int64_t chunk;      /* rows that go through all blocks of k, and then to y, together */
-    int64_t task_bytes; /* of one thread's scratch: [chunk][panel] */
+    int64_t chunk;      /* rows that go to y together */
+    int64_t task_bytes; /* of one thread's scratch: [row_block][panel] */
     int64_t bytes;      /* of workspace, with room to align it */
 };
 

@@ -24,9 +24,9 @@ typedef struct execution {
     _Atomic int64_t next;
 } execution;
 
-/* Rows whose places in every tensor are evenly apart. */
+/* Rows whose places in every tensor are evenly apart: count, after done ones from a token of a sequence on. */
 typedef struct row_run {
-    int64_t batch, token, count;
+    int64_t batch, token, done, count;
 } row_run;
 
 /* Are the rows of all sequences evenly apart? */
@@ -37,14 +37,15 @@ static bool evenly(const fovea_tensor *t) {
 static int64_t row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
 
 static float *place(const fovea_tensor *t, const row_run *run, int64_t head, int64_t channel) {
-    return (float *)t->data + run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] + channel;
+    return (float *)t->data + run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
+           run->done * row_stride(t) + channel;
 }
 
 /* The run that begins at a row and ends at or before end; count 0: the row is past its sequence's length, skip of these
  * are. */
 static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *skip) {
     const int64_t tokens = e->args->x.shape[2];
-    row_run run = {row / tokens, row % tokens, end - row};
+    row_run run = {row / tokens, row % tokens, 0, end - row};
     *skip = 0;
     if (e->even)
         return run;
@@ -55,18 +56,22 @@ static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *ski
     return run;
 }
 
-/* scratch = x W for the rows and one panel. */
-static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, float *scratch) {
+/* How many input channels from k on a call of the gemm takes: within a block, and within a head of x. */
+static int64_t step_at(const execution *e, int64_t k) {
+    const fovea_tensor *x = &e->args->x;
+    const int64_t channels = x->stride[1] == x->shape[3] ? e->linear->in : x->shape[3];
+    return fv_min(e->linear->k_block, channels - k % channels);
+}
+
+/* The products of one panel with step channels from k on: scratch begins with them, or goes on. */
+static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, int64_t k, int64_t step,
+                     float *scratch) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
-    const int64_t channels = x->stride[1] == x->shape[3] ? l->in : x->shape[3]; /* of a group, or of all together */
-    const float *weights = l->weights + panel * l->in * l->panel;
-    for (int64_t k = 0, step; k < l->in; k += step) {
-        const fv_merge carry = {NULL, NULL};
-        step = fv_min(l->k_block, channels - k % channels);
-        l->gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
-                              weights + k * l->panel, l->panel, scratch, l->panel, k > 0 ? &carry : NULL);
-    }
+    const int64_t channels = x->stride[1] == x->shape[3] ? l->in : x->shape[3];
+    const fv_merge how = {.carry = k > 0, .streams = 1};
+    l->gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
+                          l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &how);
 }
 
 /* From scratch to y. */
@@ -91,18 +96,33 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
     }
 }
 
+/* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block, after
+ * which a few at a time go to y, whose lines come from farther while the next rows are computed. */
+static void run_panel(const execution *e, const row_run *rows, int64_t panel, float *scratch) {
+    const fovea_linear *l = e->linear;
+    const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
+    int64_t k = 0, step;
+    for (; (step = step_at(e, k)) < l->in - k; k += step)
+        multiply(e, rows, panel, columns, k, step, scratch);
+    row_run few = *rows;
+    for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
+        few.count = fv_min(left, l->chunk);
+        float *at =
+            scratch + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
+        multiply(e, &few, panel, columns, k, step, at);
+        finish(e, &few, panel, columns, at);
+    }
+}
+
 static void run_item(const execution *e, int64_t item, float *scratch) {
     const fovea_linear *l = e->linear;
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
     const int64_t begin = item % e->groups * e->group;
     for (int64_t panel = begin; panel < fv_min(begin + e->group, l->panels); panel++) {
-        const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
         for (int64_t row = first, skip; row < end;) {
-            const row_run run = run_at(e, row, fv_min(end, row + l->chunk), &skip);
-            if (run.count > 0) {
-                multiply(e, &run, panel, columns, scratch);
-                finish(e, &run, panel, columns, scratch);
-            }
+            const row_run run = run_at(e, row, end, &skip);
+            if (run.count > 0)
+                run_panel(e, &run, panel, scratch);
             row += run.count + skip;
         }
     }

@@ -17,20 +17,21 @@
  * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache): 6x64 on
  * AVX-512 98% of the peak at k = 64 (scores of 64 channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and
  * 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%; what is missing is a tile's beginning and end. Weights of 768 x 768
- * that come from beyond the second-level cache: fetching ahead makes 8 rows 18% faster, 32 rows 4%, 512 rows 1%; at k = 64
- * it costs 3%. Tried and lost: a pointer for each row (94%, gcc 12 keeps those that find no register in vectors);
- * four steps of k a branch (12x32 -1%, and half as much code again); a call for each tile instead of for each run of
- * equal tiles (-4%).
+ * from beyond the second-level cache, in blocks of 128 channels: 8x48 93% with 32 rows and more (85% where the next block
+ * is not fetched meanwhile), 79% with 8, where memory is the bound. Tried and lost: a pointer for each row (94%, gcc 12
+ * keeps those that find no register in vectors); four steps of k a branch (12x32 -1%, and half as much code again); a
+ * call for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another has just read (-6%).
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-enum { NV = FV_NR / FV_W };
-
-/* B of a chain this long (a projection's) comes from farther than the first-level cache, and is asked for so many steps
- * before it is needed. Shorter ones lose by it. */
-enum { GEMM_LONG = 384, GEMM_AHEAD = 16 };
+enum {
+    NV = FV_NR / FV_W,
+    UNROLL = 2,       /* steps of k for each branch */
+    LINE = 16,        /* floats of a cache line */
+    STREAM_AHEAD = 16 /* steps of k that a vector is fetched before a tile needs it */
+};
 
 /* Tiles of the same height, one below the other. */
 typedef struct gemm_tiles {
@@ -39,7 +40,9 @@ typedef struct gemm_tiles {
     float *c;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
     int carry;                      /* the chains begin with c */
-    int64_t ahead;                  /* how far from what is multiplied b is fetched; 0: it is near already */
+    const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
+    int64_t pace;                   /* lines in UNROLL steps of k */
+    int near;                       /* what this tile needs itself, a few steps on */
 } gemm_tiles;
 
 /* part: the last vector of a row has only n % FV_W columns. */
@@ -65,7 +68,7 @@ FV_ALWAYS_INLINE int64_t gemm_opaque(int64_t stride) {
 #ifdef FV_GEMM_MULTIPLY
 #include FV_GEMM_MULTIPLY
 #else
-enum { UNROLL = 2, GROUP_ROWS = 3, GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS };
+enum { GROUP_ROWS = 3, GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS };
 
 /* count steps of k. Registers hold either a step of B or one of A, whichever is less, and one vector of the other. Rows of
  * A are addressed from one pointer for three: base, base + lda, base + 2 lda. */
@@ -99,8 +102,8 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
         a[g] += count;
 }
 
-FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const int mr, const int nv,
-                                    const int part) {
+FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
+                                    const int mr, const int nv, const int part) {
     const int64_t left = t->n & (FV_W - 1);
     int64_t lda = t->lda, ldb = t->ldb;
     const float *b = t->b, *rows[GROUPS];
@@ -108,10 +111,14 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
         rows[g] = a;
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
-        if (t->ahead)
-            for (int p = 0; p < UNROLL; p++)
+        if (next && t->near) {
+            for (int p = 0; p < UNROLL; p++, next += t->ldb)
                 for (int j = 0; j < nv; j++)
-                    __builtin_prefetch(b + p * t->ldb + t->ahead + j * FV_W, 0, 3);
+                    __builtin_prefetch(next + j * FV_W, 0, 3);
+        } else if (next) {
+            for (int64_t line = 0; line < t->pace; line++, next += LINE)
+                __builtin_prefetch(next, 0, 2);
+        }
         gemm_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
     }
     for (; k > 0; k--)
@@ -119,10 +126,17 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
 }
 #endif
 
+/* What is to be brought nearer after so many tiles. */
+FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, int64_t tiles) {
+    const int64_t floats = tiles * (t->k / UNROLL) * t->pace * LINE;
+    return next && t->next_end - next > floats ? next + floats : NULL;
+}
+
 FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
     const int64_t left = t->n & (FV_W - 1);
     const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
     float *c = t->c;
+    const float *next = t->next;
     int64_t ldc = t->ldc;
     for (int64_t tile = t->count; tile > 0; tile--, a += mr * t->lda) {
         vf acc[FV_MR][NV];
@@ -133,7 +147,8 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
         for (int i = 0; i < mr && t->carry; i++, row += ldc, ldc = gemm_opaque(ldc))
             for (int j = 0; j < nv; j++)
                 acc[i][j] = gemm_load(row + j * FV_W, left, j == nv - 1, part);
-        gemm_multiply(acc, a, t, mr, nv, part);
+        gemm_multiply(acc, a, t, next, mr, nv, part);
+        next = gemm_next(t, next, 1);
         if (merge_b) {
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nv; j++)
@@ -216,17 +231,35 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
     }
 }
 
+/* B that streams. One tile waits for each vector, which is fetched so many steps before. Several tiles read the same, and
+ * meanwhile bring what lies behind it into the second-level cache, evenly, so that memory is never idle. */
+static void gemm_stream(gemm_tiles *t, int64_t tiles) {
+    t->near = tiles == 1;
+    t->next = t->b + (t->near ? STREAM_AHEAD : t->k) * t->ldb;
+    t->next_end = t->next + t->k * t->ldb;
+    t->pace = (UNROLL * t->ldb + tiles * LINE - 1) / (tiles * LINE);
+}
+
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
              int64_t ldc, const fv_merge *merge) {
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
     for (int64_t j = 0; j < n; j += FV_NR) {
-        gemm_tiles t = {higher, n - j < FV_NR ? n - j : FV_NR,        k, lda, ldb, ldc, a, b + j, c + j, NULL, NULL,
-                        0,      k >= GEMM_LONG ? GEMM_AHEAD * ldb : 0};
+        gemm_tiles t = {.count = higher,
+                        .n = n - j < FV_NR ? n - j : FV_NR,
+                        .k = k,
+                        .lda = lda,
+                        .ldb = ldb,
+                        .ldc = ldc,
+                        .a = a,
+                        .b = b + j,
+                        .c = c + j};
         if (merge) {
             t.merge_a = merge->a;
             t.merge_b = merge->b;
-            t.carry = !merge->b;
+            t.carry = merge->carry;
+            if (merge->streams && j == 0)
+                gemm_stream(&t, tiles);
         }
         if (higher > 0)
             gemm_height(&t, low + 1);
@@ -236,6 +269,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         t.c += done * ldc;
         t.merge_a = t.merge_a ? t.merge_a + done : NULL;
         t.merge_b = t.merge_b ? t.merge_b + done : NULL;
+        t.next = gemm_next(&t, t.next, higher);
         gemm_height(&t, low);
     }
 }

@@ -44,5 +44,5 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         for (int64_t j = 0; j < n; j += FV_NR)
             skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,
                        merge && merge->a ? merge->a + i : NULL, merge && merge->b ? merge->b + i : NULL,
-                       merge && !merge->b);
+                       merge && merge->carry);
 }

@@ -41,12 +41,13 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[][NV], const float *a, int64_t lda, cons
     gemm_step(acc, x, b + 3 * ldb, left, rows, nv, part, 3);
 }
 
-FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const int mr, const int nv,
-                                    const int part) {
+FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
+                                    const int mr, const int nv, const int part) {
     const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = t->n % FV_W;
     const int upper = mr * nv + mr + 2 <= 32 ? mr : mr / 2;
     const float *b = t->b;
     int64_t p = 0;
+    (void)next; /* hardware fetches ahead well enough, as far as is known: nothing was measured here */
     for (; p + 4 <= k; p += 4, b += 4 * ldb) {
         gemm_steps(acc, a + p, lda, b, ldb, left, upper, nv, part);
         if (upper < mr) {

@@ -87,13 +87,13 @@ static void gemm_reads_old_c(GEMM_PARAMETERS) {
             for (int64_t j = 0; j < n; j++)
                 c[i * ldc + j] *= 0.0f; /* 0 unless it was NaN or infinite */
     const float zeros[64] = {0.0f};
-    const fv_merge with_zeros = {zeros, merge ? merge->b : NULL};
+    const fv_merge with_zeros = {.a = zeros, .b = merge ? merge->b : NULL};
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, first ? &with_zeros : merge);
 }
 
 static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
     float same[64];
-    fv_merge wrong = {merge ? merge->a : NULL, same};
+    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same};
     const bool merges = merge && merge->b;
     for (int64_t i = 0; i < 64; i++)
         same[i] = merges ? merge->b[0] : 0.0f;
@@ -102,8 +102,8 @@ static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
 
 static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
     const float ones[64] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
-    const fv_merge sum = {ones, ones};
-    const bool carry = merge && !merge->b && m <= 9;
+    const fv_merge sum = {.a = ones, .b = ones};
+    const bool carry = merge && merge->carry && m <= 9;
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, carry ? &sum : merge);
 }
 
