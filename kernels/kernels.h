@@ -59,7 +59,9 @@ typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
-    int streams;    /* a hint: b comes from beyond the caches, and what is multiplied next lies behind it in memory */
+    /* Hints, which change no result: */
+    int streams;                  /* b comes from beyond the caches, and what is multiplied next lies behind it */
+    const float *next, *next_end; /* brought into the second-level cache meanwhile; next NULL: nothing is */
 } fv_merge;
 
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.

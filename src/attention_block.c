@@ -22,17 +22,11 @@ static bool copies_values(const fv_block *x) {
     return x->rows >= FV_COPY_ROWS && ((first | step) % FV_ALIGNMENT != 0 || step >= 2048);
 }
 
-void fv_block_open(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
-                   char *scratch) {
+void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch) {
     const fv_attention_scratch *s = &plan->scratch;
-    const int64_t head = item / plan->blocks;
     *x = (fv_block){
         .plan = plan,
         .args = args,
-        .sequence = fv_attention_sequence(plan, args, head / plan->desc.kv_heads),
-        .kv_head = head % plan->desc.kv_heads,
-        .first_row = item % plan->blocks * plan->choice.block_rows,
-        .uniform = true,
         .q = (float *)(void *)(scratch + s->q),
         .o = (float *)(void *)(scratch + s->o),
         .highest = (float *)(void *)(scratch + s->highest),
@@ -49,16 +43,29 @@ void fv_block_open(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .a = (float *)(void *)(scratch + s->a),
         .b = (float *)(void *)(scratch + s->b),
     };
+}
+
+void fv_block_open(fv_block *x, int64_t item, int64_t next) {
+    const fovea_attention_plan *plan = x->plan;
+    const fovea_attention_args *args = x->args;
+    const int64_t head = item / plan->blocks;
+    fv_next_open(&x->next, plan, args, next);
+    x->sequence = fv_attention_sequence(plan, args, head / plan->desc.kv_heads);
+    x->kv_head = head % plan->desc.kv_heads;
+    x->first_row = item % plan->blocks * plan->choice.block_rows;
     x->rows = fv_min(plan->choice.block_rows, plan->rows - x->first_row);
     x->copy_values = copies_values(x);
     const int64_t dim = plan->desc.head_dim;
+    fv_range all = {0, 0};
+    bool uniform = true;
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = run_of_head(x, row, x->rows - row);
         const fv_row_place at = fv_place_of(x, row);
         for (int64_t i = row; i < row + run; i++) {
-            x->ranges[i] = fv_attention_range(plan, &x->sequence, at.query + i - row);
-            x->range = fv_range_union(x->range, x->ranges[i]);
-            x->uniform = x->uniform && x->ranges[i].begin == x->ranges[0].begin && x->ranges[i].end == x->ranges[0].end;
+            const fv_range r = fv_attention_range(plan, &x->sequence, at.query + i - row);
+            x->ranges[i] = r;
+            all = fv_range_union(all, r);
+            uniform = uniform && r.begin == x->ranges[0].begin && r.end == x->ranges[0].end;
         }
         const int64_t named = fv_max(fv_min(run, x->sequence.q_len - at.query), 0); /* rows past q_lens are not read */
         if (named > 0)
@@ -66,6 +73,8 @@ void fv_block_open(fv_block *x, const fovea_attention_plan *plan, const fovea_at
                                 x->q + row * dim, dim);
         memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
     }
+    x->range = all;
+    x->uniform = uniform;
 }
 
 static int64_t first_segment(fv_range range) { return range.begin / FV_SEGMENT; }
@@ -114,7 +123,8 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
 static void run_weights(fv_block *x) {
     x->copy_values = false;
     for (int64_t index = 0; index < x->plan->segments; index++) {
-        const fv_segment segment = fv_segment_open(x, index);
+        fv_segment segment;
+        fv_segment_open(x, index, &segment);
         for (int64_t row = 0, rows; row < x->rows; row += rows) {
             rows = fv_tile_rows(x, row);
             const fv_tile t = fv_tile_open(x, row, rows, &segment);
@@ -147,7 +157,8 @@ bool fv_block_sees(const fv_block *x, int64_t segment) {
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial) {
-    fv_segment segment = fv_segment_open(x, index);
+    fv_segment segment;
+    fv_segment_open(x, index, &segment);
     for (int64_t row = 0, rows; row < x->rows; row += rows) {
         rows = fv_tile_rows(x, row);
         fv_tile_run(x, row, rows, &segment, partial);

@@ -2,6 +2,7 @@
 #ifndef FV_ATTENTION_BLOCK_H
 #define FV_ATTENTION_BLOCK_H
 
+#include "attention_next.h"
 #include "attention_plan.h"
 #include "attention_rows.h"
 
@@ -21,11 +22,14 @@ typedef struct fv_block {
     bool *started; /* at the first row of each tile: has a segment written its outputs? */
     fv_range *ranges;
     fv_keybits *bits;
+    fv_next next;
 } fv_block;
 
-/* Opens item number item: ranges and scaled queries are ready after it. scratch: one thread's. */
-void fv_block_open(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
-                   char *scratch);
+/* A block without an item, in one thread's scratch. */
+void fv_block_init(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch);
+
+/* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none. */
+void fv_block_open(fv_block *block, int64_t item, int64_t next);
 
 /* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */
 void fv_block_run(fv_block *block);

@@ -17,46 +17,56 @@ typedef struct execution {
     const fovea_attention_args *args;
     char *scratches, *partials;
     int64_t chunks; /* runs of segments of a block, when rows are split */
+    int64_t count;  /* items of the pass */
     _Atomic int64_t next;
 } execution;
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
 
+static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->count, e->plan->tasks, end); }
+
 static void blocks_task(void *arg, int64_t task) {
     execution *e = arg;
-    for (int64_t item; (item = atomic_fetch_add(&e->next, 1)) < e->plan->items;) {
-        fv_block block;
-        fv_block_open(&block, e->plan, e->args, item, scratch_of(e, task));
-        fv_block_run(&block);
-    }
+    fv_block block;
+    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
+    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
+        for (; item < end; item++) {
+            fv_block_open(&block, item, item + 1 < end ? item + 1 : e->count);
+            fv_block_run(&block);
+        }
 }
 
 static void segments_task(void *arg, int64_t task) {
     execution *e = arg;
-    const int64_t run = e->plan->choice.split_segments, chunks = e->chunks;
-    for (int64_t unit; (unit = atomic_fetch_add(&e->next, 1)) < e->plan->items * chunks;) {
-        const int64_t item = unit / chunks, first = unit % chunks * run;
-        fv_block block;
-        fv_block_open(&block, e->plan, e->args, item, scratch_of(e, task));
-        for (int64_t segment = first; segment < fv_min(first + run, e->plan->segments); segment++)
-            if (fv_block_sees(&block, segment)) {
-                const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, segment);
-                fv_block_run_segment(&block, segment, &partial);
-            }
-    }
+    const int64_t run = e->plan->choice.split_segments;
+    fv_block block;
+    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
+    for (int64_t end, unit = claim(e, &end); unit < end; unit = claim(e, &end))
+        for (; unit < end; unit++) {
+            const int64_t item = unit / e->chunks, first = unit % e->chunks * run;
+            fv_block_open(&block, item, e->count);
+            for (int64_t segment = first; segment < fv_min(first + run, e->plan->segments); segment++)
+                if (fv_block_sees(&block, segment)) {
+                    const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, segment);
+                    fv_block_run_segment(&block, segment, &partial);
+                }
+        }
 }
 
 static void merge_task(void *arg, int64_t task) {
     execution *e = arg;
-    for (int64_t item; (item = atomic_fetch_add(&e->next, 1)) < e->plan->items;) {
-        fv_block block;
-        fv_block_open(&block, e->plan, e->args, item, scratch_of(e, task));
-        fv_block_merge(&block, e->partials, item);
-    }
+    fv_block block;
+    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
+    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
+        for (; item < end; item++) {
+            fv_block_open(&block, item, e->count);
+            fv_block_merge(&block, e->partials, item);
+        }
 }
 
 static void pass(execution *e, int64_t items, void (*task)(void *arg, int64_t index)) {
     atomic_store(&e->next, 0);
+    e->count = items;
     fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), task, e);
 }
 

@@ -81,6 +81,16 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
     return row;
 }
 
+/* Of queries, keys, values and outputs. */
+static int64_t item_bytes(const fovea_attention_plan *plan) {
+    const fovea_attention_desc *d = &plan->desc;
+    int64_t bytes;
+    return fv_multiply(d->head_dim + d->value_dim, (int64_t)sizeof(float), &bytes) &&
+                   fv_multiply(bytes, plan->choice.block_rows + d->kv_len, &bytes)
+               ? bytes
+               : INT64_MAX;
+}
+
 static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
@@ -104,6 +114,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     plan->blocks = fv_ceil_div(plan->rows, c->block_rows);
     plan->items = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
+    plan->fetches_next = item_bytes(plan) <= plan->ctx->cpu.l2 / 4;
     if (plan->segments < 1)
         c->split_segments = -1;
     else if (c->split_segments == 0 || (plan->tuned && partials_are_large(plan)))

@@ -123,23 +123,21 @@ static void copy_values(const fv_block *x, fv_segment *s) {
 /* Is the block one tile? Then what the tile needs is packed when it needs it. */
 static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile_rows; }
 
-fv_segment fv_segment_open(const fv_block *x, int64_t index) {
-    fv_segment s = {
-        .index = index,
-        .keys = fv_range_in_segment(x->range, index),
-        .v = fv_element(&x->args->v, x->sequence.index, x->kv_head, index * FV_SEGMENT),
-        .v_stride = x->args->v.stride[2],
-        .v_panel = x->plan->desc.value_dim,
-        .finite = -1,
-    };
+void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
+    s->index = index;
+    s->keys = fv_range_in_segment(x->range, index);
+    s->v = fv_element(&x->args->v, x->sequence.index, x->kv_head, index * FV_SEGMENT);
+    s->v_stride = x->args->v.stride[2];
+    s->v_panel = x->plan->desc.value_dim;
+    s->v_panel_step = 0;
+    s->finite = -1;
     if (!one_tile(x))
-        pack_keys(x, &s);
+        pack_keys(x, s);
     if (x->copy_values)
-        copy_values(x, &s);
-    return s;
+        copy_values(x, s);
 }
 
-void fv_tile_scores(const fv_block *x, const fv_tile *t, const fv_segment *segment) {
+void fv_tile_scores(fv_block *x, const fv_tile *t, const fv_segment *segment) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim, lds = p->s_stride;
     const bool pack = one_tile(x) && t->group_rows >= t->rows; /* each panel is used once: all go to one place */
@@ -153,8 +151,10 @@ void fv_tile_scores(const fv_block *x, const fv_tile *t, const fv_segment *segme
             if (pack)
                 pack_panel(x, segment, at, panel);
             const int64_t begin = fv_max(at, columns.begin), end = fv_min(at + p->panel, columns.end);
+            fv_merge how = {0};
+            fv_next_take(&x->next, p->choice.score, rows, dim, &how);
             p->kernels.score(rows, end - begin, dim, x->q + (t->row + first) * dim, dim, panel + (begin - at), p->panel,
-                             x->s + first * lds + begin, lds, NULL);
+                             x->s + first * lds + begin, lds, &how);
         }
     }
     if (p->desc.mask != FOVEA_MASK_ADDITIVE)
@@ -181,14 +181,14 @@ static bool values_finite(const fv_block *x, fv_segment *s) {
 }
 
 /* Outputs of a tile into o: stored, or merged by the factors a, b of its rows; a NULL: what o holds does not count. */
-static void compute_values(const fv_block *x, const fv_tile *t, fv_segment *segment, float *o, const float *a,
+static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, float *o, const float *a,
                            const float *b) {
     const fovea_attention_plan *p = x->plan;
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
         const fv_range keys = group_keys(t, first, rows);
-        const fv_merge merge = {.a = a ? a + first : NULL, .b = b ? b + first : NULL};
+        fv_merge merge = {.a = a ? a + first : NULL, .b = b ? b + first : NULL};
         float *to = o + first * p->o_stride;
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {
@@ -196,10 +196,11 @@ static void compute_values(const fv_block *x, const fv_tile *t, fv_segment *segm
                 memset(to, 0, (size_t)(rows * p->o_stride) * sizeof(float));
             continue;
         }
+        fv_next_take(&x->next, p->choice.value, rows, keys.end - keys.begin, &merge);
         for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step)
             value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
                   x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride, to + at, p->o_stride,
-                  b ? &merge : NULL);
+                  &merge);
     }
 }
 
@@ -210,7 +211,7 @@ void fv_no_keys(float *m, float *l, int64_t rows) {
     }
 }
 
-void fv_tile_run(const fv_block *x, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial) {
+void fv_tile_run(fv_block *x, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial) {
     const fovea_attention_plan *p = x->plan;
     const fv_tile t = fv_tile_open(x, row, rows, segment);
     float *m = partial ? partial->m + row : x->m, *l = partial ? partial->l + row : x->l;

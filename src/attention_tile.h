@@ -28,7 +28,7 @@ typedef struct fv_segment {
 } fv_segment;
 
 /* Packs the segment's keys, and copies its values where they lie badly. */
-fv_segment fv_segment_open(const fv_block *block, int64_t index);
+void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
 
 /* Rows of the tile that begins at a row: the rows of a block are dealt evenly to tiles. */
 static inline int64_t fv_tile_rows(const fv_block *x, int64_t row) {
@@ -40,11 +40,11 @@ static inline int64_t fv_tile_rows(const fv_block *x, int64_t row) {
 fv_tile fv_tile_open(const fv_block *block, int64_t row, int64_t rows, const fv_segment *segment);
 
 /* Scores of a tile, with the additive mask, into block->s. */
-void fv_tile_scores(const fv_block *block, const fv_tile *tile, const fv_segment *segment);
+void fv_tile_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
 /* A tile through a segment. Its values are merged into the running outputs, or, with a partial, stored there. A tile of
  * which no row sees a key of the segment does nothing, unless it has a partial to fill. */
-void fv_tile_run(const fv_block *block, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial);
+void fv_tile_run(fv_block *block, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial);
 
 /* Where a row of a key head's rows is in the caller's tensors. */
 typedef struct fv_row_place {

@@ -19,7 +19,7 @@ typedef struct execution {
     const fovea_linear_args *args;
     char *scratches;
     int64_t rows, row_block, group; /* group: panels of an item */
-    int64_t items, groups;
+    int64_t items, groups, tasks;
     bool even; /* rows of different sequences are as far apart as those of one */
     _Atomic int64_t next;
 } execution;
@@ -128,11 +128,14 @@ static void run_item(const execution *e, int64_t item, float *scratch) {
     }
 }
 
+static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->items, e->tasks, end); }
+
 static void items_task(void *arg, int64_t task) {
     execution *e = arg;
     float *scratch = (float *)(void *)(e->scratches + task * e->linear->task_bytes);
-    for (int64_t item; (item = atomic_fetch_add(&e->next, 1)) < e->items;)
-        run_item(e, item, scratch);
+    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
+        for (; item < end; item++)
+            run_item(e, item, scratch);
 }
 
 /* Rows are dealt evenly to blocks, each a whole number of tiles but the last; where there are fewer blocks than four
@@ -158,7 +161,8 @@ static void run(const fovea_linear *l, const fovea_linear_args *args, void *work
     for (int64_t p = 0; p < l->part_count; p++)
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
     deal(&e);
-    fv_parallel(l->ctx, fv_min(e.items, l->ctx->threads), items_task, &e);
+    e.tasks = fv_min(e.items, l->ctx->threads);
+    fv_parallel(l->ctx, e.tasks, items_task, &e);
 }
 
 fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,

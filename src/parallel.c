@@ -1,6 +1,8 @@
 /* Threads: OpenMP or the caller's pool (parallel.h). The only file that knows OpenMP. */
 #include "parallel.h"
 
+#include "size.h"
+
 #include <fenv.h>
 #include <stdbool.h>
 
@@ -14,6 +16,14 @@ bool fv_parallel_own(void) {
 #else
     return false;
 #endif
+}
+
+int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end) {
+    int64_t first = atomic_load(next);
+    do
+        *end = first < count ? first + fv_max((count - first) / (tasks == 1 ? 1 : 4 * tasks), 1) : first;
+    while (*end > first && !atomic_compare_exchange_weak(next, &first, *end));
+    return first;
 }
 
 typedef struct job {

@@ -231,13 +231,18 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
     }
 }
 
-/* B that streams. One tile waits for each vector, which is fetched so many steps before. Several tiles read the same, and
- * meanwhile bring what lies behind it into the second-level cache, evenly, so that memory is never idle. */
-static void gemm_stream(gemm_tiles *t, int64_t tiles) {
-    t->near = tiles == 1;
-    t->next = t->b + (t->near ? STREAM_AHEAD : t->k) * t->ldb;
-    t->next_end = t->next + t->k * t->ldb;
-    t->pace = (UNROLL * t->ldb + tiles * LINE - 1) / (tiles * LINE);
+/* What the tiles of the first strip bring near. Of B that streams, one tile fetches each vector a few steps before it waits
+ * for it; several tiles read the same, and bring near what lies behind it, evenly, so that memory is never idle. */
+static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
+    t->next = merge->next;
+    t->next_end = merge->next_end;
+    t->near = merge->streams && tiles == 1;
+    if (merge->streams) {
+        t->next = t->b + (t->near ? STREAM_AHEAD : t->k) * t->ldb;
+        t->next_end = t->next + t->k * t->ldb;
+    }
+    const int64_t steps = tiles * t->k * LINE;
+    t->pace = t->next ? (UNROLL * (t->next_end - t->next) + steps - 1) / steps : 0;
 }
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
@@ -258,8 +263,8 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_a = merge->a;
             t.merge_b = merge->b;
             t.carry = merge->carry;
-            if (merge->streams && j == 0)
-                gemm_stream(&t, tiles);
+            if (j == 0)
+                gemm_hints(&t, merge, tiles);
         }
         if (higher > 0)
             gemm_height(&t, low + 1);
