@@ -36,10 +36,12 @@ int config_read(const char *model_path, int64_t *heads, int64_t *kv_heads, compl
     const size_t length = fread(text, 1, sizeof text, file);
     const int failed = ferror(file);
     fclose(file);
-    json_t *config = failed || length > CONFIG_MOST ? NULL : json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+    json_error_t error = {.text = "not read"};
+    json_t *config = failed || length > CONFIG_MOST ? NULL : json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(config)) {
         json_decref(config);
-        return complain(to, path, "is not a JSON object of at most 1 MiB");
+        return error.text[0] == '\0' && config == NULL ? complain(to, path, "out of memory")
+                                                       : complain(to, path, "is not a JSON object of at most 1 MiB");
     }
     *heads = number(config, head_names);
     *kv_heads = number(config, kv_names);

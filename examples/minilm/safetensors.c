@@ -13,7 +13,7 @@
 
 enum {
     LENGTH_BYTES = 8,
-    HEADER_MOST = 1 << 24, /* parsed JSON takes up to 30 times the room; 16 MiB name 100,000 arrays */
+    HEADER_MOST = 1 << 24, /* parsed JSON takes some 20 times the room; 16 MiB name 100,000 arrays */
     CHUNK_BYTES = 1 << 16  /* read at once */
 };
 
@@ -89,17 +89,17 @@ static int parse_header(safetensors *f, complaint to) {
     /* Whole numbers as reals: one of more than 64 bits is then a wrong place, not a broken file. */
     json_error_t error = {.text = ""};
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL;
-    f->json = text[0] == '{' ? json_loadb(text, (size_t)length, flags, &error) : NULL;
+    const bool object = text[0] == '{';
+    f->json = object ? json_loadb(text, (size_t)length, flags, &error) : NULL;
     free(text);
     if (f->json != NULL)
         return 0;
-    switch (json_error_code(&error)) {
-    case json_error_duplicate_key:
+    if (json_error_code(&error) == json_error_duplicate_key)
         return complain(to, f->path, "has two arrays, or two of an array's entries, of the same name, %s",
                         strstr(error.text, "near") != NULL ? strstr(error.text, "near") : "in its header");
-    case json_error_out_of_memory: return complain(to, f->path, "out of memory");
-    default: return complain(to, f->path, "is no safetensors file: its header is not a JSON object");
-    }
+    if (object && error.text[0] == '\0') /* what jansson says then */
+        return complain(to, f->path, "out of memory");
+    return complain(to, f->path, "is no safetensors file: its header is not a JSON object");
 }
 
 /* A JSON number that is a whole number of at least 0 and exact in a double; -1 if it is none. */
