@@ -164,8 +164,10 @@ attention)
     python3 "$SOURCE/test_models.py" . || fail "no models"
     expect 0 attention --model minilm --layer 1 -o a.svg 'who <'
     has out '^a.svg: attention of 4 tokens, 12 heads'
-    # Queries are zero: all weights are 1/4, whose root is level 10 of 20.
-    [ "$(grep -c 'class="p10" d="M0 0h4v1h-4zM0 1h4v1h-4zM0 2h4v1h-4zM0 3h4v1h-4z"' a.svg)" = 12 ] || fail "wrong weights"
+    # Queries are zero: all weights are 1/4, whose root is level 10 of 20. The last head looks at "who" alone.
+    [ "$(grep -c 'class="p10" d="M0 0h4v1h-4zM0 1h4v1h-4zM0 2h4v1h-4zM0 3h4v1h-4z"' a.svg)" = 11 ] || fail "wrong weights"
+    sed -n '/>layer 1, head 11</,$p' a.svg >last
+    has last 'class="p20" d="M1 0h1v1h-1zM1 1h1v1h-1zM1 2h1v1h-1zM1 3h1v1h-1z"'
     has a.svg '>&lt;</text>' '>\[SEP\]</text>' '>layer 1, head 11</text>' '>Attention of "who &lt;"</text>'
     svg a.svg $((12 * 9 + 7))
     expect 0 attention --model minilm -o - -- who '&' who

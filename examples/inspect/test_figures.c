@@ -117,6 +117,21 @@ static void test_of_w(void) {
     expect("3 and 1", f, FIGURE_RANK, exp(-0.75 * log(0.75) - 0.25 * log(0.25)));
 }
 
+/* A column that is a sum of others but for the rounding of float32 spans nothing: K has it all. */
+static void test_rounded_rank(void) {
+    rng r = rng_stream(test_seed(), "rounded rank");
+    matrix m[3] = {{.rows = 9, .columns = 3}};
+    for (int i = 0; i < 9; i++)
+        for (int c = 0; c < 3; c++)
+            m[Q].at[i][c] = (double)rng_normal(&r);
+    m[K] = m[V] = m[Q];
+    for (int i = 0; i < 9; i++)
+        m[Q].at[i][2] = (double)(float)(m[Q].at[i][0] + 0.1 * m[Q].at[i][1]);
+    double f[FIGURES];
+    compute(m, f);
+    expect("rank 2 but for rounding", f, FIGURE_GREATEST_ANGLE, 0.0);
+}
+
 /* Equal columns span less; zeros span nothing, and what would divide by them has no value. */
 static void test_degenerate(void) {
     matrix m[3] = {unit(5, 2, 0, 1.0), unit(5, 2, 0, 1.0), {.rows = 5, .columns = 2}};
@@ -269,6 +284,7 @@ int main(int argc, char **argv) {
     test_orthogonal();
     test_turned();
     test_of_w();
+    test_rounded_rank();
     test_degenerate();
     test_reference(12, 3);
     test_reference(15, 7);

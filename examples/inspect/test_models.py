@@ -4,8 +4,8 @@
 alike.safetensors    LLaMA's names, 2 layers of 2 heads, d_model 8, d_k 2. Layer 0: W^Q = W^K = W^V; layer 1: column spaces
                      orthogonal to each other.
 zeros.safetensors    the same names, W^V all zero
-minilm/              an encoder of BERT's names, 2 layers of 12 heads, whose queries are zero: it looks at all tokens alike;
-                     and its vocab.txt
+minilm/              an encoder of BERT's names, 2 layers of 12 heads, which look at all tokens alike, as their queries are zero;
+                     but head 11 of layer 1 looks at "who" alone; and its vocab.txt
 """
 import json
 import pathlib
@@ -36,7 +36,7 @@ def llama(rows):
 
 def encoder(words):
     width, inner = 24, 8
-    arrays = {"embeddings.word_embeddings.weight": ([words, width], [0.1] * (words * width)),
+    arrays = {"embeddings.word_embeddings.weight": ([len(words), width], [0.1] * (len(words) * width)),
               "embeddings.position_embeddings.weight": ([80, width], [0.0] * (80 * width)),
               "embeddings.token_type_embeddings.weight": ([2, width], [0.0] * (2 * width))}
 
@@ -57,6 +57,10 @@ def encoder(words):
         linear(at + "intermediate.dense", inner, width)
         linear(at + "output.dense", width, inner)
         norm(at + "output.LayerNorm")
+    # Only the vector of "who" has a channel 0 of its own, which only that head's keys read.
+    arrays["embeddings.word_embeddings.weight"][1][words.index("who") * width] = 1.0
+    arrays["encoder.layer.1.attention.self.key.weight"][1][22 * width] = 100.0
+    arrays["encoder.layer.1.attention.self.query.bias"][1][22] = 100.0
     return arrays
 
 
@@ -67,7 +71,7 @@ def main():
     write(folder / "zeros.safetensors", llama([(a, b, [0.0] * 32)]))
     (folder / "minilm").mkdir()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "<", "&"]
-    write(folder / "minilm" / "model.safetensors", encoder(len(words)))
+    write(folder / "minilm" / "model.safetensors", encoder(words))
     (folder / "minilm" / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
 
 
