@@ -160,6 +160,10 @@ int inspect_similarity(const inspect_options *options) {
     fovea_context *context = inspect_context(options, &threads, to); /* how many threads this process may use */
     int status = context != NULL ? 0 : -1;
     fovea_context_destroy(context);
+    const bool csv_out = options->csv != NULL && strcmp(options->csv, "-") == 0;
+    const bool svg_out = options->svg != NULL && strcmp(options->svg, "-") == 0;
+    if (status == 0 && csv_out && svg_out)
+        status = complain(to, "similarity", "CSV and SVG cannot both go to standard output");
     if (status == 0 && options->csv != NULL)
         status = output_check(options->csv, to);
     if (status == 0 && options->svg != NULL)
@@ -173,8 +177,7 @@ int inspect_similarity(const inspect_options *options) {
                 (long long)model_incomplete(s.file));
     if (status == 0)
         status = compute_all(&s, threads, to);
-    const bool table = options->csv == NULL || strcmp(options->csv, "-") != 0;
-    if (status == 0 && table && !(options->svg != NULL && strcmp(options->svg, "-") == 0))
+    if (status == 0 && !csv_out && !svg_out)
         similarity_table(&s, stdout);
     if (status == 0)
         status = write_file(&s, options->csv, similarity_csv, to);

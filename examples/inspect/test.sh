@@ -140,6 +140,7 @@ PY
     cmp kept.csv first.csv || fail "a file was changed in spite of an error"
     [ ! -e none.svg ] || fail "a file was written in spite of an error"
     [ -z "$(find . -name '.*.new')" ] || fail "something was left over"
+    refuses 'cannot both' similarity alike.safetensors --heads 2 --svg - --csv -
     refuses 'not a regular file' similarity alike.safetensors --heads 2 --svg beside
     if [ -c /dev/full ]; then
         "$INSPECT" similarity alike.safetensors --heads 2 >/dev/full 2>err && fail "a full disk is not noticed"
