@@ -10,8 +10,8 @@ static int fail(const char *what) {
     return 1;
 }
 
-static int write_numbers(FILE *file, const char *name, long long count) {
-    rng r = rng_stream(1, name);
+static int write_numbers(FILE *file, uint64_t array, long long count) {
+    rng r = rng_stream(array, "make-model");
     for (long long i = 0; i < count; i++) {
         const float number = rng_normal(&r);
         uint32_t bits;
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     fwrite(header, 1, length, file);
     int failed = 0;
     for (long long i = 0; i < 3 * layers && !failed; i++)
-        failed = write_numbers(file, parts[i % 3], count);
+        failed = write_numbers(file, (uint64_t)i, count);
     free(header);
     return fclose(file) != 0 || failed ? fail("the file could not be written to its end") : 0;
 }
