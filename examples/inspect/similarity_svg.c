@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TOP = 62, TITLE = 16, BOTTOM = 78, GAP = 28, LEGEND = 160, ACROSS = 3 };
+enum { TOP = 62, TITLE = 16, BOTTOM = 52, GAP = 28, LEGEND = 160, ACROSS = 3 };
 
 /* Rows of panels: the first figure, and how many. The largest angles are in the CSV alone: close to 90 degrees nearly
  * everywhere, they show nothing. */
@@ -115,10 +115,9 @@ void similarity_svg(const similarity *s, FILE *to) {
                "Heat maps of layers and heads: how alike the matrices of queries, keys and values are");
     snprintf(text, sizeof text, "%.120s: how alike are W_Q, W_K and W_V?", slash ? slash + 1 : s->path);
     heat_text(to, 16.0, 28.0, "title", HEAT_START, false, 0, text);
-    heat_text(
-        to, 16.0, 46.0, "soft", HEAT_START, false, 0,
-        "Down: layers; across: heads. Blue: more, orange: less than random heads of the same shape; ground: as they "
-        "are. W = W_Q W_K^T.");
+    heat_text(to, 16.0, 46.0, "soft", HEAT_START, false, 0,
+              "Down: layers; across: heads. Blue: greater than in random heads of the same shape; orange: less. "
+              "W = W_Q W_K^T.");
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < rows[r][1]; c++) {
             panel p = {.s = s, .figure = rows[r][0] + c};
