@@ -22,11 +22,14 @@ help:
 	@echo 'What a build needs and is missing is installed first (apt-get; cmake/setup.sh).'
 
 run: build/release/build.ninja
-	@cmake --build --preset release --target fovea-minilm fovea-search fovea-tune
+	@cmake --build --preset release --target fovea-minilm fovea-search fovea-inspect fovea-tune
 	@build/release/examples/fovea-minilm
 	@echo
 	@if python3 examples/minilm/fetch.py build/models/all-MiniLM-L6-v2; then \
-	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 -- "$$QUESTION"; \
+	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 -- "$$QUESTION" && { \
+	        echo && echo 'What its heads look at in the question, as a picture:' && \
+	        build/release/examples/fovea-inspect attention -o build/attention.svg -- "$${QUESTION:-How tall is the insect?}" || \
+	            :; }; \
 	else \
 	    echo 'So the one layer above, whose data is in this repository, is all that ran; the search needs the model.'; \
 	fi

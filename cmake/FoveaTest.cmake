@@ -2,6 +2,7 @@
 #   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier, NAME.TIER with label TIER, run under
 #                                          FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
+#   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
 # COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here runs
 # under FOVEA_LAUNCHER; programs that come after the first word of a COMMAND need it written out.
 set(FOVEA_LAUNCHER)
@@ -31,6 +32,12 @@ function(fovea_add_test name command)
             set_tests_properties(${name}.${tier} PROPERTIES LABELS ${tier})
         endif()
     endforeach()
+endfunction()
+
+# For programs that include failing.h.
+function(fovea_wrap_allocation target)
+    target_link_options(${target} PRIVATE
+        LINKER:--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=free)
 endfunction()
 
 add_executable(with-tier ${PROJECT_SOURCE_DIR}/tests/with_tier.c)

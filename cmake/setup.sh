@@ -47,9 +47,9 @@ need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
 need libsleef-dev header sleef.h
 need libbenchmark-dev header benchmark/benchmark.h
-need libcjson-dev header cjson/cJSON.h
 need libutf8proc-dev header utf8proc.h
 need libjansson-dev header jansson.h
+need liblapacke-dev header lapacke.h
 clang='' aarch64=''
 for option in "$@"; do
     case $option in

@@ -1,84 +1,19 @@
 /* Memory from the heap: execution with a workspace takes none, and every allocation that fails gives a clean status.
  *
- * The linker puts the functions below in place of malloc and its like (--wrap, see CMakeLists.txt) in the library and in this
- * program, but not in the OpenMP run-time, whose thread pool is its own. They count calls and live blocks, and can let the n-th
- * call fail. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until one call gets through:
+ * By failing.h, allocations of the library and of this program are counted and can fail, those of the OpenMP run-time, whose
+ * thread pool is its own, cannot. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until one call gets through:
  *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
+#include "failing.h"
 #include "linear_case.h"
 #include "mha_layer.h"
 #include "pool.h"
 #include "tuning_case.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static atomic_llong calls, live;
-static atomic_llong fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_later. */
-static atomic_bool fail_later, failed;
-
-static bool allowed(void) {
-    long long call = ++calls, at = fail_at;
-    if (at == 0 || (fail_later ? call < at : call != at))
-        return true;
-    failed = true;
-    return false;
-}
-
-static void *counted(void *block) {
-    if (block)
-        live++;
-    return block;
-}
-
-/* The names that --wrap makes: __real_* are the C library's. */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *block, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-int __real_posix_memalign(void **block, size_t alignment, size_t size);
-void __real_free(void *block);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
-void __wrap_free(void *block);
-
-void *__wrap_malloc(size_t size) { return allowed() ? counted(__real_malloc(size)) : NULL; }
-
-void *__wrap_calloc(size_t n, size_t size) { return allowed() ? counted(__real_calloc(n, size)) : NULL; }
-
-void *__wrap_realloc(void *block, size_t size) {
-    if (!allowed())
-        return NULL;
-    void *moved = __real_realloc(block, size);
-    if (block == NULL && moved)
-        live++;
-    return moved;
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-    return allowed() ? counted(__real_aligned_alloc(alignment, size)) : NULL;
-}
-
-int __wrap_posix_memalign(void **block, size_t alignment, size_t size) {
-    if (!allowed())
-        return 12; /* ENOMEM */
-    int error = __real_posix_memalign(block, alignment, size);
-    if (error == 0)
-        live++;
-    return error;
-}
-
-void __wrap_free(void *block) {
-    if (block)
-        live--;
-    __real_free(block);
-}
 
 /* ------------------------------------------------------------------------------------------------- no allocation -- */
 
@@ -110,13 +45,6 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
 }
 
 /* --------------------------------------------------------------------------------------------- failing allocations -- */
-
-static void arm(int64_t n, bool later) {
-    calls = 0;
-    failed = false;
-    fail_later = later;
-    fail_at = n;
-}
 
 /* The call returned: stops failing, checks its status, and tells whether it got through without meeting the failure. */
 static bool disarm(const char *what, int64_t n, fovea_status status, long long live_before) {

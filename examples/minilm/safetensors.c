@@ -1,8 +1,8 @@
 /* safetensors.h. Nothing in the file is believed before it was checked: sizes are held against the length of the file
- * before anything is allocated by them. JSON is read by cJSON. */
+ * before anything is allocated by them. JSON is read by jansson. */
 #include "safetensors.h"
 
-#include <cjson/cJSON.h>
+#include <jansson.h>
 
 #include <errno.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 enum {
     LENGTH_BYTES = 8,
-    HEADER_MOST = 1 << 24, /* parsed JSON takes up to 30 times the room; 16 MiB name 100,000 arrays */
+    HEADER_MOST = 1 << 24, /* parsed JSON takes some 20 times the room; 16 MiB name 100,000 arrays */
     CHUNK_BYTES = 1 << 16  /* read at once */
 };
 
@@ -36,7 +36,7 @@ struct safetensors {
     char *path;
     FILE *file;
     int64_t file_bytes, data_at;
-    cJSON *json;
+    json_t *json;
     int64_t count;
     safetensors_tensor *tensors;        /* by place */
     const safetensors_tensor **by_name; /* sorted */
@@ -86,22 +86,27 @@ static int parse_header(safetensors *f, complaint to) {
     char *text = read_header(f, &length, to);
     if (text == NULL)
         return -1;
-    const char *end = NULL;
-    f->json = text[0] == '{' ? cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0) : NULL;
-    int64_t rest = f->json != NULL ? end - text : 0;
-    while (rest < length && text[rest] == ' ')
-        rest++;
-    const int whole = f->json != NULL && rest == length;
+    /* Whole numbers as reals: one of more than 64 bits is then a wrong place, not a broken file. */
+    json_error_t error = {.text = ""};
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL;
+    const bool object = text[0] == '{';
+    f->json = object ? json_loadb(text, (size_t)length, flags, &error) : NULL;
     free(text);
-    return whole ? 0 : complain(to, f->path, "is no safetensors file: its header is not a JSON object");
+    if (f->json != NULL)
+        return 0;
+    if (json_error_code(&error) == json_error_duplicate_key)
+        return complain(to, f->path, "has two arrays, or two of an array's entries, of the same name, %s",
+                        strstr(error.text, "near") != NULL ? strstr(error.text, "near") : "in its header");
+    if (object && error.text[0] == '\0') /* what jansson says then */
+        return complain(to, f->path, "out of memory");
+    return complain(to, f->path, "is no safetensors file: its header is not a JSON object");
 }
 
 /* A JSON number that is a whole number of at least 0 and exact in a double; -1 if it is none. */
-static int64_t whole_number(const cJSON *item) {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0 && item->valuedouble <= 0x1p53))
-        return -1;
-    const int64_t value = (int64_t)item->valuedouble;
-    return (double)value == item->valuedouble ? value : -1;
+static int64_t whole_number(const json_t *item) {
+    const double number = json_is_real(item) ? json_real_value(item) : -1.0;
+    const int64_t value = number >= 0.0 && number <= 0x1p53 ? (int64_t)number : -1;
+    return (double)value == number ? value : -1;
 }
 
 static int check_name(const safetensors *f, const char *name, complaint to) {
@@ -112,13 +117,13 @@ static int check_name(const safetensors *f, const char *name, complaint to) {
 }
 
 /* The shape of an array, and its number of elements and bytes, none of them larger than the file can hold. */
-static int parse_shape(const safetensors *f, const cJSON *shape, safetensors_tensor *t, complaint to) {
-    if (!cJSON_IsArray(shape))
+static int parse_shape(const safetensors *f, const json_t *shape, safetensors_tensor *t, complaint to) {
+    if (!json_is_array(shape))
         return complain(to, f->path, "%s: its shape is not a list", t->name);
     bool empty = false;
     t->elements = 1;
-    for (const cJSON *item = shape->child; item != NULL; item = item->next) {
-        const int64_t size = whole_number(item);
+    for (size_t i = 0; i < json_array_size(shape); i++) {
+        const int64_t size = whole_number(json_array_get(shape, i));
         if (t->dims == SAFETENSORS_MOST_DIMS)
             return complain(to, f->path, "%s has more than %d dimensions", t->name, SAFETENSORS_MOST_DIMS);
         if (size < 0)
@@ -139,26 +144,25 @@ static int parse_shape(const safetensors *f, const cJSON *shape, safetensors_ten
     return 0;
 }
 
-static int parse_tensor(const safetensors *f, const cJSON *entry, safetensors_tensor *t, complaint to) {
-    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(entry, "dtype");
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
-    if (check_name(f, entry->string, to) != 0)
+static int parse_tensor(const safetensors *f, const char *name, const json_t *entry, safetensors_tensor *t,
+                        complaint to) {
+    const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    if (check_name(f, name, to) != 0)
         return -1;
-    t->name = entry->string;
-    /* Three found and three there: none comes twice. */
-    if (!cJSON_IsObject(entry) || cJSON_GetArraySize(entry) != 3 || dtype == NULL || offsets == NULL || shape == NULL)
-        return complain(to, f->path, "%s does not have dtype, shape and data_offsets once each", t->name);
-    while (t->dtype < SAFETENSORS_DTYPES &&
-           !(cJSON_IsString(dtype) && strcmp(dtype->valuestring, dtypes[t->dtype].name) == 0))
+    t->name = name;
+    if (json_object_size(entry) != 3 || dtype == NULL || offsets == NULL || shape == NULL)
+        return complain(to, f->path, "%s does not have dtype, shape and data_offsets, and these alone", t->name);
+    const char *word = json_is_string(dtype) ? json_string_value(dtype) : "";
+    while (t->dtype < SAFETENSORS_DTYPES && strcmp(word, dtypes[t->dtype].name) != 0)
         t->dtype++;
     if (t->dtype == SAFETENSORS_DTYPES)
         return complain(to, f->path, "%s is of an unknown dtype", t->name);
     if (parse_shape(f, shape, t, to) != 0)
         return -1;
-    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2)
+    if (json_array_size(offsets) != 2)
         return complain(to, f->path, "%s: its data_offsets are not two numbers", t->name);
-    const int64_t begin = whole_number(offsets->child), end = whole_number(offsets->child->next);
+    const int64_t begin = whole_number(json_array_get(offsets, 0)), end = whole_number(json_array_get(offsets, 1));
     if (begin < 0 || end < begin)
         return complain(to, f->path, "%s: its data_offsets are not a place", t->name);
     if (end > f->file_bytes - f->data_at)
@@ -202,21 +206,21 @@ static int check_places(const safetensors *f, complaint to) {
 }
 
 static int list_tensors(safetensors *f, complaint to) {
-    const size_t most = (size_t)cJSON_GetArraySize(f->json) + 1;
+    const size_t most = json_object_size(f->json) + 1;
     f->tensors = calloc(most, sizeof *f->tensors);
     f->by_name = malloc(most * sizeof *f->by_name);
     if (f->tensors == NULL || f->by_name == NULL)
         return complain(to, f->path, "out of memory");
-    for (const cJSON *entry = f->json->child; entry != NULL; entry = entry->next)
-        if (strcmp(entry->string, "__metadata__") != 0 && parse_tensor(f, entry, &f->tensors[f->count++], to) != 0)
+    const char *name;
+    json_t *entry;
+    json_object_foreach(f->json, name, entry) {
+        if (strcmp(name, "__metadata__") != 0 && parse_tensor(f, name, entry, &f->tensors[f->count++], to) != 0)
             return -1;
+    }
     qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_place);
     for (int64_t i = 0; i < f->count; i++)
         f->by_name[i] = &f->tensors[i];
     qsort(f->by_name, (size_t)f->count, sizeof *f->by_name, by_name);
-    for (int64_t i = 1; i < f->count; i++)
-        if (strcmp(f->by_name[i - 1]->name, f->by_name[i]->name) == 0)
-            return complain(to, f->path, "has two arrays named %s", f->by_name[i]->name);
     return check_places(f, to);
 }
 
@@ -245,7 +249,7 @@ void safetensors_close(safetensors *f) {
         return;
     if (f->file != NULL)
         fclose(f->file);
-    cJSON_Delete(f->json);
+    json_decref(f->json);
     free(f->tensors);
     free(f->by_name);
     free(f->path);

@@ -136,8 +136,8 @@ static void test_headers(void) {
         {"{\"a\":1}", "a does not have dtype, shape and data_offsets"},
         {"{\"a\":{}}", "a does not have dtype, shape and data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4]}}", "a does not have"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", "once each"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[4]}}", "once each"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", "of the same name"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[4]}}", "of the same name"},
         {"{\"a\":" ENTRY("F31", "[4]", "0", "16") "}", "a is of an unknown dtype"},
         {"{\"a\":" ENTRY("", "[4]", "0", "16") "}", "a is of an unknown dtype"},
         {"{\"a\":{\"dtype\":32,\"shape\":[4],\"data_offsets\":[0,16]}}", "a is of an unknown dtype"},
@@ -163,7 +163,8 @@ static void test_headers(void) {
         {"{\"a\":" ENTRY("F32", "[2]", "0", "8") "}", "8 bytes at its end belong to no array"},
         {"{\"a\":" ENTRY("F32", "[3]", "0", "12") ",\"b\":" ENTRY("F32", "[2]", "8", "16") "}", "b overlaps a"},
         {"{\"a\":" ENTRY("F32", "[4]", "0", "16") ",\"b\":" ENTRY("F32", "[4]", "0", "16") "}", "b overlaps a"},
-        {"{\"a\":" ENTRY("F32", "[2]", "0", "8") ",\"a\":" ENTRY("F32", "[2]", "8", "16") "}", "two arrays named a"},
+        {"{\"a\":" ENTRY("F32", "[2]", "0", "8") ",\"a\":" ENTRY("F32", "[2]", "8", "16") "}",
+         "of the same name, near '\"a\"'"},
         {"{\"a\\u001b[2J\":" ENTRY("F32", "[4]", "0", "16") "}", "control characters"},
     };
     const uint8_t data[16] = {0};

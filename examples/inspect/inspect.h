@@ -1,0 +1,71 @@
+/* What the files of fovea-inspect share: the command line, and how results are written.
+ *
+ * A command (cost.c, similarity.c, attention.c) computes everything, then writes: to standard output, or to files that
+ * are put in place whole (output.c). What fails says so in one sentence on standard error. */
+#ifndef INSPECT_INSPECT_H
+#define INSPECT_INSPECT_H
+
+#include "complain.h"
+
+#include <fovea/fovea.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { INSPECT_GOOD = 0, INSPECT_FAILED = 1, INSPECT_USAGE = 64 };
+
+/* ---------------------------------------------------------------------------------------------------- options.c -- */
+
+enum { INSPECT_WORDS = 256 };
+
+typedef struct inspect_options {
+    const char *command;
+    int64_t d_model, heads, kv_heads, d_k, d_v, d_out, q_len, kv_len, batch; /* 0: not given */
+    bool biases, causal, measure;
+    int64_t seconds, samples, threads;
+    int64_t layer; /* -1: all */
+    const char *csv, *svg, *output, *model;
+    const char *words[INSPECT_WORDS]; /* what is no option */
+    int word_count;
+} inspect_options;
+
+/* Reads them; a sentence to stderr and INSPECT_USAGE if they are wrong, -1 if the program goes on. --help, --version and
+ * the commands man and completion end here, too. */
+int inspect_options_read(int argc, char **argv, inspect_options *options);
+
+/* ----------------------------------------------------------------------------------------------------- output.c -- */
+
+/* A text that is being written; ends in a file, or in standard output where the path is "-". */
+typedef struct output {
+    const char *path;
+    FILE *to; /* write here; errors are found by output_end() */
+    char *text;
+    size_t length;
+} output;
+
+/* Can the file be written? -1 and a complaint if not; nothing is changed. To be asked before what takes long. */
+int output_check(const char *path, complaint to);
+
+int output_begin(output *out, const char *path, complaint to);
+
+/* Puts the text in place of what is there, whole or not at all. */
+int output_end(output *out, complaint to);
+
+/* ------------------------------------------------------------------------------------------------------- errors -- */
+
+enum { INSPECT_COMPLAINT = 1024 };
+
+/* Prints a complaint; returns INSPECT_FAILED. */
+int inspect_failed(complaint said);
+
+/* The context of a command: the threads asked for. NULL after a complaint. *threads: how many it has. */
+fovea_context *inspect_context(const inspect_options *options, int *threads, complaint to);
+
+/* ----------------------------------------------------------------------------------------------------- commands -- */
+
+int inspect_cost(const inspect_options *options);
+int inspect_similarity(const inspect_options *options);
+int inspect_attention(const inspect_options *options);
+
+#endif

@@ -1,0 +1,188 @@
+/* fovea-inspect similarity: the figures of each head of a model (figures.h), and those of random heads of the same shape.
+ * One layer is in memory at a time; its heads are shared out among threads. */
+#include "similarity.h"
+
+#include "progress.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_SAMPLES = 32 };
+
+/* Heads that are computed at once: of the layer that was read, or random ones. */
+typedef struct job {
+    const model *file; /* NULL: random heads */
+    int64_t heads;
+    double (*figure)[FIGURES];
+    figures_space **spaces; /* one for each thread */
+    atomic_llong next;
+    atomic_bool failed;
+} job;
+
+static void work(job *j, figures_space *space) {
+    for (int64_t head; (head = atomic_fetch_add(&j->next, 1)) < j->heads;) {
+        if (j->file != NULL)
+            model_head(j->file, head, figures_columns(space));
+        const int status =
+            j->file != NULL ? figures_compute(space, j->figure[head]) : figures_random(space, head, j->figure[head]);
+        if (status != 0)
+            j->failed = true;
+    }
+}
+
+/* Heads of one shape, by all threads. */
+static int compute(const model *file, int64_t heads, int64_t d_model, int64_t d_k, int threads,
+                   double (*figure)[FIGURES], complaint to) {
+    job j = {.file = file, .heads = heads, .figure = figure};
+    int count = heads < threads ? (int)heads : threads, made = 0;
+    j.spaces = calloc((size_t)count, sizeof *j.spaces);
+    while (j.spaces != NULL && made < count && figures_space_create(d_model, d_k, &j.spaces[made]) == 0)
+        made++;
+    if (made > 0) { /* fewer, where memory has no room for more */
+#pragma omp parallel for num_threads(made) schedule(static, 1)
+        for (int i = 0; i < made; i++)
+            work(&j, j.spaces[i]);
+    }
+    for (int i = 0; i < made; i++)
+        figures_space_free(j.spaces[i]);
+    free(j.spaces);
+    if (made == 0)
+        return complain(to, "similarity", "out of memory");
+    return j.failed ? complain(to, "similarity", "singular values were not found: LAPACK did not converge") : 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- random -- */
+
+static int find_shape(const similarity *s, const model_layer *l) {
+    int i = 0;
+    while (i < s->shapes && (s->random[i].d_model != l->d_model || s->random[i].d_k != l->d_k))
+        i++;
+    return i;
+}
+
+static int compute_random(similarity *s, random_heads *r, int threads, complaint to) {
+    r->figure = malloc((size_t)s->samples * sizeof *r->figure);
+    if (r->figure == NULL)
+        return complain(to, s->path, "out of memory");
+    if (compute(NULL, s->samples, r->d_model, r->d_k, threads, r->figure, to) != 0)
+        return -1;
+    const double n = (double)s->samples;
+    for (int f = 0; f < FIGURES; f++) {
+        double square = 0.0;
+        r->mean[f] = 0.0;
+        for (int64_t i = 0; i < s->samples; i++)
+            r->mean[f] += r->figure[i][f] / n;
+        for (int64_t i = 0; i < s->samples; i++)
+            square += (r->figure[i][f] - r->mean[f]) * (r->figure[i][f] - r->mean[f]);
+        r->deviation[f] = sqrt(square / (n - 1.0));
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- model -- */
+
+/* Sizes of everything, from the file's header. */
+static int describe(similarity *s, complaint to) {
+    s->layers = model_layers(s->file);
+    const size_t layers = (size_t)s->layers;
+    s->layer = calloc(layers, sizeof *s->layer);
+    s->first = calloc(layers, sizeof *s->first);
+    s->shape = calloc(layers, sizeof *s->shape);
+    s->random = calloc(layers, sizeof *s->random);
+    if (s->layer == NULL || s->first == NULL || s->shape == NULL || s->random == NULL)
+        return complain(to, s->path, "out of memory");
+    s->one_stack = true;
+    for (int64_t i = 0; i < s->layers; i++) {
+        model_layer *l = &s->layer[i];
+        if (model_describe(s->file, i, l, to) != 0)
+            return -1;
+        s->first[i] = s->heads;
+        s->heads += l->heads; /* at most 2^24 / 10 layers of 2^16 heads */
+        s->shape[i] = find_shape(s, l);
+        if (s->shape[i] == s->shapes)
+            s->random[s->shapes++] = (random_heads){.d_model = l->d_model, .d_k = l->d_k};
+        s->one_stack = s->one_stack && l->family == s->layer[0].family && l->stack_length == s->layer[0].stack_length &&
+                       strncmp(l->stack, s->layer[0].stack, (size_t)l->stack_length) == 0;
+    }
+    s->figure = malloc((size_t)s->heads * sizeof *s->figure);
+    return s->figure != NULL ? 0 : complain(to, s->path, "out of memory");
+}
+
+static int compute_all(similarity *s, int threads, complaint to) {
+    progress p;
+    int status = 0;
+    int64_t done = 0;
+    progress_begin(&p, "heads", s->heads + s->shapes * s->samples);
+    for (int i = 0; status == 0 && i < s->shapes; i++) {
+        status = compute_random(s, &s->random[i], threads, to);
+        progress_show(&p, done += s->samples);
+    }
+    for (int64_t i = 0; status == 0 && i < s->layers; i++) {
+        const model_layer *l = &s->layer[i];
+        status = model_read(s->file, i, to);
+        if (status == 0)
+            status = compute(s->file, l->heads, l->d_model, l->d_k, threads, s->figure + s->first[i], to);
+        progress_show(&p, done += l->heads);
+    }
+    progress_end(&p);
+    return status;
+}
+
+static int write_file(const similarity *s, const char *path, void (*write)(const similarity *s, FILE *to),
+                      complaint to) {
+    output out;
+    if (path == NULL)
+        return 0;
+    if (output_begin(&out, path, to) != 0)
+        return -1;
+    write(s, out.to);
+    return output_end(&out, to);
+}
+
+static void free_all(similarity *s) {
+    for (int i = 0; i < s->shapes; i++)
+        free(s->random[i].figure);
+    free(s->random);
+    free(s->layer);
+    free(s->first);
+    free(s->shape);
+    free(s->figure);
+    model_close(s->file);
+}
+
+int inspect_similarity(const inspect_options *options) {
+    char text[INSPECT_COMPLAINT];
+    const complaint to = {text, sizeof text};
+    similarity s = {.path = options->words[0], .samples = options->samples ? options->samples : DEFAULT_SAMPLES};
+    int threads;
+    fovea_context *context = inspect_context(options, &threads, to); /* how many threads this process may use */
+    int status = context != NULL ? 0 : -1;
+    fovea_context_destroy(context);
+    const bool csv_out = options->csv != NULL && strcmp(options->csv, "-") == 0;
+    const bool svg_out = options->svg != NULL && strcmp(options->svg, "-") == 0;
+    if (status == 0 && csv_out && svg_out)
+        status = complain(to, "similarity", "CSV and SVG cannot both go to standard output");
+    if (status == 0 && options->csv != NULL)
+        status = output_check(options->csv, to);
+    if (status == 0 && options->svg != NULL)
+        status = output_check(options->svg, to);
+    if (status == 0)
+        status = model_open(s.path, options->heads, options->kv_heads, &s.file, to);
+    if (status == 0)
+        status = describe(&s, to);
+    if (status == 0 && model_incomplete(s.file) > 0)
+        fprintf(stderr, "fovea-inspect: %s: %lld layers lack query, key or value here, and are left out\n", s.path,
+                (long long)model_incomplete(s.file));
+    if (status == 0)
+        status = compute_all(&s, threads, to);
+    if (status == 0 && !csv_out && !svg_out)
+        similarity_table(&s, stdout);
+    if (status == 0)
+        status = write_file(&s, options->csv, similarity_csv, to);
+    if (status == 0)
+        status = write_file(&s, options->svg, similarity_svg, to);
+    free_all(&s);
+    return status == 0 ? INSPECT_GOOD : inspect_failed(to);
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# test.sh STEP: one test of fovea-inspect as a program. Run by ctest, which sets INSPECT (the program), MAKE_MODEL, SOURCE (this
+# folder) and SCRATCH (a folder of the step's own).
+set -uo pipefail
+step=$1
+rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH" || exit
+
+fail() {
+    printf '%s\n' "$*" >&2
+    [ ! -f out ] || head -c 4000 out err >&2
+    exit 1
+}
+# expect STATUS ARGUMENT...: runs, output to out and err.
+expect() {
+    local status=0
+    "$INSPECT" "${@:2}" >out 2>err || status=$?
+    [ "$status" = "$1" ] || fail "status $status, not $1: fovea-inspect ${*:2}"
+    [ "$1" = 0 ] || [ -s err ] || fail "no sentence: fovea-inspect ${*:2}"
+}
+has() { # has FILE PATTERN...: grep -E finds each
+    local file=$1 pattern
+    for pattern in "${@:2}"; do
+        grep -qE -- "$pattern" "$file" || fail "no \"$pattern\" in $file"
+    done
+}
+refuses() { # refuses PATTERN ARGUMENT...: ends with 1 and that sentence
+    expect 1 "${@:2}"
+    has err "^fovea-inspect: .*$1"
+}
+svg() { # svg FILE TEXTS: is XML, with so many <text>, and nothing outside of its size but what is turned
+    python3 - "$1" "$2" <<'PY' || fail "$1 is not the picture it should be"
+import sys, xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+space = "{http://www.w3.org/2000/svg}"
+assert root.tag == space + "svg" and root.get("role") == "img" and root.get("aria-label")
+width, height = float(root.get("width")), float(root.get("height"))
+texts = list(root.iter(space + "text"))
+assert len(texts) == int(sys.argv[2]), len(texts)
+for text in texts:
+    assert 0 < float(text.get("x")) < width and 0 < float(text.get("y")) < height, text.attrib
+    assert text.text is not None and text.text.strip()
+assert any("prefers-color-scheme" in style.text for style in root.iter(space + "style"))
+PY
+}
+
+case $step in
+options) # one table makes help, man page and completion, and every option is in all three
+    expect 0 --help
+    cp out help
+    expect 0 man
+    cp out man
+    expect 0 completion
+    cp out completion
+    for option in $(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' help); do
+        has man "$(printf '%s' "$option" | sed 's/-/\\\\-/g')"
+        has completion "$option"
+    done
+    [ "$(grep -c '^  --' help)" -ge 20 ] || fail "few options in --help"
+    for command in cost similarity attention; do
+        expect 0 "$command" --help
+        has out "^usage: fovea-inspect $command" '--threads' 'exit status'
+    done
+    ! grep -q -- --svg out || fail "attention --help tells options of others"
+    bash -n completion || fail "the completion is no script"
+    # shellcheck disable=SC1091,SC2034
+    COMP_WORDS=(fovea-inspect cost --d-m) COMP_CWORD=2
+    . ./completion && _fovea_inspect && [ "${COMPREPLY[0]}" = --d-model ] || fail "--d-m is not completed"
+    expect 0 --version
+    for wrong in '' dance --nothing 'cost' 'cost --d-model 8' 'cost --d-model 0 --heads 1' 'cost --d-model 8x --heads 1' \
+        'cost --d-model 99999999999999999999 --heads 1' 'cost --svg x' 'cost --d-model' 'cost word' 'similarity' 'similarity a b' \
+        'similarity --measure a' 'cost --causal=1' 'similarity --csv= a' 'attention' 'attention --layer -1 a' \
+        'attention --heads 3 a' 'attention a --threads 0'; do
+        # shellcheck disable=SC2086
+        expect 64 $wrong
+        [ -s err ] && [ ! -s out ] || fail "$wrong: no sentence"
+    done
+    ;;
+
+cost) # numbers that can be computed by hand
+    expect 0 cost --d-model 768 --heads 12 --q-len 100 --csv -
+    has out '^form,what,parameters' '^1,"[^"]*",2359296,353894400,30720000,117964800,' \
+        '^2q,"[^"]*",8257536,1533542400,199680000,117964800,' '^5,"[^"]*",1179648,' '^4,"[^"]*",589824,0,30720000,'
+    [ "$(wc -l <out)" = 10 ] || fail "not a line for each form"
+    expect 0 cost --d-model 8 --heads 2 --biases --measure --seconds 1 --threads 1 --q-len 5 --kv-len 3 --csv file.csv
+    has out '1 thread' '^1 .* 1\.00 .* 1\.00$' '^2k .* [0-9.]+$' '^6 ' '5 queries, 3 keys, biases'
+    python3 - <<'PY' || fail "no times in the CSV file"
+import csv
+rows = list(csv.DictReader(open("file.csv")))
+assert len(rows) == 9 and all(float(row["seconds"]) > 0 and float(row["time_ratio"]) > 0 for row in rows), rows
+PY
+    expect 0 cost --d-model 8 --heads 2 --kv-heads 1 --d-k 3 --d-v 5 --d-out 0 --causal --measure --seconds 1 --batch 2
+    has out '- \(below\)' '^2k: merged keys' '^5: one W' 'causal'
+    refuses 'not a multiple of heads' cost --d-model 8 --heads 3
+    refuses 'not a multiple of kv_heads' cost --d-model 8 --heads 4 --kv-heads 3
+    refuses 'too large to be measured' cost --d-model 10000000 --heads 1 --batch 10000000 --measure
+    mkdir folder
+    refuses 'not a regular file' cost --d-model 8 --heads 2 --csv folder
+    ;;
+
+similarity)
+    python3 "$SOURCE/test_models.py" . || fail "no models"
+    refuses '--heads N' similarity alike.safetensors
+    expect 0 similarity alike.safetensors --heads 2 --csv a.csv --svg a.svg --samples 5
+    has out '^0 +1\.000 +1\.000 +1\.000 +0\.000 +0\.000 +0\.000 +0\.0 +0\.0 +0\.0 .* 1\.000 +2\.0$' \
+        '^1 +0\.000 +0\.000 +0\.000 +1\.000 +1\.000 +1\.000 +90\.0 +90\.0 +90\.0 .* 0\.500 +2\.0$' 'mean +0\.500' 'random, mean'
+    python3 - <<'PY' || fail "a.csv is not as it should be"
+import csv
+rows = list(csv.DictReader(open("a.csv")))
+assert len(rows) == 4 + 5 and len(rows[0]) == 22
+for row in rows[:4]:
+    same = row["layer"] == "0"
+    assert row["stack"] == "model.layers" and row["d_model"] == "8" and row["d_k"] == "2"
+    for pair in ("qk", "qv", "kv"):
+        assert abs(float(row["cosine_" + pair]) - same) < 1e-7
+        assert abs(float(row["distance_" + pair]) - (not same)) < 1e-7
+        for angle in ("angle_", "least_angle_", "greatest_angle_"):
+            assert abs(float(row[angle + pair]) - 90 * (not same)) < 1e-4
+    assert abs(float(row["symmetry"]) - (1 if same else 0.5)) < 1e-7 and abs(float(row["effective_rank"]) - 2) < 1e-7
+assert [row["stack"] for row in rows[4:]] == ["random"] * 5
+PY
+    svg a.svg $((14 * 8 + 2))
+    cp a.csv first.csv
+    expect 0 similarity alike.safetensors --heads 2 --csv a.csv --svg - --samples 5 --threads 1
+    cmp a.csv first.csv || fail "the number of threads changes figures"
+    cmp out a.svg || fail "--svg - is another picture"
+    [ ! -s err ] || fail "something on standard error"
+    expect 0 similarity zeros.safetensors --heads 2 --csv - --svg z.svg
+    has out '^"model.layers",0,0,8,2,0,,,1,1,1,90,,,90,,,90,,,0\.5,2$'
+    svg z.svg $((14 * 7 + 2))
+    has z.svg 'class="none"'
+    mkdir beside && cp alike.safetensors beside && printf '{"num_attention_heads": 2}' >beside/config.json
+    expect 0 similarity beside/alike.safetensors
+    printf '{"num_attention_heads": 3}' >beside/config.json
+    refuses '4 channels are not those of 3 heads' similarity beside/alike.safetensors
+    # Whatever fails leaves files as they were.
+    cp first.csv kept.csv
+    head -c 300 alike.safetensors >cut.safetensors
+    refuses 'cut off' similarity cut.safetensors --heads 2 --csv kept.csv --svg none.svg
+    refuses 'cannot be opened' similarity nowhere --heads 2 --csv kept.csv
+    cmp kept.csv first.csv || fail "a file was changed in spite of an error"
+    [ ! -e none.svg ] || fail "a file was written in spite of an error"
+    [ -z "$(find . -name '.*.new')" ] || fail "something was left over"
+    refuses 'cannot both' similarity alike.safetensors --heads 2 --svg - --csv -
+    refuses 'not a regular file' similarity alike.safetensors --heads 2 --svg beside
+    if [ -c /dev/full ]; then
+        "$INSPECT" similarity alike.safetensors --heads 2 >/dev/full 2>err && fail "a full disk is not noticed"
+        has err 'standard output'
+    fi
+    ;;
+
+memory) # one layer at a time: 30 layers of 1.6 MB, less memory than half of the file
+    "$MAKE_MODEL" 30 16 1024 16 large.safetensors || fail "no model"
+    python3 - "$INSPECT" <<'PY' || fail "more memory than it should take"
+import os, resource, subprocess, sys
+subprocess.run([sys.argv[1], "similarity", "large.safetensors", "--heads", "16", "--samples", "2", "--threads", "1"], check=True,
+               stdout=subprocess.DEVNULL)
+most, file = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, os.path.getsize("large.safetensors")
+print(f"{most / 1e6:.1f} MB, the file has {file / 1e6:.1f} MB")
+assert most < file / 2
+PY
+    rm large.safetensors
+    ;;
+
+attention)
+    python3 "$SOURCE/test_models.py" . || fail "no models"
+    expect 0 attention --model minilm --layer 1 -o a.svg 'who <'
+    has out '^a.svg: attention of 4 tokens, 12 heads'
+    # Queries are zero: all weights are 1/4, whose root is level 10 of 20. The last head looks at "who" alone.
+    [ "$(grep -c 'class="p10" d="M0 0h4v1h-4zM0 1h4v1h-4zM0 2h4v1h-4zM0 3h4v1h-4z"' a.svg)" = 11 ] || fail "wrong weights"
+    sed -n '/>layer 1, head 11</,$p' a.svg >last
+    has last 'class="p20" d="M1 0h1v1h-1zM1 1h1v1h-1zM1 2h1v1h-1zM1 3h1v1h-1z"'
+    has a.svg '>&lt;</text>' '>\[SEP\]</text>' '>layer 1, head 11</text>' '>Attention of "who &lt;"</text>'
+    svg a.svg $((12 * 9 + 7))
+    expect 0 attention --model minilm -o - -- who '&' who
+    svg out $((24 * 11 + 7))
+    refuses 'no layer 2' attention --model minilm --layer 2 -o b.svg who
+    refuses 'more than 64 tokens' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..63})"
+    refuses 'longer than' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..1100})"
+    refuses 'is not there; .*fetch.py' attention --model nowhere -o b.svg who
+    rm minilm/vocab.txt
+    refuses 'vocab.txt' attention --model minilm -o b.svg who
+    [ ! -e b.svg ] || fail "a file was written in spite of an error"
+    ;;
+
+*) fail "no step $step" ;;
+esac

@@ -1,0 +1,86 @@
+/* Allocations that fail when told to, for one file of a test program.
+ *
+ * The linker puts the functions below in place of malloc and its like in the program and in the static libraries that are
+ * linked into it (fovea_wrap_allocation() of FoveaTest.cmake), but not in shared ones. They count calls and live blocks, and
+ * can let the n-th call fail. */
+#ifndef FOVEA_TESTS_FAILING_H
+#define FOVEA_TESTS_FAILING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static atomic_llong calls, live;
+static atomic_llong fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_later. */
+static atomic_bool fail_later, failed;
+
+static bool allowed(void) {
+    long long call = ++calls, at = fail_at;
+    if (at == 0 || (fail_later ? call < at : call != at))
+        return true;
+    failed = true;
+    return false;
+}
+
+static void *counted(void *block) {
+    if (block)
+        live++;
+    return block;
+}
+
+/* The names that --wrap makes: __real_* are the C library's. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **block, size_t alignment, size_t size);
+void __real_free(void *block);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
+void __wrap_free(void *block);
+
+void *__wrap_malloc(size_t size) { return allowed() ? counted(__real_malloc(size)) : NULL; }
+
+void *__wrap_calloc(size_t n, size_t size) { return allowed() ? counted(__real_calloc(n, size)) : NULL; }
+
+void *__wrap_realloc(void *block, size_t size) {
+    if (!allowed())
+        return NULL;
+    void *moved = __real_realloc(block, size);
+    if (block == NULL && moved)
+        live++;
+    return moved;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+    return allowed() ? counted(__real_aligned_alloc(alignment, size)) : NULL;
+}
+
+int __wrap_posix_memalign(void **block, size_t alignment, size_t size) {
+    if (!allowed())
+        return 12; /* ENOMEM */
+    int error = __real_posix_memalign(block, alignment, size);
+    if (error == 0)
+        live++;
+    return error;
+}
+
+void __wrap_free(void *block) {
+    if (block)
+        live--;
+    __real_free(block);
+}
+
+/* From now on the n-th call fails, and all later ones too if so told. */
+static void arm(int64_t n, bool later) {
+    calls = 0;
+    failed = false;
+    fail_later = later;
+    fail_at = n;
+}
+
+#endif
