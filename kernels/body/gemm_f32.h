@@ -28,9 +28,9 @@
 
 enum {
     NV = FV_NR / FV_W,
-    UNROLL = 2,       /* steps of k for each branch */
-    LINE = 16,        /* floats of a cache line */
-    STREAM_AHEAD = 16 /* steps of k that a vector is fetched before a tile needs it */
+    UNROLL = FV_W == 8 ? 4 : 2, /* steps of k for each branch: as many as a tile's steps are short */
+    LINE = 16,                  /* floats of a cache line */
+    STREAM_AHEAD = 16           /* steps of k that a vector is fetched before a tile needs it */
 };
 
 /* Tiles of the same height, one below the other. */
