@@ -50,15 +50,16 @@ static void test_search(void) {
     if (access("/etc/fovea/tuning", F_OK) != 0)
         check_info("XDG_CACHE_HOME has none: HOME is not asked", NULL, FOVEA_OK, 0, "no tuning file in");
     unsetenv("XDG_CACHE_HOME");
-    check_info("HOME", NULL, FOVEA_OK, 2, "home/.cache/fovea/tuning");
+    check_info("HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS, "home/.cache/fovea/tuning");
     setenv("XDG_CACHE_HOME", "relative", 1);
-    check_info("a relative XDG_CACHE_HOME", NULL, FOVEA_OK, 2, "home/.cache/fovea/tuning");
+    check_info("a relative XDG_CACHE_HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS, "home/.cache/fovea/tuning");
     setenv("XDG_CACHE_HOME", files_name("cache"), 1);
     test_check(fovea_tuning_save(tuning, files_name("cache/fovea/tuning")) == FOVEA_OK, "save: %s",
                fovea_error_detail());
-    check_info("XDG_CACHE_HOME before HOME", NULL, FOVEA_OK, 2, "cache/fovea/tuning");
+    check_info("XDG_CACHE_HOME before HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS, "cache/fovea/tuning");
     setenv("FOVEA_TUNING_FILE", home, 1);
-    check_info("FOVEA_TUNING_FILE before XDG_CACHE_HOME", NULL, FOVEA_OK, 2, "home/.cache/fovea/tuning");
+    check_info("FOVEA_TUNING_FILE before XDG_CACHE_HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS,
+               "home/.cache/fovea/tuning");
     check_info("the option before all", files_name("nowhere"), FOVEA_ERROR_FILE, 0, "nowhere");
     check_info("the option says none", "", FOVEA_OK, 0, "the options say none");
     setenv("FOVEA_TUNING_FILE", "", 1);
@@ -267,7 +268,8 @@ static void test_two(void) {
         test_check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "two at once: status %x", (unsigned)status);
     }
     if (test_check(fovea_tuning_load(path, &tuning) == FOVEA_OK, "two at once: %s", fovea_error_detail()))
-        test_check(tuning->rows == 2 + 2 * ADDED, "two at once: %d rows of %d", tuning->rows, 2 + 2 * ADDED);
+        test_check(tuning->rows == FV_TUNING_OPERATIONS + 2 * ADDED, "two at once: %d rows of %d", tuning->rows,
+                   FV_TUNING_OPERATIONS + 2 * ADDED);
     fovea_tuning_destroy(tuning);
 }
 

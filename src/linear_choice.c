@@ -1,0 +1,164 @@
+/* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a model of
+ * caches.
+ *
+ * The model. A panel is read once for each block of rows. The rows of a work item take half of the second-level cache,
+ * since each panel reads them again, and a panel that fits into the other half streams from there for every tile. A few
+ * rows at a time then go to y, whose lines come from farther while the next rows are computed (all rows at once: 3% to
+ * 8% slower). A longer panel is read in blocks, each by all rows of the item before the next. Threads get four items
+ * each, so that none waits long for the last.
+ */
+#include "linear.h"
+
+#include "gemm.h"
+#include "registry.h"
+#include "size.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 4096, ITEMS = 4 };
+
+int64_t fv_linear_panel(const fovea_context *ctx, int64_t out) {
+    return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY))->nr;
+}
+
+/* Fields of 0 or NULL get their defaults. */
+static void complete(const fovea_linear *l, fv_linear_choice *c) {
+    const int64_t f = (int64_t)sizeof(float), l2 = l->ctx->cpu.l2;
+    const int64_t in_flight = 48 * 16; /* floats: 48 lines, of about 64 that cores can wait for while they compute */
+    if (!c->gemm)
+        c->gemm = fv_gemm_for(l->ctx->isa, MANY, fv_min(l->out, MANY));
+    if (c->k_block <= 0) {
+        const int64_t most = fv_max(l2 / 2 / (l->panel * f), 64);
+        c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, most)); /* blocks of equal length */
+    }
+    c->k_block = fv_min(c->k_block, l->in);
+    const int64_t few = fv_round_up(fv_ceil_div(in_flight, l->panel), c->gemm->mr);
+    if (c->row_block <= 0)
+        c->row_block = fv_round_up(fv_min(fv_max(l2 / 2 / (l->in * f), 64), 512), few);
+    if (c->chunk <= 0)
+        c->chunk = c->k_block == l->in ? few : c->row_block;
+    c->chunk = fv_min(c->chunk, c->row_block);
+    if (c->items <= 0)
+        c->items = ITEMS;
+}
+
+static void keys_of(const fovea_linear *l, int64_t rows, int64_t key[FV_TUNING_KEYS], fv_tuning_op *op) {
+    *op = fv_tuning_of_linear(rows, l->in, l->out, key);
+}
+
+/* Is the row one for maps of this size, whatever the number of rows? */
+static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
+    const fv_interval *in = &row->key[FV_KEY_in], *out = &row->key[FV_KEY_out];
+    return (row->operation == FV_TUNING_linear || row->operation == FV_TUNING_linear_few) &&
+           row->section == l->ctx->tuning.section && row->isa == l->ctx->isa && row->threads == l->ctx->threads &&
+           l->in >= in->least && l->in <= in->most && l->out >= out->least && l->out <= out->most;
+}
+
+bool fv_linear_find_tuned(fovea_linear *l) {
+    const fv_tuning_use *use = &l->ctx->tuning;
+    int count = 0;
+    for (int i = 0; use->section >= 0 && i < use->tuning->rows; i++)
+        count += serves(l, &use->tuning->row[i]);
+    if (count == 0)
+        return true;
+    l->tuned = malloc((size_t)count * sizeof *l->tuned);
+    if (!l->tuned)
+        return false;
+    for (int i = 0; i < use->tuning->rows; i++)
+        if (serves(l, &use->tuning->row[i]))
+            l->tuned[l->tuned_count++] = &use->tuning->row[i];
+    return true;
+}
+
+const fv_tuning_row *fv_linear_tuned(const fovea_linear *l, int64_t rows) {
+    for (int i = 0; i < l->tuned_count; i++)
+        if (rows >= l->tuned[i]->key[FV_KEY_rows].least && rows <= l->tuned[i]->key[FV_KEY_rows].most)
+            return l->tuned[i];
+    return NULL;
+}
+
+fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_linear_choice *wanted) {
+    fv_linear_choice choice = {0};
+    const fv_tuning_row *row = wanted ? NULL : fv_linear_tuned(l, rows);
+    if (wanted)
+        choice = *wanted;
+    else if (row)
+        choice = fv_tuning_linear_choice(row->knob);
+    complete(l, &choice);
+    return choice;
+}
+
+int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choice) {
+    int64_t at = 0;
+    fv_reserve(&at, l->ctx->threads, fv_linear_task_bytes(l, choice));
+    return at < 0 ? 0 : at + FV_ALIGNMENT;
+}
+
+/* ----------------------------------------------------------------------------------------------------- in words -- */
+
+static size_t describe_choice(const fovea_linear *l, int64_t rows, char *text, size_t size) {
+    const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
+    return (size_t)snprintf(
+        text, size, "%s, blocks of %lld rows and %lld channels, %lld rows at once, %lld items a thread", c.gemm->name,
+        (long long)c.row_block, (long long)c.k_block, (long long)c.chunk, (long long)c.items);
+}
+
+/* Why the tuning file does not decide for so many rows. */
+static void why_default(const fovea_linear *l, int64_t rows, char *text, size_t size) {
+    const fv_tuning_use *use = &l->ctx->tuning;
+    snprintf(text, size, "%s", use->text);
+    if (use->section < 0)
+        return;
+    int64_t key[FV_TUNING_KEYS];
+    fv_tuning_op op;
+    keys_of(l, rows, key, &op);
+    snprintf(text, size, "%s has ", use->path);
+    const size_t used = strlen(text);
+    fv_tuning_why_not(use->tuning, use->section, op, l->ctx->isa, l->ctx->threads, key, text + used, size - used);
+}
+
+size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, size_t size) {
+    char choice[256], origin[1024], why[640];
+    const fv_tuning_row *row = fv_linear_tuned(l, rows);
+    describe_choice(l, rows, choice, sizeof choice);
+    if (row)
+        fv_tuning_describe_row(row, l->ctx->tuning.path, origin, sizeof origin);
+    else {
+        why_default(l, rows, why, sizeof why);
+        snprintf(origin, sizeof origin, "no: %s; defaults from caches of %lld KiB and %lld KiB", why,
+                 (long long)l->ctx->cpu.l1d / 1024, (long long)l->ctx->cpu.l2 / 1024);
+    }
+    return (size_t)snprintf(text, size,
+                            "tier    %s\nweights %lld x %lld in panels of %lld\nrows    %lld\nproduct %s\nthreads %d, "
+                            "workspace %lld bytes\ntuned   %s\n",
+                            fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
+                            (long long)rows, choice, l->ctx->threads, (long long)l->bytes, origin);
+}
+
+size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
+    if (!l)
+        return (size_t)snprintf(text, size, "no linear map");
+    char few[256], many[256], tuned[1400] = "";
+    describe_choice(l, 1, few, sizeof few);
+    describe_choice(l, MANY, many, sizeof many);
+    for (int i = 0; i < l->tuned_count; i++) {
+        const size_t used = strlen(tuned);
+        char origin[400];
+        fv_tuning_describe_row(l->tuned[i], l->ctx->tuning.path, origin, sizeof origin);
+        snprintf(tuned + used, sizeof tuned - used, "tuned   for %lld to %lld rows, %s\n",
+                 (long long)l->tuned[i]->key[FV_KEY_rows].least, (long long)l->tuned[i]->key[FV_KEY_rows].most, origin);
+    }
+    if (l->tuned_count == 0) {
+        char why[640];
+        why_default(l, MANY, why, sizeof why);
+        snprintf(tuned, sizeof tuned, "tuned   no: %s; defaults from caches of %lld KiB and %lld KiB\n", why,
+                 (long long)l->ctx->cpu.l1d / 1024, (long long)l->ctx->cpu.l2 / 1024);
+    }
+    return (size_t)snprintf(text, size,
+                            "tier    %s\nweights %lld x %lld in panels of %lld\n1 row   %s\nmany    %s\nthreads %d, "
+                            "workspace %lld bytes\n%s",
+                            fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel, few,
+                            many, l->ctx->threads, (long long)l->bytes, tuned);
+}
