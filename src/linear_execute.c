@@ -182,7 +182,10 @@ fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
                            (long long)linear->bytes);
     }
-    const fv_linear_choice choice = fv_linear_choose(linear, args->x.shape[0] * args->x.shape[2], NULL);
+    const int64_t rows = args->x.shape[0] * args->x.shape[2];
+    const fv_linear_choice choice = fv_linear_choose(linear, rows, NULL);
+    if (linear->ctx->log)
+        fv_shape_log_linear(linear->ctx->log, rows, linear->in, linear->out, linear->ctx->threads);
     fv_linear_execute_chosen(linear, args, &choice, workspace);
     free(own);
     return FOVEA_OK;

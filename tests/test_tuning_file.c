@@ -1,6 +1,7 @@
 /* Tuning files as files: where they are looked for, which are not touched, and that a writer that fails, is killed or is not
  * alone leaves a whole one. And the log of shapes. What is in them: test_tuning.c. */
 #define _GNU_SOURCE /* setresuid */
+#include "linear_case.h"
 #include "tuning_case.h"
 
 #include <signal.h>
@@ -292,6 +293,11 @@ static void test_log(void) {
         inputs_free(in);
         outputs_free(out);
     }
+    const linear_case c = linear_case_plain(2, 9, 48, 20);
+    linear_problem *p = linear_problem_make(&c, &r);
+    for (int again = 0; again < 3; again++)
+        linear_problem_run(p, ctx);
+    linear_problem_free(p);
     fovea_context_destroy(ctx);
     FILE *file = fopen(path, "r");
     if (test_check(file != NULL, "no log")) {
@@ -302,7 +308,8 @@ static void test_log(void) {
                       "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
                       "window_left=-1 window_right=-1 threads=1\n"
                       "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "causal=top_left window_left=9 window_right=-1 threads=1\n") == 0,
+                      "causal=top_left window_left=9 window_right=-1 threads=1\n"
+                      "linear rows=18 in=48 out=20 threads=1\n") == 0,
                "the log of shapes:\n%s", got);
     setenv("FOVEA_LOG_SHAPES", files_name("none/none"), 1); /* no work stops for it */
     ctx = context_tuned("", 1);

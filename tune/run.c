@@ -41,14 +41,8 @@ static void show(void *arg, const char *what, double ratio) {
     fflush(stderr);
 }
 
-static const char *const verdicts[] = {[VERDICT_unseen] = "not reached",
-                                       [VERDICT_default] = "default is best",
-                                       [VERDICT_bound] = "default is at the bound",
-                                       [VERDICT_tuned] = "faster choice",
-                                       [VERDICT_noisy] = "too noisy to tell"};
-
 static void describe(const tune_class *c, const tune_result *r, double seconds) {
-    printf("%-44s  %-24s", c->name, verdicts[r->verdict]);
+    printf("%-46s  %-24s", c->name, tune_verdicts[r->verdict]);
     if (r->verdict == VERDICT_tuned)
         printf("  %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low, r->gain.high);
     if (r->verdict == VERDICT_default && r->seen > 1)
@@ -60,8 +54,8 @@ static void describe(const tune_class *c, const tune_result *r, double seconds) 
 }
 
 static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tuning_row *row) {
-    json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", verdicts[r->verdict], "candidates",
-                          r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", tune_verdicts[r->verdict],
+                          "candidates", r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
     if (r->verdict == VERDICT_tuned) {
         json_object_set_new(o, "gain", json_real(r->gain.median));
         json_object_set_new(o, "gain_low", json_real(r->gain.low));
@@ -106,7 +100,7 @@ static int dry_run(const tune_class *classes, int count, double budget) {
     printf("%d classes of shapes, %.1f s for each:\n", count, budget / (count ? count : 1));
     for (int i = 0; i < count; i++) {
         char name[96];
-        printf("%-44s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
+        printf("%-46s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
     }
     return TUNE_GOOD;
 }
