@@ -21,10 +21,10 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
     if (!fv_multiply(l->in, l->panel, weight_floats) || !fv_multiply(*weight_floats, l->panels, weight_floats) ||
         !fv_multiply(*weight_floats, (int64_t)sizeof(float), &bytes))
         return false;
-    const fv_linear_choice none = {0}, plain = fv_linear_choose(l, 1, &none);
+    const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */
     l->bytes = fv_linear_workspace(l, &plain);
     for (int i = 0; i < l->tuned_count; i++) {
-        const fv_linear_choice tuned = fv_linear_choose(l, l->tuned[i]->key[FV_KEY_rows].least, NULL);
+        const fv_linear_choice tuned = fv_linear_choose(l, l->tuned[i]->key[FV_KEY_rows].most, NULL);
         l->bytes = fv_max(l->bytes, fv_linear_workspace(l, &tuned));
     }
     return l->bytes > 0;

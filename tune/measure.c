@@ -107,40 +107,49 @@ static void pause_after(const tune_measurement *m) {
         tune_rest(m->pause);
 }
 
+/* One block of the default, its twin and n candidates; false if it had to be thrown away. */
+static bool take_block(tune_measurement *m, tune_candidate **candidates, int n) {
+    tune_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->twin};
+    double sum[TUNE_TOGETHER + 2], fastest[TUNE_TOGETHER + 2];
+    for (int i = 0; i < n; i++)
+        plan[2 + i] = candidates[i]->plan;
+    const bool good = run_block(m, plan, n + 2, sum, fastest);
+    pause_after(m);
+    m->kept += good;
+    m->thrown += !good;
+    if (!good)
+        return false;
+    m->base.seconds = fmin(m->base.seconds, fastest[0]);
+    if (m->base.blocks < TUNE_BLOCKS)
+        m->base.ratio[m->base.blocks++] = (sum[1] - sum[0]) / 2;
+    for (int i = 0; i < n; i++) {
+        tune_candidate *c = candidates[i];
+        c->seconds = fmin(c->seconds, fastest[2 + i]);
+        if (c->blocks < TUNE_BLOCKS)
+            c->ratio[c->blocks++] = (sum[2 + i] - sum[0]) / 2;
+    }
+    return true;
+}
+
 bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until) {
-    int kept = 0, thrown = 0;
-    while (kept < blocks && !tune_stopped && tune_now() < until) {
-        bool good = true;
+    enum { PATIENCE = 20, IN_A_ROW = 3 };
+    const double burst = 0.05; /* seconds: a neighbour's burst is waited out */
+    const int kept = m->kept, thrown = m->thrown;
+    for (int block = 0; block < blocks; block++)
         for (int first = 0; first < count || first == 0; first += TUNE_TOGETHER) {
+            tune_candidate **some = count ? candidates + first : NULL;
             const int n = count - first < TUNE_TOGETHER ? count - first : TUNE_TOGETHER;
-            tune_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->twin};
-            double sum[TUNE_TOGETHER + 2], fastest[TUNE_TOGETHER + 2];
-            for (int i = 0; i < n; i++)
-                plan[2 + i] = candidates[first + i]->plan;
-            if (!run_block(m, plan, n + 2, sum, fastest)) {
-                good = false;
-                m->thrown++;
-                break;
-            }
-            m->kept++;
-            pause_after(m);
-            m->base.seconds = fmin(m->base.seconds, fastest[0]);
-            if (m->base.blocks < TUNE_BLOCKS)
-                m->base.ratio[m->base.blocks++] = (sum[1] - sum[0]) / 2;
-            for (int i = 0; i < n; i++) {
-                tune_candidate *c = candidates[first + i];
-                c->seconds = fmin(c->seconds, fastest[2 + i]);
-                if (c->blocks < TUNE_BLOCKS)
-                    c->ratio[c->blocks++] = (sum[2 + i] - sum[0]) / 2;
+            for (int tries = 0;; tries++) {
+                if (tune_stopped || tune_now() >= until)
+                    return true;
+                if (m->thrown - thrown > PATIENCE && m->thrown - thrown > 4 * (m->kept - kept))
+                    return false;
+                if (tries > IN_A_ROW)
+                    tune_rest(burst);
+                if (take_block(m, some, n))
+                    break;
             }
         }
-        kept += good;
-        thrown += !good;
-        if (thrown > 20 && thrown > 4 * kept)
-            return false;
-        if (!good)
-            pause_after(m);
-    }
     return true;
 }
 

@@ -54,36 +54,40 @@ static fovea_context *make_context(const tune_options *options, int handicap) {
     return ctx;
 }
 
-/* Tunes, and lets the context use it. */
+static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
+    (void)arg, (void)index, (void)result, (void)news, (void)seconds;
+}
+
+/* Tunes, as fovea-tune does, and lets the context use it. */
 static void tune_into(fovea_context *ctx, const tune_options *options, const tune_class *classes, int count) {
     char error[FV_FILE_ERROR];
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
     fovea_context *plain = make_context(options, 1);
     plain->cpu = ctx->cpu;
-    if (fv_tuning_create(&ctx->tuning.tuning, error) != FOVEA_OK)
+    tune_result *results = calloc((size_t)count, sizeof *results);
+    if (!results || fv_tuning_create(&ctx->tuning.tuning, error) != FOVEA_OK)
         exit(1);
     ctx->tuning.section = fv_tuning_section_index(ctx->tuning.tuning, &own, true);
     const double begin = tune_now();
     int rows = 0, noisy = 0;
+    tune_search_all(plain, classes, count, options, watch, report, NULL, results);
     for (int i = 0; i < count; i++) {
-        tune_result result;
-        const double left = options->budget - (tune_now() - begin);
-        tune_search(plain, &classes[i], options->effort, left / (count - i), watch, NULL, &result);
-        noisy += result.verdict == VERDICT_noisy;
-        if (result.verdict != VERDICT_tuned) {
-            printf("# %s: %s (%.3f seen, %.0f %% of the bound)\n", classes[i].name, tune_verdicts[result.verdict],
-                   result.seen, 100 * result.share);
-            continue;
-        }
-        const fv_tuning_row row = tune_row(ctx, &classes[i], &result);
-        fv_tuning_put(ctx->tuning.tuning, &own, &row, error);
-        printf("# %s\n", row.text);
-        rows++;
+        const tune_result *r = &results[i];
+        noisy += r->verdict == VERDICT_noisy;
+        if (r->verdict == VERDICT_tuned) {
+            const fv_tuning_row row = tune_row(ctx, &classes[i], r);
+            fv_tuning_put(ctx->tuning.tuning, &own, &row, error);
+            printf("# %s\n", row.text);
+            rows++;
+        } else
+            printf("# %s: %s (%.3f seen, %.0f %% of the bound)\n", classes[i].name, tune_verdicts[r->verdict], r->seen,
+                   100 * r->share);
     }
     printf("# tuned in %.0f s: %d of %d classes have another choice than the default, %d were too noisy\n",
            tune_now() - begin, rows, count, noisy);
     fflush(stdout);
+    free(results);
     fovea_context_destroy(plain);
 }
 

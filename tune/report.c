@@ -265,16 +265,16 @@ static int roofline_points(const page *p, const tune_class *classes, int count, 
 
 enum { LEFT = 76, TOP = 12, WIDTH = 860, HEIGHT = 320 };
 
-/* Logarithmic axes: operations for each byte from 0.1 to 10,000, and three decades of rate up to twice the peak. */
+/* Logarithmic axes: operations for each byte from 0.1 to 1000, and more than two decades of rate up to twice the peak. */
 typedef struct plane {
     double top, bottom; /* logarithms of rates */
 } plane;
 
-static double across(double intensity) { return LEFT + WIDTH * (log10(intensity) + 1) / 5; }
+static double across(double intensity) { return LEFT + WIDTH * (log10(fmin(intensity, 1000)) + 1) / 4; }
 static double down(const plane *a, double rate) { return TOP + HEIGHT * (a->top - log10(rate)) / (a->top - a->bottom); }
 
 static void roofline_grid(const page *p, const plane *a) {
-    for (double x = 0.1; x < 10001; x *= 10)
+    for (double x = 0.1; x < 1001; x *= 10)
         fprintf(p->file,
                 "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text class=\"faint middle\" "
                 "x=\"%.1f\" y=\"%d\">%g</text>\n",
@@ -290,7 +290,7 @@ static void roofline_grid(const page *p, const plane *a) {
 
 static void roofline(const page *p, const tune_class *classes, int count, double until) {
     const double bandwidth = tune_bandwidth(p->ctx), peak = tune_peak(p->ctx);
-    const plane a = {log10(2 * peak), log10(2 * peak) - 3.3};
+    const plane a = {log10(2 * peak), log10(2 * peak) - 2.4};
     static point points[MOST_POINTS];
     const int n = roofline_points(p, classes, count, until, points);
     const double ridge = peak / bandwidth, start = fmax(pow(10, a.bottom) / bandwidth, 0.1);
@@ -302,7 +302,7 @@ static void roofline(const page *p, const tune_class *classes, int count, double
             peak * 1e-9, bandwidth * 1e-9, TOP + HEIGHT + 48);
     roofline_grid(p, &a);
     fprintf(p->file, "<polyline class=\"ink\" points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\"/>\n", across(start),
-            down(&a, start * bandwidth), across(ridge), down(&a, peak), across(10000.0), down(&a, peak));
+            down(&a, start * bandwidth), across(ridge), down(&a, peak), across(1000), down(&a, peak));
     for (int i = 0; i < n; i++) {
         const double x = across(points[i].flops / points[i].bytes), y = down(&a, points[i].flops / points[i].seconds);
         fprintf(

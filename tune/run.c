@@ -13,7 +13,7 @@
 /* What the watcher of a search shows. */
 typedef struct progress {
     const tune_options *options;
-    const tune_class *c;
+    const tune_class *classes, *c;
     int number, count;
     double begin;
     bool terminal;
@@ -105,29 +105,16 @@ static int dry_run(const tune_class *classes, int count, double budget) {
     return TUNE_GOOD;
 }
 
-/* In the order of the list; then, as long as there is time, those again that were too noisy: a neighbour may be gone. */
-static void search_all(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
-                       tune_result *results) {
-    progress p = {.options = options, .count = count, .begin = tune_now()};
-    p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
-    for (int round = 0, open = count; open > 0 && !tune_stopped; round++) {
-        int done = 0, noisy = 0;
-        for (int i = 0; i < count && !tune_stopped; i++) {
-            const double before = tune_now(), left = options->budget - (before - p.begin);
-            p.number = i + 1;
-            p.c = &classes[i];
-            if (left <= 1 && round > 0)
-                return;
-            if (left <= 0 || (round > 0 && results[i].verdict != VERDICT_noisy))
-                continue;
-            tune_search(ctx, &classes[i], options->effort, left / (open - done++), show, &p, &results[i]);
-            noisy += results[i].verdict == VERDICT_noisy;
-            clear_line(&p);
-            if (!options->quiet && !options->json && (round == 0 || results[i].verdict != VERDICT_noisy))
-                describe(&classes[i], &results[i], tune_now() - before);
-        }
-        open = noisy;
-    }
+/* Before and after each search. */
+static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
+    progress *p = arg;
+    p->number = index + 1;
+    p->c = &p->classes[index];
+    if (!result)
+        return;
+    clear_line(p);
+    if (news && !p->options->quiet && !p->options->json)
+        describe(p->c, result, seconds);
 }
 
 /* The last words, and the exit status. */
@@ -212,7 +199,9 @@ int tune_run(const tune_options *options) {
     if (count >= 0 && options->dry_run)
         status = dry_run(classes, count, options->budget);
     else if (count >= 0 && results && may_write(path)) {
-        search_all(options, ctx, classes, count, results);
+        progress p = {.options = options, .classes = classes, .count = count, .begin = tune_now()};
+        p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
+        tune_search_all(ctx, classes, count, options, show, report, &p, results);
         status = conclude(options, ctx, classes, count, results, path);
     }
     free(results);

@@ -216,6 +216,37 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
         result->verdict = VERDICT_noisy;
 }
 
+/* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen that
+ * could not be proved in the time there was. */
+static bool is_open(const tune_result *r) {
+    return r->verdict == VERDICT_noisy || (r->verdict == VERDICT_default && r->seen > 1.02);
+}
+
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
+    enum { ROUNDS = 4 }; /* who asks often enough is told what he wants to hear */
+    const double begin = tune_now();
+    for (int round = 0, open = count; round < ROUNDS && open > 0 && !tune_stopped; round++) {
+        int done = 0, still = 0;
+        for (int i = 0; i < count && !tune_stopped; i++) {
+            const double before = tune_now(), left = options->budget - (before - begin);
+            if (left <= 0 || (round > 0 && left <= 1))
+                return;
+            if (round > 0 && !is_open(&results[i]))
+                continue;
+            const tune_result earlier = results[i];
+            reporter(arg, i, NULL, false, 0);
+            tune_search(ctx, &classes[i], options->effort, left / (open - done++), watcher, arg, &results[i]);
+            const bool decided = !tune_stopped && results[i].verdict != VERDICT_noisy;
+            if (round > 0 && !decided)
+                results[i] = earlier;
+            still += is_open(&results[i]);
+            reporter(arg, i, &results[i], round == 0 || results[i].verdict != earlier.verdict, tune_now() - before);
+        }
+        open = still;
+    }
+}
+
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *r) {
     fv_tuning_row row = {.known = true, .operation = c->operation, .isa = ctx->isa, .threads = ctx->threads};
     memcpy(row.key, c->key, sizeof row.key);

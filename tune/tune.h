@@ -273,6 +273,14 @@ typedef void tune_watcher(void *arg, const char *what, double best);
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result);
 
+/* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
+typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
+
+/* Searches the classes one after another, within the budget; then, as long as there is time, those again that were too noisy or
+ * in which something was seen but not proved. */
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
+
 /* ------------------------------------------------------------------------------------------------------- others -- */
 
 extern volatile sig_atomic_t tune_stopped; /* Ctrl-C: what was proved is kept */
