@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double PRICE = 0.004; /* seconds that an execution for measuring may take, about */
+static const double PRICE = 0.0015; /* seconds that an execution for measuring may take, about */
 
 enum { WHOLE = 64 };
 
@@ -33,7 +33,7 @@ static fv_interval interval_of(int64_t value, const int64_t *ends, int count, fv
 }
 
 /* Units of a shape for measuring: enough that threads have work and operands are not all in the first cache, and so few
- * that an execution takes some milliseconds. */
+ * that an execution takes about a millisecond. */
 static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, int threads, fv_isa isa) {
     const tune_shape shape = {.attention = *one};
     const int64_t affordable = (int64_t)(PRICE / (tune_flops(&shape) / rate_of(threads, isa)));
@@ -58,7 +58,7 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
     return (tune_shape){.attention = d};
 }
 
-/* Columns are for measuring as few as take some milliseconds: what decides among choices is in each panel the same. */
+/* Columns are for measuring as few as take about a millisecond: what decides among choices is in each panel the same. */
 static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
     const fv_interval *range = &c->key[FV_KEY_out];
     const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */

@@ -136,7 +136,7 @@ static axes axes_of(const tune_shape *shape) {
 typedef struct heat {
     int64_t down[SIDE], across[SIDE];
     int downs, acrosses;
-    double time[SIDE * SIDE];
+    double time[SIDE * SIDE]; /* 0: there was no quiet moment to measure it */
     tune_choice chosen;
 } heat;
 
@@ -184,8 +184,7 @@ static bool measure_heat(const page *p, const tune_shape *shape, double until, h
         if (ok)
             tune_measure(&m, list, n, 9, until);
         for (int i = 0; i < n; i++) {
-            ok = ok && all[i].blocks > 0;
-            h->time[i] = exp(tune_statistic(all[i].ratio, all[i].blocks).median);
+            h->time[i] = all[i].blocks ? exp(tune_statistic(all[i].ratio, all[i].blocks).median) : 0;
             tune_candidate_free(&all[i]);
         }
     }
@@ -205,7 +204,7 @@ static void heat_map(const page *p, const tune_class *c, double until) {
     if (!measure_heat(p, &c->search, until, &h))
         return;
     for (int i = 0; i < h.downs * h.acrosses; i++) {
-        least = fmin(least, h.time[i]);
+        least = h.time[i] > 0 ? fmin(least, h.time[i]) : least;
         most = fmax(most, h.time[i]);
     }
     const double range = fmax(log(most / least), 0.05); /* differences that are noise look alike */
@@ -217,6 +216,11 @@ static void heat_map(const page *p, const tune_class *c, double until) {
             kernel[1].kernel ? " and " : "", kernel[1].kernel ? kernel[1].kernel->name : "", HIGH * h.downs + 64);
     for (int i = 0; i < h.downs * h.acrosses; i++) {
         const int x = LEFT + WIDE * (i % h.acrosses), y = TOP + HIGH * (i / h.acrosses);
+        if (h.time[i] <= 0) {
+            fprintf(p->file, "<text class=\"faint middle\" x=\"%d\" y=\"%d\">too noisy</text>\n", x + WIDE / 2,
+                    y + HIGH / 2 + 4);
+            continue;
+        }
         const double shade = fmin(log(h.time[i] / least) / range, 1);
         fprintf(p->file,
                 "<g class=\"cell\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"hsl(%.0f 62%% "
@@ -252,7 +256,7 @@ static int roofline_points(const page *p, const tune_class *classes, int count, 
         if (tune_stopped || !tune_problem_make(p->ctx, &classes[i].search, &problem, error))
             continue;
         if (tune_measurement_begin(&m, &problem)) {
-            tune_measure(&m, NULL, 0, 5, fmin(until, tune_now() + 1));
+            tune_measure(&m, NULL, 0, 5, tune_now() + (until - tune_now()) / (count - i));
             if (m.base.blocks > 0)
                 points[n++] =
                     (point){&classes[i], m.base.seconds, tune_flops(&problem.shape), tune_bytes(&problem.shape)};
