@@ -182,12 +182,10 @@ static double sim_time(tune_problem *problem, const tune_plan *plan) {
 
 static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
 
-/* A search in that weather. */
-static tune_result simulate(const fovea_context *ctx, const tune_class *c, const machine *m, const weather *w,
-                            int seed) {
+/* Puts the simulation in the place of the machine, in that weather; returns what was there. */
+static tune_instruments enter(const machine *m, const weather *w, int seed) {
     static const tune_instruments simulated = {sim_now, sim_rest, sim_involuntary, sim_noise, sim_time};
     const tune_instruments real = tune_instrument;
-    tune_result result;
     char name[64];
     memset(&sim, 0, sizeof sim);
     snprintf(name, sizeof name, "%s %d", w->name, seed);
@@ -197,9 +195,43 @@ static tune_result simulate(const fovea_context *ctx, const tune_class *c, const
     sim.speed = 1;
     sim.speed_until = w->bursts > 0 ? exponential(1 / w->bursts) : INFINITY;
     tune_instrument = simulated;
+    return real;
+}
+
+/* A search in that weather. */
+static tune_result simulate(const fovea_context *ctx, const tune_class *c, const machine *m, const weather *w,
+                            int seed) {
+    tune_result result;
+    const tune_instruments real = enter(m, w, seed);
     tune_search(ctx, c, EFFORT_normal, 10, watch, NULL, &result);
     tune_instrument = real;
     return result;
+}
+
+/* What a counter tells of is not in what is kept: without jitter, two defaults take the same time to the last bit. */
+static void test_thrown(const fovea_context *ctx, const tune_class *c) {
+    static const weather told[] = {{.name = "switches alone", .switches = 60, .away = 0.0003},
+                                   {.name = "steal alone", .steals = 30, .stolen = 0.0003},
+                                   {.name = "quota alone", .quota = 0.019, .period = 0.0192}};
+    const machine m = {.seconds = 0.002};
+    for (int i = 0; i < 3; i++) {
+        const tune_instruments real = enter(&m, &told[i], 0);
+        tune_problem problem;
+        tune_measurement measured;
+        char error[256];
+        int off = 0;
+        if (test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error)) {
+            test_check(tune_measurement_begin(&measured, &problem), "%s: no measurement", told[i].name);
+            tune_measure(&measured, NULL, 0, 200, 60);
+            for (int n = 0; n < measured.base.blocks; n++)
+                off += fabs(measured.base.ratio[n]) > 1e-6;
+            test_check(off == 0 && measured.base.blocks > 20, "%s: %d of %d blocks that were kept are disturbed",
+                       told[i].name, off, measured.base.blocks);
+            tune_measurement_end(&measured);
+            tune_problem_free(&problem);
+        }
+        tune_instrument = real;
+    }
 }
 
 /* What a choice costs on the shape of the search, relative to the default. */
@@ -278,6 +310,7 @@ int main(int argc, char **argv) {
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */
     if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
         const tune_class c = tune_class_of(&shape, ctx->threads, ctx->isa);
+        test_thrown(ctx, &c);
         test_weathers(ctx, &c);
         test_nothing(ctx, &c);
     }
