@@ -8,7 +8,7 @@
  * each, so that none waits long for the last.
  *
  * A few rows that are more than a tile (8 by 6x64) read each panel twice, first from memory, and compute little meanwhile.
- * Their blocks take an eighth of the second-level cache: 8 rows of 4096 channels took 11% to 14% less (Intel family 6 model
+ * Their blocks take an eighth of the second-level cache: 8 rows of 4096 channels took 8% to 10% less (Intel family 6 model
  * 207, AVX-512), one row the same.
  */
 #include "linear.h"
