@@ -140,7 +140,7 @@ static void run_chosen(linear_problem *p, const fovea_linear *linear, const fv_l
 
 /* Every kernel with every size of a grid that has sizes below, at and beyond the case's: the same bits. */
 static void test_every_choice(void) {
-    static const int64_t blocks[] = {1, 7, 64, 4096}, items[] = {1, 5, 64};
+    static const int64_t channels[] = {1, 7, 64, 4096}, row_blocks[] = {1, 7, 4096}, items[] = {1, 64};
     rng r = rng_stream(test_seed(), "every choice");
     const linear_case cases[] = {linear_case_plain(1, 1, 33, 130), linear_case_plain(3, 23, 70, 101),
                                  linear_case_random(&r), linear_case_random(&r)};
@@ -158,11 +158,11 @@ static void test_every_choice(void) {
             memcpy(want[part], p->y[part].data, size);
         }
         for (int k = 0; k < fv_kernel_count; k++)
-            for (int at = 0; at < 4 * 4 * 4 * 3; at++) {
+            for (int at = 0; at < 4 * 3 * 3 * 2; at++) {
                 if (fv_kernels[k].op != FV_OP_gemm || fv_kernels[k].isa != (fv_isa)test_isa())
                     continue;
-                const fv_linear_choice wanted = {&fv_kernels[k], blocks[at % 4], blocks[at / 4 % 4],
-                                                 blocks[at / 16 % 4], items[at / 64]};
+                const fv_linear_choice wanted = {&fv_kernels[k], channels[at % 4], row_blocks[at / 4 % 3],
+                                                 row_blocks[at / 12 % 3], items[at / 36]};
                 const fv_linear_choice choice = fv_linear_choose(linear, rows, &wanted);
                 run_chosen(p, linear, &choice);
                 linear_problem_same(p, (const float *const *)want,
