@@ -12,7 +12,8 @@
  * default are then measured in the same blocks, until what is asked is known to half a percent or the shape's share of the time
  * is over. Every second block says which is the best, the others what it is worth: else the best of many would be the luckiest.
  * A limit is missed only if it is missed by more than the 95 % interval; if noise hides whether it holds, that is said.
- * Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell.
+ * Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell, which it
+ * is, too, where more than a tenth of the shapes could not be measured.
  */
 #include "tune.h"
 
@@ -289,6 +290,8 @@ static int summarise(const regret_row *rows, int n, const regret_options *o) {
         printf("tuned twice           second / first %.3f (within 2 %%): %s\n", exp(twice.median / n), words[same]);
         all = worse(all, same);
     }
+    if (10 * n < 9 * o->shapes)
+        all = worse(all, LIMIT_unsure);
     printf("%s\n", all == LIMIT_holds    ? "all limits hold"
                    : all == LIMIT_unsure ? "the machine is too noisy to tell whether all limits hold"
                                          : "NOT all limits hold");
@@ -296,6 +299,43 @@ static int summarise(const regret_row *rows, int n, const regret_options *o) {
 }
 
 /* --------------------------------------------------------------------------------------------------------- main -- */
+
+/* Shapes over the classes in turn, at places of their boxes that neither search nor proof used; those that were too noisy again at
+ * the end, if there is time. Returns how many were measured. */
+static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *classes, int count,
+                     const regret_options *own, regret_row *rows) {
+    const fovea_context *ctx = contexts[DEFAULT];
+    const double begin = tune_now();
+    bool done[MOST_SHAPES] = {false};
+    int n = 0;
+    printf("\n%-32s %8s %16s %8s %8s %8s\n", "shape", "tuned/d", "95 %", "d/best", "tuned/b",
+           own->handicap > 1 ? "d/whole" : "");
+    for (int at = 0; at < 2 * own->shapes; at++) {
+        char name[96];
+        const int i = at % own->shapes;
+        const double where = fmod(0.27 + 0.618034 * (double)(i / count), 1);
+        const tune_shape shape = tune_class_shape(&classes[i % count], where, ctx->threads, ctx->isa);
+        const double now = tune_now(), left = own->sweep - (now - begin);
+        const int open = at < own->shapes ? own->shapes - i : own->shapes - n;
+        if (done[i] || left <= 0)
+            continue;
+        done[i] = sweep(contexts, &shape, now + left / open, &rows[n]);
+        tune_shape_name(&shape, name, sizeof name);
+        if (!done[i]) {
+            printf("%-32s too noisy or too large for its share of the time\n", name);
+            continue;
+        }
+        const regret_row *r = &rows[n++];
+        printf("%-32s %8.3f (%.3f to %.3f) %8.3f %8.3f", name, exp(r->tuned.median), exp(r->tuned.low),
+               exp(r->tuned.high), exp(-r->best.median), exp(r->regret.median));
+        if (own->handicap > 1)
+            printf(" %8.3f", exp(-r->whole.median));
+        printf("  %d candidates, %d blocks\n", r->candidates, r->blocks);
+        fflush(stdout);
+    }
+    printf("# swept in %.0f s, %d of %d shapes measured\n", tune_now() - begin, n, own->shapes);
+    return n;
+}
 
 /* Takes a word of this program's own out of the arguments. */
 static const char *take_word(int *argc, char **argv, const char *word, bool value) {
@@ -341,30 +381,7 @@ int main(int argc, char **argv) {
     if (own.again)
         tune_into(contexts[AGAIN], &options, classes, count);
     static regret_row rows[MOST_SHAPES];
-    const double begin = tune_now();
-    int n = 0;
-    printf("\n%-32s %8s %17s %8s %8s %8s\n", "shape", "tuned/d", "95 %", "d/best", "tuned/b",
-           own.handicap > 1 ? "d/whole" : "");
-    for (int i = 0; i < own.shapes; i++) {
-        /* Over the classes in turn, at places of their boxes that neither search nor proof used. */
-        char name[96];
-        const double where = fmod(0.27 + 0.618034 * (double)(i / count), 1);
-        const tune_shape shape = tune_class_shape(&classes[i % count], where, ctx->threads, ctx->isa);
-        const double now = tune_now(), left = own.sweep - (now - begin);
-        tune_shape_name(&shape, name, sizeof name);
-        if (!sweep(contexts, &shape, now + fmax(left, 0) / (own.shapes - i), &rows[n])) {
-            printf("%-32s too noisy or too large for its share of the time\n", name);
-            continue;
-        }
-        const regret_row *r = &rows[n++];
-        printf("%-32s %8.3f (%.3f to %.3f) %8.3f %8.3f", name, exp(r->tuned.median), exp(r->tuned.low),
-               exp(r->tuned.high), exp(-r->best.median), exp(r->regret.median));
-        if (own.handicap > 1)
-            printf(" %8.3f", exp(-r->whole.median));
-        printf("  %d candidates, %d blocks\n", r->candidates, r->blocks);
-        fflush(stdout);
-    }
-    printf("# swept in %.0f s, %d of %d shapes measured\n", tune_now() - begin, n, own.shapes);
+    const int n = sweep_all(contexts, classes, count, &own, rows);
     status = n > 0 ? summarise(rows, n, &own) : TUNE_NOISY;
     free(classes);
     for (int i = 0; i < NAMED; i++)

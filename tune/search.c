@@ -92,6 +92,21 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     free(all);
 }
 
+/* Measures until each of the choices is known to be faster or not to be, but at most a few times the blocks of the effort. */
+static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
+    enum { LOOKS = 3 };
+    bool open = true, quiet = true;
+    for (int look = 0; look < LOOKS && open && quiet && tune_now() < until; look++) {
+        quiet = tune_measure(m, list, count, s->effort.proof, until);
+        open = false;
+        for (int i = 0; i < count; i++) {
+            const tune_interval t = tune_statistic(list[i]->ratio, list[i]->blocks);
+            open = open || (t.high >= 0 && t.median < -log(1.01));
+        }
+    }
+    return quiet;
+}
+
 /* The proof of up to two choices; the result gets the better of those that pass. */
 static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
     static const double wheres[SHAPES] = {0.85, 0.1, 0.45};
@@ -114,13 +129,13 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
             list[i] = &candidate[i];
         }
         s->watcher(s->arg, "proof", -log(r->seen));
-        const double left = until - tune_now();
-        const double share = tune_now() + left / (s->effort.shapes - shape);
-        if (!made || !tune_measure(&m, list, count, s->effort.proof, share))
+        const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
+        if (!made || !measure_proof(s, &m, list, count, share))
             s->noisy = s->noisy || made;
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
             passed[i] = passed[i] && made && t.high < 0;
+            s->noisy = s->noisy || (made && isinf(t.high)); /* so few blocks say nothing */
             memcpy(&ratios[i][n[i]], candidate[i].ratio, (size_t)candidate[i].blocks * sizeof(double));
             n[i] += candidate[i].blocks;
             tune_candidate_free(&candidate[i]);
