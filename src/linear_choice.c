@@ -1,15 +1,11 @@
 /* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a model of
  * caches.
  *
- * The model. A panel is read once for each block of rows. The rows of a work item take half of the second-level cache,
- * since each panel reads them again, and a panel that fits into the other half streams from there for every tile. A few
- * rows at a time then go to y, whose lines come from farther while the next rows are computed (all rows at once: 3% to
- * 8% slower). A longer panel is read in blocks, each by all rows of the item before the next. Threads get four items
- * each, so that none waits long for the last.
- *
- * A few rows that are more than a tile (8 by 6x64) read each panel twice, first from memory, and compute little meanwhile.
- * Their blocks take an eighth of the second-level cache: 8 rows of 4096 channels took 8% to 10% less (Intel family 6 model
- * 207, AVX-512), one row the same.
+ * The model. The rows of a work item take half of the second-level cache, since each panel reads them again. A block of
+ * weights takes half of the first-level cache: it stays there for all rows of an item, while the gemm brings the next one
+ * near (against whole panels that each tile reads from the second-level cache, 32 rows of 768 x 768 are 10% faster, 512
+ * rows 1%). After the last block a few rows at a time go to y, whose lines come from farther while the next rows are
+ * computed (all rows at once: 3% to 8% slower). Threads get four items each, so that none waits long for the last.
  */
 #include "linear.h"
 
@@ -28,22 +24,20 @@ int64_t fv_linear_panel(const fovea_context *ctx, int64_t out) {
 }
 
 /* Fields of 0 or NULL get their defaults. */
-static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
-    const int64_t f = (int64_t)sizeof(float), l2 = l->ctx->cpu.l2;
+static void complete(const fovea_linear *l, fv_linear_choice *c) {
+    const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
     const int64_t in_flight = 48 * 16; /* floats: 48 lines, of about 64 that cores can wait for while they compute */
     if (!c->gemm)
         c->gemm = fv_gemm_for(l->ctx->isa, MANY, fv_min(l->out, MANY));
-    const int64_t few = fv_round_up(fv_ceil_div(in_flight, l->panel), c->gemm->mr);
     if (c->k_block <= 0) {
-        const bool twice = rows > c->gemm->mr && rows <= few;
-        const int64_t most = fv_max(l2 / (twice ? 8 : 2) / (l->panel * f), 64);
+        const int64_t most = fv_max(l1 / 2 / (l->panel * f), 64);
         c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, most)); /* blocks of equal length */
     }
     c->k_block = fv_min(c->k_block, l->in);
-    if (c->row_block <= 0)
-        c->row_block = fv_round_up(fv_min(fv_max(l2 / 2 / (l->in * f), 64), 512), few);
     if (c->chunk <= 0)
-        c->chunk = c->k_block == l->in || rows <= few ? few : c->row_block;
+        c->chunk = fv_round_up(fv_ceil_div(in_flight, l->panel), c->gemm->mr);
+    if (c->row_block <= 0)
+        c->row_block = fv_round_up(fv_min(fv_max(l2 / 2 / (l->in * f), 64), 512), c->chunk);
     c->chunk = fv_min(c->chunk, c->row_block);
     if (c->items <= 0)
         c->items = ITEMS;
@@ -91,7 +85,7 @@ fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_
         choice = *wanted;
     else if (row)
         choice = fv_tuning_linear_choice(row->knob);
-    complete(l, rows, &choice);
+    complete(l, &choice);
     return choice;
 }
 
@@ -103,11 +97,10 @@ int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choic
 
 /* ----------------------------------------------------------------------------------------------------- in words -- */
 
-static size_t describe_choice(const fovea_linear *l, int64_t rows, char *text, size_t size) {
-    const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
-    return (size_t)snprintf(
-        text, size, "%s, blocks of %lld rows and %lld channels, %lld rows at once, %lld items a thread", c.gemm->name,
-        (long long)c.row_block, (long long)c.k_block, (long long)c.chunk, (long long)c.items);
+static const char *choice_text(const fv_linear_choice *c, char text[256]) {
+    snprintf(text, 256, "%s, blocks of %lld rows and %lld channels, %lld rows at once, %lld items a thread",
+             c->gemm->name, (long long)c->row_block, (long long)c->k_block, (long long)c->chunk, (long long)c->items);
+    return text;
 }
 
 /* Why the tuning file does not decide for so many rows. */
@@ -127,7 +120,7 @@ static void why_default(const fovea_linear *l, int64_t rows, char *text, size_t 
 size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, size_t size) {
     char choice[256], origin[1024], why[640];
     const fv_tuning_row *row = fv_linear_tuned(l, rows);
-    describe_choice(l, rows, choice, sizeof choice);
+    const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
     if (row)
         fv_tuning_describe_row(row, l->ctx->tuning.path, origin, sizeof origin);
     else {
@@ -139,21 +132,21 @@ size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, 
                             "tier    %s\nweights %lld x %lld in panels of %lld\nrows    %lld\nproduct %s\nthreads %d, "
                             "workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
-                            (long long)rows, choice, l->ctx->threads, (long long)l->bytes, origin);
+                            (long long)rows, choice_text(&c, choice), l->ctx->threads, (long long)l->bytes, origin);
 }
 
 size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
     if (!l)
         return (size_t)snprintf(text, size, "no linear map");
-    char few[256], many[256], tuned[1400] = "";
-    describe_choice(l, FV_TUNING_LINEAR_FEW_ROWS, few, sizeof few);
-    describe_choice(l, MANY, many, sizeof many);
+    char text_of[256], tuned[1400] = "";
     for (int i = 0; i < l->tuned_count; i++) {
+        const fv_interval *rows = &l->tuned[i]->key[FV_KEY_rows];
         const size_t used = strlen(tuned);
         char origin[400];
         fv_tuning_describe_row(l->tuned[i], l->ctx->tuning.path, origin, sizeof origin);
-        snprintf(tuned + used, sizeof tuned - used, "tuned   for %lld to %lld rows, %s\n",
-                 (long long)l->tuned[i]->key[FV_KEY_rows].least, (long long)l->tuned[i]->key[FV_KEY_rows].most, origin);
+        const fv_linear_choice c = fv_linear_choose(l, rows->least, NULL);
+        snprintf(tuned + used, sizeof tuned - used, "tuned   for %lld to %lld rows, %s: %s\n", (long long)rows->least,
+                 (long long)rows->most, origin, choice_text(&c, text_of));
     }
     if (l->tuned_count == 0) {
         char why[640];
@@ -161,9 +154,10 @@ size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
         snprintf(tuned, sizeof tuned, "tuned   no: %s; defaults from caches of %lld KiB and %lld KiB\n", why,
                  (long long)l->ctx->cpu.l1d / 1024, (long long)l->ctx->cpu.l2 / 1024);
     }
+    const fv_linear_choice none = {0}, plain = fv_linear_choose(l, MANY, &none);
     return (size_t)snprintf(text, size,
-                            "tier    %s\nweights %lld x %lld in panels of %lld\n%d rows  %s\nmany    %s\nthreads %d, "
-                            "workspace %lld bytes\n%s",
+                            "tier    %s\nweights %lld x %lld in panels of %lld\nproduct %s\nthreads %d, workspace %lld "
+                            "bytes\n%s",
                             fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
-                            FV_TUNING_LINEAR_FEW_ROWS, few, many, l->ctx->threads, (long long)l->bytes, tuned);
+                            choice_text(&plain, text_of), l->ctx->threads, (long long)l->bytes, tuned);
 }
