@@ -1,5 +1,5 @@
-/* A linear map with packed weights. Made by linear_pack.c, checked by linear_check.c, executed by linear_execute.c with what
- * linear_choice.c decides for the number of rows.
+/* A linear map with packed weights. Made by linear_pack.c, checked by linear_check.c, executed by linear_execute.c
+ * with what linear_choice.c decides for the number of rows.
  *
  * The columns (output channels) of all parts are numbered together and packed in panels as wide as the register tile
  * of the gemm: panel p holds its columns of input channel 0, then of channel 1 and so on, so that a product reads it

@@ -1,11 +1,12 @@
-/* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a model of
- * caches.
+/* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a
+ * model of caches.
  *
  * The model. The rows of a work item take half of the second-level cache, since each panel reads them again. A block of
- * weights takes half of the first-level cache: it stays there for all rows of an item, while the gemm brings the next one
- * near (against whole panels that each tile reads from the second-level cache, 32 rows of 768 x 768 are 10% faster, 512
- * rows 1%). After the last block a few rows at a time go to y, whose lines come from farther while the next rows are
- * computed (all rows at once: 3% to 8% slower). Threads get four items each, so that none waits long for the last.
+ * weights takes half of the first-level cache: it stays there for all rows of an item, while the gemm brings the next
+ * one near (against whole panels that each tile reads from the second-level cache, 32 rows of 768 x 768 are 10%
+ * faster, 512 rows 1%). After the last block a few rows at a time go to y, whose lines come from farther while the
+ * next rows are computed (all rows at once: 3% to 8% slower). Threads get four items each, so that none waits long
+ * for the last.
  */
 #include "linear.h"
 

@@ -116,7 +116,8 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
 
 fovea_status fv_tuning_create(fovea_tuning **tuning, char error[FV_FILE_ERROR]);
 
-/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no room. */
+/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no
+ * room. */
 int fv_tuning_section_index(fovea_tuning *tuning, const fv_tuning_section *section, bool make);
 
 /* Puts a row in, in place of those that it overlaps; row->text is written. */

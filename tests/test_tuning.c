@@ -1,8 +1,8 @@
-/* Tunings: text form, merge, look-up, what plans make of them, and that no bit of a result changes. Files: test_tuning_file.c;
- * what linear maps make of them: test_tuning_linear.c.
+/* Tunings: text form, merge, look-up, what plans make of them, and that no bit of a result changes. Files:
+ * test_tuning_file.c; what linear maps make of them: test_tuning_linear.c.
  *
- * Wrong text is made from sound text by changing one thing; a context must then say why, use the defaults, and compute what
- * one without a file computes. */
+ * Wrong text is made from sound text by changing one thing; a context must then say why, use the defaults, and
+ * compute what one without a file computes. */
 #include "tuning_case.h"
 
 #include "registry.h"

@@ -1,5 +1,5 @@
-/* Tunings and linear maps: rows that are refused, what a map takes from a file and says about it, what a file may cost, and that
- * every choice gives the same bits. */
+/* Tunings and linear maps: rows that are refused, what a map takes from a file and says about it, what a file may
+ * cost, and that every choice gives the same bits. */
 #include "linear_case.h"
 #include "tuning_case.h"
 

@@ -1,6 +1,6 @@
 /* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far. Of an
- * attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels, blocks of channels and rows,
- * items of a thread. */
+ * attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels, blocks of
+ * channels and rows, items of a thread. */
 #include "registry.h"
 #include "size.h"
 #include "tune.h"

@@ -1,9 +1,9 @@
 /* Classes of shapes (tune.h).
  *
  * A class is a box. Of attentions: rows and keys within about a factor of four, units (key heads of the batch) in three
- * sizes if there are several threads, dimensions and limits as they are. Of linear maps: rows within a factor of four, channels
- * by how they fit into the caches. What decides among choices changes little within it, and the proof on shapes near
- * both ends of the box tells where it does.
+ * sizes if there are several threads, dimensions and limits as they are. Of linear maps: rows within a factor of
+ * four, channels by how they fit into the caches. What decides among choices changes little within it, and the proof
+ * on shapes near both ends of the box tells where it does.
  */
 #include "registry.h"
 #include "size.h"
@@ -58,7 +58,7 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
     return (tune_shape){.attention = d};
 }
 
-/* Columns are for measuring as few as take about a millisecond: what decides among choices is in each panel the same. */
+/* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel. */
 static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
     const fv_interval *range = &c->key[FV_KEY_out];
     const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */

@@ -1,8 +1,8 @@
 /* Problems: operands for a shape, and the time of a plan on them (tune.h).
  *
- * Operands lie in one arena that is filled once: numbers of ordinary size. Attentions and linear maps of few rows read each
- * set of it in turn, so that keys, values and weights come from memory as they do in a program that decodes; others
- * compute the same operands again and again.
+ * Operands lie in one arena that is filled once: numbers of ordinary size. Attentions and linear maps of few rows
+ * read each set of it in turn, so that keys, values and weights come from memory as they do in a program that
+ * decodes; others compute the same operands again and again.
  */
 #include "parallel.h"
 #include "registry.h"
@@ -19,7 +19,8 @@ enum { PATTERN = 1 << 18, MOST_SETS = 4096 };
 static float *arena;
 static int64_t arena_bytes;
 
-/* Beyond the last cache twice, as it reports itself: a guest may have all of it to itself. But at most what may be taken. */
+/* Beyond the last cache twice, as it reports itself: a guest may have all of it to itself. But at most what may be
+ * taken. */
 static int64_t cold_bytes(const fovea_context *ctx) {
     static int64_t bytes; /* decided once: an arena that grew would move under who uses it */
     const int64_t wanted = fv_max(2 * ctx->cpu.l3_reported, (int64_t)64 << 20);

@@ -1,18 +1,18 @@
-/* fovea-tune-regret: what tuning and the defaults are worth. Tunes in memory, then sweeps every candidate on shapes that
- * were not in the search, and prints for each: time of the tuned plan / of the default, and of both / of the best.
+/* fovea-tune-regret: what tuning and the defaults are worth. Tunes in memory, then sweeps every candidate on shapes
+ * that were not in the search, and prints for each: time of the tuned plan / of the default, and of both / of the best.
  *
  *     fovea-tune-regret [--budget 60s] [--effort ..] [--isa ..] [--threads ..] [--count 40] [--sweep 10m]
  *                       [--handicap N] [--again]
  *
- * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an N-th of
- * the size, and a column tells the time of the handicapped default / of the real one; tuning must win back 90 % of what
- * that costs. --again: tunes twice, and compares the two.
+ * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an
+ * N-th of the size, and a column tells the time of the handicapped default / of the real one; tuning must win back
+ * nine tenths of what that costs. --again: tunes twice, and compares the two.
  *
- * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan and the
- * default are then measured in the same blocks, until what is asked is known to half a percent or the shape's share of the time
- * is over. Every second block says which is the best, the others what it is worth: else the best of many would be the luckiest.
- * A limit is missed only if it is missed by more than the 95 % interval; if noise hides whether it holds, that is said.
- * Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell, which it
+ * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan
+ * and the default are then measured in the same blocks, until what is asked is known to half a percent or the shape's
+ * share of the time is over. Every second block says which is the best, the others what it is worth: else the best of
+ * many would be the luckiest. A limit is missed only if it is missed by more than the 95 % interval; if noise hides
+ * whether it holds, that is said. Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell, which it
  * is, too, where more than a tenth of the shapes could not be measured.
  */
 #include "tune.h"
@@ -26,7 +26,8 @@ volatile sig_atomic_t tune_stopped;
 
 enum { MOST_SHAPES = 200, FINALISTS = 5, LEAST_BLOCKS = 12 };
 
-/* Contexts, and the plans they make: the default (handicapped, if so asked), tuned, tuned again, the default for whole caches. */
+/* Contexts, and the plans they make: the default (handicapped, if so asked), tuned, tuned again, the default for
+ * whole caches. */
 enum { DEFAULT, TUNED, AGAIN, WHOLE, NAMED };
 
 /* Of a shape, logarithms of time / time of the default, with their 95 % intervals. */
@@ -300,8 +301,8 @@ static int summarise(const regret_row *rows, int n, const regret_options *o) {
 
 /* --------------------------------------------------------------------------------------------------------- main -- */
 
-/* Shapes over the classes in turn, at places of their boxes that neither search nor proof used; those that were too noisy again at
- * the end, if there is time. Returns how many were measured. */
+/* Shapes over the classes in turn, at places of their boxes that neither search nor proof used; those that were too
+ * noisy again at the end, if there is time. Returns how many were measured. */
 static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *classes, int count,
                      const regret_options *own, regret_row *rows) {
     const fovea_context *ctx = contexts[DEFAULT];

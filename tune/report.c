@@ -1,6 +1,6 @@
-/* fovea-tune report: one HTML page without anything from elsewhere: the gain of each row as bars, heat maps of time over two
- * sizes with the chosen point, and a roofline with what was measured now (tune.h). Colours are variables of its style, for
- * light and dark. */
+/* fovea-tune report: one HTML page without anything from elsewhere: the gain of each row as bars, heat maps of time
+ * over two sizes with the chosen point, and a roofline with what was measured now (tune.h). Colours are variables of
+ * its style, for light and dark. */
 #include "tune.h"
 
 #include <inttypes.h>
@@ -269,7 +269,8 @@ static int roofline_points(const page *p, const tune_class *classes, int count, 
 
 enum { LEFT = 76, TOP = 12, WIDTH = 860, HEIGHT = 320 };
 
-/* Logarithmic axes: operations for each byte from 0.1 to 1000, and more than two decades of rate up to twice the peak. */
+/* Logarithmic axes: operations for each byte from 0.1 to 1000, and more than two decades of rate up to twice the
+ * peak. */
 typedef struct plane {
     double top, bottom; /* logarithms of rates */
 } plane;

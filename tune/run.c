@@ -1,5 +1,5 @@
-/* fovea-tune run: the classes one after another, each with its share of what is left of the budget; then one change of the
- * file (tune.h). */
+/* fovea-tune run: the classes one after another, each with its share of what is left of the budget; then one change
+ * of the file (tune.h). */
 #include "tune.h"
 
 #include <inttypes.h>
@@ -65,8 +65,8 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
     return o;
 }
 
-/* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces what
- * was there for the same shapes. */
+/* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces
+ * what was there for the same shapes. */
 static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
                           const tune_result *results, int count, char error[FV_FILE_ERROR]) {
     int lock;

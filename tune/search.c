@@ -1,11 +1,12 @@
 /* The search for a class (tune.h).
  *
- * In stages, each over candidates that differ in one respect from the best so far (candidates.c). A stage is a successive halving: some blocks for all, the better half goes on with twice the
- * blocks, until two are left. What is far behind the best falls out at once.
+ * In stages, each over candidates that differ in one respect from the best so far (candidates.c). A stage is a
+ * successive halving: some blocks for all, the better half goes on with twice the blocks, until two are left. What is
+ * far behind the best falls out at once.
  *
- * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the class,
- * measured anew. Stored is what is faster on each of them, its 95 % interval away from 1, and on all together by more
- * than 2 % and than three standard errors of the default against itself.
+ * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the
+ * class, measured anew. Stored is what is faster on each of them, its 95 % interval away from 1, and on all together
+ * by more than 2 % and than three standard errors of the default against itself.
  */
 #include "tune.h"
 
@@ -92,7 +93,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     free(all);
 }
 
-/* Measures until each of the choices is known to be faster or not to be, but at most a few times the blocks of the effort. */
+/* Measures until each of the choices is known to be faster or not to be, but at most a few times the blocks of the
+ * effort. */
 static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
     enum { LOOKS = 3 };
     bool open = true, quiet = true;
@@ -231,8 +233,8 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
         result->verdict = VERDICT_noisy;
 }
 
-/* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen that
- * could not be proved in the time there was. */
+/* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen
+ * that could not be proved in the time there was. */
 static bool is_open(const tune_result *r) {
     return r->verdict == VERDICT_noisy || (r->verdict == VERDICT_default && r->seen > 1.02);
 }

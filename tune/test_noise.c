@@ -1,9 +1,9 @@
 /* A tuner that is really disturbed; test_search.c simulates it.
  *
- * The planner's defaults are made bad on purpose (caches of a few KiB), so that there is something to win. The search runs
- * undisturbed, and again while processes compete for the CPUs in bursts. The two winners are then compared in the same blocks:
- * either they are as fast as each other, or the disturbed search says that it is too noisy or that the default stays. It must
- * never give something slower than the default. */
+ * The planner's defaults are made bad on purpose (caches of a few KiB), so that there is something to win. The search
+ * runs undisturbed, and again while processes compete for the CPUs in bursts. The two winners are then compared in
+ * the same blocks: either they are as fast as each other, or the disturbed search says that it is too noisy or that
+ * the default stays. It must never give something slower than the default. */
 #include "test.h"
 #include "tune.h"
 

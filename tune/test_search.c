@@ -1,9 +1,10 @@
 /* The search on a machine that is made up: what it finds, and that disturbances do not change it.
  *
- * Clock, counters and execution are a simulation's (tune_instrument): an execution takes the time that its plan costs by a formula,
- * stretched by disturbances of a seed's own. So what is really fastest is known, and a search of seconds takes
- * milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a neighbour who takes
- * half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that throttles. */
+ * Clock, counters and execution are a simulation's (tune_instrument): an execution takes the time that its plan costs
+ * by a formula, stretched by disturbances of a seed's own. So what is really fastest is known, and a search of
+ * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
+ * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
+ * throttles. */
 #include "test.h"
 #include "tune.h"
 
@@ -249,7 +250,8 @@ static double relative_cost(const fovea_context *ctx, const tune_class *c, const
     return relative;
 }
 
-/* The winner of each weather is as fast as that of calm, or the search says that it cannot tell; never slower than the default. */
+/* The winner of each weather is as fast as that of calm, or the search says that it cannot tell; never slower than
+ * the default. */
 static void test_weathers(const fovea_context *ctx, const tune_class *c) {
     const machine m = {.seconds = 0.002};
     const tune_result calm = simulate(ctx, c, &m, &weathers[0], 0);

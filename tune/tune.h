@@ -1,9 +1,10 @@
 /* What the files of fovea-tune share.
  *
- * The way of a run: shapes (shapes.c) fall into classes (classes.c), each a box of sizes that one row of the tuning file
- * covers; for each class search.c looks among candidates (candidates.c) for a choice that is faster than the default, by
- * measurements (measure.c) of problems (problem.c), and proves it on shapes that the search did not see; run.c puts what
- * was proved into the file. An operation is known to shapes.c, classes.c, candidates.c and problem.c only.
+ * The way of a run: shapes (shapes.c) fall into classes (classes.c), each a box of sizes that one row of the tuning
+ * file covers; for each class search.c looks among candidates (candidates.c) for a choice that is faster than the
+ * default, by measurements (measure.c) of problems (problem.c), and proves it on shapes that the search did not see;
+ * run.c puts what was proved into the file. An operation is known to shapes.c, classes.c, candidates.c and problem.c
+ * only.
  */
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
@@ -39,8 +40,8 @@ typedef struct tune_options {
     int file_count;
 } tune_options;
 
-/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and the
- * commands man and completion end here, too. */
+/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and
+ * the commands man and completion end here, too. */
 int tune_options_read(int argc, char **argv, tune_options *options);
 
 /* ---------------------------------------------------------------------------------------------------- machine.c -- */
@@ -55,8 +56,8 @@ typedef struct tune_noise {
 tune_noise tune_noise_now(void);
 long tune_involuntary(void);
 
-/* Periods in which the quota was used up of the cgroups that lines of /proc/self/cgroup name, version 2 ("0::/folder") or
- * 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
+/* Periods in which the quota was used up of the cgroups that lines of /proc/self/cgroup name, version 2
+ * ("0::/folder") or 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
 long long tune_throttled(const char *root);
 
 /* Bytes of memory that may be taken: a quarter of what is available and of what the cgroup has left. */
@@ -113,8 +114,8 @@ static inline bool tune_is_linear(fv_tuning_op operation) {
     return operation == FV_TUNING_linear || operation == FV_TUNING_linear_few;
 }
 
-/* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr. The
- * caller frees *classes. */
+/* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr.
+ * The caller frees *classes. */
 int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_class **classes);
 
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa);
@@ -183,7 +184,7 @@ void tune_problem_end(void);
 double tune_peak(const fovea_context *ctx);
 double tune_bandwidth(const fovea_context *ctx);
 
-/* What measurements are made with: clock, counters of disturbances, execution. A test puts a machine of its own here. */
+/* What measurements are made with: clock, counters of disturbances, execution. A test puts others here. */
 typedef struct tune_instruments {
     double (*now)(void);
     void (*rest)(double seconds);
@@ -227,8 +228,8 @@ void tune_measurement_end(tune_measurement *m);
 bool tune_candidate_make(tune_measurement *m, const tune_choice *choice, tune_candidate *candidate);
 void tune_candidate_free(tune_candidate *candidate);
 
-/* Adds blocks to each of the candidates, until so many were kept, the time is up, or it was interrupted. false if too many
- * had to be thrown away. */
+/* Adds blocks to each of the candidates, until so many were kept, the time is up, or it was interrupted. false if too
+ * many had to be thrown away. */
 bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until);
 
 /* Median and its interval by order statistics: no distribution is assumed. */
@@ -276,8 +277,8 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
 /* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
 
-/* Searches the classes one after another, within the budget; then, as long as there is time, those again that were too noisy or
- * in which something was seen but not proved. */
+/* Searches the classes one after another, within the budget; then, as long as there is time, those again that were
+ * too noisy or in which something was seen but not proved. */
 void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 
