@@ -4,6 +4,7 @@ export QUESTION # of make run
 TEST_PRESETS := release asan portable tsan fuzz
 TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
 FUZZ_SECONDS := 3600
+REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
 
 help:
 	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it; then'
@@ -12,7 +13,8 @@ help:
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
 	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum, activations; tuning while disturbed'
 	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
-	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; an hour'
+	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
+	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels on cores that are not here (llvm-mca)'
@@ -63,8 +65,11 @@ build/fuzz/build.ninja: | setup-clang
 
 tune-regret: build/release/build.ninja
 	@cmake --build --preset release --target fovea-tune-regret
-	@build/release/tune/fovea-tune-regret --again $(TUNE_ARGS)
-	@build/release/tune/fovea-tune-regret --handicap $(TUNE_ARGS)
+	@status=0; for isa in '' $(REGRET_ISA); do for how in --again '--handicap 2' '--handicap 16'; do \
+	    set -- $$how $${isa:+--isa $$isa} $(TUNE_ARGS); \
+	    echo "fovea-tune-regret $$*"; \
+	    build/release/tune/fovea-tune-regret "$$@" || status=$$?; echo; \
+	done; done; exit $$status
 
 bench: build/release/build.ninja
 	@cmake --build --preset release --target fovea-bench

@@ -196,10 +196,7 @@ static bool lay_out(fovea_attention_plan *plan) {
 /* Says who decided; a sentence without its end. */
 static void describe_origin(const fovea_attention_plan *plan, char *text, size_t size) {
     if (plan->tuned) {
-        const fv_tuning_evidence *e = &plan->tuned->evidence;
-        snprintf(text, size, "yes: %.200s line %d, %.3f times as fast as the default (%.3f to %.3f)",
-                 plan->ctx->tuning.path, plan->tuned->line, (double)e->gain / 1000, (double)e->low / 1000,
-                 (double)e->high / 1000);
+        fv_tuning_describe_row(plan->tuned, plan->ctx->tuning.path, text, size);
         return;
     }
     char why[640] = "the caller chose";

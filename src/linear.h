@@ -1,4 +1,5 @@
-/* A linear map with packed weights. Made by linear_pack.c, checked by linear_check.c, executed by linear_execute.c.
+/* A linear map with packed weights. Made by linear_pack.c, checked by linear_check.c, executed by linear_execute.c
+ * with what linear_choice.c decides for the number of rows.
  *
  * The columns (output channels) of all parts are numbered together and packed in panels as wide as the register tile
  * of the gemm: panel p holds its columns of input channel 0, then of channel 1 and so on, so that a product reads it
@@ -9,6 +10,9 @@
 
 #include "context.h"
 #include "kernels.h"
+#include "linear_choice.h"
+#include "size.h"
+#include "tuning.h"
 
 typedef struct fv_linear_part {
     int64_t first, out; /* columns */
@@ -17,7 +21,6 @@ typedef struct fv_linear_part {
 
 struct fovea_linear {
     const fovea_context *ctx;
-    const fv_kernel *gemm;
     fv_after_f32_fn *after;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
@@ -26,12 +29,24 @@ struct fovea_linear {
     float *bias;    /* of the parts that have one */
     float *weights; /* [panels][in][panel] */
     int64_t panel, panels;
-    int64_t k_block;    /* input channels of one call of the gemm, at most */
-    int64_t row_block;  /* rows of a work item, at most */
-    int64_t chunk;      /* rows that go to y together */
-    int64_t task_bytes; /* of one thread's scratch: [row_block][panel] */
-    int64_t bytes;      /* of workspace, with room to align it */
+    const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
+    int tuned_count;
+    int64_t bytes; /* of workspace, with room to align it */
 };
+
+/* The panel of a map: as wide as the register tile of the gemm for many rows. */
+int64_t fv_linear_panel(const fovea_context *ctx, int64_t out);
+
+/* Finds the rows of the context's tuning file; false if there is no memory. */
+bool fv_linear_find_tuned(fovea_linear *linear);
+
+/* The row that decides for so many rows, or NULL. */
+const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
+
+/* Bytes of one thread's scratch: [row_block][panel]. */
+static inline int64_t fv_linear_task_bytes(const fovea_linear *linear, const fv_linear_choice *choice) {
+    return fv_round_up(choice->row_block * linear->panel * (int64_t)sizeof(float), FV_ALIGNMENT);
+}
 
 /* Checks at the public edge (linear_check.c). */
 fovea_status fv_linear_check_desc(const fovea_linear_desc *desc);

@@ -17,6 +17,7 @@
 typedef struct execution {
     const fovea_linear *linear;
     const fovea_linear_args *args;
+    fv_linear_choice choice;
     char *scratches;
     int64_t rows, row_block, group; /* group: panels of an item */
     int64_t items, groups, tasks;
@@ -60,7 +61,7 @@ static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *ski
 static int64_t step_at(const execution *e, int64_t k) {
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = x->stride[1] == x->shape[3] ? e->linear->in : x->shape[3];
-    return fv_min(e->linear->k_block, channels - k % channels);
+    return fv_min(e->choice.k_block, channels - k % channels);
 }
 
 /* The products of one panel with step channels from k on: scratch begins with them, or goes on. */
@@ -70,8 +71,8 @@ static void multiply(const execution *e, const row_run *run, int64_t panel, int6
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = x->stride[1] == x->shape[3] ? l->in : x->shape[3];
     const fv_merge how = {.carry = k > 0, .streams = 1};
-    l->gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
-                          l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &how);
+    e->choice.gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
+                                 l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &how);
 }
 
 /* From scratch to y. */
@@ -106,7 +107,7 @@ static void run_panel(const execution *e, const row_run *rows, int64_t panel, fl
         multiply(e, rows, panel, columns, k, step, scratch);
     row_run few = *rows;
     for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
-        few.count = fv_min(left, l->chunk);
+        few.count = fv_min(left, e->choice.chunk);
         float *at =
             scratch + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
         multiply(e, &few, panel, columns, k, step, at);
@@ -132,18 +133,18 @@ static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->
 
 static void items_task(void *arg, int64_t task) {
     execution *e = arg;
-    float *scratch = (float *)(void *)(e->scratches + task * e->linear->task_bytes);
+    float *scratch = (float *)(void *)(e->scratches + task * fv_linear_task_bytes(e->linear, &e->choice));
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             run_item(e, item, scratch);
 }
 
-/* Rows are dealt evenly to blocks, each a whole number of tiles but the last; where there are fewer blocks than four
- * for each thread, their panels are dealt to several items. */
+/* Rows are dealt evenly to blocks, each a whole number of tiles but the last; where there are fewer blocks than items
+ * wanted for each thread, their panels are dealt to several items. */
 static void deal(execution *e) {
     const fovea_linear *l = e->linear;
-    const int64_t blocks = fv_ceil_div(e->rows, l->row_block), wanted = 4 * (int64_t)l->ctx->threads;
-    e->row_block = fv_min(fv_round_up(fv_ceil_div(e->rows, blocks), l->gemm->mr), l->row_block);
+    const int64_t blocks = fv_ceil_div(e->rows, e->choice.row_block), wanted = e->choice.items * l->ctx->threads;
+    e->row_block = fv_min(fv_round_up(fv_ceil_div(e->rows, blocks), e->choice.gemm->mr), e->choice.row_block);
     const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
     const int64_t groups = l->ctx->threads == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
     e->group = fv_ceil_div(l->panels, groups);
@@ -151,10 +152,12 @@ static void deal(execution *e) {
     e->items = row_blocks * e->groups;
 }
 
-static void run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
+void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
+                              void *workspace) {
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     execution e = {.linear = l,
                    .args = args,
+                   .choice = *choice,
                    .scratches = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0),
                    .rows = args->x.shape[0] * args->x.shape[2],
                    .even = !args->lens && evenly(&args->x)};
@@ -179,7 +182,11 @@ fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
                            (long long)linear->bytes);
     }
-    run(linear, args, workspace);
+    const int64_t rows = args->x.shape[0] * args->x.shape[2];
+    const fv_linear_choice choice = fv_linear_choose(linear, rows, NULL);
+    if (linear->ctx->log)
+        fv_shape_log_linear(linear->ctx->log, rows, linear->in, linear->out, linear->ctx->threads);
+    fv_linear_execute_chosen(linear, args, &choice, workspace);
     free(own);
     return FOVEA_OK;
 }

@@ -48,6 +48,12 @@ void fv_shape_log_close(fv_shape_log *log) {
     free(log);
 }
 
+static void note(fv_shape_log *log, const char *line, size_t length) {
+    const uint64_t hash = fv_hash(FV_HASH_BEGIN, line, length);
+    if (atomic_exchange(&log->seen[hash % PLACES], hash) != hash)
+        fv_file_append(log->file, LOG_BYTES, line, length);
+}
+
 void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, int threads) {
     static const char *const causal[] = {"none", "top_left", "bottom_right", "offset"};
     char line[384];
@@ -59,9 +65,15 @@ void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, in
                                 d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim,
                                 causal[d->causal], d->window_left < no_limit ? d->window_left : -1,
                                 d->window_right < no_limit ? d->window_right : -1, threads);
-    if (length <= 0 || (size_t)length >= sizeof line)
-        return;
-    const uint64_t hash = fv_hash(FV_HASH_BEGIN, line, (size_t)length);
-    if (atomic_exchange(&log->seen[hash % PLACES], hash) != hash)
-        fv_file_append(log->file, LOG_BYTES, line, (size_t)length);
+    if (length > 0 && (size_t)length < sizeof line)
+        note(log, line, (size_t)length);
+}
+
+void fv_shape_log_linear(fv_shape_log *log, int64_t rows, int64_t in, int64_t out, int threads) {
+    char line[128];
+    const int length =
+        snprintf(line, sizeof line, "linear rows=%" PRId64 " in=%" PRId64 " out=%" PRId64 " threads=%d\n", rows, in,
+                 out, threads);
+    if (length > 0 && (size_t)length < sizeof line)
+        note(log, line, (size_t)length);
 }

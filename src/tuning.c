@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. */
-enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536 };
+enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64 };
 
 #define ATTENTION_KNOBS                                                                                                \
     .knob = {                                                                                                          \
@@ -26,6 +26,16 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536 };
     [FV_KEY_value_dim] = {"value_dim", {1, INT64_MAX}}, [FV_KEY_units] = {"units", {1, INT64_MAX}},                    \
     [FV_KEY_limited] = {"limited", {0, 1}}
 
+#define LINEAR_KNOBS                                                                                                   \
+    .knob = {                                                                                                          \
+        [FV_KNOB_gemm] = {"gemm", true, FV_OP_gemm, {0, 0}},                                                           \
+        [FV_KNOB_k_block] = {"k_block", false, FV_OP_COUNT, {1, MOST_CHANNELS}},                                       \
+        [FV_KNOB_row_block] = {"row_block", false, FV_OP_COUNT, {1, MOST_ROWS}},                                       \
+        [FV_KNOB_chunk] = {"chunk", false, FV_OP_COUNT, {1, MOST_ROWS}},                                               \
+        [FV_KNOB_items] = {"items", false, FV_OP_COUNT, {1, MOST_ITEMS}},                                              \
+    }
+#define LINEAR_KEYS [FV_KEY_in] = {"in", {1, INT64_MAX}}, [FV_KEY_out] = {"out", {1, INT64_MAX}}
+
 /* rows: queries that share a key head; units: key heads of the batch; limited: causal, or with a window. */
 const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS] = {
     [FV_TUNING_attention] = {"attention_f32",
@@ -34,6 +44,12 @@ const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS] = {
     [FV_TUNING_attention_few] = {"attention_few_f32",
                                  .key = {[FV_KEY_rows] = {"rows", {1, FV_TUNING_FEW_ROWS}}, ATTENTION_KEYS},
                                  ATTENTION_KNOBS},
+    [FV_TUNING_linear] = {"linear_f32",
+                          .key = {[FV_KEY_rows] = {"rows", {FV_TUNING_LINEAR_FEW_ROWS + 1, INT64_MAX}}, LINEAR_KEYS},
+                          LINEAR_KNOBS},
+    [FV_TUNING_linear_few] = {"linear_few_f32",
+                              .key = {[FV_KEY_rows] = {"rows", {1, FV_TUNING_LINEAR_FEW_ROWS}}, LINEAR_KEYS},
+                              LINEAR_KNOBS},
 };
 
 /* ----------------------------------------------------------------------------------------------------- sections -- */
@@ -172,6 +188,10 @@ fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *sectio
     return FOVEA_OK;
 }
 
+/* Dimensions first: what is explained is the row that differs last, and lengths are the nearest miss. */
+static const int order[FV_TUNING_KEYS] = {FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_limited,
+                                          FV_KEY_units,    FV_KEY_keys,      FV_KEY_rows};
+
 /* How many of the things that a row is for are those asked for, in order; all: FV_TUNING_KEYS + 3. */
 static int agreement(const fv_tuning_row *row, fv_tuning_op operation, fv_isa isa, int threads, const int64_t *key) {
     if (row->operation != operation)
@@ -180,9 +200,6 @@ static int agreement(const fv_tuning_row *row, fv_tuning_op operation, fv_isa is
         return 1;
     if (row->threads != threads)
         return 2;
-    /* Dimensions first: what is explained is the row that differs last, and lengths are the nearest miss. */
-    static const int order[FV_TUNING_KEYS] = {FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_limited,
-                                              FV_KEY_units,    FV_KEY_rows,      FV_KEY_keys};
     for (int i = 0; i < FV_TUNING_KEYS; i++) {
         const fv_interval *interval = &row->key[order[i]];
         if (key[order[i]] < interval->least || key[order[i]] > interval->most)
@@ -233,12 +250,14 @@ void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op ope
         snprintf(text, size, "no row for %d threads, line %d is for %" PRId64, threads, row->line, row->threads);
         return;
     }
-    for (int i = 0; i < FV_TUNING_KEYS; i++)
+    for (int n = 0; n < FV_TUNING_KEYS; n++) {
+        const int i = order[n];
         if (key[i] < row->key[i].least || key[i] > row->key[i].most) {
             snprintf(text, size, "no row for %s %" PRId64 ", line %d is for %" PRId64 " to %" PRId64,
                      fv_tuning_operations[operation].key[i].name, key[i], row->line, row->key[i].least,
                      row->key[i].most);
             return;
         }
+    }
     snprintf(text, size, "line %d is for it", row->line);
 }

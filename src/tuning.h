@@ -3,7 +3,7 @@
  *
  * The operations, the sizes by which their rows are found (keys) and what a row decides (knobs) are the table
  * fv_tuning_operations (tuning.c); text form, look-up, tests and tuner follow it. The text form is in tuning_text.c,
- * what a plan makes of a row in tuning_attention.c.
+ * what a plan or a linear map makes of a row in tuning_choice.c.
  */
 #ifndef FV_TUNING_H
 #define FV_TUNING_H
@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "file.h"
 #include "fovea/fovea.h"
+#include "linear_choice.h"
 
 #include <stdbool.h>
 
@@ -48,20 +49,30 @@ typedef struct fv_tuning_knob {
     fv_interval range;
 } fv_tuning_knob;
 
+/* Keys and knobs end at the first without a name. */
 typedef struct fv_tuning_operation {
     const char *name;
     fv_tuning_key key[FV_TUNING_KEYS];
     fv_tuning_knob knob[FV_TUNING_KNOBS];
 } fv_tuning_operation;
 
-/* The operations. Attentions of so few rows for each key head that reading the keys bounds them are a second one: they
- * are measured with keys and values that are in no cache. */
-typedef enum fv_tuning_op { FV_TUNING_attention, FV_TUNING_attention_few, FV_TUNING_OPERATIONS } fv_tuning_op;
+/* The operations. Those of so few rows that reading keys or weights bounds them are apart: they are measured with keys,
+ * values and weights that are in no cache. */
+typedef enum fv_tuning_op {
+    FV_TUNING_attention,
+    FV_TUNING_attention_few,
+    FV_TUNING_linear,
+    FV_TUNING_linear_few,
+    FV_TUNING_OPERATIONS
+} fv_tuning_op;
 extern const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS];
 
-enum { FV_TUNING_FEW_ROWS = 16 };
+/* rows of an attention: queries that share a key head. */
+enum { FV_TUNING_FEW_ROWS = 16, FV_TUNING_LINEAR_FEW_ROWS = 8 };
 enum { FV_KEY_rows, FV_KEY_keys, FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_units, FV_KEY_limited };
+enum { FV_KEY_in = FV_KEY_rows + 1, FV_KEY_out };
 enum { FV_KNOB_score, FV_KNOB_value, FV_KNOB_block_rows, FV_KNOB_tile_rows, FV_KNOB_split };
+enum { FV_KNOB_gemm, FV_KNOB_k_block, FV_KNOB_row_block, FV_KNOB_chunk, FV_KNOB_items };
 
 /* The evidence: time of the default / time of the choice, in thousandths: the median, and its 95 % interval. */
 typedef struct fv_tuning_evidence {
@@ -105,7 +116,8 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
 
 fovea_status fv_tuning_create(fovea_tuning **tuning, char error[FV_FILE_ERROR]);
 
-/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no room. */
+/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no
+ * room. */
 int fv_tuning_section_index(fovea_tuning *tuning, const fv_tuning_section *section, bool make);
 
 /* Puts a row in, in place of those that it overlaps; row->text is written. */
@@ -161,13 +173,19 @@ typedef struct fv_tuning_use {
 /* Looks for the tuning file (named: the option, or NULL) and loads it. Fails only for want of memory. */
 fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa, int threads, fv_tuning_use *use);
 
-/* -------------------------------------------------------------------------- attention (tuning_attention.c) -- */
+/* --------------------------------------------------------------------------------- choices (tuning_choice.c) -- */
 
 /* The operation of a shape, and its keys. */
 fv_tuning_op fv_tuning_of_attention(const fovea_attention_desc *desc, int64_t key[FV_TUNING_KEYS]);
+fv_tuning_op fv_tuning_of_linear(int64_t rows, int64_t in, int64_t out, int64_t key[FV_TUNING_KEYS]);
 
-/* A row's knobs and a plan's choice are the same thing in two forms. */
+/* A row's knobs and a choice are the same thing in two forms. */
 fv_attention_choice fv_tuning_choice(const fv_tuning_value knob[FV_TUNING_KNOBS]);
 void fv_tuning_knobs(const fv_attention_choice *choice, fv_tuning_value knob[FV_TUNING_KNOBS]);
+fv_linear_choice fv_tuning_linear_choice(const fv_tuning_value knob[FV_TUNING_KNOBS]);
+void fv_tuning_linear_knobs(const fv_linear_choice *choice, fv_tuning_value knob[FV_TUNING_KNOBS]);
+
+/* "yes: ...": where a row is from and what it gains; a sentence without its end. */
+void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size);
 
 #endif

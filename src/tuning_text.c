@@ -191,7 +191,7 @@ static bool take_row(reader *r, fv_tuning_row *row) {
     row->operation = (fv_tuning_op)op;
     if (!take_isa(r, &row->isa) || !take_size(r, "threads", (fv_interval){1, 1 << 20}, &row->threads))
         return false;
-    for (int i = 0; i < FV_TUNING_KEYS; i++)
+    for (int i = 0; i < FV_TUNING_KEYS && operation->key[i].name; i++)
         if (!take_interval(r, &operation->key[i], &row->key[i]))
             return false;
     for (int i = 0; i < FV_TUNING_KNOBS; i++)
@@ -373,7 +373,7 @@ void fv_tuning_print_row(fv_tuning_row *row) {
     const size_t size = sizeof row->text;
     size_t n = 0;
     add(text, size, &n, "%s isa=%s threads=%" PRId64, operation->name, fv_isa_word(row->isa), row->threads);
-    for (int i = 0; i < FV_TUNING_KEYS; i++) {
+    for (int i = 0; i < FV_TUNING_KEYS && operation->key[i].name; i++) {
         const fv_interval *range = &operation->key[i].range, *interval = &row->key[i];
         add(text, size, &n, " %s=", operation->key[i].name);
         if (interval->least == range->least && interval->most == range->most)

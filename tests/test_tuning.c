@@ -1,7 +1,8 @@
-/* Tunings: text form, merge, look-up, what plans make of them, and that no bit of a result changes. Files: test_tuning_file.c.
+/* Tunings: text form, merge, look-up, what plans make of them, and that no bit of a result changes. Files:
+ * test_tuning_file.c; what linear maps make of them: test_tuning_linear.c.
  *
- * Wrong text is made from sound text by changing one thing; a context must then say why, use the defaults, and compute what
- * one without a file computes. */
+ * Wrong text is made from sound text by changing one thing; a context must then say why, use the defaults, and
+ * compute what one without a file computes. */
 #include "tuning_case.h"
 
 #include "registry.h"
@@ -215,7 +216,7 @@ static void test_plan(void) {
     fovea_info info;
     fovea_info_init(&info);
     fovea_context_info(ctx, &info);
-    test_check(info.tuning_status == FOVEA_OK && info.tuning_rows == 2 && strstr(info.tuning, path),
+    test_check(info.tuning_status == FOVEA_OK && info.tuning_rows == FV_TUNING_OPERATIONS && strstr(info.tuning, path),
                "info: %s, %d rows, \"%s\"", fovea_status_name(info.tuning_status), info.tuning_rows, info.tuning);
     attention_case c = case_plain(1, 2, 2, 100, 100, 64, 64);
     fovea_attention_plan *plan;
@@ -305,6 +306,7 @@ static void test_lookup(void) {
 
 /* Rows of several CPUs and builds; where two are for one shape, the later stays. */
 static void test_merge(void) {
+    enum { ROWS = FV_TUNING_OPERATIONS };
     fovea_tuning *a = tuning_sound(1), *b = tuning_sound(1), *c = tuning_sound(3);
     fv_tuning_row newer = b->row[0];
     char error[FV_FILE_ERROR];
@@ -313,15 +315,18 @@ static void test_merge(void) {
     const fv_tuning_section own = section_own();
     fv_tuning_section other = own;
     memcpy(other.text, "cpu vendor=X", 12);
-    test_check(fv_tuning_put(b, &own, &newer, error) == FOVEA_OK && b->rows == 2, "put replaces: %d rows", b->rows);
-    test_check(fv_tuning_put(b, &other, &newer, error) == FOVEA_OK && b->rows == 3, "put beside: %d rows", b->rows);
-    test_check(fovea_tuning_merge(a, b) == FOVEA_OK && a->rows == 3 && a->sections == 2, "merge: %d rows", a->rows);
+    test_check(fv_tuning_put(b, &own, &newer, error) == FOVEA_OK && b->rows == ROWS, "put replaces: %d rows", b->rows);
+    test_check(fv_tuning_put(b, &other, &newer, error) == FOVEA_OK && b->rows == ROWS + 1, "put beside: %d rows",
+               b->rows);
+    test_check(fovea_tuning_merge(a, b) == FOVEA_OK && a->rows == ROWS + 1 && a->sections == 2, "merge: %d rows",
+               a->rows);
     int tiles = 0;
     for (int i = 0; i < a->rows; i++)
         tiles += a->row[i].operation == FV_TUNING_attention && a->row[i].knob[FV_KNOB_tile_rows].number == 99;
     test_check(tiles == 2, "merge kept the older row");
-    test_check(fovea_tuning_merge(a, c) == FOVEA_OK && a->rows == 5, "merge of other threads: %d rows", a->rows);
-    test_check(fovea_tuning_merge(a, a) == FOVEA_OK && a->rows == 5, "merge with itself: %d rows", a->rows);
+    test_check(fovea_tuning_merge(a, c) == FOVEA_OK && a->rows == 2 * ROWS + 1, "merge of other threads: %d rows",
+               a->rows);
+    test_check(fovea_tuning_merge(a, a) == FOVEA_OK && a->rows == 2 * ROWS + 1, "merge with itself: %d rows", a->rows);
     check_status("merge into NULL", fovea_tuning_merge(NULL, a), FOVEA_ERROR_NULL, "into");
     check_status("merge of NULL", fovea_tuning_merge(a, NULL), FOVEA_ERROR_NULL, "from");
 
@@ -362,8 +367,8 @@ static void test_bits(void) {
         fovea_tuning *tuning;
         fv_tuning_create(&tuning, error);
         const fv_tuning_section own = section_own();
-        for (int op = 0; op < FV_TUNING_OPERATIONS; op++) {
-            fv_tuning_row row = row_any((fv_tuning_op)op, info.threads);
+        for (fv_tuning_op op = FV_TUNING_attention; op <= FV_TUNING_attention_few; op++) {
+            fv_tuning_row row = row_any(op, info.threads);
             fv_tuning_knobs(&choice, row.knob);
             fv_tuning_put(tuning, &own, &row, error);
         }

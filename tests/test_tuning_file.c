@@ -1,6 +1,7 @@
-/* Tuning files as files: where they are looked for, which are not touched, and that a writer that fails, is killed or is not
- * alone leaves a whole one. And the log of shapes. What is in them: test_tuning.c. */
+/* Tuning files as files: where they are looked for, which are not touched, and that a writer that fails, is killed or
+ * is not alone leaves a whole one. And the log of shapes. What is in them: test_tuning.c. */
 #define _GNU_SOURCE /* setresuid */
+#include "linear_case.h"
 #include "tuning_case.h"
 
 #include <signal.h>
@@ -50,15 +51,16 @@ static void test_search(void) {
     if (access("/etc/fovea/tuning", F_OK) != 0)
         check_info("XDG_CACHE_HOME has none: HOME is not asked", NULL, FOVEA_OK, 0, "no tuning file in");
     unsetenv("XDG_CACHE_HOME");
-    check_info("HOME", NULL, FOVEA_OK, 2, "home/.cache/fovea/tuning");
+    check_info("HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS, "home/.cache/fovea/tuning");
     setenv("XDG_CACHE_HOME", "relative", 1);
-    check_info("a relative XDG_CACHE_HOME", NULL, FOVEA_OK, 2, "home/.cache/fovea/tuning");
+    check_info("a relative XDG_CACHE_HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS, "home/.cache/fovea/tuning");
     setenv("XDG_CACHE_HOME", files_name("cache"), 1);
     test_check(fovea_tuning_save(tuning, files_name("cache/fovea/tuning")) == FOVEA_OK, "save: %s",
                fovea_error_detail());
-    check_info("XDG_CACHE_HOME before HOME", NULL, FOVEA_OK, 2, "cache/fovea/tuning");
+    check_info("XDG_CACHE_HOME before HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS, "cache/fovea/tuning");
     setenv("FOVEA_TUNING_FILE", home, 1);
-    check_info("FOVEA_TUNING_FILE before XDG_CACHE_HOME", NULL, FOVEA_OK, 2, "home/.cache/fovea/tuning");
+    check_info("FOVEA_TUNING_FILE before XDG_CACHE_HOME", NULL, FOVEA_OK, FV_TUNING_OPERATIONS,
+               "home/.cache/fovea/tuning");
     check_info("the option before all", files_name("nowhere"), FOVEA_ERROR_FILE, 0, "nowhere");
     check_info("the option says none", "", FOVEA_OK, 0, "the options say none");
     setenv("FOVEA_TUNING_FILE", "", 1);
@@ -267,7 +269,8 @@ static void test_two(void) {
         test_check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "two at once: status %x", (unsigned)status);
     }
     if (test_check(fovea_tuning_load(path, &tuning) == FOVEA_OK, "two at once: %s", fovea_error_detail()))
-        test_check(tuning->rows == 2 + 2 * ADDED, "two at once: %d rows of %d", tuning->rows, 2 + 2 * ADDED);
+        test_check(tuning->rows == FV_TUNING_OPERATIONS + 2 * ADDED, "two at once: %d rows of %d", tuning->rows,
+                   FV_TUNING_OPERATIONS + 2 * ADDED);
     fovea_tuning_destroy(tuning);
 }
 
@@ -290,6 +293,11 @@ static void test_log(void) {
         inputs_free(in);
         outputs_free(out);
     }
+    const linear_case c = linear_case_plain(2, 9, 48, 20);
+    linear_problem *p = linear_problem_make(&c, &r);
+    for (int again = 0; again < 3; again++)
+        linear_problem_run(p, ctx);
+    linear_problem_free(p);
     fovea_context_destroy(ctx);
     FILE *file = fopen(path, "r");
     if (test_check(file != NULL, "no log")) {
@@ -300,7 +308,8 @@ static void test_log(void) {
                       "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
                       "window_left=-1 window_right=-1 threads=1\n"
                       "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "causal=top_left window_left=9 window_right=-1 threads=1\n") == 0,
+                      "causal=top_left window_left=9 window_right=-1 threads=1\n"
+                      "linear rows=18 in=48 out=20 threads=1\n") == 0,
                "the log of shapes:\n%s", got);
     setenv("FOVEA_LOG_SHAPES", files_name("none/none"), 1); /* no work stops for it */
     ctx = context_tuned("", 1);

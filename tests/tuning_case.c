@@ -35,10 +35,18 @@ fovea_tuning *tuning_sound(int threads) {
     fovea_status status = fv_tuning_create(&tuning, error);
     for (int op = 0; op < FV_TUNING_OPERATIONS && status == FOVEA_OK; op++) {
         fv_tuning_row row = row_any((fv_tuning_op)op, threads);
-        row.key[FV_KEY_head_dim] = row.key[FV_KEY_value_dim] = (fv_interval){1, 1024};
-        row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
-        row.knob[FV_KNOB_tile_rows].number = 7;
-        row.knob[FV_KNOB_block_rows].number = 21;
+        const bool linear = op == FV_TUNING_linear || op == FV_TUNING_linear_few;
+        if (linear) {
+            row.key[FV_KEY_in] = row.key[FV_KEY_out] = (fv_interval){1, 1024};
+            row.knob[FV_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
+            row.knob[FV_KNOB_k_block].number = 7;
+            row.knob[FV_KNOB_row_block].number = 21;
+        } else {
+            row.key[FV_KEY_head_dim] = row.key[FV_KEY_value_dim] = (fv_interval){1, 1024};
+            row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
+            row.knob[FV_KNOB_tile_rows].number = 7;
+            row.knob[FV_KNOB_block_rows].number = 21;
+        }
         status = fv_tuning_put(tuning, &own, &row, error);
     }
     if (status != FOVEA_OK) {

@@ -5,7 +5,7 @@
 #include "attention_case.h"
 #include "tuning.h"
 
-/* A row for the tier under test: attention of any size, but for what the caller changes. */
+/* A row for the tier under test: for any size, but for what the caller changes. */
 fv_tuning_row row_any(fv_tuning_op operation, int threads);
 
 /* The section of this CPU and build. */

@@ -1,5 +1,5 @@
-/* What the tuner sees of the machine: clocks, memory, and what disturbs (tune.h). Where Linux's files are missing, counts
- * are 0 and limits absent. */
+/* What the tuner sees of the machine: clocks, memory, and what disturbs (tune.h). Where Linux's files are missing,
+ * counts are 0 and limits absent. */
 #include "registry.h"
 #include "tune.h"
 
@@ -12,13 +12,18 @@
 #include <time.h>
 #include <unistd.h>
 
-double tune_now(void) {
+static double clock_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-long tune_involuntary(void) {
+static void clock_rest(double seconds) {
+    const double whole = floor(seconds);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9)}, NULL);
+}
+
+static long involuntary(void) {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
@@ -36,21 +41,81 @@ static long long number_in(const char *path, const char *word, long long missing
     return number;
 }
 
+/* Calls found() with the folder of each cgroup that lines of /proc/self/cgroup name: version 2 or, if it is the cpu
+ * controller's, 1. Ends when found() says so. */
+static void each_cgroup(const char *root, bool (*found)(const char *root, int version, char *folder, void *arg),
+                        void *arg) {
+    char line[480], path[520];
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    for (bool more = file != NULL; more && fgets(line, sizeof line, file);) {
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *folder = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!folder)
+            continue;
+        *controllers++ = *folder++ = '\0';
+        const bool cpu = strcmp(controllers, "cpu") == 0 || strncmp(controllers, "cpu,", 4) == 0 ||
+                         strstr(controllers, ",cpu,") || strcmp(controllers, "cpuacct,cpu") == 0;
+        if (!*controllers || cpu)
+            more = found(root, *controllers ? 1 : 2, folder, arg);
+    }
+    if (file)
+        fclose(file);
+}
+
+static bool take_folder(const char *root, int version, char *folder, void *arg) {
+    if (version == 2)
+        snprintf(arg, 512, "%s/sys/fs/cgroup%s", root, folder);
+    return version != 2;
+}
+
 /* The folder of this process's cgroup, version 2; "" if it is not known. */
 static const char *cgroup(void) {
     static char folder[512];
     static bool looked;
-    FILE *file = looked ? NULL : fopen("/proc/self/cgroup", "re");
-    char line[480];
+    if (!looked)
+        each_cgroup("", take_folder, folder);
     looked = true;
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::", 3) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", line + 3);
-        }
-    if (file)
-        fclose(file);
     return folder;
+}
+
+/* The cpu.stat files in which throttling is counted. */
+typedef struct stat_files {
+    char path[8][560];
+    int count;
+} stat_files;
+
+/* Those of a group and of all above it: each throttles. In a container the folder that the line names may be the
+ * host's, and not there; then the root of what is mounted is the container's own. */
+static bool add_stats(const char *root, int version, char *folder, void *arg) {
+    stat_files *files = arg;
+    for (;;) {
+        char path[560];
+        snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/cpu.stat", root, version == 1 ? "/cpu" : "", folder);
+        FILE *file = fopen(path, "re");
+        if (file && files->count < 8)
+            memcpy(files->path[files->count++], path, sizeof path);
+        if (file)
+            fclose(file);
+        char *last = strrchr(folder, '/');
+        if (!last)
+            return true;
+        *last = '\0';
+    }
+}
+
+static long long throttled_in(const stat_files *files) {
+    long long periods = 0;
+    for (int i = 0; i < files->count; i++)
+        periods += number_in(files->path[i], "nr_throttled ", 0);
+    return periods;
+}
+
+long long tune_throttled(const char *root) {
+    stat_files files = {.count = 0};
+    each_cgroup(root, add_stats, &files);
+    return throttled_in(&files);
 }
 
 static long long in_cgroup(const char *name, const char *word, long long missing) {
@@ -70,9 +135,21 @@ static long long steal(void) {
     return ticks;
 }
 
-tune_noise tune_noise_now(void) {
-    return (tune_noise){tune_involuntary(), steal(), in_cgroup("cpu.stat", "nr_throttled ", 0)};
+static tune_noise noise_now(void) {
+    static stat_files files;
+    static bool looked;
+    if (!looked)
+        each_cgroup("", add_stats, &files);
+    looked = true;
+    return (tune_noise){involuntary(), steal(), throttled_in(&files)};
 }
+
+tune_instruments tune_instrument = {clock_now, clock_rest, involuntary, noise_now, tune_time_execution};
+
+double tune_now(void) { return tune_instrument.now(); }
+void tune_rest(double seconds) { tune_instrument.rest(seconds); }
+long tune_involuntary(void) { return tune_instrument.involuntary(); }
+tune_noise tune_noise_now(void) { return tune_instrument.noise(); }
 
 int64_t tune_memory_allowed(void) {
     const int64_t kib = number_in("/proc/meminfo", "MemAvailable:", 1 << 20);

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static uint64_t next_random(uint64_t *state) {
     *state ^= *state << 13;
@@ -20,7 +19,7 @@ static uint64_t next_random(uint64_t *state) {
     return *state;
 }
 
-bool tune_candidate_make(tune_measurement *m, const fv_attention_choice *choice, tune_candidate *candidate) {
+bool tune_candidate_make(tune_measurement *m, const tune_choice *choice, tune_candidate *candidate) {
     memset(candidate, 0, sizeof *candidate);
     candidate->choice = *choice;
     candidate->seconds = INFINITY;
@@ -29,7 +28,7 @@ bool tune_candidate_make(tune_measurement *m, const fv_attention_choice *choice,
 }
 
 void tune_candidate_free(tune_candidate *candidate) {
-    fovea_attention_plan_destroy(candidate->plan);
+    tune_plan_free(candidate->plan);
     candidate->plan = NULL;
 }
 
@@ -40,7 +39,7 @@ bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
     m->problem = problem;
     m->random = 0x9e3779b97f4a7c15u;
     m->typical = INFINITY;
-    const fv_attention_choice none = {0};
+    const tune_choice none = {0};
     m->twin = tune_problem_plan(problem, &none);
     if (!m->twin || !tune_candidate_make(m, &none, &m->base))
         return false;
@@ -53,12 +52,12 @@ bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
 }
 
 void tune_measurement_end(tune_measurement *m) {
-    fovea_attention_plan_destroy(m->twin);
+    tune_plan_free(m->twin);
     tune_candidate_free(&m->base);
 }
 
 /* One sample that nobody interrupted; negative if there is none to be had. */
-static double sample(tune_measurement *m, const fovea_attention_plan *plan) {
+static double sample(tune_measurement *m, const tune_plan *plan) {
     enum { TRIES = 6 };
     for (int i = 0; i < TRIES; i++) {
         const long before = tune_involuntary();
@@ -70,7 +69,7 @@ static double sample(tune_measurement *m, const fovea_attention_plan *plan) {
 }
 
 /* A block of the plans: plan[0] is the default; *sum of each of the two times, as logarithms. */
-static bool run_block(tune_measurement *m, fovea_attention_plan **plan, int count, double *sum, double *fastest) {
+static bool run_block(tune_measurement *m, tune_plan **plan, int count, double *sum, double *fastest) {
     int order[TUNE_TOGETHER + 2];
     for (int i = 0; i < count; i++) {
         order[i] = i;
@@ -103,45 +102,54 @@ static bool run_block(tune_measurement *m, fovea_attention_plan **plan, int coun
            fmax(ends[0], ends[1]) < 1.3 * m->typical && fabs(log(ends[0] / ends[1])) < 0.15;
 }
 
-static void rest(double seconds) {
-    if (seconds > 0)
-        nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+static void pause_after(const tune_measurement *m) {
+    if (m->pause > 0)
+        tune_rest(m->pause);
+}
+
+/* One block of the default, its twin and n candidates; false if it had to be thrown away. */
+static bool take_block(tune_measurement *m, tune_candidate **candidates, int n) {
+    tune_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->twin};
+    double sum[TUNE_TOGETHER + 2], fastest[TUNE_TOGETHER + 2];
+    for (int i = 0; i < n; i++)
+        plan[2 + i] = candidates[i]->plan;
+    const bool good = run_block(m, plan, n + 2, sum, fastest);
+    pause_after(m);
+    m->kept += good;
+    m->thrown += !good;
+    if (!good)
+        return false;
+    m->base.seconds = fmin(m->base.seconds, fastest[0]);
+    if (m->base.blocks < TUNE_BLOCKS)
+        m->base.ratio[m->base.blocks++] = (sum[1] - sum[0]) / 2;
+    for (int i = 0; i < n; i++) {
+        tune_candidate *c = candidates[i];
+        c->seconds = fmin(c->seconds, fastest[2 + i]);
+        if (c->blocks < TUNE_BLOCKS)
+            c->ratio[c->blocks++] = (sum[2 + i] - sum[0]) / 2;
+    }
+    return true;
 }
 
 bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until) {
-    int kept = 0, thrown = 0;
-    while (kept < blocks && !tune_stopped && tune_now() < until) {
-        bool good = true;
+    enum { PATIENCE = 20, IN_A_ROW = 3 };
+    const double burst = 0.05; /* seconds: a neighbour's burst is waited out */
+    const int kept = m->kept, thrown = m->thrown;
+    for (int block = 0; block < blocks; block++)
         for (int first = 0; first < count || first == 0; first += TUNE_TOGETHER) {
+            tune_candidate **some = count ? candidates + first : NULL;
             const int n = count - first < TUNE_TOGETHER ? count - first : TUNE_TOGETHER;
-            fovea_attention_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->twin};
-            double sum[TUNE_TOGETHER + 2], fastest[TUNE_TOGETHER + 2];
-            for (int i = 0; i < n; i++)
-                plan[2 + i] = candidates[first + i]->plan;
-            if (!run_block(m, plan, n + 2, sum, fastest)) {
-                good = false;
-                m->thrown++;
-                break;
-            }
-            m->kept++;
-            rest(m->pause);
-            m->base.seconds = fmin(m->base.seconds, fastest[0]);
-            if (m->base.blocks < TUNE_BLOCKS)
-                m->base.ratio[m->base.blocks++] = (sum[1] - sum[0]) / 2;
-            for (int i = 0; i < n; i++) {
-                tune_candidate *c = candidates[first + i];
-                c->seconds = fmin(c->seconds, fastest[2 + i]);
-                if (c->blocks < TUNE_BLOCKS)
-                    c->ratio[c->blocks++] = (sum[2 + i] - sum[0]) / 2;
+            for (int tries = 0;; tries++) {
+                if (tune_stopped || tune_now() >= until)
+                    return true;
+                if (m->thrown - thrown > PATIENCE && m->thrown - thrown > 4 * (m->kept - kept))
+                    return false;
+                if (tries > IN_A_ROW)
+                    tune_rest(burst);
+                if (take_block(m, some, n))
+                    break;
             }
         }
-        kept += good;
-        thrown += !good;
-        if (thrown > 20 && thrown > 4 * kept)
-            return false;
-        if (!good)
-            rest(m->pause);
-    }
     return true;
 }
 

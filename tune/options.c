@@ -27,7 +27,9 @@ static const option options_table[] = {
     {"--effort", "WORD", "quick normal thorough", KIND_effort, AT(effort), RUN | CHECK,
      "how many measurements: quick, normal (default) or thorough"},
     {"--shape", "WORDS", "", KIND_texts, AT(shapes), RUN | EXPLAIN | REPORT,
-     "a shape, as \"q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left\"; may be repeated"},
+     "a shape, as \"q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left\" or \"linear rows=8 in=768 "
+     "out=768\"; "
+     "may be repeated"},
     {"--preset", "NAMES", "bert-base minilm llama-8b whisper vit-l gpt2", KIND_text, AT(presets), RUN | EXPLAIN,
      "shapes of models, parted by commas (default bert-base,minilm,llama-8b,whisper,vit-l)"},
     {"--log", "FILE", "@file", KIND_text, AT(log), RUN | EXPLAIN,
@@ -96,7 +98,8 @@ static void print_man(void) {
            "DESCRIPTION\n",
            FOVEA_VERSION_STRING);
     print_roff(
-        "Measures kernels, block and tile sizes of libfovea's attention for the shapes of some models, and writes "
+        "Measures kernels, block and tile sizes of libfovea's attention and linear maps for the shapes of some models, "
+        "and writes "
         "those "
         "that are faster than the library's defaults into a tuning file, which programs load when they create a "
         "context. A choice is stored only if it is faster on shapes that took no part in the search, by more than "

@@ -1,8 +1,8 @@
 /* Problems: operands for a shape, and the time of a plan on them (tune.h).
  *
- * Operands lie in one arena that is filled once: numbers of ordinary size. Attentions of few rows read each set of it in
- * turn, so that keys and values come from memory as they do in a program that decodes; others compute the same operands
- * again and again.
+ * Operands lie in one arena that is filled once: numbers of ordinary size. Attentions and linear maps of few rows
+ * read each set of it in turn, so that keys, values and weights come from memory as they do in a program that
+ * decodes; others compute the same operands again and again.
  */
 #include "parallel.h"
 #include "registry.h"
@@ -19,7 +19,8 @@ enum { PATTERN = 1 << 18, MOST_SETS = 4096 };
 static float *arena;
 static int64_t arena_bytes;
 
-/* Beyond the last cache twice, as it reports itself: a guest may have all of it to itself. But at most what may be taken. */
+/* Beyond the last cache twice, as it reports itself: a guest may have all of it to itself. But at most what may be
+ * taken. */
 static int64_t cold_bytes(const fovea_context *ctx) {
     static int64_t bytes; /* decided once: an arena that grew would move under who uses it */
     const int64_t wanted = fv_max(2 * ctx->cpu.l3_reported, (int64_t)64 << 20);
@@ -61,84 +62,192 @@ static int64_t take(int64_t *at, int64_t batch, int64_t heads, int64_t tokens, i
     return fv_reserve(at, count, channels * (int64_t)sizeof(float));
 }
 
-bool tune_problem_make(const fovea_context *ctx, const fovea_attention_desc *desc, tune_problem *problem,
-                       char error[256]) {
-    const fovea_attention_desc *d = desc;
-    *problem = (tune_problem){.ctx = ctx, .desc = *desc, .executions = 1};
-    int64_t key[FV_TUNING_KEYS], at = 0, out_bytes = 0;
-    const int64_t q = take(&at, d->batch, d->q_heads, d->q_len, d->head_dim);
-    const int64_t k = take(&at, d->batch, d->kv_heads, d->kv_len, d->head_dim);
-    const int64_t v = take(&at, d->batch, d->kv_heads, d->kv_len, d->value_dim);
-    take(&out_bytes, d->batch, d->q_heads, d->q_len, d->value_dim);
-    if (at < 0 || out_bytes < 0 || at > tune_memory_allowed()) {
+/* The sets that go through no cache, and memory for them; false and a sentence if there is none. */
+static bool make_sets(tune_problem *problem, int64_t set_bytes, int64_t out_bytes, char error[256]) {
+    if (set_bytes < 0 || out_bytes < 0 || set_bytes > tune_memory_allowed()) {
         snprintf(error, 256, "the shape needs more memory than may be taken (%lld MiB)",
                  (long long)(tune_memory_allowed() >> 20));
         return false;
     }
-    problem->sets = 1;
-    if (fv_tuning_of_attention(desc, key) == FV_TUNING_attention_few)
-        problem->sets = (int)fv_min(fv_max(cold_bytes(ctx) / at, 1), MOST_SETS);
-    problem->args = calloc((size_t)problem->sets, sizeof *problem->args);
-    float *out = problem->args ? aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes) : NULL;
-    const int64_t whole = problem->sets > 1 ? cold_bytes(ctx) : at;
-    if (!out || !have_arena(fv_max(whole, at * problem->sets))) {
-        free(out);
-        free(problem->args);
-        snprintf(error, 256, "no memory for the operands");
+    const bool cold = tune_is_cold(problem->operation);
+    problem->set_bytes = set_bytes;
+    problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / set_bytes, 1), MOST_SETS) : 1;
+    problem->out = aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes);
+    const int64_t whole = problem->sets > 1 ? cold_bytes(problem->ctx) : set_bytes;
+    if (problem->out && have_arena(fv_max(whole, set_bytes * problem->sets)))
+        return true;
+    snprintf(error, 256, "no memory for the operands");
+    return false;
+}
+
+static bool make_attention(tune_problem *problem, char error[256]) {
+    const fovea_attention_desc *d = &problem->shape.attention;
+    int64_t at = 0, out_bytes = 0;
+    const int64_t q = take(&at, d->batch, d->q_heads, d->q_len, d->head_dim);
+    const int64_t k = take(&at, d->batch, d->kv_heads, d->kv_len, d->head_dim);
+    const int64_t v = take(&at, d->batch, d->kv_heads, d->kv_len, d->value_dim);
+    take(&out_bytes, d->batch, d->q_heads, d->q_len, d->value_dim);
+    if (!make_sets(problem, at, out_bytes, error))
         return false;
-    }
-    for (int i = 0; i < problem->sets; i++) {
-        fovea_attention_args *args = &problem->args[i];
+    problem->attention = calloc((size_t)problem->sets, sizeof *problem->attention);
+    for (int i = 0; problem->attention && i < problem->sets; i++) {
+        fovea_attention_args *args = &problem->attention[i];
         char *base = (char *)arena + i * at;
         fovea_attention_args_init(args);
         args->q = fovea_tensor_bhtd(base + q, FOVEA_DTYPE_F32, d->batch, d->q_heads, d->q_len, d->head_dim);
         args->k = fovea_tensor_bhtd(base + k, FOVEA_DTYPE_F32, d->batch, d->kv_heads, d->kv_len, d->head_dim);
         args->v = fovea_tensor_bhtd(base + v, FOVEA_DTYPE_F32, d->batch, d->kv_heads, d->kv_len, d->value_dim);
-        args->out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, d->batch, d->q_heads, d->q_len, d->value_dim);
+        args->out = fovea_tensor_bhtd(problem->out, FOVEA_DTYPE_F32, d->batch, d->q_heads, d->q_len, d->value_dim);
     }
+    return problem->attention != NULL;
+}
+
+/* The map is packed from one row of weights that stands for all; executed are weights of the arena. */
+static bool make_linear(tune_problem *problem, char error[256]) {
+    const tune_shape *s = &problem->shape;
+    const int64_t width = fv_linear_panel(problem->ctx, s->out);
+    int64_t at = 0, out_bytes = 0;
+    const int64_t x = take(&at, 1, 1, s->rows, s->in);
+    const int64_t weights = take(&at, 1, fv_ceil_div(s->out, width), s->in, width);
+    take(&out_bytes, 1, 1, s->rows, s->out);
+    if (!make_sets(problem, at, out_bytes, error))
+        return false;
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = s->in;
+    desc.part.weight = (fovea_matrix){arena, s->in, s->out, 0, 0};
+    if (fovea_linear_pack(problem->ctx, &desc, &problem->packed) != FOVEA_OK) {
+        snprintf(error, 256, "%.250s", fovea_error_detail());
+        return false;
+    }
+    problem->map = *problem->packed;
+    problem->map.weights = arena + weights / (int64_t)sizeof(float);
+    fovea_linear_args_init(&problem->linear);
+    problem->linear.x = fovea_tensor_bhtd((char *)arena + x, FOVEA_DTYPE_F32, 1, 1, s->rows, s->in);
+    problem->y = fovea_tensor_bhtd(problem->out, FOVEA_DTYPE_F32, 1, 1, s->rows, s->out);
+    problem->linear.y = &problem->y;
     return true;
 }
 
+bool tune_problem_make(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem, char error[256]) {
+    int64_t key[FV_TUNING_KEYS];
+    *problem = (tune_problem){.ctx = ctx, .shape = *shape, .executions = 1};
+    problem->operation = tune_shape_keys(shape, key);
+    snprintf(error, 256, "no memory for the operands");
+    if (shape->linear ? make_linear(problem, error) : make_attention(problem, error))
+        return true;
+    tune_problem_free(problem);
+    return false;
+}
+
 void tune_problem_free(tune_problem *problem) {
-    if (problem->args)
-        free(problem->args[0].out.data);
-    free(problem->args);
+    fovea_linear_destroy(problem->packed);
+    free(problem->attention);
+    free(problem->out);
     free(problem->workspace);
-    problem->args = NULL;
-    problem->workspace = NULL;
+    problem->packed = NULL;
+    problem->attention = NULL;
+    problem->out = problem->workspace = NULL;
 }
 
-fovea_attention_plan *tune_problem_plan(tune_problem *problem, const fv_attention_choice *choice) {
-    fovea_attention_plan *plan;
-    if (fv_attention_plan_create_chosen(problem->ctx, &problem->desc, choice, &plan) != FOVEA_OK)
-        return NULL;
-    const size_t size = fovea_attention_plan_workspace_size(plan);
-    if (size > problem->workspace_size) {
-        free(problem->workspace);
-        problem->workspace = malloc(size);
-        problem->workspace_size = problem->workspace ? size : 0;
-        if (!problem->workspace) {
-            fovea_attention_plan_destroy(plan);
-            return NULL;
-        }
-        memset(problem->workspace, 0, size); /* its pages are there before they are timed */
+/* ------------------------------------------------------------------------------------------------------- plans -- */
+
+bool tune_same_choice(const tune_choice *a, const tune_choice *b) {
+    bool same = true;
+    for (int i = 0; i < FV_TUNING_KNOBS; i++)
+        same = same && a->knob[i].kernel == b->knob[i].kernel && a->knob[i].number == b->knob[i].number;
+    return same;
+}
+
+void tune_plan_free(tune_plan *plan) {
+    if (plan)
+        fovea_attention_plan_destroy(plan->attention);
+    free(plan);
+}
+
+static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
+    if (problem->shape.linear) {
+        const fv_linear_choice wanted = fv_tuning_linear_choice(choice->knob);
+        plan->linear = fv_linear_choose(problem->packed, problem->shape.rows, &wanted);
+        fv_tuning_linear_knobs(&plan->linear, plan->made.knob);
+        /* So that what differs beyond the rows that there are counts as the same. */
+        plan->made.knob[FV_KNOB_row_block].number = fv_min(plan->linear.row_block, problem->shape.rows);
+        plan->made.knob[FV_KNOB_chunk].number = fv_min(plan->linear.chunk, problem->shape.rows);
+        return fv_linear_workspace(problem->packed, &plan->linear);
     }
-    return plan;
+    const fv_attention_choice wanted = fv_tuning_choice(choice->knob);
+    if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
+        return -1;
+    fv_tuning_knobs(&plan->attention->choice, plan->made.knob);
+    return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
 }
 
-double tune_problem_time(tune_problem *problem, const fovea_attention_plan *plan) {
+tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {
+    tune_plan *plan = calloc(1, sizeof *plan);
+    const int64_t size = plan ? decide(problem, choice, plan) : -1;
+    if (size > (int64_t)problem->workspace_size) {
+        free(problem->workspace);
+        problem->workspace = malloc((size_t)size);
+        problem->workspace_size = problem->workspace ? (size_t)size : 0;
+        if (problem->workspace)
+            memset(problem->workspace, 0, (size_t)size); /* its pages are there before they are timed */
+    }
+    if (size >= 0 && size <= (int64_t)problem->workspace_size)
+        return plan;
+    tune_plan_free(plan);
+    return NULL;
+}
+
+bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map) {
+    *map = (fovea_linear){.ctx = ctx, .in = shape->in, .out = shape->out, .panel = fv_linear_panel(ctx, shape->out)};
+    const bool found = fv_linear_find_tuned(map);
+    const fv_linear_choice choice = fv_linear_choose(map, shape->rows, NULL);
+    map->bytes = fv_linear_workspace(map, &choice);
+    return found;
+}
+
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice) {
+    memset(choice, 0, sizeof *choice);
+    if (shape->linear) {
+        fovea_linear map;
+        const bool found = tune_map_make(ctx, shape, &map);
+        const fv_linear_choice made = fv_linear_choose(&map, shape->rows, NULL);
+        fv_tuning_linear_knobs(&made, choice->knob);
+        free(map.tuned);
+        return found;
+    }
+    fovea_attention_plan *plan;
+    if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
+        return false;
+    fv_tuning_knobs(&plan->choice, choice->knob);
+    fovea_attention_plan_destroy(plan);
+    return true;
+}
+
+static bool execute(tune_problem *problem, const tune_plan *plan) {
+    const int set = problem->next;
+    problem->next = (set + 1) % problem->sets;
+    if (plan->attention)
+        return fovea_attention_execute(plan->attention, &problem->attention[set], problem->workspace,
+                                       problem->workspace_size) == FOVEA_OK;
+    fovea_linear map = problem->map;
+    map.weights += set * problem->set_bytes / (int64_t)sizeof(float);
+    fv_linear_execute_chosen(&map, &problem->linear, &plan->linear, problem->workspace);
+    return true;
+}
+
+double tune_time_execution(tune_problem *problem, const tune_plan *plan) {
     /* Anywhere: were it in step with the order of a block, a candidate would meet the same operands each time. */
     problem->random = problem->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     problem->next = (int)((problem->random >> 33) % (uint64_t)problem->sets);
     const double start = tune_now();
-    for (int i = 0; i < problem->executions; i++) {
-        if (fovea_attention_execute(plan, &problem->args[problem->next], problem->workspace, problem->workspace_size) !=
-            FOVEA_OK)
+    for (int i = 0; i < problem->executions; i++)
+        if (!execute(problem, plan))
             return -1;
-        problem->next = (problem->next + 1) % problem->sets;
-    }
     return (tune_now() - start) / problem->executions;
 }
+
+double tune_problem_time(tune_problem *problem, const tune_plan *plan) { return tune_instrument.time(problem, plan); }
 
 /* ------------------------------------------------------------------------------------------------------- bounds -- */
 

@@ -1,11 +1,19 @@
-/* fovea-tune-regret: what tuning and the defaults are worth. Tunes in memory, then sweeps every candidate on shapes that
- * were not in the search, and prints for each: time of the tuned plan / of the default, and of both / of the best.
+/* fovea-tune-regret: what tuning and the defaults are worth. Tunes in memory, then sweeps every candidate on shapes
+ * that were not in the search, and prints for each: time of the tuned plan / of the default, and of both / of the best.
  *
- *     fovea-tune-regret [--budget 60s] [--effort ..] [--isa ..] [--threads ..] [--handicap] [--again] [--count 40]
+ *     fovea-tune-regret [--budget 60s] [--effort ..] [--isa ..] [--threads ..] [--count 40] [--sweep 10m]
+ *                       [--handicap N] [--again]
  *
- * --handicap: the defaults are those for caches of half the size, and a column tells the share of the loss that tuning wins
- * back. --again: tunes twice, and compares the two. The best is found by halving, as in a search but over all candidates,
- * and then measured in the same blocks as the others. Exit status: 0 the issue's limits hold, 1 they do not.
+ * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an
+ * N-th of the size, and a column tells the time of the handicapped default / of the real one; tuning must win back
+ * nine tenths of what that costs. --again: tunes twice, and compares the two.
+ *
+ * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan
+ * and the default are then measured in the same blocks, until what is asked is known to half a percent or the shape's
+ * share of the time is over. Every second block says which is the best, the others what it is worth: else the best of
+ * many would be the luckiest. A limit is missed only if it is missed by more than the 95 % interval; if noise hides
+ * whether it holds, that is said. Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell, which it
+ * is, too, where more than a tenth of the shapes could not be measured.
  */
 #include "tune.h"
 
@@ -16,69 +24,76 @@
 
 volatile sig_atomic_t tune_stopped;
 
-enum { MOST_SHAPES = 200, FINALISTS = 5 };
+enum { MOST_SHAPES = 200, FINALISTS = 5, LEAST_BLOCKS = 12 };
 
+/* Contexts, and the plans they make: the default (handicapped, if so asked), tuned, tuned again, the default for
+ * whole caches. */
+enum { DEFAULT, TUNED, AGAIN, WHOLE, NAMED };
+
+/* Of a shape, logarithms of time / time of the default, with their 95 % intervals. */
 typedef struct regret_row {
-    double tuned, again, whole,
-        best; /* logarithms of time / time of the default; whole: the default for whole caches */
+    tune_interval tuned, again, whole;
+    tune_interval best, regret; /* of the best; of the tuned / of the best */
+    tune_interval left;         /* what tuning won less 90 % of what the handicap cost */
+    int candidates, blocks;
 } regret_row;
+
+typedef struct regret_options {
+    double sweep; /* seconds */
+    int handicap; /* 1: none */
+    int shapes;
+    bool again;
+} regret_options;
 
 static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
 
-static fovea_context *make_context(const tune_options *options, bool handicap) {
+static fovea_context *make_context(const tune_options *options, int handicap) {
     fovea_context *ctx = tune_context(options);
     if (!ctx)
         exit(1);
-    if (handicap) {
-        ctx->cpu.l1d /= 2;
-        ctx->cpu.l2 /= 2;
-    }
+    ctx->cpu.l1d /= handicap;
+    ctx->cpu.l2 /= handicap;
     return ctx;
 }
 
-/* Tunes, and lets the context use it. */
+static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
+    (void)arg, (void)index, (void)result, (void)news, (void)seconds;
+}
+
+/* Tunes, as fovea-tune does, and lets the context use it. */
 static void tune_into(fovea_context *ctx, const tune_options *options, const tune_class *classes, int count) {
     char error[FV_FILE_ERROR];
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
-    if (fv_tuning_create(&ctx->tuning.tuning, error) != FOVEA_OK)
+    fovea_context *plain = make_context(options, 1);
+    plain->cpu = ctx->cpu;
+    tune_result *results = calloc((size_t)count, sizeof *results);
+    if (!results || fv_tuning_create(&ctx->tuning.tuning, error) != FOVEA_OK)
         exit(1);
     ctx->tuning.section = fv_tuning_section_index(ctx->tuning.tuning, &own, true);
     const double begin = tune_now();
-    int rows = 0;
+    int rows = 0, noisy = 0;
+    tune_search_all(plain, classes, count, options, watch, report, NULL, results);
     for (int i = 0; i < count; i++) {
-        tune_result result;
-        fovea_context *plain = make_context(options, false);
-        plain->cpu = ctx->cpu;
-        tune_search(plain, &classes[i], options->effort, (options->budget - (tune_now() - begin)) / (count - i), watch,
-                    NULL, &result);
-        fovea_context_destroy(plain);
-        if (result.verdict != VERDICT_tuned)
-            continue;
-        const fv_tuning_row row = tune_row(ctx, &classes[i], &result);
-        fv_tuning_put(ctx->tuning.tuning, &own, &row, error);
-        printf("# %s\n", row.text);
-        rows++;
+        const tune_result *r = &results[i];
+        noisy += r->verdict == VERDICT_noisy;
+        if (r->verdict == VERDICT_tuned) {
+            const fv_tuning_row row = tune_row(ctx, &classes[i], r);
+            fv_tuning_put(ctx->tuning.tuning, &own, &row, error);
+            printf("# %s\n", row.text);
+            rows++;
+        } else
+            printf("# %s: %s (%.3f seen, %.0f %% of the bound)\n", classes[i].name, tune_verdicts[r->verdict], r->seen,
+                   100 * r->share);
     }
-    printf("# tuned in %.0f s: %d of %d classes have another choice than the default\n", tune_now() - begin, rows,
-           count);
+    printf("# tuned in %.0f s: %d of %d classes have another choice than the default, %d were too noisy\n",
+           tune_now() - begin, rows, count, noisy);
     fflush(stdout);
+    free(results);
+    fovea_context_destroy(plain);
 }
 
-static fv_attention_choice choice_of(const fovea_context *ctx, const fovea_attention_desc *desc) {
-    fovea_attention_plan *plan;
-    if (fovea_attention_plan_create(ctx, desc, &plan) != FOVEA_OK)
-        exit(1);
-    const fv_attention_choice choice = plan->choice;
-    fovea_attention_plan_destroy(plan);
-    return choice;
-}
-
-static bool same_plan(const fovea_attention_plan *a, const fovea_attention_plan *b) {
-    const fv_attention_choice *x = &a->choice, *y = &b->choice;
-    return x->score == y->score && x->value == y->value && x->block_rows == y->block_rows &&
-           x->tile_rows == y->tile_rows && x->split_segments == y->split_segments;
-}
+/* -------------------------------------------------------------------------------------------------------- sweep -- */
 
 static double median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
 
@@ -88,51 +103,95 @@ static int by_median(const void *a, const void *b) {
 }
 
 /* The fastest of all candidates, by halving. */
-static int finalists(tune_measurement *m, tune_candidate **left, int n) {
+static int finalists(tune_measurement *m, tune_candidate **left, int n, double until) {
     for (int blocks = 1; n > FINALISTS && blocks <= 16; blocks *= 2) {
-        if (!tune_measure(m, left, n, blocks, INFINITY))
-            break;
+        while (!tune_measure(m, left, n, blocks, until) && tune_now() < until)
+            ;
         qsort(left, (size_t)n, sizeof *left, by_median);
         n = n / 3 > FINALISTS ? n / 3 : FINALISTS;
     }
-    n = n < FINALISTS ? n : FINALISTS;
-    return n;
+    return n < FINALISTS ? n : FINALISTS;
 }
 
-/* contexts: the default, tuned, tuned again, whole caches; those after the first may be NULL. */
-static bool sweep(fovea_context *const contexts[4], const fovea_attention_desc *desc, regret_row *result) {
+/* Of the blocks of one parity: a times its weight and b times its own, block by block. */
+static tune_interval combine(const tune_candidate *a, double of_a, const tune_candidate *b, double of_b, int first,
+                             int step) {
+    double values[TUNE_BLOCKS];
+    int n = 0;
+    const int count = a->blocks < b->blocks ? a->blocks : b->blocks;
+    for (int i = first; i < count; i += step)
+        values[n++] = of_a * a->ratio[i] + of_b * b->ratio[i];
+    return tune_statistic(values, n);
+}
+
+static double width(tune_interval t) { return t.high - t.low; }
+
+/* What is known of a shape after so many blocks; plan NULL: not asked. A plan that is the default's is as fast as it,
+ * whatever the machine did. */
+static void conclude(tune_candidate *const *left, int n, tune_candidate *const plan[NAMED], const tune_plan *base,
+                     regret_row *row) {
+    tune_interval *const own[NAMED] = {NULL, &row->tuned, &row->again, &row->whole};
+    static tune_candidate zero; /* as fast as the default in every block */
+    const tune_candidate *named[NAMED] = {NULL}, *best = &zero;
+    zero.blocks = TUNE_BLOCKS;
+    for (int i = TUNED; i < NAMED; i++) {
+        const bool same = !plan[i] || tune_same_choice(&plan[i]->plan->made, &base->made);
+        named[i] = same ? &zero : plan[i];
+        *own[i] = combine(named[i], 1, &zero, 0, 0, 1);
+    }
+    double least = 0;
+    for (int i = 0; i < n; i++) {
+        const double ratio = combine(left[i], 1, &zero, 0, 0, 2).median;
+        if (ratio < least) {
+            least = ratio;
+            best = left[i];
+        }
+    }
+    row->best = combine(best, 1, &zero, 0, 1, 2);
+    row->regret = combine(named[TUNED], 1, best, -1, 1, 2);
+    row->left = combine(named[TUNED], -1, named[WHOLE], 0.9, 0, 1);
+    row->blocks = left[0]->blocks;
+}
+
+static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape, double until, regret_row *row) {
+    const double enough = 0.01; /* the width of an interval: half a percent to each side */
     tune_problem problem;
     tune_measurement m;
     char error[256];
-    fv_attention_choice *choices;
-    int count = tune_all_candidates(contexts[0], desc, &choices);
-    if (!tune_problem_make(contexts[0], desc, &problem, error))
+    tune_choice *choices;
+    const int count = tune_all_candidates(contexts[DEFAULT], shape, &choices);
+    if (!tune_problem_make(contexts[DEFAULT], shape, &problem, error)) {
+        printf("# %s\n", error);
+        free(choices);
         return false;
-    tune_candidate *all = calloc((size_t)count + 4, sizeof *all), **left = calloc((size_t)count + 4, sizeof(*left));
-    bool ok = all && left && tune_measurement_begin(&m, &problem);
+    }
+    tune_candidate *all = calloc((size_t)count + NAMED, sizeof *all),
+                   **left = calloc((size_t)count + NAMED, sizeof(*left));
+    bool ok = tune_measurement_begin(&m, &problem) && all && left;
     for (int i = 0; i < count && ok; i++) {
         ok = tune_candidate_make(&m, &choices[i], &all[i]);
         left[i] = &all[i];
     }
     if (ok) {
-        int n = finalists(&m, left, count);
-        tune_candidate *named[4] = {NULL};
-        for (int i = 1; i < 4; i++)
-            if (contexts[i]) {
-                const fv_attention_choice choice = choice_of(contexts[i], desc);
-                named[i] = left[n++] = &all[count + i];
-                ok = ok && tune_candidate_make(&m, &choice, named[i]);
-            }
+        int n = finalists(&m, left, count, tune_now() + 0.5 * (until - tune_now()));
+        tune_candidate *named[NAMED] = {NULL};
+        for (int i = TUNED; i < NAMED && ok; i++) {
+            tune_choice choice;
+            if (!contexts[i])
+                continue;
+            named[i] = left[n++] = &all[count + i];
+            ok = tune_choice_of(contexts[i], shape, &choice) && tune_candidate_make(&m, &choice, named[i]);
+        }
         for (int i = 0; i < n; i++)
             left[i]->blocks = 0;
-        ok = ok && tune_measure(&m, left, n, 21, INFINITY); /* a shape that is too noisy here does not count */
-        result->best = 0;
-        for (int i = 0; i < n; i++)
-            result->best = fmin(result->best, median(left[i]));
-        double *const ratios[] = {NULL, &result->tuned, &result->again, &result->whole};
-        for (int i = 1; i < 4; i++) /* the same plan is as fast as itself, whatever the machine did */
-            *ratios[i] = named[i] && !same_plan(named[i]->plan, m.base.plan) ? median(named[i]) : 0;
-        for (int i = 0; i < count + 4; i++)
+        row->candidates = count;
+        do {
+            tune_measure(&m, left, n, LEAST_BLOCKS, until);
+            conclude(left, n, named, m.base.plan, row);
+        } while (ok && tune_now() < until && row->blocks < TUNE_BLOCKS - LEAST_BLOCKS &&
+                 (row->blocks < LEAST_BLOCKS || width(row->tuned) > enough || width(row->regret) > enough));
+        ok = ok && row->blocks >= LEAST_BLOCKS;
+        for (int i = 0; i < count + NAMED; i++)
             tune_candidate_free(&all[i]);
     }
     tune_measurement_end(&m);
@@ -143,43 +202,140 @@ static bool sweep(fovea_context *const contexts[4], const fovea_attention_desc *
     return ok;
 }
 
-static double share(const double *values, int n, double limit) {
-    int within = 0;
-    for (int i = 0; i < n; i++)
-        within += values[i] <= limit;
-    return 100.0 * within / (n ? n : 1);
+/* -------------------------------------------------------------------------------------------------------- limits -- */
+
+typedef enum limit { LIMIT_holds, LIMIT_unsure, LIMIT_missed } limit;
+
+static const char *const words[] = {"holds", "too noisy to tell", "MISSED"};
+
+static limit worse(limit a, limit b) { return a > b ? a : b; }
+
+/* The sum of independent intervals, normal enough. */
+static tune_interval total(tune_interval sum, tune_interval one) {
+    const double half = (sum.high - sum.low) / 2, more = (one.high - one.low) / 2;
+    const double median = sum.median + one.median, both = sqrt(half * half + more * more);
+    return (tune_interval){median, median - both, median + both};
 }
 
-static int summarise(const regret_row *rows, int n, bool handicap, bool again) {
-    double tuned = 0, worst = -INFINITY, twice = 0, loss = 0, won = 0, default_regret[MOST_SHAPES],
-           tuned_regret[MOST_SHAPES];
+/* Is the median at most that? */
+static limit at_most(tune_interval t, double most) {
+    return t.median <= most ? LIMIT_holds : t.low <= most ? LIMIT_unsure : LIMIT_missed;
+}
+
+/* Are at least 95 % at most that? */
+static limit mostly(const tune_interval *t, int n, double most, double *percent) {
+    int holds = 0, unsure = 0;
     for (int i = 0; i < n; i++) {
-        tuned += rows[i].tuned / n;
-        worst = fmax(worst, rows[i].tuned);
-        twice += (rows[i].again - rows[i].tuned) / n;
-        default_regret[i] = -rows[i].best;
-        tuned_regret[i] = rows[i].tuned - rows[i].best;
-        loss += fmax(-rows[i].whole, 0);
-        won += fmax(-rows[i].whole, 0) > 0 ? -rows[i].tuned : 0;
+        holds += at_most(t[i], most) == LIMIT_holds;
+        unsure += at_most(t[i], most) == LIMIT_unsure;
     }
-    const double chosen = share(tuned_regret, n, log(1.03)), defaults = share(default_regret, n, log(1.10));
-    printf("\ntuned / default       geometric mean %.3f (at most 1.00), worst %.3f (at most 1.02)\n", exp(tuned),
-           exp(worst));
-    printf("tuned / best          within 3 %% for %.0f %% of %d shapes (95 %%)\n", chosen, n);
-    printf("default / best        within 10 %% for %.0f %% (95 %%)\n", defaults);
-    bool good = exp(tuned) <= 1.0005 && exp(worst) <= 1.02 && chosen >= 95;
-    if (handicap) {
-        printf("won back of the loss  %.0f %% (90 %%; the loss is %.1f %%)\n", loss > 0 ? 100 * won / loss : 100.0,
-               100 * (exp(loss / n) - 1));
-        good = good && (loss <= 0.02 * n || won >= 0.9 * loss);
-    } else
-        good = good && defaults >= 95;
-    if (again) {
-        printf("tuned twice           second / first %.3f (within 2 %%)\n", exp(twice));
-        good = good && fabs(twice) <= log(1.02);
+    *percent = 100.0 * holds / n;
+    return *percent >= 95 ? LIMIT_holds : 100.0 * (holds + unsure) / n >= 95 ? LIMIT_unsure : LIMIT_missed;
+}
+
+/* Over the shapes to which the handicap did something. */
+static limit summarise_handicap(const regret_row *rows, int n) {
+    tune_interval left = {0, 0, 0};
+    double loss = 0, won = 0;
+    int lost = 0;
+    for (int i = 0; i < n; i++)
+        if (rows[i].whole.high < 0 && rows[i].whole.median < -log(1.02)) {
+            left = total(left, rows[i].left);
+            loss -= rows[i].whole.median;
+            won -= rows[i].tuned.median;
+            lost++;
+        }
+    if (lost == 0) {
+        printf("won back of the loss  nothing was lost: no shape is 2 %% slower by this handicap; a larger one says "
+               "more\n");
+        return LIMIT_unsure;
     }
-    printf("%s\n", good ? "all limits hold" : "NOT all limits hold");
-    return good ? 0 : 1;
+    const limit l = left.median >= 0 ? LIMIT_holds : left.high >= 0 ? LIMIT_unsure : LIMIT_missed;
+    printf(
+        "won back of the loss  %.0f %% (at least 90 %%; %d of %d shapes lost more than 2 %%, %.1f %% on average): %s\n",
+        100 * won / loss, lost, n, 100 * (exp(loss / lost) - 1), words[l]);
+    return l;
+}
+
+static int summarise(const regret_row *rows, int n, const regret_options *o) {
+    tune_interval tuned = {0, 0, 0}, twice = {0, 0, 0}, regrets[MOST_SHAPES], defaults[MOST_SHAPES];
+    double worst = -INFINITY, chosen, within;
+    limit no_worse = LIMIT_holds, all;
+    for (int i = 0; i < n; i++) {
+        const tune_interval *a = &rows[i].tuned, *b = &rows[i].again, *best = &rows[i].best;
+        tuned = total(tuned, *a);
+        twice = total(twice, (tune_interval){b->median - a->median, b->low - a->high, b->high - a->low});
+        worst = fmax(worst, a->median);
+        no_worse = worse(no_worse, at_most(*a, log(1.02)));
+        regrets[i] = rows[i].regret;
+        defaults[i] = (tune_interval){-best->median, -best->high, -best->low};
+    }
+    const limit mean = at_most(tuned, 0.0005 * n), best = mostly(regrets, n, log(1.03), &chosen),
+                alone = mostly(defaults, n, log(1.10), &within);
+    printf("\ntuned / default       geometric mean %.4f (%.4f to %.4f; at most 1.00): %s\n", exp(tuned.median / n),
+           exp(tuned.low / n), exp(tuned.high / n), words[mean]);
+    printf("                      worst %.3f (at most 1.02): %s\n", exp(worst), words[no_worse]);
+    printf("tuned / best          within 3 %% for %.0f %% of %d shapes (95 %%): %s\n", chosen, n, words[best]);
+    all = worse(mean, worse(no_worse, best));
+    if (o->handicap > 1)
+        all = worse(all, summarise_handicap(rows, n));
+    else {
+        printf("default / best        within 10 %% for %.0f %% (95 %%): %s\n", within, words[alone]);
+        all = worse(all, alone);
+    }
+    if (o->again) {
+        const double off = log(1.02) * n;
+        const limit same = fabs(twice.median) <= off                ? LIMIT_holds
+                           : twice.low <= off && twice.high >= -off ? LIMIT_unsure
+                                                                    : LIMIT_missed;
+        printf("tuned twice           second / first %.3f (within 2 %%): %s\n", exp(twice.median / n), words[same]);
+        all = worse(all, same);
+    }
+    if (10 * n < 9 * o->shapes)
+        all = worse(all, LIMIT_unsure);
+    printf("%s\n", all == LIMIT_holds    ? "all limits hold"
+                   : all == LIMIT_unsure ? "the machine is too noisy to tell whether all limits hold"
+                                         : "NOT all limits hold");
+    return all == LIMIT_holds ? TUNE_GOOD : all == LIMIT_unsure ? TUNE_NOISY : TUNE_FAILED;
+}
+
+/* --------------------------------------------------------------------------------------------------------- main -- */
+
+/* Shapes over the classes in turn, at places of their boxes that neither search nor proof used; those that were too
+ * noisy again at the end, if there is time. Returns how many were measured. */
+static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *classes, int count,
+                     const regret_options *own, regret_row *rows) {
+    const fovea_context *ctx = contexts[DEFAULT];
+    const double begin = tune_now();
+    bool done[MOST_SHAPES] = {false};
+    int n = 0;
+    printf("\n%-32s %8s %16s %8s %8s %8s\n", "shape", "tuned/d", "95 %", "d/best", "tuned/b",
+           own->handicap > 1 ? "d/whole" : "");
+    for (int at = 0; at < 2 * own->shapes; at++) {
+        char name[96];
+        const int i = at % own->shapes;
+        const double where = fmod(0.27 + 0.618034 * (double)(i / count), 1);
+        const tune_shape shape = tune_class_shape(&classes[i % count], where, ctx->threads, ctx->isa);
+        const double now = tune_now(), left = own->sweep - (now - begin);
+        const int open = at < own->shapes ? own->shapes - i : own->shapes - n;
+        if (done[i] || left <= 0)
+            continue;
+        done[i] = sweep(contexts, &shape, now + left / open, &rows[n]);
+        tune_shape_name(&shape, name, sizeof name);
+        if (!done[i]) {
+            printf("%-32s too noisy or too large for its share of the time\n", name);
+            continue;
+        }
+        const regret_row *r = &rows[n++];
+        printf("%-32s %8.3f (%.3f to %.3f) %8.3f %8.3f", name, exp(r->tuned.median), exp(r->tuned.low),
+               exp(r->tuned.high), exp(-r->best.median), exp(r->regret.median));
+        if (own->handicap > 1)
+            printf(" %8.3f", exp(-r->whole.median));
+        printf("  %d candidates, %d blocks\n", r->candidates, r->blocks);
+        fflush(stdout);
+    }
+    printf("# swept in %.0f s, %d of %d shapes measured\n", tune_now() - begin, n, own->shapes);
+    return n;
 }
 
 /* Takes a word of this program's own out of the arguments. */
@@ -194,44 +350,42 @@ static const char *take_word(int *argc, char **argv, const char *word, bool valu
     return NULL;
 }
 
+static regret_options read_own(int *argc, char **argv) {
+    const char *handicap = take_word(argc, argv, "--handicap", true), *count = take_word(argc, argv, "--count", true);
+    const char *seconds = take_word(argc, argv, "--sweep", true);
+    regret_options o = {.sweep = 600, .handicap = 1, .shapes = 40, .again = take_word(argc, argv, "--again", false)};
+    if (handicap)
+        o.handicap = (int)fmin(fmax(atoi(handicap), 1), 64);
+    if (count)
+        o.shapes = (int)fmin(fmax(atoi(count), 1), MOST_SHAPES);
+    if (seconds)
+        o.sweep = atof(seconds) * (strchr(seconds, 'm') ? 60 : 1);
+    return o;
+}
+
 int main(int argc, char **argv) {
-    const bool handicap = take_word(&argc, argv, "--handicap", false), again = take_word(&argc, argv, "--again", false);
-    const char *wanted = take_word(&argc, argv, "--count", true);
-    const int shapes = wanted ? (int)fmin(fmax(atoi(wanted), 1), MOST_SHAPES) : 40;
+    const regret_options own = read_own(&argc, argv);
     tune_options options;
     int status = tune_options_read(argc, argv, &options);
     if (status >= 0)
         return status;
-    fovea_context *contexts[4] = {make_context(&options, handicap), make_context(&options, handicap),
-                                  again ? make_context(&options, handicap) : NULL,
-                                  handicap ? make_context(&options, false) : NULL};
-    const fovea_context *ctx = contexts[0];
+    fovea_context *contexts[NAMED] = {make_context(&options, own.handicap), make_context(&options, own.handicap),
+                                      own.again ? make_context(&options, own.handicap) : NULL,
+                                      own.handicap > 1 ? make_context(&options, 1) : NULL};
+    const fovea_context *ctx = contexts[DEFAULT];
     tune_class *classes;
     const int count = tune_classes(&options, ctx->threads, ctx->isa, &classes);
     if (count <= 0)
         return TUNE_USAGE;
     tune_machine_print(ctx);
-    tune_into(contexts[1], &options, classes, count);
-    if (again)
-        tune_into(contexts[2], &options, classes, count);
+    tune_into(contexts[TUNED], &options, classes, count);
+    if (own.again)
+        tune_into(contexts[AGAIN], &options, classes, count);
     static regret_row rows[MOST_SHAPES];
-    int n = 0;
-    printf("\n%-40s %8s %8s %8s\n", "shape", "tuned/d", "default/b", "tuned/b");
-    for (int i = 0; i < shapes; i++) {
-        /* Over the classes in turn, at places of their boxes that neither search nor proof used. */
-        char name[96];
-        const double where = fmod(0.27 + 0.618034 * (double)(i / count), 1);
-        const fovea_attention_desc desc = tune_class_shape(&classes[i % count], where, ctx->threads, ctx->isa);
-        if (!sweep(contexts, &desc, &rows[n]))
-            continue;
-        printf("%-40s %8.3f %8.3f %8.3f\n", tune_shape_name(&desc, name, sizeof name), exp(rows[n].tuned),
-               exp(-rows[n].best), exp(rows[n].tuned - rows[n].best));
-        fflush(stdout);
-        n++;
-    }
-    status = summarise(rows, n, handicap, again);
+    const int n = sweep_all(contexts, classes, count, &own, rows);
+    status = n > 0 ? summarise(rows, n, &own) : TUNE_NOISY;
     free(classes);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < NAMED; i++)
         fovea_context_destroy(contexts[i]);
     tune_problem_end();
     return status;

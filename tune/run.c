@@ -1,5 +1,5 @@
-/* fovea-tune run: the classes one after another, each with its share of what is left of the budget; then one change of the
- * file (tune.h). */
+/* fovea-tune run: the classes one after another, each with its share of what is left of the budget; then one change
+ * of the file (tune.h). */
 #include "tune.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 /* What the watcher of a search shows. */
 typedef struct progress {
     const tune_options *options;
-    const tune_class *c;
+    const tune_class *classes, *c;
     int number, count;
     double begin;
     bool terminal;
@@ -41,14 +41,8 @@ static void show(void *arg, const char *what, double ratio) {
     fflush(stderr);
 }
 
-static const char *const verdicts[] = {[VERDICT_unseen] = "not reached",
-                                       [VERDICT_default] = "default is best",
-                                       [VERDICT_bound] = "default is at the bound",
-                                       [VERDICT_tuned] = "faster choice",
-                                       [VERDICT_noisy] = "too noisy to tell"};
-
 static void describe(const tune_class *c, const tune_result *r, double seconds) {
-    printf("%-44s  %-24s", c->name, verdicts[r->verdict]);
+    printf("%-46s  %-24s", c->name, tune_verdicts[r->verdict]);
     if (r->verdict == VERDICT_tuned)
         printf("  %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low, r->gain.high);
     if (r->verdict == VERDICT_default && r->seen > 1)
@@ -60,8 +54,8 @@ static void describe(const tune_class *c, const tune_result *r, double seconds) 
 }
 
 static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tuning_row *row) {
-    json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", verdicts[r->verdict], "candidates",
-                          r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", tune_verdicts[r->verdict],
+                          "candidates", r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
     if (r->verdict == VERDICT_tuned) {
         json_object_set_new(o, "gain", json_real(r->gain.median));
         json_object_set_new(o, "gain_low", json_real(r->gain.low));
@@ -71,8 +65,8 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
     return o;
 }
 
-/* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces what
- * was there for the same shapes. */
+/* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces
+ * what was there for the same shapes. */
 static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
                           const tune_result *results, int count, char error[FV_FILE_ERROR]) {
     int lock;
@@ -106,34 +100,21 @@ static int dry_run(const tune_class *classes, int count, double budget) {
     printf("%d classes of shapes, %.1f s for each:\n", count, budget / (count ? count : 1));
     for (int i = 0; i < count; i++) {
         char name[96];
-        printf("%-44s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
+        printf("%-46s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
     }
     return TUNE_GOOD;
 }
 
-/* In the order of the list; then, as long as there is time, those again that were too noisy: a neighbour may be gone. */
-static void search_all(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
-                       tune_result *results) {
-    progress p = {.options = options, .count = count, .begin = tune_now()};
-    p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
-    for (int round = 0, open = count; open > 0 && !tune_stopped; round++) {
-        int done = 0, noisy = 0;
-        for (int i = 0; i < count && !tune_stopped; i++) {
-            const double before = tune_now(), left = options->budget - (before - p.begin);
-            p.number = i + 1;
-            p.c = &classes[i];
-            if (left <= 1 && round > 0)
-                return;
-            if (left <= 0 || (round > 0 && results[i].verdict != VERDICT_noisy))
-                continue;
-            tune_search(ctx, &classes[i], options->effort, left / (open - done++), show, &p, &results[i]);
-            noisy += results[i].verdict == VERDICT_noisy;
-            clear_line(&p);
-            if (!options->quiet && !options->json && (round == 0 || results[i].verdict != VERDICT_noisy))
-                describe(&classes[i], &results[i], tune_now() - before);
-        }
-        open = noisy;
-    }
+/* Before and after each search. */
+static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
+    progress *p = arg;
+    p->number = index + 1;
+    p->c = &p->classes[index];
+    if (!result)
+        return;
+    clear_line(p);
+    if (news && !p->options->quiet && !p->options->json)
+        describe(p->c, result, seconds);
 }
 
 /* The last words, and the exit status. */
@@ -218,7 +199,9 @@ int tune_run(const tune_options *options) {
     if (count >= 0 && options->dry_run)
         status = dry_run(classes, count, options->budget);
     else if (count >= 0 && results && may_write(path)) {
-        search_all(options, ctx, classes, count, results);
+        progress p = {.options = options, .classes = classes, .count = count, .begin = tune_now()};
+        p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
+        tune_search_all(ctx, classes, count, options, show, report, &p, results);
         status = conclude(options, ctx, classes, count, results, path);
     }
     free(results);

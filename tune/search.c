@@ -1,15 +1,13 @@
 /* The search for a class (tune.h).
  *
- * In stages, each over candidates that differ in one respect from the best so far: pairs of kernels, sizes of blocks and
- * tiles, splitting of rows. A stage is a successive halving: some blocks for all, the better half goes on with twice the
- * blocks, until two are left. What is far behind the best falls out at once.
+ * In stages, each over candidates that differ in one respect from the best so far (candidates.c). A stage is a
+ * successive halving: some blocks for all, the better half goes on with twice the blocks, until two are left. What is
+ * far behind the best falls out at once.
  *
- * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the class,
- * measured anew. Stored is what is faster on each of them, its 95 % interval away from 1, and on all together by more
- * than 2 % and than three standard errors of the default against itself.
+ * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the
+ * class, measured anew. Stored is what is faster on each of them, its 95 % interval away from 1, and on all together
+ * by more than 2 % and than three standard errors of the default against itself.
  */
-#include "registry.h"
-#include "size.h"
 #include "tune.h"
 
 #include <math.h>
@@ -17,7 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CANDIDATES = 64, SHAPES = 3 };
+enum { SHAPES = 3 };
+
+const char *const tune_verdicts[] = {[VERDICT_unseen] = "not reached",
+                                     [VERDICT_default] = "default is best",
+                                     [VERDICT_bound] = "default is at the bound",
+                                     [VERDICT_tuned] = "faster choice",
+                                     [VERDICT_noisy] = "too noisy to tell"};
 
 typedef struct effort_numbers {
     int first;  /* blocks of the first round of a stage */
@@ -41,80 +45,6 @@ typedef struct search {
     tune_result *result;
 } search;
 
-static bool same_choice(const fv_attention_choice *a, const fv_attention_choice *b) {
-    return a->score == b->score && a->value == b->value && a->block_rows == b->block_rows &&
-           a->tile_rows == b->tile_rows && a->split_segments == b->split_segments;
-}
-
-/* Adds a choice, unless its plan is that of one before or of the default. */
-static void add(fv_attention_choice *list, fv_attention_choice *planned, int *count, search *s,
-                const fv_attention_choice *choice) {
-    if (*count == MOST_CANDIDATES)
-        return;
-    fovea_attention_plan *plan = tune_problem_plan(&s->problem, choice);
-    if (!plan)
-        return;
-    const fv_attention_choice made = plan->choice;
-    fovea_attention_plan_destroy(plan);
-    bool known = same_choice(&made, &s->m.base.plan->choice);
-    for (int i = 0; i < *count && !known; i++)
-        known = same_choice(&made, &planned[i]);
-    if (known)
-        return;
-    list[*count] = *choice;
-    planned[(*count)++] = made;
-}
-
-static void list_kernels(search *s, const fv_attention_choice *best, fv_attention_choice *list, int *count) {
-    fv_attention_choice planned[MOST_CANDIDATES];
-    *count = 0;
-    for (int i = 0; i < fv_kernel_count; i++)
-        for (int j = 0; j < fv_kernel_count; j++) {
-            const fv_kernel *score = &fv_kernels[i], *value = &fv_kernels[j];
-            if (score->op != FV_OP_gemm || score->isa != s->ctx->isa || value->op != FV_OP_gemm ||
-                value->isa != s->ctx->isa)
-                continue;
-            fv_attention_choice choice = *best;
-            choice.score = score;
-            choice.value = value;
-            add(list, planned, count, s, &choice);
-        }
-}
-
-/* Sizes around those of the best plan: multiples of its register tile's rows, so that tiles are whole. */
-static void list_blocks(search *s, const fv_attention_choice *best, fv_attention_choice *list, int *count) {
-    static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75};
-    fv_attention_choice planned[MOST_CANDIDATES];
-    *count = 0;
-    fovea_attention_plan *plan = tune_problem_plan(&s->problem, best);
-    if (!plan)
-        return;
-    const fv_attention_choice base = plan->choice;
-    fovea_attention_plan_destroy(plan);
-    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
-        for (int j = 0; j < 5; j++) {
-            fv_attention_choice choice = *best;
-            const int64_t unit = base.value->mr;
-            if (i > 0)
-                choice.tile_rows = fv_max(fv_round_down((int64_t)((double)base.tile_rows * factors[i]), unit), unit);
-            if (j > 0)
-                choice.block_rows = fv_min(fv_max((int64_t)((double)base.block_rows * factors[j]), 1), 4096);
-            add(list, planned, count, s, &choice);
-        }
-}
-
-static void list_splits(search *s, const fv_attention_choice *best, fv_attention_choice *list, int *count) {
-    static const int64_t splits[] = {-1, 1, 2, 4, 8};
-    fv_attention_choice planned[MOST_CANDIDATES];
-    *count = 0;
-    for (size_t i = 0; i < sizeof splits / sizeof splits[0] && s->ctx->threads > 1; i++) {
-        fv_attention_choice choice = *best;
-        choice.split_segments = splits[i];
-        if (splits[i] < s->m.base.plan->segments)
-            add(list, planned, count, s, &choice);
-    }
-}
-
 static double median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
 
 static int by_median(const void *a, const void *b) {
@@ -123,9 +53,9 @@ static int by_median(const void *a, const void *b) {
 }
 
 /* Halves until two are left; *best is replaced by the winner, if it is faster than the default and than before. */
-static void run_stage(search *s, const char *what, const fv_attention_choice *list, int count, double until,
-                      fv_attention_choice *best, double *best_ratio) {
-    tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[MOST_CANDIDATES];
+static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, tune_choice *best,
+                      double *best_ratio) {
+    tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
     int n = 0;
     for (int i = 0; all && i < count; i++)
         if (tune_candidate_make(&s->m, &list[i], &all[i]))
@@ -163,8 +93,24 @@ static void run_stage(search *s, const char *what, const fv_attention_choice *li
     free(all);
 }
 
+/* Measures until each of the choices is known to be faster or not to be, but at most a few times the blocks of the
+ * effort. */
+static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
+    enum { LOOKS = 3 };
+    bool open = true, quiet = true;
+    for (int look = 0; look < LOOKS && open && quiet && tune_now() < until; look++) {
+        quiet = tune_measure(m, list, count, s->effort.proof, until);
+        open = false;
+        for (int i = 0; i < count; i++) {
+            const tune_interval t = tune_statistic(list[i]->ratio, list[i]->blocks);
+            open = open || (t.high >= 0 && t.median < -log(1.01));
+        }
+    }
+    return quiet;
+}
+
 /* The proof of up to two choices; the result gets the better of those that pass. */
-static void prove(search *s, const tune_class *c, const fv_attention_choice *choices, int count, double until) {
+static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
     static const double wheres[SHAPES] = {0.85, 0.1, 0.45};
     tune_result *r = s->result;
     double ratios[2][SHAPES * TUNE_BLOCKS], floor = 0;
@@ -172,11 +118,11 @@ static void prove(search *s, const tune_class *c, const fv_attention_choice *cho
     bool passed[2] = {true, true};
     r->shapes[0] = '\0';
     for (int shape = 0; shape < s->effort.shapes && !tune_stopped; shape++) {
-        const fovea_attention_desc desc = tune_class_shape(c, wheres[shape], s->ctx->threads, s->ctx->isa);
+        const tune_shape proof = tune_class_shape(c, wheres[shape], s->ctx->threads, s->ctx->isa);
         tune_problem problem;
         tune_measurement m;
         char error[256], name[96];
-        if (!tune_problem_make(s->ctx, &desc, &problem, error))
+        if (!tune_problem_make(s->ctx, &proof, &problem, error))
             continue;
         tune_candidate candidate[2] = {0}, *list[2];
         bool made = tune_measurement_begin(&m, &problem);
@@ -185,13 +131,13 @@ static void prove(search *s, const tune_class *c, const fv_attention_choice *cho
             list[i] = &candidate[i];
         }
         s->watcher(s->arg, "proof", -log(r->seen));
-        const double left = until - tune_now();
-        const double share = tune_now() + left / (s->effort.shapes - shape);
-        if (!made || !tune_measure(&m, list, count, s->effort.proof, share))
+        const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
+        if (!made || !measure_proof(s, &m, list, count, share))
             s->noisy = s->noisy || made;
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
             passed[i] = passed[i] && made && t.high < 0;
+            s->noisy = s->noisy || (made && isinf(t.high)); /* so few blocks say nothing */
             memcpy(&ratios[i][n[i]], candidate[i].ratio, (size_t)candidate[i].blocks * sizeof(double));
             n[i] += candidate[i].blocks;
             tune_candidate_free(&candidate[i]);
@@ -199,7 +145,7 @@ static void prove(search *s, const tune_class *c, const fv_attention_choice *cho
         floor = fmax(floor, tune_noise_floor(&m, s->effort.proof));
         tune_measurement_end(&m);
         tune_problem_free(&problem);
-        tune_shape_name(&desc, name, sizeof name);
+        tune_shape_name(&proof, name, sizeof name);
         snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
     }
     const double least = fmax(log(1.02), floor);
@@ -221,21 +167,21 @@ static void prove(search *s, const tune_class *c, const fv_attention_choice *cho
 static double share_of_bound(const search *s, fv_tuning_op operation, double seconds) {
     static double peak, bandwidth;
     static fv_isa isa;
-    if (operation == FV_TUNING_attention_few) {
+    if (tune_is_cold(operation)) {
         bandwidth = bandwidth > 0 ? bandwidth : tune_bandwidth(s->ctx);
-        return bandwidth > 0 ? tune_bytes(&s->problem.desc) / seconds / bandwidth : 0;
+        return bandwidth > 0 ? tune_bytes(&s->problem.shape) / seconds / bandwidth : 0;
     }
     if (isa != s->ctx->isa)
         peak = tune_peak(s->ctx);
     isa = s->ctx->isa;
-    return peak > 0 ? tune_flops(&s->problem.desc) / seconds / peak : 0;
+    return peak > 0 ? tune_flops(&s->problem.shape) / seconds / peak : 0;
 }
 
-static void search_problem(search *s, const tune_class *c, double seconds, fv_attention_choice *best, int *count) {
+/* best[2]: what is to be proved, *count of them. */
+static void search_problem(search *s, const tune_class *c, double seconds, tune_choice *best, int *count) {
     const double begin = tune_now(), until = begin + 0.65 * seconds;
-    fv_attention_choice list[MOST_CANDIDATES], winner = {0};
-    double ratio = 0;
-    int n;
+    tune_choice list[TUNE_CANDIDATES], winner = {0}, first = {0};
+    double ratio = 0, after_first = 0;
     s->watcher(s->arg, "noise", 0);
     if (!tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds) || s->m.base.blocks < 3) {
         s->noisy = true; /* or too large for its share of the budget: no more is known of it */
@@ -243,25 +189,23 @@ static void search_problem(search *s, const tune_class *c, double seconds, fv_at
     }
     s->result->seconds = s->m.base.seconds;
     s->result->share = share_of_bound(s, c->operation, s->m.base.seconds);
-    const double enough = c->operation == FV_TUNING_attention_few ? 0.85 : 0.90;
+    const double enough = tune_is_cold(c->operation) ? 0.85 : 0.90;
     if (s->result->share >= enough && s->result->share < 1.5) { /* more than the bound: the bound is wrong */
         s->result->verdict = VERDICT_bound;
         return;
     }
-    list_kernels(s, &winner, list, &n);
-    run_stage(s, "kernels", list, n, fmin(until, tune_now() + 0.3 * seconds), &winner, &ratio);
-    if (ratio < 0)
-        best[(*count)++] = winner;
-    const double after_kernels = ratio;
-    if (!s->noisy) {
-        list_blocks(s, &winner, list, &n);
-        run_stage(s, "blocks", list, n, until, &winner, &ratio);
+    for (int stage = 0; stage < TUNE_STAGES && !s->noisy; stage++) {
+        const double ends[TUNE_STAGES] = {fmin(until, tune_now() + 0.3 * seconds), until, until + 0.05 * seconds};
+        const int n = tune_list(&s->problem, stage, &winner, s->m.base.plan, list);
+        run_stage(s, tune_stages[stage], list, n, ends[stage], &winner, &ratio);
+        if (stage == 0) {
+            first = winner;
+            after_first = ratio;
+        }
     }
-    if (!s->noisy) {
-        list_splits(s, &winner, list, &n);
-        run_stage(s, "splits", list, n, until + 0.05 * seconds, &winner, &ratio);
-    }
-    if (ratio < after_kernels)
+    if (after_first < 0)
+        best[(*count)++] = first;
+    if (ratio < after_first)
         best[(*count)++] = winner;
     s->result->seen = exp(-ratio);
 }
@@ -275,7 +219,7 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
     result->seen = 1;
     if (!tune_problem_make(ctx, &c->search, &s.problem, error))
         return;
-    fv_attention_choice best[2];
+    tune_choice best[2];
     int count = 0;
     if (tune_measurement_begin(&s.m, &s.problem))
         search_problem(&s, c, seconds, best, &count);
@@ -289,10 +233,41 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
         result->verdict = VERDICT_noisy;
 }
 
+/* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen
+ * that could not be proved in the time there was. */
+static bool is_open(const tune_result *r) {
+    return r->verdict == VERDICT_noisy || (r->verdict == VERDICT_default && r->seen > 1.02);
+}
+
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
+    enum { ROUNDS = 4 }; /* who asks often enough is told what he wants to hear */
+    const double begin = tune_now();
+    for (int round = 0, open = count; round < ROUNDS && open > 0 && !tune_stopped; round++) {
+        int done = 0, still = 0;
+        for (int i = 0; i < count && !tune_stopped; i++) {
+            const double before = tune_now(), left = options->budget - (before - begin);
+            if (left <= 0 || (round > 0 && left <= 1))
+                return;
+            if (round > 0 && !is_open(&results[i]))
+                continue;
+            const tune_result earlier = results[i];
+            reporter(arg, i, NULL, false, 0);
+            tune_search(ctx, &classes[i], options->effort, left / (open - done++), watcher, arg, &results[i]);
+            const bool decided = !tune_stopped && results[i].verdict != VERDICT_noisy;
+            if (round > 0 && !decided)
+                results[i] = earlier;
+            still += is_open(&results[i]);
+            reporter(arg, i, &results[i], round == 0 || results[i].verdict != earlier.verdict, tune_now() - before);
+        }
+        open = still;
+    }
+}
+
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *r) {
     fv_tuning_row row = {.known = true, .operation = c->operation, .isa = ctx->isa, .threads = ctx->threads};
     memcpy(row.key, c->key, sizeof row.key);
-    fv_tuning_knobs(&r->choice, row.knob);
+    memcpy(row.knob, r->choice.knob, sizeof row.knob);
     row.evidence = (fv_tuning_evidence){.gain = llround(1000 * r->gain.median),
                                         .low = llround(1000 * r->gain.low),
                                         .high = llround(1000 * r->gain.high),
@@ -300,38 +275,4 @@ fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune
     snprintf(row.evidence.shapes, sizeof row.evidence.shapes, "%s", r->shapes);
     fv_tuning_print_row(&row);
     return row;
-}
-
-int tune_all_candidates(const fovea_context *ctx, const fovea_attention_desc *desc, fv_attention_choice **choices) {
-    tune_result result;
-    search s = {.ctx = ctx, .result = &result};
-    char error[256];
-    int total = 0;
-    *choices = NULL;
-    if (!tune_problem_make(ctx, desc, &s.problem, error))
-        return 0;
-    fv_attention_choice kernels[MOST_CANDIDATES], blocks[MOST_CANDIDATES], splits[MOST_CANDIDATES];
-    const fv_attention_choice none = {0};
-    if (tune_measurement_begin(&s.m, &s.problem)) {
-        int pairs, sizes, parts;
-        list_kernels(&s, &none, kernels, &pairs);
-        for (int i = -1; i < pairs; i++) {
-            const fv_attention_choice *pair = i < 0 ? &none : &kernels[i];
-            list_blocks(&s, pair, blocks, &sizes);
-            list_splits(&s, pair, splits, &parts);
-            fv_attention_choice *grown = realloc(*choices, (size_t)(total + 1 + sizes + parts) * sizeof *grown);
-            if (!grown)
-                break;
-            *choices = grown;
-            if (i >= 0)
-                grown[total++] = *pair;
-            memcpy(grown + total, blocks, (size_t)sizes * sizeof *grown);
-            total += sizes;
-            memcpy(grown + total, splits, (size_t)parts * sizeof *grown);
-            total += parts;
-        }
-    }
-    tune_measurement_end(&s.m);
-    tune_problem_free(&s.problem);
-    return total;
 }

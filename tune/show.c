@@ -113,7 +113,8 @@ typedef enum finding { FINDING_good, FINDING_drift, FINDING_noisy, FINDING_skipp
 /* Measures a row's choice against the default again, on a shape in the middle of its box. */
 static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, double until, tune_interval *gain) {
     const tune_class c = tune_class_of_row(row, ctx->isa);
-    const fv_attention_choice choice = fv_tuning_choice(row->knob);
+    tune_choice choice;
+    memcpy(choice.knob, row->knob, sizeof choice.knob);
     tune_problem problem;
     tune_measurement m;
     tune_candidate candidate, *list[] = {&candidate};
@@ -226,32 +227,41 @@ int tune_merge(const tune_options *options) {
     return ok ? TUNE_GOOD : TUNE_FAILED;
 }
 
+static size_t describe_plan(const fovea_context *ctx, const tune_shape *shape, char *text, size_t size) {
+    if (shape->linear) {
+        fovea_linear map;
+        if (!tune_map_make(ctx, shape, &map))
+            return 0;
+        const size_t length = fv_linear_describe_rows(&map, shape->rows, text, size);
+        free(map.tuned);
+        return length;
+    }
+    fovea_attention_plan *plan;
+    if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
+        return 0;
+    const size_t length = fovea_attention_plan_describe(plan, text, size);
+    fovea_attention_plan_destroy(plan);
+    return length;
+}
+
 /* The plan of a shape as programs get it, with the tuning file, and as it is without. */
-static bool explain(const tune_options *options, const fovea_context *plain, const fovea_attention_desc *desc,
-                    json_t *list) {
+static bool explain(const tune_options *options, const fovea_context *plain, const tune_shape *shape, json_t *list) {
     fovea_context_options wanted;
     fovea_context *ctx;
-    fovea_attention_plan *with = NULL, *without = NULL;
     fovea_context_options_init(&wanted);
     wanted.isa = options->isa;
     wanted.threads = options->threads;
     if (fovea_context_create(&wanted, &ctx) != FOVEA_OK)
         return false;
-    bool ok = fovea_attention_plan_create(ctx, desc, &with) == FOVEA_OK &&
-              fovea_attention_plan_create(plain, desc, &without) == FOVEA_OK;
-    if (ok) {
-        char name[96], text[2048], other[2048];
-        tune_shape_name(desc, name, sizeof name);
-        fovea_attention_plan_describe(with, text, sizeof text);
-        fovea_attention_plan_describe(without, other, sizeof other);
-        if (options->json)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "shape", name, "plan", text, "default", other,
-                                                  "tuning", ctx->tuning.text));
-        else
-            printf("%s\nfile    %s\n%swithout a file it would be\n%s\n", name, ctx->tuning.text, text, other);
-    }
-    fovea_attention_plan_destroy(with);
-    fovea_attention_plan_destroy(without);
+    char name[96], text[2048], other[2048];
+    tune_shape_name(shape, name, sizeof name);
+    const bool ok =
+        describe_plan(ctx, shape, text, sizeof text) > 0 && describe_plan(plain, shape, other, sizeof other) > 0;
+    if (ok && options->json)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "shape", name, "plan", text, "default", other,
+                                              "tuning", ctx->tuning.text));
+    else if (ok)
+        printf("%s\nfile    %s\n%swithout a file it would be\n%s\n", name, ctx->tuning.text, text, other);
     fovea_context_destroy(ctx);
     return ok;
 }
@@ -263,23 +273,23 @@ int tune_explain(const tune_options *options) {
     json_t *list = json_array();
     int status = TUNE_GOOD;
     for (int i = 0; i < options->shape_count && status == TUNE_GOOD; i++) {
-        fovea_attention_desc desc;
+        tune_shape shape;
         char error[256];
-        if (!tune_shape_read(options->shapes[i], &desc, error)) {
+        if (!tune_shape_read(options->shapes[i], &shape, error)) {
             fprintf(stderr, "fovea-tune: --shape: %s\n", error);
             status = TUNE_USAGE;
-        } else if (!explain(options, ctx, &desc, list)) {
+        } else if (!explain(options, ctx, &shape, list)) {
             fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
             status = TUNE_FAILED;
         }
     }
     if (options->shape_count == 0) {
-        tune_class *classes;
-        const int count = tune_classes(options, ctx->threads, ctx->isa, &classes);
+        tune_shape *shapes;
+        const int count = tune_shapes(options, &shapes);
         status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
         for (int i = 0; i < count; i++)
-            explain(options, ctx, &classes[i].search, list);
-        free(classes);
+            explain(options, ctx, &shapes[i], list);
+        free(shapes);
     }
     if (options->json) {
         json_dumpf(list, stdout, JSON_INDENT(2));

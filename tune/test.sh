@@ -6,7 +6,7 @@ step=$1
 rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH" || exit
 export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
 unset FOVEA_ISA FOVEA_LOG_SHAPES
-small=(--shape 'q_heads=2 q_len=64 head_dim=32' --effort quick --threads 1)
+small=(--shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64' --effort quick --threads 1)
 
 fail() {
     printf '%s\n' "$*" >&2
@@ -50,7 +50,7 @@ options) # one table makes help, man page and completion, and every option is in
     . ./completion && _fovea_tune && [ "${COMPREPLY[0]}" = --effort ] || fail "--ef is not completed"
     expect 0 --version
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
-        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
+        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
         'check --dry-run'; do
         # shellcheck disable=SC2086
         expect 64 $wrong
@@ -60,17 +60,17 @@ options) # one table makes help, man page and completion, and every option is in
 
 dry-run)
     expect 0 --dry-run
-    has out 'machine' 'caches' 'cores' 'quota' 'steady' 'few rows' 'search on'
+    has out 'machine' 'caches' 'cores' 'quota' 'steady' 'attention rows 1,' 'linear rows 1,' 'search on'
     [ ! -e "$XDG_CACHE_HOME" ] || fail "a dry run wrote something"
     ;;
 
 run) # the way of an operator: run, show, check, explain, report, merge
     expect '0|3' run "${small[@]}" --budget 4s
-    [ "$?" = 0 ] && has out 'rows 17-64' || fail "no line for the class"
+    [ "$?" = 0 ] && has out 'attention rows 17-64' 'linear rows 17-64' || fail "no line for the class"
     "$TUNE" "${small[@]}" --budget 3s --quiet >out 2>err
     [ ! -s out ] || fail "--quiet prints"
     expect '0|3' "${small[@]}" --budget 3s --json -o own
-    python3 -c 'import json, sys; r = json.load(open("out")); assert r["threads"] == 1 and len(r["classes"]) == 1' ||
+    python3 -c 'import json, sys; r = json.load(open("out")); assert r["threads"] == 1 and len(r["classes"]) == 2' ||
         fail "no JSON"
     if [ -e own ]; then
         sound own
@@ -79,12 +79,13 @@ run) # the way of an operator: run, show, check, explain, report, merge
         expect 0 show own --json
         expect 0 merge own own -o both
         cmp own both || fail "merged with itself it is another file"
-        expect 0 report own -o page.html --budget 2s --shape 'q_heads=2 q_len=64 head_dim=32'
-        has page.html '<svg' 'GF/s' '</html>'
+        expect 0 report own -o page.html --budget 2s --shape 'q_heads=2 q_len=64 head_dim=32' \
+            --shape 'linear rows=20 in=96 out=64'
+        has page.html '<svg' 'GF/s' 'r20_in96_out64' '</html>'
         ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
     fi
-    expect 0 explain --shape 'q_heads=2 q_len=64'
-    has out 'gemm_f32_' 'tuned'
+    expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336'
+    has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3'
     ;;
 
 files) # files that are not to be had, or not for this machine

@@ -1,9 +1,9 @@
-/* The statistic, and a tuner that is disturbed.
+/* A tuner that is really disturbed; test_search.c simulates it.
  *
- * The planner's defaults are made bad on purpose (caches of a few KiB), so that there is something to win. The search runs
- * undisturbed, and again while processes compete for the CPUs in bursts. The two winners are then compared in the same blocks:
- * either they are as fast as each other, or the disturbed search says that it is too noisy or that the default stays. It must
- * never give something slower than the default. */
+ * The planner's defaults are made bad on purpose (caches of a few KiB), so that there is something to win. The search
+ * runs undisturbed, and again while processes compete for the CPUs in bursts. The two winners are then compared in
+ * the same blocks: either they are as fast as each other, or the disturbed search says that it is too noisy or that
+ * the default stays. It must never give something slower than the default. */
 #include "test.h"
 #include "tune.h"
 
@@ -15,30 +15,6 @@
 #include <unistd.h>
 
 volatile sig_atomic_t tune_stopped;
-
-static void test_statistic(void) {
-    double values[TUNE_BLOCKS];
-    for (int i = 0; i < 101; i++)
-        values[i] = (double)((i * 37) % 101); /* 0 .. 100 */
-    tune_interval t = tune_statistic(values, 101);
-    test_check(t.median == 50 && t.low >= 38 && t.low <= 41 && t.high >= 59 && t.high <= 62,
-               "of 0 .. 100: %g, %g to %g", t.median, t.low, t.high);
-    t = tune_statistic(values, 5); /* half a percent of 5 throws is not rare enough: no interval */
-    test_check(isinf(t.low) && isinf(t.high), "an interval from 5 values: %g to %g", t.low, t.high);
-    t = tune_statistic(values, 6);
-    test_check(isfinite(t.low) && isfinite(t.high), "no interval from 6 values");
-
-    /* How often does the interval hold the true median? Of skewed values, as times are. */
-    rng r = rng_stream(test_seed(), "interval");
-    int inside = 0, runs = 2000;
-    for (int i = 0; i < runs; i++) {
-        for (int j = 0; j < 15; j++)
-            values[j] = -log(1 - (double)rng_unit(&r));
-        t = tune_statistic(values, 15);
-        inside += t.low <= log(2) && log(2) <= t.high;
-    }
-    test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
-}
 
 static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
 
@@ -72,11 +48,11 @@ static void test_neighbour(void) {
     enum { NEIGHBOURS = 2 };
     const double seconds = 6;
     fovea_context *ctx = context_with_tiny_caches();
-    fovea_attention_desc desc;
+    tune_shape shape;
     char error[256];
-    if (!test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &desc, error), "shape: %s", error))
+    if (!test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error))
         return;
-    const tune_class c = tune_class_of(&desc, ctx->threads, ctx->isa);
+    const tune_class c = tune_class_of(&shape, ctx->threads, ctx->isa);
     tune_result calm, disturbed;
     tune_search(ctx, &c, EFFORT_normal, seconds, watch, NULL, &calm);
     pid_t children[NEIGHBOURS];
@@ -114,7 +90,6 @@ static void test_neighbour(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_noise", NULL);
-    test_statistic();
     test_neighbour();
     return test_end();
 }

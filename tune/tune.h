@@ -1,13 +1,16 @@
 /* What the files of fovea-tune share.
  *
- * The way of a run: shapes (shapes.c) fall into classes, each a box of sizes that one row of the tuning file covers; for
- * each class search.c looks for a choice that is faster than the default, by measurements (measure.c) of problems
- * (problem.c), and proves it on shapes that the search did not see; run.c puts what was proved into the file.
+ * The way of a run: shapes (shapes.c) fall into classes (classes.c), each a box of sizes that one row of the tuning
+ * file covers; for each class search.c looks among candidates (candidates.c) for a choice that is faster than the
+ * default, by measurements (measure.c) of problems (problem.c), and proves it on shapes that the search did not see;
+ * run.c puts what was proved into the file. An operation is known to shapes.c, classes.c, candidates.c and problem.c
+ * only.
  */
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
 
 #include "attention_plan.h"
+#include "linear.h"
 #include "tuning.h"
 
 #include <signal.h>
@@ -37,8 +40,8 @@ typedef struct tune_options {
     int file_count;
 } tune_options;
 
-/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and the
- * commands man and completion end here, too. */
+/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and
+ * the commands man and completion end here, too. */
 int tune_options_read(int argc, char **argv, tune_options *options);
 
 /* ---------------------------------------------------------------------------------------------------- machine.c -- */
@@ -53,6 +56,10 @@ typedef struct tune_noise {
 tune_noise tune_noise_now(void);
 long tune_involuntary(void);
 
+/* Periods in which the quota was used up of the cgroups that lines of /proc/self/cgroup name, version 2
+ * ("0::/folder") or 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
+long long tune_throttled(const char *root);
+
 /* Bytes of memory that may be taken: a quarter of what is available and of what the cgroup has left. */
 int64_t tune_memory_allowed(void);
 
@@ -60,45 +67,89 @@ int64_t tune_memory_allowed(void);
 void tune_machine_print(const fovea_context *ctx);
 
 double tune_now(void); /* seconds, of a clock that does not jump */
+void tune_rest(double seconds);
 
 /* ----------------------------------------------------------------------------------------------------- shapes.c -- */
+
+/* What is executed: an attention, or a linear map of so many rows. */
+typedef struct tune_shape {
+    bool linear;
+    fovea_attention_desc attention;
+    int64_t rows, in, out;
+} tune_shape;
+
+/* Reads "batch=1 q_heads=12 ... causal=top_left" or "linear rows=512 in=768 out=768"; false and a sentence if it is no
+ * shape. */
+bool tune_shape_read(const char *text, tune_shape *shape, char error[256]);
+
+/* A short name, as b1_h12_q512_kv512_d64 or r512_in768_out768; returns text. */
+const char *tune_shape_name(const tune_shape *shape, char *text, size_t size);
+
+/* Its operation and keys. */
+fv_tuning_op tune_shape_keys(const tune_shape *shape, int64_t key[FV_TUNING_KEYS]);
+
+/* Operations and bytes of an execution. */
+double tune_flops(const tune_shape *shape);
+double tune_bytes(const tune_shape *shape);
+
+/* All shapes that the options name; the number of them, or -1 and a sentence to stderr. The caller frees *shapes. */
+int tune_shapes(const tune_options *options, tune_shape **shapes);
+
+/* ---------------------------------------------------------------------------------------------------- classes.c -- */
 
 typedef struct tune_class {
     fv_tuning_op operation;
     fv_interval key[FV_TUNING_KEYS];
-    int64_t group;               /* query heads of a key head in its shapes */
-    bool square;                 /* as many keys as queries */
-    fovea_attention_desc search; /* the shape of the search */
+    int64_t group;     /* of an attention: query heads of a key head in its shapes */
+    bool square;       /* as many keys as queries */
+    tune_shape search; /* the shape of the search */
     char name[160];
 } tune_class;
 
-/* Reads "batch=1 q_heads=12 ... causal=top_left"; false and a sentence if it is no shape. */
-bool tune_shape_read(const char *text, fovea_attention_desc *desc, char error[256]);
+/* The operations that are measured with operands in no cache. */
+static inline bool tune_is_cold(fv_tuning_op operation) {
+    return operation == FV_TUNING_attention_few || operation == FV_TUNING_linear_few;
+}
+static inline bool tune_is_linear(fv_tuning_op operation) {
+    return operation == FV_TUNING_linear || operation == FV_TUNING_linear_few;
+}
 
-/* A short name, as b1_h12_q512_kv512_d64; returns text. */
-const char *tune_shape_name(const fovea_attention_desc *desc, char *text, size_t size);
-
-/* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr. The
- * caller frees *classes. */
+/* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr.
+ * The caller frees *classes. */
 int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_class **classes);
 
-tune_class tune_class_of(const fovea_attention_desc *desc, int threads, fv_isa isa);
+tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa);
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 
 /* Another shape of the class: where from 0 (its smallest) to 1 (its largest). */
-fovea_attention_desc tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
-
-/* Operations and bytes of an execution. */
-double tune_flops(const fovea_attention_desc *desc);
-double tune_bytes(const fovea_attention_desc *desc);
+tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
 
 /* ---------------------------------------------------------------------------------------------------- problem.c -- */
 
-/* A shape with its operands. Few-row attentions go through as many sets of operands as no cache holds. */
+/* A choice, as the knobs of its operation. */
+typedef struct tune_choice {
+    fv_tuning_value knob[FV_TUNING_KNOBS];
+} tune_choice;
+
+/* What is executed, with all knobs decided. */
+typedef struct tune_plan {
+    tune_choice made;
+    fovea_attention_plan *attention; /* NULL: a linear map */
+    fv_linear_choice linear;
+} tune_plan;
+
+/* A shape with its operands. Cold operations go through as many sets of operands as no cache holds. */
 typedef struct tune_problem {
     const fovea_context *ctx;
-    fovea_attention_desc desc;
-    fovea_attention_args *args;
+    tune_shape shape;
+    fv_tuning_op operation;
+    fovea_attention_args *attention; /* [sets] */
+    fovea_linear *packed;            /* of a linear map, whose weights are not used: */
+    fovea_linear map;                /* those of the arena are, of each set in turn */
+    fovea_linear_args linear;
+    fovea_tensor y;
+    void *out;         /* what is written */
+    int64_t set_bytes; /* from one set to the next */
     int sets, next;
     uint64_t random; /* for the set that a sample begins with */
     void *workspace;
@@ -107,15 +158,24 @@ typedef struct tune_problem {
 } tune_problem;
 
 /* false and a sentence if there is no memory. */
-bool tune_problem_make(const fovea_context *ctx, const fovea_attention_desc *desc, tune_problem *problem,
-                       char error[256]);
+bool tune_problem_make(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem, char error[256]);
 void tune_problem_free(tune_problem *problem);
 
 /* A plan with a choice, and room for it in the problem's workspace; NULL if there is none. */
-fovea_attention_plan *tune_problem_plan(tune_problem *problem, const fv_attention_choice *choice);
+tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice);
+void tune_plan_free(tune_plan *plan);
 
-/* Seconds of an execution, by one sample. */
-double tune_problem_time(tune_problem *problem, const fovea_attention_plan *plan);
+/* A map of a shape that has no weights, for what can be asked without; false if there is no memory. The caller frees
+ * map->tuned. */
+bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map);
+
+/* The choice that a context makes for a shape, its tuning file included; false if there is no memory. */
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice);
+bool tune_same_choice(const tune_choice *a, const tune_choice *b);
+
+/* Seconds of an execution, by one sample; negative: it failed. The second always executes. */
+double tune_problem_time(tune_problem *problem, const tune_plan *plan);
+double tune_time_execution(tune_problem *problem, const tune_plan *plan);
 
 /* Frees what problems share. */
 void tune_problem_end(void);
@@ -124,14 +184,24 @@ void tune_problem_end(void);
 double tune_peak(const fovea_context *ctx);
 double tune_bandwidth(const fovea_context *ctx);
 
+/* What measurements are made with: clock, counters of disturbances, execution. A test puts others here. */
+typedef struct tune_instruments {
+    double (*now)(void);
+    void (*rest)(double seconds);
+    long (*involuntary)(void);
+    tune_noise (*noise)(void);
+    double (*time)(tune_problem *problem, const tune_plan *plan);
+} tune_instruments;
+extern tune_instruments tune_instrument;
+
 /* ---------------------------------------------------------------------------------------------------- measure.c -- */
 
 enum { TUNE_BLOCKS = 512, TUNE_TOGETHER = 4 };
 
 /* A candidate in a measurement: logarithms of time / time of the default, one of each block. */
 typedef struct tune_candidate {
-    fv_attention_choice choice;
-    fovea_attention_plan *plan;
+    tune_choice choice;
+    tune_plan *plan;
     int blocks;
     double ratio[TUNE_BLOCKS];
     double seconds; /* the fastest sample */
@@ -145,7 +215,7 @@ typedef struct tune_interval {
 typedef struct tune_measurement {
     tune_problem *problem;
     tune_candidate base; /* its ratios are those of a second default: the noise */
-    fovea_attention_plan *twin;
+    tune_plan *twin;
     uint64_t random;
     int kept, thrown; /* blocks */
     double pause;     /* seconds between blocks, where a quota throttles */
@@ -155,11 +225,11 @@ typedef struct tune_measurement {
 bool tune_measurement_begin(tune_measurement *m, tune_problem *problem);
 void tune_measurement_end(tune_measurement *m);
 
-bool tune_candidate_make(tune_measurement *m, const fv_attention_choice *choice, tune_candidate *candidate);
+bool tune_candidate_make(tune_measurement *m, const tune_choice *choice, tune_candidate *candidate);
 void tune_candidate_free(tune_candidate *candidate);
 
-/* Adds blocks to each of the candidates, until so many were kept, the time is up, or it was interrupted. false if too many
- * had to be thrown away. */
+/* Adds blocks to each of the candidates, until so many were kept, the time is up, or it was interrupted. false if too
+ * many had to be thrown away. */
 bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until);
 
 /* Median and its interval by order statistics: no distribution is assumed. */
@@ -168,13 +238,28 @@ tune_interval tune_statistic(const double *values, int count);
 /* Three standard errors of the median of so many blocks, by the spread of the default against itself. */
 double tune_noise_floor(const tune_measurement *m, int blocks);
 
+/* ------------------------------------------------------------------------------------------------- candidates.c -- */
+
+enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 64 };
+
+/* The names of the stages of a search: each is over candidates that differ in one respect. */
+extern const char *const tune_stages[TUNE_STAGES];
+
+/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. */
+int tune_list(tune_problem *problem, int stage, const tune_choice *best, const tune_plan *base,
+              tune_choice list[TUNE_CANDIDATES]);
+
+/* All candidates for a shape: every kernel with every block size of the search. For sweeps; the caller frees. */
+int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
+
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
 
 typedef enum tune_verdict { VERDICT_unseen, VERDICT_default, VERDICT_bound, VERDICT_tuned, VERDICT_noisy } tune_verdict;
+extern const char *const tune_verdicts[];
 
 typedef struct tune_result {
     tune_verdict verdict;
-    fv_attention_choice choice;
+    tune_choice choice;
     tune_interval gain; /* time of the default / time of the choice */
     double seen;        /* the gain of the best candidate in the search, where nothing was proved */
     int candidates, blocks;
@@ -189,8 +274,13 @@ typedef void tune_watcher(void *arg, const char *what, double best);
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result);
 
-/* All candidates for a shape: every kernel pair with every block size of the search. For sweeps; the caller frees. */
-int tune_all_candidates(const fovea_context *ctx, const fovea_attention_desc *desc, fv_attention_choice **choices);
+/* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
+typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
+
+/* Searches the classes one after another, within the budget; then, as long as there is time, those again that were
+ * too noisy or in which something was seen but not proved. */
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 
 /* ------------------------------------------------------------------------------------------------------- others -- */
 

@@ -477,7 +477,7 @@ FOVEA_API void fovea_mha_costs_init(fovea_mha_costs *cost);
 /* ------------------------------------------------------------------------------------------------------- tuning -- */
 
 /* The content of a tuning file: rows that say, for shapes of some sizes on one CPU and one build, which kernels and
- * blocks a plan takes. Text of at most 64 KiB, with rows for any number of CPUs; written by fovea-tune. */
+ * blocks a plan or a linear map takes. Text of at most 64 KiB, with rows for any number of CPUs; written by fovea-tune. */
 typedef struct fovea_tuning fovea_tuning;
 
 /* Reads a file, all or nothing: *tuning is NULL after an error. FOVEA_ERROR_FILE: it is not there, not readable, not a

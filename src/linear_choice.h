@@ -1,0 +1,33 @@
+/* What is decided for one linear map and number of rows, and the door through which tests, benchmarks and the tuner
+ * decide it instead. The width of the packed panels is no choice of this kind: weights are packed before rows are
+ * known.
+ */
+#ifndef FV_LINEAR_CHOICE_H
+#define FV_LINEAR_CHOICE_H
+
+#include "fovea/fovea.h"
+#include "kernels.h"
+
+/* None of these changes a bit of any result. A field of 0 or NULL: the default. */
+typedef struct fv_linear_choice {
+    const fv_kernel *gemm; /* any gemm row of the tier: a panel is worked off in strips as wide as its tile */
+    int64_t k_block;       /* input channels of one call of the gemm, at most */
+    int64_t row_block;     /* rows of a work item, at most: they are read again for each panel */
+    int64_t chunk;         /* rows that go through all blocks of k, and then to y, together */
+    int64_t items;         /* work items that each thread has at least, if there are panels enough */
+} fv_linear_choice;
+
+/* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
+fv_linear_choice fv_linear_choose(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
+
+/* Bytes of workspace for a choice that fv_linear_choose() made. */
+int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);
+
+/* fovea_linear_execute() with such a choice; arguments are not checked. workspace: fv_linear_workspace() bytes. */
+void fv_linear_execute_chosen(const fovea_linear *linear, const fovea_linear_args *args, const fv_linear_choice *choice,
+                              void *workspace);
+
+/* As fovea_linear_describe(), for so many rows. */
+size_t fv_linear_describe_rows(const fovea_linear *linear, int64_t rows, char *text, size_t size);
+
+#endif

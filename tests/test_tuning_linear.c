@@ -1,0 +1,252 @@
+/* Tunings and linear maps: rows that are refused, what a map takes from a file and says about it, what a file may
+ * cost, and that every choice gives the same bits. */
+#include "linear_case.h"
+#include "tuning_case.h"
+
+#include "linear.h"
+#include "registry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char text[2 * FV_TUNING_BYTES];
+
+/* One thing wrong in a row of linear maps: what is between from and to is with instead. */
+static const struct {
+    const char *what, *from, *to, *with, *words;
+} wrongs[] = {
+    {"unknown kernel", " gemm=", " k_block", " gemm=gemm_f32_99x99_avx512", "line 5|gemm_f32_99x99_avx512|no kernel"},
+    {"a kernel of another operation", " gemm=", " k_block", " gemm=exp_f32_1x1_scalar", "line 5|exp_f32|operation"},
+    {"channels too many", "k_block=7", " row_block", "k_block=1048577", "line 5|k_block=1048577|1048576"},
+    {"channels none", "k_block=7", " row_block", "k_block=0", "line 5|k_block"},
+    {"channels below zero", "k_block=7", " row_block", "k_block=-7", "line 5|k_block=-7"},
+    {"rows too many", "row_block=21", " chunk", "row_block=4097", "line 5|row_block=4097|4096"},
+    {"rows at once beyond any number", "chunk=default", " items", "chunk=99999999999999999999", "line 5|chunk"},
+    {"items too many", "items=default", " gain", "items=65", "line 5|items=65|64"},
+    {"items never", "items=default", " gain", "items=-1", "line 5|items=-1"},
+    {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|in="},
+    {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|k_block="},
+    {"no input", "in=1..1024", " out", "in=0..3", "line 5|in|at least 1"},
+    {"many rows that are few", "linear_f32", " in=", "linear_f32 isa=scalar threads=1 rows=8",
+     "line 5|rows=8|at least 9"},
+};
+
+/* A map of that size in a context with that file. */
+static fovea_linear *map_of(fovea_context *ctx, int64_t in, int64_t out) {
+    fovea_linear_desc desc;
+    fovea_linear *linear;
+    float *weights = calloc((size_t)(in * out), sizeof *weights);
+    fovea_linear_desc_init(&desc);
+    desc.in_features = in;
+    desc.part.weight = fovea_matrix_in_out(weights, in, out);
+    if (!weights || !test_check(fovea_linear_pack(ctx, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail()))
+        exit(TEST_FAILED);
+    free(weights);
+    return linear;
+}
+
+/* Refused: the sentence says why, and the map is the default's. */
+static void test_wrong(void) {
+    fovea_tuning *tuning = tuning_sound(1);
+    for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
+        char list[160], with[512], without[512];
+        fovea_info info;
+        tuning_text(tuning, wrongs[i].from, wrongs[i].to, wrongs[i].with, text, sizeof text);
+        const char *path = files_name("wrong");
+        file_write(path, text, strlen(text));
+        fovea_context *ctx = context_tuned(path, 1), *plain = context_tuned("", 1);
+        fovea_info_init(&info);
+        fovea_context_info(ctx, &info);
+        test_check(info.tuning_status == FOVEA_ERROR_TUNING && info.tuning_rows == 0, "%s: %s", wrongs[i].what,
+                   fovea_status_name(info.tuning_status));
+        snprintf(list, sizeof list, "%s", wrongs[i].words);
+        for (char *word = strtok(list, "|"); word; word = strtok(NULL, "|"))
+            test_check(strstr(info.tuning, word) != NULL, "%s: no \"%s\" in \"%s\"", wrongs[i].what, word, info.tuning);
+        fovea_linear *a = map_of(ctx, 64, 48), *b = map_of(plain, 64, 48);
+        fv_linear_describe_rows(a, 40, with, sizeof with);
+        fv_linear_describe_rows(b, 40, without, sizeof without);
+        *strstr(with, "tuned") = *strstr(without, "tuned") = '\0';
+        test_check(strcmp(with, without) == 0, "%s: not the default's map:\n%s", wrongs[i].what, with);
+        fovea_linear_destroy(a);
+        fovea_linear_destroy(b);
+        fovea_context_destroy(ctx);
+        fovea_context_destroy(plain);
+    }
+    fovea_tuning_destroy(tuning);
+}
+
+/* What a map takes from a row, for which rows, and what it says about it. */
+static void test_map(void) {
+    fovea_tuning *tuning = tuning_sound(1);
+    const char *path = files_name("sound");
+    char words[2048];
+    for (int i = 0; i < tuning->rows; i++)
+        if (tuning->row[i].operation == FV_TUNING_linear) {
+            tuning->row[i].key[FV_KEY_rows].most = 100;
+            fv_tuning_print_row(&tuning->row[i]);
+        }
+    test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+    fovea_context *ctx = context_tuned(path, 1);
+    fovea_linear *linear = map_of(ctx, 200, 100);
+    fv_linear_choice c = fv_linear_choose(linear, 100, NULL);
+    test_check(c.k_block == 7 && c.row_block == 21 && c.gemm == fv_kernel_best(FV_OP_gemm, (fv_isa)test_isa()),
+               "100 rows: %s, %" PRId64 ", %" PRId64, c.gemm->name, c.k_block, c.row_block);
+    c = fv_linear_choose(linear, 8, NULL);
+    test_check(c.k_block == 7 && c.row_block == 21, "8 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
+    c = fv_linear_choose(linear, 101, NULL);
+    test_check(c.k_block != 7 && c.row_block != 21, "101 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
+    fv_linear_describe_rows(linear, 100, words, sizeof words);
+    test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 5") && strstr(words, "1.043"),
+               "describe 100 rows: %s", words);
+    fv_linear_describe_rows(linear, 101, words, sizeof words);
+    test_check(strstr(words, "tuned   no") && strstr(words, "rows 101") && strstr(words, "9 to 100"),
+               "describe 101 rows: %s", words);
+    fovea_linear_describe(linear, words, sizeof words);
+    test_check(strstr(words, "tuned   for 9 to 100 rows, yes") && strstr(words, "tuned   for 1 to 8 rows, yes"),
+               "describe: %s", words);
+    fovea_linear_destroy(linear);
+    linear = map_of(ctx, 1025, 4);
+    fovea_linear_describe(linear, words, sizeof words);
+    test_check(strstr(words, "tuned   no") && strstr(words, "in 1025") && strstr(words, "1 to 1024"),
+               "describe a map that is not tuned: %s", words);
+    fovea_linear_destroy(linear);
+    fovea_context_destroy(ctx);
+
+    /* Rows at once cost workspace: a file may not ask for much. */
+    for (int i = 0; i < tuning->rows; i++) {
+        tuning->row[i].knob[FV_KNOB_row_block].number = tuning->row[i].knob[FV_KNOB_chunk].number = 4096;
+        fv_tuning_print_row(&tuning->row[i]);
+    }
+    fovea_tuning_save(tuning, path);
+    ctx = context_tuned(path, 1);
+    linear = map_of(ctx, 200, 1000);
+    test_check(fovea_linear_workspace_size(linear) <= (size_t)8 << 20, "a file asks for %zu bytes of workspace",
+               fovea_linear_workspace_size(linear));
+    fovea_linear_destroy(linear);
+    fovea_context_destroy(ctx);
+    fovea_tuning_destroy(tuning);
+}
+
+/* Executes with a choice into cleared outputs, in a workspace of exactly its size. */
+static void run_chosen(linear_problem *p, const fovea_linear *linear, const fv_linear_choice *choice) {
+    const size_t size = (size_t)fv_linear_workspace(linear, choice);
+    guard *workspace = guard_alloc("workspace", size, GUARD_END);
+    linear_problem_clear(p);
+    fv_linear_execute_chosen(linear, &p->args, choice, workspace->data);
+    guard_free(workspace);
+}
+
+/* Every kernel with every size of a grid that has sizes below, at and beyond the case's: the same bits. */
+static void test_every_choice(void) {
+    static const int64_t channels[] = {1, 7, 64, 4096}, row_blocks[] = {1, 7, 4096}, items[] = {1, 64};
+    rng r = rng_stream(test_seed(), "every choice");
+    const linear_case cases[] = {linear_case_plain(1, 1, 33, 130), linear_case_plain(3, 23, 70, 101),
+                                 linear_case_random(&r), linear_case_random(&r)};
+    for (int i = 0; i < 4; i++) {
+        linear_problem *p = linear_problem_make(&cases[i], &r);
+        float *want[LINEAR_PARTS] = {NULL};
+        const int64_t rows = cases[i].batch * cases[i].tokens;
+        fovea_context *ctx = context_tuned("", 2);
+        fovea_linear *linear;
+        if (!linear_problem_run(p, ctx) || fovea_linear_pack(ctx, &p->desc, &linear) != FOVEA_OK)
+            exit(TEST_FAILED);
+        for (int part = 0; part < cases[i].parts; part++) {
+            const size_t size = (size_t)tensor_floats(&p->y[part]) * sizeof(float);
+            want[part] = malloc(size);
+            memcpy(want[part], p->y[part].data, size);
+        }
+        for (int k = 0; k < fv_kernel_count; k++)
+            for (int at = 0; at < 4 * 3 * 3 * 2; at++) {
+                if (fv_kernels[k].op != FV_OP_gemm || fv_kernels[k].isa != (fv_isa)test_isa())
+                    continue;
+                const fv_linear_choice wanted = {&fv_kernels[k], channels[at % 4], row_blocks[at / 4 % 3],
+                                                 row_blocks[at / 12 % 3], items[at / 36]};
+                const fv_linear_choice choice = fv_linear_choose(linear, rows, &wanted);
+                run_chosen(p, linear, &choice);
+                linear_problem_same(p, (const float *const *)want,
+                                    "%s, k %" PRId64 ", rows %" PRId64 ", chunk %" PRId64 ", items %" PRId64,
+                                    wanted.gemm->name, wanted.k_block, wanted.row_block, wanted.chunk, wanted.items);
+            }
+        for (int part = 0; part < cases[i].parts; part++)
+            free(want[part]);
+        fovea_linear_destroy(linear);
+        fovea_context_destroy(ctx);
+        linear_problem_free(p);
+    }
+}
+
+static const fv_kernel *any_gemm(rng *r) {
+    const fv_kernel *list[16] = {NULL};
+    int n = 1; /* the first: the default */
+    for (int i = 0; i < fv_kernel_count && n < 16; i++)
+        if (fv_kernels[i].op == FV_OP_gemm && fv_kernels[i].isa == (fv_isa)test_isa())
+            list[n++] = &fv_kernels[i];
+    return list[rng_below(r, n)];
+}
+
+/* Random choices that come from a file, for random cases and numbers of threads: the same bits as without. */
+static void test_bits(void) {
+    const char *path = files_name("bits");
+    const int64_t cases = test_scaled(60);
+    for (int64_t i = 0; i < cases; i++) {
+        char name[32], error[FV_FILE_ERROR];
+        snprintf(name, sizeof name, "bits %" PRId64, i);
+        rng r = rng_stream(test_seed(), name);
+        const linear_case c = linear_case_random(&r);
+        fv_linear_choice choice;
+        choice.gemm = any_gemm(&r);
+        choice.k_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
+        choice.row_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
+        choice.chunk = rng_below(&r, 3) ? rng_between(&r, 1, 40) : 0;
+        choice.items = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
+        fovea_context *without = context_tuned("", i % 2 ? 2 : 1);
+        fovea_info info;
+        fovea_info_init(&info);
+        fovea_context_info(without, &info);
+        fovea_tuning *tuning;
+        fv_tuning_create(&tuning, error);
+        const fv_tuning_section own = section_own();
+        for (fv_tuning_op op = FV_TUNING_linear; op <= FV_TUNING_linear_few; op++) {
+            fv_tuning_row row = row_any(op, info.threads);
+            fv_tuning_linear_knobs(&choice, row.knob);
+            fv_tuning_put(tuning, &own, &row, error);
+        }
+        test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+        fovea_context *with = context_tuned(path, i % 2 ? 2 : 1);
+        linear_problem *p = linear_problem_make(&c, &r);
+        float *want[LINEAR_PARTS] = {NULL};
+        linear_problem_run(p, without);
+        for (int part = 0; part < c.parts; part++) {
+            const size_t size = (size_t)tensor_floats(&p->y[part]) * sizeof(float);
+            want[part] = malloc(size);
+            memcpy(want[part], p->y[part].data, size);
+        }
+        linear_problem_run(p, with);
+        linear_problem_same(p, (const float *const *)want, "from a file");
+        fovea_linear *linear;
+        if (test_check(fovea_linear_pack(with, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
+            const int64_t rows = c.batch * c.tokens;
+            test_check(fv_linear_tuned(linear, rows) != NULL, "%s: not tuned", linear_case_text(&c, text, sizeof text));
+            fovea_linear_destroy(linear);
+        }
+        for (int part = 0; part < c.parts; part++)
+            free(want[part]);
+        linear_problem_free(p);
+        fovea_context_destroy(with);
+        fovea_context_destroy(without);
+        fovea_tuning_destroy(tuning);
+    }
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "tuning_linear", NULL);
+    files_begin();
+    test_wrong();
+    test_map();
+    test_every_choice();
+    test_bits();
+    files_end();
+    return test_end();
+}

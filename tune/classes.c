@@ -1,0 +1,199 @@
+/* Classes of shapes (tune.h).
+ *
+ * A class is a box. Of attentions: rows and keys within about a factor of four, units (key heads of the batch) in three
+ * sizes if there are several threads, dimensions and limits as they are. Of linear maps: rows within a factor of
+ * four, channels by how they fit into the caches. What decides among choices changes little within it, and the proof
+ * on shapes near both ends of the box tells where it does.
+ */
+#include "registry.h"
+#include "size.h"
+#include "tune.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double PRICE = 0.0015; /* seconds that an execution for measuring may take, about */
+
+enum { WHOLE = 64 };
+
+/* Flops per second, about. */
+static double rate_of(int threads, fv_isa isa) { return 7e9 * fv_isa_lanes(isa) * threads; }
+
+static fv_interval interval_of(int64_t value, const int64_t *ends, int count, fv_interval range) {
+    int64_t least = range.least;
+    for (int i = 0; i < count; i++) {
+        if (value <= ends[i])
+            return (fv_interval){least, fv_min(ends[i], range.most)};
+        least = ends[i] + 1;
+    }
+    return (fv_interval){least, range.most};
+}
+
+/* Units of a shape for measuring: enough that threads have work and operands are not all in the first cache, and so few
+ * that an execution takes about a millisecond. */
+static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, int threads, fv_isa isa) {
+    const tune_shape shape = {.attention = *one};
+    const int64_t affordable = (int64_t)(PRICE / (tune_flops(&shape) / rate_of(threads, isa)));
+    const fv_interval *range = &c->key[FV_KEY_units];
+    const int64_t wanted = tune_is_cold(c->operation) ? 8 : 4 * (int64_t)threads;
+    return fv_max(fv_min(fv_min(wanted, affordable), range->most), fv_max(range->least, 1));
+}
+
+static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int threads, fv_isa isa) {
+    fovea_attention_desc d = c->search.attention;
+    const bool limited = c->key[FV_KEY_limited].least == 1;
+    d.q_len = q_len;
+    d.kv_len = kv_len;
+    d.head_dim = c->key[FV_KEY_head_dim].least;
+    d.value_dim = c->key[FV_KEY_value_dim].least;
+    if (d.window_left < 0 && d.window_right < 0)
+        d.causal = !limited ? FOVEA_CAUSAL_NONE : q_len == kv_len ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_BOTTOM_RIGHT;
+    d.batch = d.kv_heads = 1;
+    d.q_heads = c->group;
+    d.kv_heads = units_for(c, &d, threads, isa);
+    d.q_heads = c->group * d.kv_heads;
+    return (tune_shape){.attention = d};
+}
+
+/* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel. */
+static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
+    const fv_interval *range = &c->key[FV_KEY_out];
+    const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */
+    const double columns = PRICE / fmax(2.0 * (double)rows * (double)in / rate_of(threads, isa), (double)in / reading);
+    const int64_t affordable = fv_max(fv_round_down((int64_t)fmin(columns, 1 << 20), WHOLE), threads * WHOLE);
+    out = fv_max(fv_min(out, affordable), range->least);
+    return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out};
+}
+
+/* Where a box has no end, half as much again as its least stands for it. */
+static int64_t between(fv_interval range, double where) {
+    const double least = (double)fv_max(range.least, 1);
+    const double most = range.most < INT64_MAX ? (double)range.most : 1.5 * least;
+    return (int64_t)floor(least * pow(most / least, where));
+}
+
+/* Channels, as models have them: whole multiples, where the box has one. */
+static int64_t channels(fv_interval range, double where) {
+    const int64_t size = between(range, where), whole = fv_round_down(size, WHOLE);
+    return whole >= range.least ? whole : size;
+}
+
+tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa) {
+    if (tune_is_linear(c->operation)) {
+        fv_interval out = c->key[FV_KEY_out];
+        out.most = fv_min(out.most, 16 * out.least);
+        const double other = fmod(where + 0.38, 1); /* not the longest channels with the most rows each time */
+        return sized_linear(c, between(c->key[FV_KEY_rows], where), channels(c->key[FV_KEY_in], other),
+                            channels(out, other), threads, isa);
+    }
+    const int64_t rows = between(c->key[FV_KEY_rows], where);
+    int64_t q_len = fv_max(rows / c->group, 1), kv_len = between(c->key[FV_KEY_keys], where);
+    if (c->square && q_len >= c->key[FV_KEY_keys].least && q_len <= c->key[FV_KEY_keys].most)
+        kv_len = q_len;
+    while (q_len * c->group < c->key[FV_KEY_rows].least)
+        q_len++;
+    return sized(c, q_len, kv_len, threads, isa);
+}
+
+static void name_interval(const char *name, const fv_interval *range, char text[48]) {
+    int n = snprintf(text, 48, "%s %" PRId64, name, range->least);
+    if (range->most == INT64_MAX)
+        snprintf(text + n, 48 - (size_t)n, "+");
+    else if (range->most != range->least)
+        snprintf(text + n, 48 - (size_t)n, "-%" PRId64, range->most);
+}
+
+static void name_class(tune_class *c) {
+    char rows[48], keys[48], out[48];
+    name_interval("rows", &c->key[FV_KEY_rows], rows);
+    if (tune_is_linear(c->operation)) {
+        name_interval("in", &c->key[FV_KEY_in], keys);
+        name_interval("out", &c->key[FV_KEY_out], out);
+        snprintf(c->name, sizeof c->name, "linear %s, %s, %s", rows, keys, out);
+        return;
+    }
+    name_interval("keys", &c->key[FV_KEY_keys], keys);
+    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s", rows, keys, c->key[FV_KEY_head_dim].least,
+             c->key[FV_KEY_limited].least ? ", causal" : "");
+}
+
+static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa isa) {
+    static const int64_t few[] = {1, 4, FV_TUNING_LINEAR_FEW_ROWS}, rows[] = {16, 64, 256, 1023},
+                         in[] = {255, 640, 1536, 6143}, out[] = {255};
+    tune_class c = {.search = *shape};
+    int64_t key[FV_TUNING_KEYS];
+    c.operation = tune_shape_keys(shape, key);
+    const fv_tuning_key *table = fv_tuning_operations[c.operation].key;
+    const bool is_few = tune_is_cold(c.operation);
+    c.key[FV_KEY_rows] = interval_of(key[FV_KEY_rows], is_few ? few : rows, is_few ? 3 : 4, table[FV_KEY_rows].range);
+    c.key[FV_KEY_in] = interval_of(key[FV_KEY_in], in, 4, table[FV_KEY_in].range);
+    c.key[FV_KEY_out] = interval_of(key[FV_KEY_out], out, 1, table[FV_KEY_out].range);
+    const int64_t longest = fv_max(1024, c.key[FV_KEY_rows].least); /* from there on it is the same again and again */
+    c.search = sized_linear(&c, fv_min(shape->rows, longest), shape->in, shape->out, threads, isa);
+    name_class(&c);
+    return c;
+}
+
+tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
+    static const int64_t few[] = {1, 4, 8, FV_TUNING_FEW_ROWS}, rows[] = {64, 256, 1023},
+                         keys[] = {64, 256, 1023, 4095};
+    static const int64_t units[] = {1, 7};
+    const fovea_attention_desc *desc = &shape->attention;
+    if (shape->linear)
+        return linear_class_of(shape, threads, isa);
+    tune_class c = {.search = *shape, .group = desc->q_heads / desc->kv_heads, .square = desc->q_len == desc->kv_len};
+    int64_t key[FV_TUNING_KEYS];
+    c.operation = fv_tuning_of_attention(desc, key);
+    const fv_tuning_key *table = fv_tuning_operations[c.operation].key;
+    const bool is_few = tune_is_cold(c.operation);
+    for (int i = 0; i < FV_TUNING_KEYS; i++)
+        c.key[i] = (fv_interval){key[i], key[i]};
+    c.key[FV_KEY_rows] = interval_of(key[FV_KEY_rows], is_few ? few : rows, is_few ? 4 : 3, table[FV_KEY_rows].range);
+    c.key[FV_KEY_keys] = interval_of(key[FV_KEY_keys], keys, 4, table[FV_KEY_keys].range);
+    c.key[FV_KEY_units] =
+        threads == 1 ? table[FV_KEY_units].range : interval_of(key[FV_KEY_units], units, 2, table[FV_KEY_units].range);
+    const int64_t longest = 1024; /* rows for measuring: from there on it is the same again and again */
+    const int64_t q_len = fv_max(fv_min(desc->q_len, longest / c.group), 1);
+    int64_t kv_len = fv_min(desc->kv_len, fv_max(2 * longest, c.key[FV_KEY_keys].least));
+    if (c.square && q_len >= c.key[FV_KEY_keys].least)
+        kv_len = q_len;
+    c.search = sized(&c, q_len, kv_len, threads, isa);
+    name_class(&c);
+    return c;
+}
+
+tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
+    tune_class c = {.operation = row->operation, .group = 1};
+    memcpy(c.key, row->key, sizeof c.key);
+    fovea_attention_desc_init(&c.search.attention);
+    c.square = !tune_is_cold(c.operation);
+    if (c.operation == FV_TUNING_attention_few)
+        c.group = fv_max(c.key[FV_KEY_rows].least, 1);
+    c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);
+    name_class(&c);
+    return c;
+}
+
+static bool same_class(const tune_class *a, const tune_class *b) {
+    return a->operation == b->operation && memcmp(a->key, b->key, sizeof a->key) == 0;
+}
+
+int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_class **classes) {
+    tune_shape *shapes;
+    const int count = tune_shapes(options, &shapes);
+    int n = 0;
+    *classes = count > 0 ? calloc((size_t)count, sizeof **classes) : NULL;
+    for (int i = 0; *classes && i < count; i++) {
+        const tune_class c = tune_class_of(&shapes[i], threads, isa);
+        int at = 0;
+        while (at < n && !same_class(&(*classes)[at], &c))
+            at++;
+        if (at == n)
+            (*classes)[n++] = c;
+    }
+    free(shapes);
+    return count < 0 ? -1 : n;
+}

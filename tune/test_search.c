@@ -1,0 +1,324 @@
+/* The search on a machine that is made up: what it finds, and that disturbances do not change it.
+ *
+ * Clock, counters and execution are a simulation's (tune_instrument): an execution takes the time that its plan costs
+ * by a formula, stretched by disturbances of a seed's own. So what is really fastest is known, and a search of
+ * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
+ * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
+ * throttles. */
+#include "test.h"
+#include "tune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+volatile sig_atomic_t tune_stopped;
+
+/* -------------------------------------------------------------------------------------------------- the statistic -- */
+
+static void test_statistic(void) {
+    double values[TUNE_BLOCKS];
+    for (int i = 0; i < 101; i++)
+        values[i] = (double)((i * 37) % 101); /* 0 .. 100 */
+    tune_interval t = tune_statistic(values, 101);
+    test_check(t.median == 50 && t.low >= 38 && t.low <= 41 && t.high >= 59 && t.high <= 62,
+               "of 0 .. 100: %g, %g to %g", t.median, t.low, t.high);
+    t = tune_statistic(values, 5); /* half a percent of 5 throws is not rare enough: no interval */
+    test_check(isinf(t.low) && isinf(t.high), "an interval from 5 values: %g to %g", t.low, t.high);
+    t = tune_statistic(values, 6);
+    test_check(isfinite(t.low) && isfinite(t.high), "no interval from 6 values");
+
+    /* How often does the interval hold the true median? Of skewed values, as times are. */
+    rng r = rng_stream(test_seed(), "interval");
+    int inside = 0, runs = 2000;
+    for (int i = 0; i < runs; i++) {
+        for (int j = 0; j < 15; j++)
+            values[j] = -log(1 - (double)rng_unit(&r));
+        t = tune_statistic(values, 15);
+        inside += t.low <= log(2) && log(2) <= t.high;
+    }
+    test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
+}
+
+/* ------------------------------------------------------------------------------------------------- the simulation -- */
+
+/* Disturbances: rates in a second of time, lengths in seconds. */
+typedef struct weather {
+    const char *name;
+    double jitter;              /* of each execution, relative */
+    double drift;               /* of the frequency, relative, over some seconds */
+    double bursts, burst, slow; /* how often, how long, and what becomes of the speed */
+    double switches, away;
+    double steals, stolen;
+    double quota, period; /* seconds of each period; 0: none */
+    bool may_give_up;     /* so bad that "too noisy" is a good answer, too */
+} weather;
+
+static const weather weathers[] = {
+    {.name = "calm", .jitter = 0.003},
+    {.name = "drift", .jitter = 0.005, .drift = 0.1},
+    {.name = "bursts", .jitter = 0.005, .bursts = 5, .burst = 0.03, .slow = 0.6},
+    {.name = "long bursts", .jitter = 0.005, .bursts = 0.4, .burst = 0.5, .slow = 0.5},
+    {.name = "switches", .jitter = 0.005, .switches = 20, .away = 0.004},
+    {.name = "steal", .jitter = 0.005, .steals = 4, .stolen = 0.012},
+    {.name = "quota", .jitter = 0.005, .quota = 0.06, .period = 0.1, .may_give_up = true},
+    {.name = "all at once",
+     .jitter = 0.01,
+     .drift = 0.05,
+     .bursts = 4,
+     .burst = 0.02,
+     .slow = 0.6,
+     .switches = 10,
+     .away = 0.004,
+     .steals = 1,
+     .stolen = 0.01,
+     .may_give_up = true},
+    {.name = "storm",
+     .jitter = 0.1,
+     .drift = 0.1,
+     .bursts = 100,
+     .burst = 0.005,
+     .slow = 0.3,
+     .switches = 200,
+     .away = 0.004,
+     .steals = 30,
+     .stolen = 0.01,
+     .may_give_up = true},
+};
+enum { WEATHERS = sizeof weathers / sizeof weathers[0], SEEDS = 12 };
+
+/* What a plan costs: its kernels by their names, its sizes by how far they are from what would be best. */
+typedef struct machine {
+    bool flat; /* nothing is faster than the default */
+    double seconds;
+} machine;
+
+static struct {
+    machine machine;
+    weather weather;
+    rng r;
+    double now, speed_until, speed, next_switch, next_steal, used;
+    long involuntary;
+    long long steal, throttled;
+} sim;
+
+static double kernel_cost(const fv_kernel *kernel, uint64_t salt) {
+    uint64_t hash = salt;
+    for (const char *c = kernel->name; *c; c++)
+        hash = (hash ^ (uint64_t)*c) * UINT64_C(0x100000001b3);
+    return (double)(hash >> 40 & 0xff) / 255; /* 0 .. 1 */
+}
+
+static double cost(const tune_choice *made) {
+    const double score = kernel_cost(made->knob[FV_KNOB_score].kernel, 1),
+                 value = kernel_cost(made->knob[FV_KNOB_value].kernel, 2);
+    const double tile = log2((double)made->knob[FV_KNOB_tile_rows].number / 64),
+                 block = log2((double)made->knob[FV_KNOB_block_rows].number / 128);
+    return 1 + 0.15 * score + 0.1 * value + 0.03 * fabs(tile) + 0.01 * fabs(block);
+}
+
+static double exponential(double mean) { return -mean * log(1 - rng_unit(&sim.r) * 0.999999); }
+
+/* Work of so many seconds at full speed; what disturbs takes its time. */
+static void work(double seconds) {
+    const weather *w = &sim.weather;
+    const double slice = 1e-4;
+    for (double left = seconds; left > 0;) {
+        if (w->bursts > 0 && sim.now >= sim.speed_until) {
+            sim.speed = sim.speed < 1 ? 1 : w->slow;
+            sim.speed_until = sim.now + exponential(sim.speed < 1 ? w->burst : 1 / w->bursts);
+        }
+        const double step = fmin(slice, left / sim.speed), frequency = 1 + w->drift * sin(sim.now * 1.7);
+        left -= step * sim.speed * frequency;
+        sim.now += step;
+        sim.used += step;
+        if (w->switches > 0 && sim.now >= sim.next_switch) {
+            sim.involuntary++;
+            sim.now += w->away;
+            sim.next_switch = sim.now + exponential(1 / w->switches);
+        }
+        if (w->steals > 0 && sim.now >= sim.next_steal) {
+            sim.steal++;
+            sim.now += w->stolen;
+            sim.next_steal = sim.now + exponential(1 / w->steals);
+        }
+        if (w->quota > 0 && sim.used >= w->quota) {
+            sim.throttled++;
+            sim.now += w->period - w->quota;
+            sim.used = 0;
+        }
+    }
+}
+
+static double sim_now(void) {
+    sim.now += 1e-7;
+    return sim.now;
+}
+
+static void sim_rest(double seconds) {
+    sim.now += seconds;
+    sim.used = fmax(sim.used - seconds, 0);
+}
+
+static long sim_involuntary(void) { return sim.involuntary; }
+static tune_noise sim_noise(void) { return (tune_noise){sim.involuntary, sim.steal, sim.throttled}; }
+
+static double sim_time(tune_problem *problem, const tune_plan *plan) {
+    static tune_choice base; /* of the problem */
+    const tune_choice none = {0};
+    tune_plan *own = tune_problem_plan(problem, &none);
+    if (!own)
+        return -1;
+    base = own->made;
+    tune_plan_free(own);
+    double relative = cost(&plan->made) / cost(&base);
+    if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
+        relative = fmax(relative, 1);
+    const double begin = sim.now;
+    for (int i = 0; i < problem->executions; i++)
+        work(sim.machine.seconds * relative * (1 + sim.weather.jitter * fabs((double)rng_normal(&sim.r))));
+    return (sim.now - begin) / problem->executions;
+}
+
+static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
+
+/* Puts the simulation in the place of the machine, in that weather; returns what was there. */
+static tune_instruments enter(const machine *m, const weather *w, int seed) {
+    static const tune_instruments simulated = {sim_now, sim_rest, sim_involuntary, sim_noise, sim_time};
+    const tune_instruments real = tune_instrument;
+    char name[64];
+    memset(&sim, 0, sizeof sim);
+    snprintf(name, sizeof name, "%s %d", w->name, seed);
+    sim.r = rng_stream(test_seed(), name);
+    sim.machine = *m;
+    sim.weather = *w;
+    sim.speed = 1;
+    sim.speed_until = w->bursts > 0 ? exponential(1 / w->bursts) : INFINITY;
+    tune_instrument = simulated;
+    return real;
+}
+
+/* A search in that weather. */
+static tune_result simulate(const fovea_context *ctx, const tune_class *c, const machine *m, const weather *w,
+                            int seed) {
+    tune_result result;
+    const tune_instruments real = enter(m, w, seed);
+    tune_search(ctx, c, EFFORT_normal, 10, watch, NULL, &result);
+    tune_instrument = real;
+    return result;
+}
+
+/* What a counter tells of is not in what is kept: without jitter, two defaults take the same time to the last bit. */
+static void test_thrown(const fovea_context *ctx, const tune_class *c) {
+    static const weather told[] = {{.name = "switches alone", .switches = 60, .away = 0.0003},
+                                   {.name = "steal alone", .steals = 30, .stolen = 0.0003},
+                                   {.name = "quota alone", .quota = 0.019, .period = 0.0192}};
+    const machine m = {.seconds = 0.002};
+    for (int i = 0; i < 3; i++) {
+        const tune_instruments real = enter(&m, &told[i], 0);
+        tune_problem problem;
+        tune_measurement measured;
+        char error[256];
+        int off = 0;
+        if (test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error)) {
+            test_check(tune_measurement_begin(&measured, &problem), "%s: no measurement", told[i].name);
+            tune_measure(&measured, NULL, 0, 200, 60);
+            for (int n = 0; n < measured.base.blocks; n++)
+                off += fabs(measured.base.ratio[n]) > 1e-6;
+            test_check(off == 0 && measured.base.blocks > 20, "%s: %d of %d blocks that were kept are disturbed",
+                       told[i].name, off, measured.base.blocks);
+            tune_measurement_end(&measured);
+            tune_problem_free(&problem);
+        }
+        tune_instrument = real;
+    }
+}
+
+/* What a choice costs on the shape of the search, relative to the default. */
+static double relative_cost(const fovea_context *ctx, const tune_class *c, const tune_choice *choice) {
+    tune_problem problem;
+    char error[256];
+    const tune_choice none = {0};
+    if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
+        exit(TEST_FAILED);
+    tune_plan *base = tune_problem_plan(&problem, &none), *plan = tune_problem_plan(&problem, choice);
+    const double relative = cost(&plan->made) / cost(&base->made);
+    tune_plan_free(base);
+    tune_plan_free(plan);
+    tune_problem_free(&problem);
+    return relative;
+}
+
+/* The winner of each weather is as fast as that of calm, or the search says that it cannot tell; never slower than
+ * the default. */
+static void test_weathers(const fovea_context *ctx, const tune_class *c) {
+    const machine m = {.seconds = 0.002};
+    const tune_result calm = simulate(ctx, c, &m, &weathers[0], 0);
+    if (!test_check(calm.verdict == VERDICT_tuned, "calm: verdict %d", (int)calm.verdict))
+        return;
+    const double best = relative_cost(ctx, c, &calm.choice);
+    test_check(best < 0.95, "there is little to win: %.3f", best);
+    for (int i = 0; i < WEATHERS; i++) {
+        const weather *w = &weathers[i];
+        int tuned = 0;
+        double worst = 0;
+        for (int seed = 0; seed < SEEDS; seed++) {
+            const tune_result r = simulate(ctx, c, &m, w, seed);
+            if (r.verdict != VERDICT_tuned) {
+                test_check(r.verdict != VERDICT_bound, "%s, seed %d: at the bound", w->name, seed);
+                continue;
+            }
+            const double got = relative_cost(ctx, c, &r.choice);
+            tuned++;
+            worst = fmax(worst, got);
+            /* In weather in which it may give up, it may also be left with the second best. */
+            test_check(got < (w->may_give_up ? 0.98 : best + 0.03),
+                       "%s, seed %d: the winner takes %.3f of the default's time, in calm %.3f", w->name, seed, got,
+                       best);
+            test_check(r.gain.low <= 1.03 / got && r.gain.high >= 0.97 / got,
+                       "%s, seed %d: proved %.3f (%.3f to %.3f), it is %.3f", w->name, seed, r.gain.median, r.gain.low,
+                       r.gain.high, 1 / got);
+        }
+        printf("%-12s %2d of %d searches found a faster choice, the worst of them %.3f of the default's time (calm "
+               "%.3f)\n",
+               w->name, tuned, SEEDS, worst, best);
+        test_check(w->may_give_up || tuned * 3 >= SEEDS * 2, "%s: only %d of %d searches found something", w->name,
+                   tuned, SEEDS);
+    }
+}
+
+/* Where nothing is faster nothing is stored, whatever the weather. */
+static void test_nothing(const fovea_context *ctx, const tune_class *c) {
+    const machine m = {.flat = true, .seconds = 0.002};
+    for (int i = 0; i < WEATHERS; i++)
+        for (int seed = 0; seed < SEEDS; seed++) {
+            const tune_result r = simulate(ctx, c, &m, &weathers[i], seed);
+            test_check(r.verdict != VERDICT_tuned, "%s, seed %d: a gain of %.3f where there is none", weathers[i].name,
+                       seed, r.gain.median);
+        }
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "tune_search", NULL);
+    test_statistic();
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.threads = 1;
+    options.tuning_file = "";
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
+        return TEST_FAILED;
+    tune_shape shape;
+    char error[256];
+    ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */
+    if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
+        const tune_class c = tune_class_of(&shape, ctx->threads, ctx->isa);
+        test_thrown(ctx, &c);
+        test_weathers(ctx, &c);
+        test_nothing(ctx, &c);
+    }
+    fovea_context_destroy(ctx);
+    tune_problem_end();
+    return test_end();
+}
