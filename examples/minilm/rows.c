@@ -35,11 +35,8 @@ static float sum(const float *a, int64_t width) {
     return sum_of_lanes(lanes);
 }
 
-void rows_norm(float *x, const float *more, int64_t rows, int64_t width, const float *weight, const float *bias) {
+void rows_norm(float *x, int64_t rows, int64_t width, const float *weight, const float *bias) {
     for (int64_t r = 0; r < rows; r++, x += width) {
-        if (more != NULL)
-            for (int64_t c = 0; c < width; c++)
-                x[c] += more[r * width + c];
         const float mean = sum(x, width) / (float)width;
         for (int64_t c = 0; c < width; c++)
             x[c] -= mean;
