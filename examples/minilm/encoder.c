@@ -39,10 +39,13 @@ static float *allocate_rows(const encoder_plan *p, int64_t width) {
 static int grow_workspace(encoder_plan *p, size_t size, complaint to) {
     if (size <= p->workspace_size)
         return 0;
+    void *larger = malloc(size);
+    if (larger == NULL)
+        return encoder_out_of_memory(p->e, to);
     free(p->workspace);
-    p->workspace = malloc(size);
-    p->workspace_size = p->workspace != NULL ? size : 0;
-    return p->workspace != NULL ? 0 : encoder_out_of_memory(p->e, to);
+    p->workspace = larger;
+    p->workspace_size = size;
+    return 0;
 }
 
 static int prepare(encoder_plan *p, complaint to) {
@@ -138,17 +141,17 @@ static void sort_by_length(const encoder_plan *p, const int64_t *lens) {
 static int plan_attention(encoder_plan *p, const group *g, complaint to) {
     const encoder_shape *s = &p->e->shape;
     attention_slot *slot = &p->attention[g->tokens];
-    if (slot->plan != NULL && slot->count == g->count)
-        return 0;
-    fovea_attention_plan_destroy(slot->plan);
-    fovea_attention_desc desc;
-    fovea_attention_desc_init(&desc);
-    desc.batch = slot->count = g->count;
-    desc.q_heads = desc.kv_heads = s->heads;
-    desc.q_len = desc.kv_len = g->tokens;
-    desc.head_dim = desc.value_dim = s->width / s->heads;
-    if (fovea_attention_plan_create(p->e->ctx, &desc, &slot->plan) != FOVEA_OK)
-        return encoder_failed(p->e, "attention", to);
+    if (slot->plan == NULL || slot->count != g->count) {
+        fovea_attention_plan_destroy(slot->plan);
+        fovea_attention_desc desc;
+        fovea_attention_desc_init(&desc);
+        desc.batch = slot->count = g->count;
+        desc.q_heads = desc.kv_heads = s->heads;
+        desc.q_len = desc.kv_len = g->tokens;
+        desc.head_dim = desc.value_dim = s->width / s->heads;
+        if (fovea_attention_plan_create(p->e->ctx, &desc, &slot->plan) != FOVEA_OK)
+            return encoder_failed(p->e, "attention", to);
+    }
     return grow_workspace(p, fovea_attention_plan_workspace_size(slot->plan), to);
 }
 
