@@ -1,6 +1,7 @@
 /* test-encoder: the encoder with a small model of random weights, against the same in float64; the same bits whatever the
  * batch, padding, threads and tier; and models that do not fit together, each with its sentence. */
 #include "encoder.h"
+#include "pool.h"
 #include "test_file.h"
 #include "test_model.h"
 
@@ -109,12 +110,17 @@ static void encode64(const model *m, const int32_t *ids, int64_t n, double *out)
 
 /* --------------------------------------------------------------------------------------------------------- tests -- */
 
-static fovea_context *make_context(fovea_isa isa, int threads) {
+/* Threads of a pool, if there is one: of as many as are asked for, whatever the machine. */
+static fovea_context *make_context(fovea_isa isa, int threads, pool *p) {
     fovea_context_options opts;
     fovea_context *ctx;
     fovea_context_options_init(&opts);
     opts.isa = isa;
     opts.threads = threads;
+    if (p != NULL) {
+        opts.parallel_for = pool_parallel_for;
+        opts.pool = p;
+    }
     test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
     return ctx;
 }
@@ -246,24 +252,33 @@ int main(int argc, char **argv) {
     fill_ids();
     model *m = model_make();
     float want[BATCH * WIDTH];
-    fovea_context *ctx = make_context(FOVEA_ISA_BEST, 1), *scalar = make_context(FOVEA_ISA_SCALAR, 1);
-    fovea_context *threads = make_context(FOVEA_ISA_BEST, 3);
+    pool *p = pool_create(3);
+    fovea_context *ctx = make_context(FOVEA_ISA_BEST, 1, NULL), *scalar = make_context(FOVEA_ISA_SCALAR, 1, NULL);
+    /* The sentences can be dealt evenly to two threads and not to three. */
+    fovea_context *two = make_context(FOVEA_ISA_BEST, 2, p), *three = make_context(FOVEA_ISA_BEST, 3, p);
     model_write(m, path, -1, LEFT_OUT);
-    encoder *e = load(ctx), *other = load(scalar), *third = load(threads);
-    if (e != NULL && other != NULL && third != NULL) {
+    encoder *e = load(ctx), *other = load(scalar), *pair = load(two), *trio = load(three);
+    if (e != NULL && other != NULL && pair != NULL && trio != NULL) {
         test_values(m, e, want);
         test_same_bits(e, want, "one thread");
         test_same_bits(other, want, "scalar");
-        test_same_bits(third, want, "threads");
+        float again[BATCH * WIDTH];
+        test_values(m, pair, again);
+        test_same(again, want, BATCH * WIDTH, "two threads, with weights");
+        test_same_bits(pair, want, "two threads");
+        test_same_bits(trio, want, "three threads");
         test_arguments(e);
     }
     test_damaged(ctx, m);
     encoder_free(e);
     encoder_free(other);
-    encoder_free(third);
+    encoder_free(pair);
+    encoder_free(trio);
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);
-    fovea_context_destroy(threads);
+    fovea_context_destroy(two);
+    fovea_context_destroy(three);
+    pool_destroy(p);
     free(m);
     remove(path);
     return test_end();

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SENTENCES = 3, MOST = 10000 };
+enum { SENTENCES = 4, MOST = 10000 };
 
 static test_option options[] = {TEST_FILE_OPTION, {0}};
 static char model_path[4096], words_path[4096];
 static char text[512];
 static const complaint to = {text, sizeof text};
-static const int64_t lens[SENTENCES] = {4, 2, 4};
-static const int32_t ids[SENTENCES * 4] = {1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10};
+static const int64_t lens[SENTENCES] = {4, 2, 2, 4}; /* two threads get one of each length */
+static const int32_t ids[SENTENCES * 4] = {1, 2, 3, 4, 5, 6, 0, 0, 11, 12, 0, 0, 7, 8, 9, 10};
 
 /* After a call with its n-th allocation armed: true if it came through. */
 static bool came_through(const char *what, int64_t n, int status, const char *file, const void *result,
@@ -64,6 +64,13 @@ static void fail_wordpiece(bool later) {
         wordpiece_free(pieces);
     }
     check_count("wordpiece_load", n, before);
+}
+
+/* A pool of the caller's that has no thread but the caller's. */
+static void one_after_another(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)pool;
+    for (int64_t i = 0; i < count; i++)
+        task(arg, i);
 }
 
 static void fail_load(const fovea_context *ctx, bool later) {
@@ -140,9 +147,11 @@ int main(int argc, char **argv) {
     fovea_context_options opts;
     fovea_context *ctx;
     fovea_context_options_init(&opts);
-    opts.threads = 1; /* the OpenMP run-time's memory is its own */
-    test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
-    for (int later = 0; later < 2; later++) {
+    opts.parallel_for = one_after_another; /* the OpenMP run-time's memory is its own */
+    for (int round = 0; round < 4; round++) {
+        const bool later = round % 2;
+        opts.threads = 1 + round / 2;
+        test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
         fail_safetensors(later);
         fail_wordpiece(later);
         fail_load(ctx, later);
@@ -152,8 +161,8 @@ int main(int argc, char **argv) {
             fail_run(e, later);
             encoder_free(e);
         }
+        fovea_context_destroy(ctx);
     }
-    fovea_context_destroy(ctx);
     remove(model_path);
     remove(words_path);
     return test_end();
