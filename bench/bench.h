@@ -35,7 +35,7 @@ typedef struct bench_kind {
     const char *help;
 } bench_kind;
 
-extern const bench_kind bench_attention, bench_exp, bench_kernel, bench_linear, bench_mha;
+extern const bench_kind bench_attention, bench_encoder, bench_exp, bench_kernel, bench_linear, bench_mha;
 
 /* --------------------------------------------------------------------------------------------- words (words.c) -- */
 

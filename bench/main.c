@@ -1,6 +1,6 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
- * Kinds of measurement (attention.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value words, for the default set as for
+ * Kinds of measurement (attention.c, encoder.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value words, for the default set as for
  * --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter and list work on the names
  * here, since Google Benchmark's own would see them with its additions.
  */
@@ -17,7 +17,12 @@
 
 #include "bench.h"
 
-static const bench_kind *const kinds[] = {&bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_mha};
+static const bench_kind *const kinds[] = {
+    &bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_mha,
+#ifdef FOVEA_MINILM_FILE
+    &bench_encoder,
+#endif
+};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* The default set: each of these for each tier the CPU has. */
@@ -80,7 +85,7 @@ static bench *make(const char *text, char error[BENCH_ERROR_SIZE]) {
             return kinds[i]->make(&words, error);
         }
     }
-    snprintf(error, BENCH_ERROR_SIZE, "a case begins with attention, exp, kernel, linear or mha, not with \"%.*s\"",
+    snprintf(error, BENCH_ERROR_SIZE, "a case begins with one of the kinds that --help lists, not with \"%.*s\"",
              (int)length, text);
     return NULL;
 }
@@ -106,6 +111,13 @@ static void add_default_set(list *benches, fv_isa best) {
         bench *two = make(text, error);
         if (two != NULL)
             list_add(benches, two);
+    }
+    /* The encoder, where its model is. */
+    for (int count = 1; count <= 32; count += 31) {
+        snprintf(text, sizeof text, "encoder sentences=%d threads=2", count);
+        bench *encoder = make(text, error);
+        if (encoder != NULL)
+            list_add(benches, encoder);
     }
     add_case(benches, "exp n=65536 impl=libm");
     for (int i = 0; i < fv_kernel_count; i++) {

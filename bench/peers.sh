@@ -13,9 +13,9 @@ build=${BUILD:-build}/peers
 peers=${PEERS:-onnxruntime}
 
 mkdir -p "$build"
-cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=OFF \
+cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=ON \
     -DFOVEA_BUILD_BENCH=ON >"$build/build.log" 2>&1 || { cat "$build/build.log" >&2; exit 1; }
-cmake --build "$build" --parallel --target fovea fovea-peers >"$build/build.log" 2>&1 || { cat "$build/build.log" >&2; exit 1; }
+cmake --build "$build" --parallel --target fovea fovea-peers minilm-peer >"$build/build.log" 2>&1 || { cat "$build/build.log" >&2; exit 1; }
 
 if [ -z "${PYTHON:-}" ]; then
     venv=$build/venv
@@ -37,5 +37,6 @@ fi
 find_library() { find "$build" -name "$1" | head -n 1; }
 FOVEA_LIBRARY=$(find_library 'libfovea.so')
 FOVEA_PEERS_MODULE=$(find_library 'libfovea-peers.so')
-export FOVEA_LIBRARY FOVEA_PEERS_MODULE
+FOVEA_ENCODER_LIBRARY=$(find_library 'libminilm-peer.so')
+export FOVEA_LIBRARY FOVEA_PEERS_MODULE FOVEA_ENCODER_LIBRARY
 PYTHONDONTWRITEBYTECODE=1 exec "$PYTHON" bench/peers/run.py "$@"

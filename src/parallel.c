@@ -2,6 +2,7 @@
 #include "parallel.h"
 
 #include "size.h"
+#include "status.h"
 
 #include <fenv.h>
 #include <stdbool.h>
@@ -72,4 +73,29 @@ void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg
     }
 #endif
     run_serial(&j, count);
+}
+
+typedef struct claims {
+    void (*task)(void *arg, int64_t index);
+    void *arg;
+    int64_t count;
+    _Atomic int64_t next;
+} claims;
+
+static void claim(void *arg, int64_t index) {
+    claims *c = arg;
+    (void)index;
+    for (int64_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;)
+        c->task(c->arg, i);
+}
+
+fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
+                            void *arg) {
+    if (!ctx || !task)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "task" : "ctx");
+    if (count < 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "count %lld is negative", (long long)count);
+    claims c = {.task = task, .arg = arg, .count = count};
+    fv_parallel(ctx, fv_min(count, ctx->threads), claim, &c);
+    return FOVEA_OK;
 }

@@ -4,6 +4,7 @@
  *              fovea_sdpa_f32(), whose first call is made by one of them
  *   pools      a caller's parallel_for, run by a pool, serially, backwards, and by one that counts: each index exactly once, no
  *              more of them than threads; pools that call the library themselves
+ *   own work   fovea_parallel(): each index once, calls of the library in a task, errors
  *   nested     from within an OpenMP region, or a task of a pool: no deadlock, the same bits
  *
  * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a build
@@ -263,6 +264,39 @@ static void test_nested(pool *p, fovea_context *pooled) {
     fovea_context_destroy(own);
 }
 
+/* ------------------------------------------------------------------------------------------------------- own work -- */
+
+typedef struct own_work {
+    const fovea_context *ctx;
+    atomic_int runs[PROBLEMS + 20]; /* of each index */
+} own_work;
+
+/* Problems first, then indices that only count. */
+static void do_own_work(void *arg, int64_t index) {
+    own_work *w = arg;
+    w->runs[index]++;
+    if (index >= PROBLEMS)
+        return;
+    solve(&problems[index], w->ctx, "in a task of fovea_parallel");
+}
+
+static void test_own_work(const fovea_context *ctx, const char *name) {
+    static const int64_t counts[] = {0, 1, 2, PROBLEMS, PROBLEMS + 20};
+    for (int k = 0; k < 5; k++) {
+        own_work w = {.ctx = ctx};
+        test_check(fovea_parallel(ctx, counts[k], do_own_work, &w) == FOVEA_OK, "fovea_parallel: %s",
+                   fovea_error_detail());
+        for (int64_t i = 0; i < PROBLEMS + 20; i++)
+            test_check(w.runs[i] == (i < counts[k]), "%s: index %" PRId64 " of %" PRId64 " ran %d times", name, i,
+                       counts[k], (int)w.runs[i]);
+    }
+    own_work w = {.ctx = ctx};
+    test_check(fovea_parallel(NULL, 1, do_own_work, &w) == FOVEA_ERROR_NULL, "no context");
+    test_check(fovea_parallel(ctx, 1, NULL, &w) == FOVEA_ERROR_NULL, "no task");
+    test_check(fovea_parallel(ctx, -1, do_own_work, &w) == FOVEA_ERROR_ARGUMENT, "a negative count");
+    test_check(w.runs[0] == 0, "a task ran in spite of an error");
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads", NULL);
     on_callers(call_sdpa); /* first, so that the default context is made by eight threads at once */
@@ -274,6 +308,8 @@ int main(int argc, char **argv) {
     test_shared(pooled);
     test_pools(p);
     test_nested(p, pooled);
+    test_own_work(own, "own threads");
+    test_own_work(pooled, "a pool");
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
     pool_destroy(p);

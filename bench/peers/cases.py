@@ -3,11 +3,13 @@
 import fnmatch
 from dataclasses import dataclass
 
+import encoder
+
 
 @dataclass(frozen=True)
 class Case:
     """One comparison. Attention unless kind says otherwise. Cases of a tier are measured in one process; "best" is the
-    highest tier that the CPU has, "alone" the same without any peer in the process."""
+    highest tier that the CPU has, "alone" the same without any peer in the process, "pair" the same on two threads."""
 
     title: str
     batch: int = 1
@@ -22,10 +24,15 @@ class Case:
     target: float = 0.0  # at least this many times as fast as the better of `against`; 0: shown, no target
     against: tuple = ("torch", "onnxruntime")
     kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one; "linear": x W + b;
-    # "mha": self-attention of a whole layer, d_model = heads * head_dim, with biases
+    # "mha": self-attention of a whole layer, d_model = heads * head_dim, with biases; "encoder": all-MiniLM-L6-v2 over
+    # `batch` sentences (encoder.py)
     rows: int = 0  # of a linear map: x is rows x channels
     columns: int = 0
     channels: int = 0
+
+    @property
+    def threads(self):
+        return 2 if self.kind in ("threads", "encoder") else 1
 
     @property
     def groups(self):
@@ -40,13 +47,15 @@ class Case:
             return f"linear/f32/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
         if self.kind == "mha":
             return f"mha/f32/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused/threads:1"
+        if self.kind == "encoder":
+            return f"encoder/minilm/n{self.batch}/threads:2"
         text = (
             f"attention/f32/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
             f"_dk{self.head_dim}_dv{self.head_dim}/causal:{'top_left' if self.causal else 'none'}"
         )
         if self.window:
             text += f"/window:{self.window - 1},none"
-        return text + ("/threads:2" if self.kind == "threads" else "/threads:1")
+        return text + f"/threads:{self.threads}"
 
     @property
     def model(self):
@@ -69,11 +78,13 @@ class Case:
             return self.q_len
         if self.kind == "linear":
             return 2 * self.rows * self.columns * self.channels
+        if self.kind == "encoder":
+            return encoder.flops(self)
         layer = 8 * self.batch * self.q_len * self.model**2 if self.kind == "mha" else 0
         return layer + 4 * self.head_dim * self.pairs
 
 
-TIERS = ("best", "avx2", "alone")
+TIERS = ("best", "avx2", "alone", "pair")
 
 
 def self_attention(title, batch, heads, tokens, head_dim, target, **more):
@@ -117,10 +128,13 @@ CASES = (
     self_attention("B1 H16 T2048 D64 causal AVX2", 1, 16, 2048, 64, 1.4, causal=True, tier="avx2", against=("torch",)),
     linear(512, 768, 768, 1.02, tier="avx2"),
     self_attention("two threads, T2048", 1, 16, 2048, 64, 1.9, tier="alone", kind="threads", against=("one thread",)),
+    Case("MiniLM 1 sentence", 1, kind="encoder", tier="pair", target=1.2),
+    Case("MiniLM 32 sentences", 32, kind="encoder", tier="pair", target=1.2),
 )
 
 
 def select(pattern, tier):
     """The cases of a tier whose title or name matches the pattern, a glob."""
     match = lambda case: any(fnmatch.fnmatch(text, pattern) for text in (case.title, case.name))
-    return [case for case in CASES if case.tier == tier and match(case)]
+    there = lambda case: case.kind != "encoder" or encoder.MODEL.exists()
+    return [case for case in CASES if case.tier == tier and match(case) and there(case)]

@@ -37,8 +37,8 @@ def panels(chosen, run):
     made = []
     for (tier, unit), rows in groups.items():
         summary = run["tiers"][tier]
-        words = {"GF/s": "attention, GFLOP/s", "GB/s": "decode, GB/s", "G/s": "exp, 10\u2079 elements/s"}[unit]
-        made.append((f"{summary['tier']}: {words}", summary["peak"] / 1e9 if unit == "GF/s" else None, rows))
+        words = {"GF/s": "attention and layers, GFLOP/s" + (", two threads" if tier == "pair" else ""), "GB/s": "decode, GB/s", "G/s": "exp, 10\u2079 elements/s"}[unit]
+        made.append((f"{summary['tier']}: {words}", summary["peak"] * rows[0][0].threads / 1e9 if unit == "GF/s" else None, rows))
     return made
 
 

@@ -14,6 +14,7 @@ from typing import Callable
 import numpy as np
 
 import api
+import encoder
 
 
 @dataclass
@@ -48,6 +49,10 @@ class Fovea:
             run = self.context.layer(data.x, data.w, data.b, data.wo, data.bo, out, case.heads)
             yield Form("fused weight", run, lambda: out)
             return
+        if case.kind == "encoder":
+            run, out = encoder.FoveaEncoder(self.context).run(data)
+            yield Form("packed", run, lambda: out)
+            return
         out = np.empty(data.q.shape, np.float32)
         window = case.window - 1 if case.window else -1
         plan = self.context.attention_plan(data.q, data.k, data.v, out, causal=case.causal, window_left=window)
@@ -78,6 +83,9 @@ class Torch:
             return
         if case.kind == "mha":
             yield from self._layer(case, data)
+            return
+        if case.kind == "encoder":
+            yield from encoder.torch_forms(torch, data, self._timed)
             return
         q, k, v = (torch.from_numpy(a) for a in (data.q, data.k, data.v))
         if case.groups != case.heads:
@@ -157,6 +165,9 @@ class OnnxRuntime:
 
     def forms(self, case, data):
         if case.kind in ("linear", "mha"):
+            return
+        if case.kind == "encoder":
+            yield from encoder.onnx_forms(self.onnx, self.ort, self.threads, data, Form)
             return
         if case.kind == "exp":
             yield self._form("Exp", "Exp", {"X": data.x}, ("X",), {}, data.x.shape, "bhtd", opset=13)
@@ -261,9 +272,7 @@ class OpenVino:
     def forms(self, case, data):
         from openvino import opset13 as op
 
-        if case.kind in ("linear", "mha"):
-            return
-        if case.kind == "exp":
+        if case.kind != "attention":
             return
         q, causal = data.q, case.causal and not case.window
         if case.groups != case.heads:

@@ -53,7 +53,7 @@ def share(case, record, run):
     result = record["results"].get("fovea")
     if not peak or not result or case.kind == "exp" or case.q_len == 1 or case.rows == 1:
         return ""
-    return f"{100 * case.work / result['seconds'] / peak / (2 if case.kind == 'threads' else 1):.0f}%"
+    return f"{100 * case.work / result['seconds'] / peak / case.threads:.0f}%"
 
 
 def verdict(case, record):
@@ -96,7 +96,7 @@ def forms(chosen, run):
     used = {}
     for case in chosen:
         for name, result in run["cases"].get(case.title, {"results": {}})["results"].items():
-            if name in PEERS and case.kind in ("attention", "linear", "mha"):
+            if name in PEERS and case.kind in ("attention", "linear", "mha", "encoder"):
                 used.setdefault(name, {}).setdefault(result["form"], []).append(case.title)
     lines = []
     for name, by_form in used.items():
@@ -126,7 +126,7 @@ def notes(chosen, run):
 def machine(run):
     lines = [f"- {run['date']}, {run['cpu']}"]
     for tier, summary in run["tiers"].items():
-        if tier == "alone":
+        if tier in ("alone", "pair"):  # as "best"
             continue
         versions = ", ".join(f"{TITLES[n]} {v or 'not installed'}" for n, v in summary["versions"].items())
         lines.append(f"- {summary['tier']}: FMA peak of one core {summary['peak'] / 1e9:.0f} GF/s; {versions}")
@@ -140,12 +140,13 @@ def markdown(chosen, run):
         "![The figures of the table as bars](peers.svg)",
         machine(run),
         table(chosen, run),
-        "One thread, float32. GF/s count what is attended to: 4 * D flops for each pair of a row and a key it sees, so "
+        "One thread unless a case says two, float32. GF/s count what is attended to: 4 * D flops for each pair of a row and a key it sees, so "
         "a causal case has about half the work and a window less. The ratio is that to the better of PyTorch and ONNX "
         "Runtime (the named one), the median over interleaved rounds of time by time, with its quartiles. T: queries "
         "and keys; window 256: each query sees itself and the 255 keys before it; decode: one query on 32 heads, 8 key "
-        "heads, 4096 keys, its GB/s those of keys and values; exp: less what a call takes on one element. All results "
-        "were compared with float64 and with each other before they were timed.",
+        "heads, 4096 keys, its GB/s those of keys and values; exp: less what a call takes on one element; MiniLM: the "
+        "sentence encoder all-MiniLM-L6-v2 from token ids to vectors, two threads, wall clock, flops without padding. All "
+        "results were compared with float64 and with each other before they were timed.",
         "## Forms",
         "Each library was tried in the forms below and others it has for the case, and measured in its fastest:",
         forms(chosen, run),

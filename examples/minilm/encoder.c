@@ -1,94 +1,26 @@
-/* Plans and runs of an encoder (encoder.h). Hidden states lie as [sentence][token][width] with padding to the plan's
- * length. The rows of padding are computed as rows of zeros would be, where that is quicker than to leave them out
- * (everywhere but in attention, which never reads them as keys); callers put sentences of about one length together. */
-#include "encoder_weights.h"
+/* Runs of an encoder (encoder.h), shard by shard (encoder_plan.h). Hidden states of a shard are [row][width], and a linear
+ * map takes all rows of it at once. Queries, keys and values come out of one product as attention reads them, [head][row]
+ * [channel], where a sentence is a matter of strides. The sum with a layer's input is made by the linear map before it. */
+#include "encoder_plan.h"
 
 #include "../stopwatch.h"
 #include "rows.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-struct encoder_plan {
-    const encoder *e;
-    int64_t batch, tokens;
-    fovea_mha **attention; /* [layers] */
-    float *hidden, *sum;   /* [batch][tokens][width] */
-    float *inner;          /* [batch][tokens][inner] */
-    void *workspace;
-    size_t workspace_size;
-};
-
-/* ---------------------------------------------------------------------------------------------------------- plan -- */
-
-static void *allocate_rows(const encoder_plan *p, int64_t width) {
-    return malloc((size_t)(p->batch * p->tokens * width) * sizeof(float));
-}
-
-static int prepare(encoder_plan *p, complaint to) {
-    const encoder *e = p->e;
-    const encoder_shape *s = &e->shape;
-    p->attention = calloc((size_t)s->layers, sizeof(fovea_mha *));
-    p->hidden = allocate_rows(p, s->width);
-    p->sum = allocate_rows(p, s->width);
-    p->inner = allocate_rows(p, s->inner);
-    if (p->attention == NULL || p->hidden == NULL || p->sum == NULL || p->inner == NULL)
-        return encoder_out_of_memory(e, to);
-    for (int64_t i = 0; i < s->layers; i++) {
-        if (fovea_mha_reshape(e->layers[i].attention, p->batch, p->tokens, p->tokens, &p->attention[i]) != FOVEA_OK)
-            return encoder_failed(e, "attention", to);
-        const size_t sizes[] = {fovea_mha_workspace_size(p->attention[i]),
-                                fovea_linear_workspace_size(e->layers[i].inner),
-                                fovea_linear_workspace_size(e->layers[i].outer)};
-        for (int k = 0; k < 3; k++)
-            p->workspace_size = sizes[k] > p->workspace_size ? sizes[k] : p->workspace_size;
-    }
-    p->workspace = malloc(p->workspace_size);
-    return p->workspace != NULL ? 0 : encoder_out_of_memory(e, to);
-}
-
-int encoder_plan_create(const encoder *e, int64_t batch, int64_t tokens, encoder_plan **plan, complaint to) {
-    enum { MOST_BATCH = 1 << 20 }; /* keeps every size far from overflow: widths are those of arrays in a file */
-    *plan = NULL;
-    if (batch < 1 || batch > MOST_BATCH || tokens < 1 || tokens > e->shape.most_tokens)
-        return complain(to, e->path, "takes 1 to %d sentences of 1 to %lld tokens, not %lld of %lld", MOST_BATCH,
-                        (long long)e->shape.most_tokens, (long long)batch, (long long)tokens);
-    encoder_plan *p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return encoder_out_of_memory(e, to);
-    p->e = e;
-    p->batch = batch;
-    p->tokens = tokens;
-    if (prepare(p, to) != 0) {
-        encoder_plan_free(p);
-        return -1;
-    }
-    *plan = p;
-    return 0;
-}
-
-void encoder_plan_free(encoder_plan *p) {
-    if (p == NULL)
-        return;
-    for (int64_t i = 0; p->attention != NULL && i < p->e->shape.layers; i++)
-        fovea_mha_destroy(p->attention[i]);
-    free(p->attention);
-    free(p->hidden);
-    free(p->sum);
-    free(p->inner);
-    free(p->workspace);
-    free(p);
-}
-
-/* ----------------------------------------------------------------------------------------------------------- run -- */
+typedef struct run {
+    encoder_plan *p;
+    const int32_t *ids;
+    const int64_t *lens;
+    float *out, *weights; /* weights may be NULL */
+} run;
 
 /* Adds the time since the last call to a part. */
-static void lap(double *seconds, encoder_part part, double *last) {
-    if (seconds == NULL)
-        return;
+static void lap(encoder_shard *s, encoder_part part) {
     const double now = stopwatch(CLOCK_MONOTONIC);
-    seconds[part] += now - *last;
-    *last = now;
+    s->seconds[part] += now - s->last;
+    s->last = now;
 }
 
 static int check_input(const encoder_plan *p, const int32_t *ids, const int64_t *lens, complaint to) {
@@ -104,89 +36,157 @@ static int check_input(const encoder_plan *p, const int32_t *ids, const int64_t 
     return 0;
 }
 
-static void embed(const encoder_plan *p, const int32_t *ids, const int64_t *lens) {
+/* A shard's part of [row][width]. */
+static float *rows_of(const encoder_shard *s, float *values, int64_t width) { return values + s->row * width; }
+
+static void embed(const run *r, const encoder_shard *s) {
+    const encoder_plan *p = r->p;
     const encoder *e = p->e;
     const int64_t width = e->shape.width;
-    for (int64_t b = 0; b < p->batch; b++) {
-        float *rows = p->hidden + b * p->tokens * width;
-        for (int64_t t = 0; t < lens[b]; t++) {
-            const float *word = e->words + ids[b * p->tokens + t] * width, *place = e->places + t * width;
+    float *row = rows_of(s, p->hidden, width);
+    for (int64_t i = s->first; i < s->first + s->count; i++)
+        for (int64_t t = 0, b = p->order[i]; t < r->lens[b]; t++, row += width) {
+            const float *word = e->words + r->ids[b * p->tokens + t] * width, *place = e->places + t * width;
             for (int64_t c = 0; c < width; c++)
-                rows[t * width + c] = word[c] + e->type[c] + place[c];
+                row[c] = word[c] + e->type[c] + place[c];
+            rows_norm(row, 1, width, e->embedded.weight, e->embedded.bias);
         }
-        memset(rows + lens[b] * width, 0, (size_t)((p->tokens - lens[b]) * width) * sizeof *rows);
-    }
-    rows_norm(p->hidden, NULL, p->batch * p->tokens, width, e->embedded.weight, e->embedded.bias);
 }
 
-static fovea_tensor tensor_of(const encoder_plan *p, float *rows, int64_t width) {
-    return fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, p->batch, 1, p->tokens, width);
+static void pool(const run *r, const encoder_shard *s) {
+    const encoder_plan *p = r->p;
+    const int64_t width = p->e->shape.width;
+    const float *row = rows_of(s, p->hidden, width);
+    for (int64_t i = s->first; i < s->first + s->count; row += r->lens[p->order[i++]] * width)
+        rows_mean_direction(row, r->lens[p->order[i]], width, r->out + p->order[i] * width);
 }
 
-static fovea_status attend(const encoder_plan *p, int64_t index, const int64_t *lens, float *weights) {
-    const encoder_shape *s = &p->e->shape;
-    fovea_attention_args args;
-    fovea_attention_args_init(&args);
-    args.q = tensor_of(p, p->hidden, s->width);
-    args.out = tensor_of(p, p->sum, s->width);
-    for (int64_t b = 0; b < p->batch; b++)
-        if (lens[b] < p->tokens)
-            args.q_lens = args.kv_lens = lens;
-    if (weights != NULL)
-        args.weights = fovea_tensor_bhtd(weights + index * p->batch * s->heads * p->tokens * p->tokens, FOVEA_DTYPE_F32,
-                                         p->batch, s->heads, p->tokens, p->tokens);
-    return fovea_mha_execute(p->attention[index], &args, p->workspace, p->workspace_size);
+static fovea_tensor tensor_of(const encoder_shard *s, float *values, int64_t width) {
+    return fovea_tensor_bhtd(rows_of(s, values, width), FOVEA_DTYPE_F32, 1, 1, s->rows, width);
 }
 
-static fovea_status feed_forward(const encoder_plan *p, const encoder_layer *l) {
-    const encoder_shape *s = &p->e->shape;
-    const fovea_tensor hidden = tensor_of(p, p->hidden, s->width), inner = tensor_of(p, p->inner, s->inner);
+static fovea_status linear(const encoder_shard *s, const fovea_linear *map, fovea_tensor x, const fovea_tensor *y,
+                           const fovea_tensor *residual) {
     fovea_linear_args args;
     fovea_linear_args_init(&args);
-    args.x = hidden;
-    args.y = &inner;
-    const fovea_status status = fovea_linear_execute(l->inner, &args, p->workspace, p->workspace_size);
-    if (status != FOVEA_OK)
-        return status;
-    const fovea_tensor sum = tensor_of(p, p->sum, s->width);
-    args.x = inner;
-    args.y = &sum;
-    args.residual = &hidden;
-    return fovea_linear_execute(l->outer, &args, p->workspace, p->workspace_size);
+    args.x = x;
+    args.y = y;
+    args.residual = residual;
+    return fovea_linear_execute(map, &args, s->workspace, s->workspace_size);
 }
 
-static void swap(encoder_plan *p) {
-    float *hidden = p->sum;
-    p->sum = p->hidden;
-    p->hidden = hidden;
+/* A group's part of a shard's [head][row][channel]. */
+static fovea_tensor heads_of(const encoder_plan *p, const encoder_shard *s, float *values, const encoder_group *g) {
+    const int64_t width = p->e->shape.width, heads = p->e->shape.heads, channels = width / heads;
+    return (fovea_tensor){.data = rows_of(s, values, width) + g->row * channels,
+                          .dtype = FOVEA_DTYPE_F32,
+                          .shape = {g->count, heads, g->tokens, channels},
+                          .stride = {g->tokens * channels, s->rows * channels, channels, 1}};
+}
+
+/* From q, k and v to sum, [row][head][channel]. */
+static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) {
+    const encoder_plan *p = r->p;
+    const encoder_shape *shape = &p->e->shape;
+    const int64_t square = p->tokens * p->tokens;
+    fovea_status status = FOVEA_OK;
+    encoder_group g = encoder_group_after(p, s, r->lens, NULL, r->weights != NULL);
+    for (; status == FOVEA_OK && g.count > 0; g = encoder_group_after(p, s, r->lens, &g, r->weights != NULL)) {
+        fovea_attention_args args;
+        fovea_attention_args_init(&args);
+        args.q = heads_of(p, s, p->q, &g);
+        args.k = heads_of(p, s, p->k, &g);
+        args.v = heads_of(p, s, p->v, &g);
+        args.out = fovea_tensor_bthd(rows_of(s, p->sum, shape->width) + g.row * shape->width, FOVEA_DTYPE_F32, g.count,
+                                     shape->heads, g.tokens, shape->width / shape->heads);
+        if (r->weights != NULL)
+            args.weights =
+                (fovea_tensor){.data = r->weights + (layer * p->batch + p->order[g.first]) * shape->heads * square,
+                               .dtype = FOVEA_DTYPE_F32,
+                               .shape = {1, shape->heads, g.tokens, g.tokens},
+                               .stride = {shape->heads * square, square, p->tokens, 1}};
+        status = fovea_attention_execute(s->attention[g.tokens].plan, &args, s->workspace, s->workspace_size);
+    }
+    return status;
+}
+
+static fovea_status multi_head(const run *r, const encoder_shard *s, int64_t layer) {
+    const encoder_plan *p = r->p;
+    const encoder_layer *l = &p->e->layers[layer];
+    const int64_t width = p->e->shape.width;
+    const fovea_tensor hidden = tensor_of(s, p->hidden, width), heads = tensor_of(s, p->sum, width);
+    const encoder_group all = {.tokens = s->rows, .count = 1};
+    const fovea_tensor qkv[] = {heads_of(p, s, p->q, &all), heads_of(p, s, p->k, &all), heads_of(p, s, p->v, &all)};
+    fovea_status status = linear(s, l->qkv, hidden, qkv, NULL);
+    if (status == FOVEA_OK)
+        status = attend(r, s, layer);
+    return status == FOVEA_OK ? linear(s, l->out, heads, &hidden, &hidden) : status;
+}
+
+static fovea_status feed_forward(const run *r, const encoder_shard *s, const encoder_layer *l) {
+    const encoder_plan *p = r->p;
+    const fovea_tensor hidden = tensor_of(s, p->hidden, p->e->shape.width);
+    const fovea_tensor inner = tensor_of(s, p->inner, p->e->shape.inner);
+    const fovea_status status = linear(s, l->inner, hidden, &inner, NULL);
+    return status == FOVEA_OK ? linear(s, l->outer, inner, &hidden, &hidden) : status;
+}
+
+static int run_shard(const run *r, encoder_shard *s, complaint to) {
+    const encoder *e = r->p->e;
+    const int64_t width = e->shape.width;
+    float *hidden = rows_of(s, r->p->hidden, width);
+    if (encoder_plan_attention(r->p, s, r->lens, r->weights != NULL, to) != 0)
+        return -1;
+    embed(r, s);
+    lap(s, ENCODER_EMBEDDINGS);
+    for (int64_t i = 0; i < e->shape.layers; i++) {
+        const encoder_layer *l = &e->layers[i];
+        if (multi_head(r, s, i) != FOVEA_OK)
+            return encoder_failed(e, "attention", to);
+        lap(s, ENCODER_ATTENTION);
+        rows_norm(hidden, s->rows, width, l->after_attention.weight, l->after_attention.bias);
+        lap(s, ENCODER_NORM);
+        if (feed_forward(r, s, l) != FOVEA_OK)
+            return encoder_failed(e, "feed-forward", to);
+        lap(s, ENCODER_FEED_FORWARD);
+        rows_norm(hidden, s->rows, width, l->after_outer.weight, l->after_outer.bias);
+        lap(s, ENCODER_NORM);
+    }
+    pool(r, s);
+    lap(s, ENCODER_POOLING);
+    return 0;
+}
+
+static void shard_task(void *arg, int64_t index) {
+    const run *r = arg;
+    encoder_shard *s = &r->p->shard[index];
+    memset(s->seconds, 0, sizeof s->seconds);
+    s->last = stopwatch(CLOCK_MONOTONIC);
+    s->status = run_shard(r, s, (complaint){s->text, sizeof s->text});
 }
 
 int encoder_run(encoder_plan *p, const int32_t *ids, const int64_t *lens, float *out, double *seconds, float *weights,
                 complaint to) {
-    const encoder *e = p->e;
-    const int64_t rows = p->batch * p->tokens, width = e->shape.width;
+    const encoder_shape *shape = &p->e->shape;
+    run r = {p, ids, lens, out, weights};
     if (check_input(p, ids, lens, to) != 0)
         return -1;
-    double last = stopwatch(CLOCK_MONOTONIC);
-    embed(p, ids, lens);
-    lap(seconds, ENCODER_EMBEDDINGS, &last);
-    for (int64_t i = 0; i < e->shape.layers; i++) {
-        const encoder_layer *l = &e->layers[i];
-        if (attend(p, i, lens, weights) != FOVEA_OK)
-            return encoder_failed(e, "attention", to);
-        lap(seconds, ENCODER_ATTENTION, &last);
-        rows_norm(p->sum, p->hidden, rows, width, l->after_attention.weight, l->after_attention.bias);
-        swap(p);
-        lap(seconds, ENCODER_NORM, &last);
-        if (feed_forward(p, l) != FOVEA_OK)
-            return encoder_failed(e, "feed-forward", to);
-        lap(seconds, ENCODER_FEED_FORWARD, &last);
-        rows_norm(p->sum, NULL, rows, width, l->after_outer.weight, l->after_outer.bias);
-        swap(p);
-        lap(seconds, ENCODER_NORM, &last);
+    if (weights != NULL) /* what is past a sentence's length */
+        memset(weights, 0, (size_t)(shape->layers * p->batch * shape->heads * p->tokens * p->tokens) * sizeof *weights);
+    encoder_plan_deal(p, lens);
+    if (p->shards == 1) /* not as a task: in a task, a linear map has one thread */
+        shard_task(&r, 0);
+    else if (fovea_parallel(p->e->ctx, p->shards, shard_task, &r) != FOVEA_OK)
+        return encoder_failed(p->e, "threads", to);
+    for (int64_t i = 0; i < p->shards; i++) {
+        const encoder_shard *s = &p->shard[i];
+        if (s->status != 0) {
+            if (to.size > 0)
+                snprintf(to.text, to.size, "%s", s->text);
+            return -1;
+        }
+        for (int part = 0; seconds != NULL && part < ENCODER_PARTS; part++)
+            seconds[part] += s->seconds[part] / (double)p->shards;
     }
-    for (int64_t b = 0; b < p->batch; b++)
-        rows_mean_direction(p->hidden + b * p->tokens * width, lens[b], width, out + b * width);
-    lap(seconds, ENCODER_POOLING, &last);
     return 0;
 }

@@ -69,45 +69,39 @@ static int load_linear(const loading *l, int64_t index, const char *name, int64_
     return status;
 }
 
-static int load_attention(const loading *l, int64_t index, fovea_mha **attention) {
-    static const char *const names[] = {"attention.self.query", "attention.self.key", "attention.self.value",
-                                        "attention.output.dense"};
-    const int64_t width = l->e->shape.width, heads = l->e->shape.heads;
-    float *arrays[8] = {0}; /* weight and bias of each */
+/* Queries, keys and values as the parts of one map. */
+static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
+    static const char *const names[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
+    const int64_t width = l->e->shape.width;
+    float *arrays[6] = {0}; /* weight and bias of each */
     bool complete = true;
-    for (int i = 0; complete && i < 8; i++) {
+    for (int i = 0; complete && i < 6; i++) {
         arrays[i] = load_part(l, index, names[i / 2], i % 2 ? "bias" : "weight", i % 2 ? 0 : width, width);
         complete = arrays[i] != NULL;
     }
     int status = -1;
     if (complete) {
-        fovea_mha_desc desc;
-        fovea_mha_weights weights;
-        fovea_mha_desc_init(&desc);
-        fovea_mha_weights_init(&weights);
-        desc.q_features = desc.out_features = width;
-        desc.biases = 1;
-        desc.attention.q_heads = desc.attention.kv_heads = heads;
-        desc.attention.q_len = desc.attention.kv_len = 1;
-        desc.attention.head_dim = desc.attention.value_dim = width / heads;
-        fovea_matrix *const matrices[] = {&weights.q, &weights.k, &weights.v, &weights.o};
-        const float **const biases[] = {&weights.q_bias, &weights.k_bias, &weights.v_bias, &weights.o_bias};
-        for (int i = 0; i < 4; i++) {
-            *matrices[i] = fovea_matrix_out_in(arrays[2 * i], width, width);
-            *biases[i] = arrays[2 * i + 1];
+        fovea_linear_part parts[3] = {0};
+        for (int i = 0; i < 3; i++) {
+            parts[i].weight = fovea_matrix_out_in(arrays[2 * i], width, width);
+            parts[i].bias = arrays[2 * i + 1];
         }
-        status = fovea_mha_create(l->e->ctx, &desc, &weights, attention) == FOVEA_OK
-                     ? 0
-                     : encoder_failed(l->e, "attention", l->to);
+        fovea_linear_desc desc;
+        fovea_linear_desc_init(&desc);
+        desc.in_features = width;
+        desc.part_count = 3;
+        desc.parts = parts;
+        status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, "attention", l->to);
     }
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 6; i++)
         free(arrays[i]);
     return status;
 }
 
 static int load_layer(const loading *l, int64_t index, encoder_layer *to) {
     const encoder_shape *s = &l->e->shape;
-    if (load_attention(l, index, &to->attention) != 0 ||
+    if (load_qkv(l, index, &to->qkv) != 0 ||
+        load_linear(l, index, "attention.output.dense", s->width, s->width, FOVEA_ACTIVATION_NONE, &to->out) != 0 ||
         load_norm(l, index, "attention.output.LayerNorm", &to->after_attention) != 0 ||
         load_linear(l, index, "intermediate.dense", s->width, s->inner, FOVEA_ACTIVATION_GELU, &to->inner) != 0 ||
         load_linear(l, index, "output.dense", s->inner, s->width, FOVEA_ACTIVATION_NONE, &to->outer) != 0)
@@ -201,7 +195,8 @@ void encoder_free(encoder *e) {
         return;
     for (int64_t i = 0; e->layers != NULL && i < e->shape.layers; i++) {
         encoder_layer *l = &e->layers[i];
-        fovea_mha_destroy(l->attention);
+        fovea_linear_destroy(l->qkv);
+        fovea_linear_destroy(l->out);
         fovea_linear_destroy(l->inner);
         fovea_linear_destroy(l->outer);
         free_norm(&l->after_attention);

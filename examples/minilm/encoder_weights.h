@@ -9,8 +9,7 @@ typedef struct encoder_norm {
 } encoder_norm;
 
 typedef struct encoder_layer {
-    fovea_mha *attention; /* for a batch of 1 and one token: plans reshape it */
-    fovea_linear *inner, *outer;
+    fovea_linear *qkv, *out, *inner, *outer;
     encoder_norm after_attention, after_outer;
 } encoder_layer;
 

@@ -35,17 +35,24 @@ static float sum(const float *a, int64_t width) {
     return sum_of_lanes(lanes);
 }
 
-void rows_norm(float *x, const float *more, int64_t rows, int64_t width, const float *weight, const float *bias) {
+/* The sum of the squares of what a row's elements differ from its mean. */
+static float squares(const float *a, float mean, int64_t width) {
+    float lanes[LANES] = {0};
+    int64_t c = 0;
+    for (; c + LANES <= width; c += LANES)
+        for (int i = 0; i < LANES; i++)
+            lanes[i] += (a[c + i] - mean) * (a[c + i] - mean);
+    for (int i = 0; c < width; c++, i++)
+        lanes[i] += (a[c] - mean) * (a[c] - mean);
+    return sum_of_lanes(lanes);
+}
+
+void rows_norm(float *x, int64_t rows, int64_t width, const float *weight, const float *bias) {
     for (int64_t r = 0; r < rows; r++, x += width) {
-        if (more != NULL)
-            for (int64_t c = 0; c < width; c++)
-                x[c] += more[r * width + c];
         const float mean = sum(x, width) / (float)width;
+        const float scale = 1.0f / sqrtf(squares(x, mean, width) / (float)width + 1e-12f);
         for (int64_t c = 0; c < width; c++)
-            x[c] -= mean;
-        const float scale = 1.0f / sqrtf(rows_dot(x, x, width) / (float)width + 1e-12f);
-        for (int64_t c = 0; c < width; c++)
-            x[c] = x[c] * scale * weight[c] + bias[c];
+            x[c] = (x[c] - mean) * scale * weight[c] + bias[c];
     }
 }
 

@@ -1,5 +1,6 @@
-/* sentences.h. Sentences are sorted by length and cut into batches of at most BATCH_ROWS tokens, of which padding is at
- * most an eighth: a batch is one matrix of all its tokens, large enough for the kernels to run at their best. */
+/* sentences.h. Sentences are sorted by length, as attention takes those of one length together, and cut into batches of
+ * at most BATCH_ROWS tokens: a batch is one matrix of all its tokens, large enough for the kernels to run at their
+ * best. */
 #include "sentences.h"
 
 #include "../stopwatch.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_ROWS = 1024, PADDING_SHARE = 8 };
+enum { BATCH_ROWS = 1024 };
 
 typedef struct sentence {
     int64_t index, count; /* its place in the caller's list, its tokens */
@@ -32,13 +33,9 @@ static int by_length(const void *a, const void *b) {
 
 /* How many of the sentences, the shortest first, make the next batch. */
 static int64_t batch_size(const sentence *s, int64_t left) {
-    int64_t size = 1, tokens = s[0].count;
-    for (; size < left; size++) {
-        const int64_t rows = (size + 1) * s[size].count;
-        tokens += s[size].count;
-        if (rows > BATCH_ROWS || (rows - tokens) * PADDING_SHARE > rows)
-            break;
-    }
+    int64_t size = 1;
+    while (size < left && (size + 1) * s[size].count <= BATCH_ROWS)
+        size++;
     return size;
 }
 

@@ -1,121 +1,24 @@
 /* test-encoder: the encoder with a small model of random weights, against the same in float64; the same bits whatever the
  * batch, padding, threads and tier; and models that do not fit together, each with its sentence. */
 #include "encoder.h"
+#include "pool.h"
 #include "test_file.h"
+#include "test_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WORDS = 13,
-    WIDTH = 24,
-    INNER = 40,
-    LAYERS = 2,
-    HEADS = 3,
-    HEAD_DIM = WIDTH / HEADS,
-    TOKENS = 9,
-    BATCH = 4,
-    ARRAYS = 5 + 16 * LAYERS,
-    FLOATS_MOST = 20000,
-    HEADER_MOST = 8192
-};
+enum { BATCH = 5 };
 
 static test_option options[] = {TEST_FILE_OPTION, {0}};
 static char path[4096];
 
-/* ------------------------------------------------------------------------------------------------------- a model -- */
-
-typedef struct array {
-    char name[80];
-    int dims;
-    int64_t shape[2];
-    const float *values;
-} array;
-
-typedef struct model {
-    array arrays[ARRAYS];
-    int count;
-    float values[FLOATS_MOST];
-    int64_t used;
-} model;
-
-static void add(model *m, rng *r, const char *prefix, const char *suffix, int64_t rows, int64_t columns) {
-    array *a = &m->arrays[m->count++];
-    const int64_t n = (rows > 0 ? rows : 1) * columns;
-    snprintf(a->name, sizeof a->name, "%s%s", prefix, suffix);
-    a->dims = rows > 0 ? 2 : 1;
-    a->shape[0] = rows > 0 ? rows : columns;
-    a->shape[1] = columns;
-    a->values = m->values + m->used;
-    for (int64_t i = 0; i < n; i++)
-        m->values[m->used++] = 0.3f * rng_normal(r);
-}
-
-static model *make_model(void) {
-    static const struct {
-        const char *name;
-        int64_t out, in; /* in 0: a layer norm */
-    } parts[] = {{"attention.self.query", WIDTH, WIDTH},   {"attention.self.key", WIDTH, WIDTH},
-                 {"attention.self.value", WIDTH, WIDTH},   {"attention.output.dense", WIDTH, WIDTH},
-                 {"attention.output.LayerNorm", WIDTH, 0}, {"intermediate.dense", INNER, WIDTH},
-                 {"output.dense", WIDTH, INNER},           {"output.LayerNorm", WIDTH, 0}};
-    model *m = calloc(1, sizeof *m);
-    rng r = rng_stream(test_seed(), "model");
-    add(m, &r, "embeddings.", "word_embeddings.weight", WORDS, WIDTH);
-    add(m, &r, "embeddings.", "position_embeddings.weight", TOKENS, WIDTH);
-    add(m, &r, "embeddings.", "token_type_embeddings.weight", 2, WIDTH);
-    add(m, &r, "embeddings.", "LayerNorm.weight", 0, WIDTH);
-    add(m, &r, "embeddings.", "LayerNorm.bias", 0, WIDTH);
-    for (int layer = 0; layer < LAYERS; layer++)
-        for (int i = 0; i < 8; i++) {
-            char prefix[64];
-            snprintf(prefix, sizeof prefix, "encoder.layer.%d.%s", layer, parts[i].name);
-            add(m, &r, prefix, ".weight", parts[i].in > 0 ? parts[i].out : 0, parts[i].in > 0 ? parts[i].in : WIDTH);
-            add(m, &r, prefix, ".bias", 0, parts[i].out);
-        }
-    return m;
-}
-
-static const array *array_of(const model *m, const char *prefix, const char *suffix) {
-    char name[80];
-    snprintf(name, sizeof name, "%s%s", prefix, suffix);
-    for (int i = 0; i < m->count; i++)
-        if (strcmp(m->arrays[i].name, name) == 0)
-            return &m->arrays[i];
-    abort();
-}
-
-/* Writes the model; the array of that index (or -1) left out, of another dtype, or of another shape. */
-typedef enum damage { LEFT_OUT, OTHER_DTYPE, OTHER_SHAPE } damage;
-
-static void write_model(const model *m, int index, damage how) {
-    static char header[HEADER_MOST];
-    strcpy(header, "{");
-    uint8_t *data = malloc((size_t)m->used * 4);
-    int64_t bytes = 0;
-    for (int i = 0; i < m->count; i++) {
-        const array *a = &m->arrays[i];
-        const int64_t n = a->dims == 2 ? a->shape[0] * a->shape[1] : a->shape[0];
-        const int64_t flat[] = {n / 2, 2};
-        if (i == index && how == LEFT_OUT)
-            continue;
-        test_file_add(header, sizeof header, a->name, i == index && how == OTHER_DTYPE ? "I32" : "F32",
-                      i == index && how == OTHER_SHAPE ? 2 : a->dims,
-                      i == index && how == OTHER_SHAPE ? flat : a->shape, bytes, bytes + 4 * n);
-        for (int64_t k = 0; k < n; k++)
-            for (int b = 0; b < 4; b++)
-                data[bytes++] = (uint8_t)(float_bits(a->values[k]) >> 8 * b);
-    }
-    test_file_write_safetensors(path, -1, header, data, (size_t)bytes);
-    free(data);
-}
-
 /* ---------------------------------------------------------------------------------------------------- in float64 -- */
 
 static void norm64(const model *m, const char *prefix, double *x, int64_t rows) {
-    const float *weight = array_of(m, prefix, ".weight")->values, *bias = array_of(m, prefix, ".bias")->values;
+    const float *weight = model_array(m, prefix, ".weight")->values, *bias = model_array(m, prefix, ".bias")->values;
     for (int64_t r = 0; r < rows; r++, x += WIDTH) {
         double mean = 0.0, variance = 0.0;
         for (int c = 0; c < WIDTH; c++)
@@ -128,8 +31,8 @@ static void norm64(const model *m, const char *prefix, double *x, int64_t rows) 
 }
 
 static void linear64(const model *m, const char *prefix, const double *x, double *y, int64_t rows) {
-    const array *weight = array_of(m, prefix, ".weight");
-    const float *bias = array_of(m, prefix, ".bias")->values;
+    const array *weight = model_array(m, prefix, ".weight");
+    const float *bias = model_array(m, prefix, ".bias")->values;
     const int64_t out = weight->shape[0], in = weight->shape[1];
     for (int64_t r = 0; r < rows; r++)
         for (int64_t o = 0; o < out; o++) {
@@ -207,17 +110,22 @@ static void encode64(const model *m, const int32_t *ids, int64_t n, double *out)
 
 /* --------------------------------------------------------------------------------------------------------- tests -- */
 
-static fovea_context *make_context(fovea_isa isa, int threads) {
+/* Threads of a pool, if there is one: of as many as are asked for, whatever the machine. */
+static fovea_context *make_context(fovea_isa isa, int threads, pool *p) {
     fovea_context_options opts;
     fovea_context *ctx;
     fovea_context_options_init(&opts);
     opts.isa = isa;
     opts.threads = threads;
+    if (p != NULL) {
+        opts.parallel_for = pool_parallel_for;
+        opts.pool = p;
+    }
     test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
     return ctx;
 }
 
-static const int64_t lens[BATCH] = {5, TOKENS, 1, 7};
+static const int64_t lens[BATCH] = {5, TOKENS, 1, 5, 7}; /* two of a length, not next to each other */
 static int32_t ids[BATCH * TOKENS];
 
 static void fill_ids(void) {
@@ -240,8 +148,9 @@ static bool encode(const encoder *e, int64_t first, int64_t count, int64_t token
     if (!test_check(encoder_plan_create(e, count, tokens, &plan, to) == 0, "plan: %s", text))
         return false;
     double seconds[ENCODER_PARTS] = {0};
-    /* Twice: nothing may be left over. */
-    bool good = encoder_run(plan, some, lens + first, out, NULL, NULL, to) == 0;
+    /* Twice, at first with other lengths: nothing may be left over. */
+    static const int64_t ones[BATCH] = {1, 1, 1, 1, 1};
+    bool good = encoder_run(plan, some, ones, out, NULL, NULL, to) == 0;
     good = test_check(good && encoder_run(plan, some, lens + first, out, seconds, weights, to) == 0, "run: %s", text);
     encoder_plan_free(plan);
     return good;
@@ -305,13 +214,13 @@ static void test_damaged(const fovea_context *ctx, const model *m) {
         const bool last = strcmp(name, "encoder.layer.1.intermediate.dense.weight") == 0;
         char words[128];
         snprintf(words, sizeof words, "has no %s", name);
-        write_model(m, i, LEFT_OUT);
+        model_write(m, path, i, LEFT_OUT);
         if (!last)
             refused(ctx, HEADS, words);
         snprintf(words, sizeof words, "%s is of dtype I32", name);
-        write_model(m, i, OTHER_DTYPE);
+        model_write(m, path, i, OTHER_DTYPE);
         refused(ctx, HEADS, words);
-        write_model(m, i, OTHER_SHAPE);
+        model_write(m, path, i, OTHER_SHAPE);
         refused(ctx, HEADS, i == 0 ? "is no such model" : name);
     }
 }
@@ -341,26 +250,35 @@ int main(int argc, char **argv) {
     snprintf(name, sizeof name, "test_encoder_%s.tmp", fovea_isa_name(test_isa()));
     snprintf(path, sizeof path, "%s", test_file_path(options, name));
     fill_ids();
-    model *m = make_model();
+    model *m = model_make();
     float want[BATCH * WIDTH];
-    fovea_context *ctx = make_context(FOVEA_ISA_BEST, 1), *scalar = make_context(FOVEA_ISA_SCALAR, 1);
-    fovea_context *threads = make_context(FOVEA_ISA_BEST, 3);
-    write_model(m, -1, LEFT_OUT);
-    encoder *e = load(ctx), *other = load(scalar), *third = load(threads);
-    if (e != NULL && other != NULL && third != NULL) {
+    pool *p = pool_create(3);
+    fovea_context *ctx = make_context(FOVEA_ISA_BEST, 1, NULL), *scalar = make_context(FOVEA_ISA_SCALAR, 1, NULL);
+    /* The sentences can be dealt evenly to two threads and not to three. */
+    fovea_context *two = make_context(FOVEA_ISA_BEST, 2, p), *three = make_context(FOVEA_ISA_BEST, 3, p);
+    model_write(m, path, -1, LEFT_OUT);
+    encoder *e = load(ctx), *other = load(scalar), *pair = load(two), *trio = load(three);
+    if (e != NULL && other != NULL && pair != NULL && trio != NULL) {
         test_values(m, e, want);
         test_same_bits(e, want, "one thread");
         test_same_bits(other, want, "scalar");
-        test_same_bits(third, want, "threads");
+        float again[BATCH * WIDTH];
+        test_values(m, pair, again);
+        test_same(again, want, BATCH * WIDTH, "two threads, with weights");
+        test_same_bits(pair, want, "two threads");
+        test_same_bits(trio, want, "three threads");
         test_arguments(e);
     }
     test_damaged(ctx, m);
     encoder_free(e);
     encoder_free(other);
-    encoder_free(third);
+    encoder_free(pair);
+    encoder_free(trio);
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);
-    fovea_context_destroy(threads);
+    fovea_context_destroy(two);
+    fovea_context_destroy(three);
+    pool_destroy(p);
     free(m);
     remove(path);
     return test_end();

@@ -16,6 +16,11 @@ typedef struct reference {
     float embeddings[SENTENCES * WIDTH];
 } reference;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool slow = true;
+#else
+static const bool slow = false;
+#endif
 static char text[512];
 static const complaint to = {text, sizeof text};
 
@@ -68,7 +73,7 @@ static void test_tokens(const wordpiece *pieces, const reference *r, const char 
 
 static void test_vectors(const encoder *e, const wordpiece *pieces, const reference *r, const char *const *sentences) {
     static float vectors[SENTENCES * WIDTH], alone[WIDTH];
-    const int step = test_isa() == FOVEA_ISA_SCALAR ? 10 : 1; /* which is slow; the bits are those of the other tiers */
+    const int step = slow || test_isa() == FOVEA_ISA_SCALAR ? 10 : 1; /* the bits are those of the other tiers */
     double least = 1.0;
     const char *some[SENTENCES];
     for (int i = 0; i < SENTENCES / step; i++)

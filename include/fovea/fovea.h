@@ -181,6 +181,13 @@ FOVEA_API void fovea_info_init(fovea_info *info);
 /* Fills *info. Thread-safe. */
 FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
 
+/* Runs task(arg, i) once for each i of [0, count) on the threads of the context, in any order, and returns when all have
+ * returned: for what a program computes between calls of this library, or for whole chains of calls, each of which then
+ * runs on the thread of its task (those of a task that is the only one, on all threads). Rounding mode and flush-to-zero
+ * are the caller's. After an error no task has run. Thread-safe. */
+FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
+                                      void *arg);
+
 /* ---------------------------------------------------------------------------------------------------- attention -- */
 
 /* Which keys a query may see by its position. Query i of a sequence stands at key position i + offset:

@@ -1,0 +1,147 @@
+/* fovea-bench: the sentence encoder of examples/minilm, all-MiniLM-L6-v2, from token ids to vectors; where the model was
+ * fetched (examples/minilm/fetch.py). Sentences are as long as those of its reference, from 7 to 66 tokens; one alone is as
+ * long as their mean. Before it is timed, the last sentence is encoded again, alone on the scalar tier, and must have the same
+ * bits.
+ *
+ * Flops are those of matrix products and attention, without padding.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "encoder.h"
+
+enum { MOST = 32, LONGEST = 66, ALONE = 14, HEADS = 12, COMPLAINT_SIZE = 512 };
+
+static const int64_t lengths[MOST] = {44, 7, 66, 14, 12, 30, 21, 53, 14, 12, 15, 34, 33, 42, 28, 8,
+                                      26, 8, 34, 40, 41, 21, 66, 17, 24, 32, 18, 48, 13, 13, 32, 27};
+
+typedef struct sentences {
+    bench base;
+    int64_t count;
+    const int64_t *lens;
+    int32_t ids[MOST * LONGEST];
+    fovea_isa isa;
+    int threads;
+    bool checked;
+    /* From begin to end. */
+    fovea_context *context;
+    encoder *model;
+    encoder_plan *plan;
+    float *out;
+} sentences;
+
+static char text[COMPLAINT_SIZE];
+static const complaint to = {text, sizeof text};
+
+static void sentences_end(bench *base) {
+    sentences *self = (sentences *)base;
+    encoder_plan_free(self->plan);
+    encoder_free(self->model);
+    fovea_context_destroy(self->context);
+    free(self->out);
+    self->plan = NULL;
+    self->model = NULL;
+    self->context = NULL;
+    self->out = NULL;
+}
+
+static const char *load(fovea_isa isa, int threads, int64_t count, fovea_context **context, encoder **model,
+                        encoder_plan **plan) {
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    fovea_info info;
+    fovea_info_init(&info);
+    if (fovea_context_create(&options, context) != FOVEA_OK || fovea_context_info(*context, &info) != FOVEA_OK)
+        return fovea_error_detail();
+    if (info.threads != threads)
+        return "fewer CPUs may be used than the case has threads";
+    return encoder_load(*context, FOVEA_MINILM_FILE, HEADS, model, to) != 0 ||
+                   encoder_plan_create(*model, count, LONGEST, plan, to) != 0
+               ? text
+               : NULL;
+}
+
+static const char *check(const sentences *self) {
+    fovea_context *context = NULL;
+    encoder *model = NULL;
+    encoder_plan *plan = NULL;
+    const int64_t last = self->count - 1, width = encoder_sizes(self->model).width;
+    float *alone = bench_alloc(width * (int64_t)sizeof *alone);
+    const char *error = alone == NULL ? "no memory" : load(FOVEA_ISA_SCALAR, 1, 1, &context, &model, &plan);
+    if (error == NULL && encoder_run(plan, self->ids + last * LONGEST, self->lens + last, alone, NULL, NULL, to) != 0)
+        error = text;
+    if (error == NULL && memcmp(alone, self->out + last * width, (size_t)width * sizeof *alone) != 0)
+        error = "WRONG: the last sentence is not what scalar gives";
+    encoder_plan_free(plan);
+    encoder_free(model);
+    fovea_context_destroy(context);
+    free(alone);
+    return error;
+}
+
+static void sentences_run(bench *base) {
+    sentences *self = (sentences *)base;
+    encoder_run(self->plan, self->ids, self->lens, self->out, NULL, NULL, to);
+}
+
+static const char *sentences_begin(bench *base, shim_cost *cost) {
+    sentences *self = (sentences *)base;
+    const char *error = load(self->isa, self->threads, self->count, &self->context, &self->model, &self->plan);
+    if (error != NULL)
+        return error;
+    const encoder_shape s = encoder_sizes(self->model);
+    self->out = bench_alloc(self->count * s.width * (int64_t)sizeof *self->out);
+    if (self->out == NULL)
+        return "no memory";
+    if (encoder_run(self->plan, self->ids, self->lens, self->out, NULL, NULL, to) != 0)
+        return text;
+    error = self->checked ? NULL : check(self);
+    self->checked = true;
+    for (int64_t b = 0; b < self->count; b++) {
+        const double tokens = (double)self->lens[b], width = (double)s.width, layers = (double)s.layers;
+        cost->flops += layers * tokens * width * (8 * width + 4 * (double)s.inner + 4 * tokens);
+    }
+    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    return error;
+}
+
+static bench *sentences_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+    int64_t count = MOST, isa = 0, threads = 1;
+    const bench_key keys[] = {{"sentences", NULL, 1, MOST, &count},
+                              {"isa", bench_isa_words, 0, 0, &isa},
+                              {"threads", NULL, 1, 4096, &threads},
+                              {NULL, NULL, 0, 0, NULL}};
+    if (bench_words_read(words, keys, error) != 0)
+        return NULL;
+    FILE *file = fopen(FOVEA_MINILM_FILE, "rb");
+    if (file == NULL) {
+        snprintf(error, BENCH_ERROR_SIZE, "there is no %s; examples/minilm/fetch.py gets it", FOVEA_MINILM_FILE);
+        return NULL;
+    }
+    fclose(file);
+    const fv_isa tier = bench_isa_resolve(isa, error);
+    sentences *self = tier ? calloc(1, sizeof *self) : NULL;
+    if (self == NULL)
+        return NULL;
+    self->base = (bench){.begin = sentences_begin, .run = sentences_run, .end = sentences_end};
+    self->isa = (fovea_isa)tier;
+    self->threads = (int)threads;
+    self->count = count;
+    self->lens = count > 1 ? lengths : lengths + ALONE;
+    uint64_t seed = 1;
+    for (int i = 0; i < MOST * LONGEST; i++)
+        self->ids[i] = (int32_t)(1000 + bench_random(&seed) % 20000);
+    snprintf(self->base.name, BENCH_NAME_SIZE, "encoder/minilm/n%" PRId64 "/isa:%s/threads:%d", count,
+             fv_isa_word(tier), self->threads);
+    return &self->base;
+}
+
+const bench_kind bench_encoder = {"encoder", sentences_make,
+                                  "sentences=1..32 (all-MiniLM-L6-v2, where it was fetched)\n"
+                                  "      isa=best|scalar|avx2|avx512 threads=1"};

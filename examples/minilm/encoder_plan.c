@@ -1,0 +1,201 @@
+/* encoder_plan.h. */
+#include "encoder_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------- memory -- */
+
+static float *allocate_rows(const encoder_plan *p, int64_t width) {
+    return malloc((size_t)(p->batch * p->tokens * width) * sizeof(float));
+}
+
+static int grow_workspace(const encoder_plan *p, encoder_shard *s, size_t size, complaint to) {
+    if (size <= s->workspace_size)
+        return 0;
+    void *larger = malloc(size);
+    if (larger == NULL)
+        return encoder_out_of_memory(p->e, to);
+    free(s->workspace);
+    s->workspace = larger;
+    s->workspace_size = size;
+    return 0;
+}
+
+static int prepare_shard(const encoder_plan *p, encoder_shard *s, complaint to) {
+    s->attention = calloc((size_t)p->tokens + 1, sizeof *s->attention);
+    if (s->attention == NULL)
+        return encoder_out_of_memory(p->e, to);
+    for (int64_t i = 0; i < p->e->shape.layers; i++) {
+        const encoder_layer *l = &p->e->layers[i];
+        const fovea_linear *const maps[] = {l->qkv, l->out, l->inner, l->outer};
+        for (int k = 0; k < 4; k++)
+            if (grow_workspace(p, s, fovea_linear_workspace_size(maps[k]), to) != 0)
+                return -1;
+    }
+    return 0;
+}
+
+static int prepare(encoder_plan *p, complaint to) {
+    const encoder_shape *shape = &p->e->shape;
+    float **const rows[] = {&p->hidden, &p->sum, &p->q, &p->k, &p->v};
+    int64_t **const lists[] = {&p->order, &p->sorted, &p->owner};
+    fovea_info info;
+    fovea_info_init(&info);
+    if (fovea_context_info(p->e->ctx, &info) != FOVEA_OK)
+        return encoder_failed(p->e, "context", to);
+    p->starts = malloc(((size_t)p->tokens + 2) * sizeof *p->starts);
+    p->inner = allocate_rows(p, shape->inner);
+    p->shard = calloc((size_t)info.threads, sizeof *p->shard);
+    bool complete = p->starts != NULL && p->inner != NULL && p->shard != NULL;
+    for (int i = 0; complete && i < 5; i++)
+        complete = (*rows[i] = allocate_rows(p, shape->width)) != NULL;
+    for (int i = 0; complete && i < 3; i++)
+        complete = (*lists[i] = malloc((size_t)p->batch * sizeof **lists[i])) != NULL;
+    if (!complete)
+        return encoder_out_of_memory(p->e, to);
+    for (p->threads = 0; p->threads < info.threads;)
+        if (prepare_shard(p, &p->shard[p->threads++], to) != 0)
+            return -1;
+    return 0;
+}
+
+int encoder_plan_create(const encoder *e, int64_t batch, int64_t tokens, encoder_plan **plan, complaint to) {
+    enum { MOST_BATCH = 1 << 20 }; /* keeps every size far from overflow: widths are those of arrays in a file */
+    *plan = NULL;
+    if (batch < 1 || batch > MOST_BATCH || tokens < 1 || tokens > e->shape.most_tokens)
+        return complain(to, e->path, "takes 1 to %d sentences of 1 to %lld tokens, not %lld of %lld", MOST_BATCH,
+                        (long long)e->shape.most_tokens, (long long)batch, (long long)tokens);
+    encoder_plan *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return encoder_out_of_memory(e, to);
+    p->e = e;
+    p->batch = batch;
+    p->tokens = tokens;
+    if (prepare(p, to) != 0) {
+        encoder_plan_free(p);
+        return -1;
+    }
+    *plan = p;
+    return 0;
+}
+
+void encoder_plan_free(encoder_plan *p) {
+    if (p == NULL)
+        return;
+    for (int64_t i = 0; i < p->threads; i++) {
+        encoder_shard *s = &p->shard[i];
+        for (int64_t t = 0; s->attention != NULL && t <= p->tokens; t++)
+            fovea_attention_plan_destroy(s->attention[t].plan);
+        free(s->attention);
+        free(s->workspace);
+    }
+    free(p->shard);
+    free(p->order);
+    free(p->sorted);
+    free(p->owner);
+    free(p->starts);
+    free(p->hidden);
+    free(p->sum);
+    free(p->q);
+    free(p->k);
+    free(p->v);
+    free(p->inner);
+    free(p);
+}
+
+/* ------------------------------------------------------------------------------------------------ a run's shards -- */
+
+/* By counting. */
+static void sort_by_length(const encoder_plan *p, const int64_t *lens) {
+    memset(p->starts, 0, ((size_t)p->tokens + 2) * sizeof *p->starts);
+    for (int64_t b = 0; b < p->batch; b++)
+        p->starts[lens[b] + 1]++;
+    for (int64_t t = 1; t <= p->tokens; t++)
+        p->starts[t] += p->starts[t - 1];
+    for (int64_t b = 0; b < p->batch; b++)
+        p->sorted[p->starts[lens[b]]++] = b;
+}
+
+/* Each sentence, the longest first, to the shard that has the fewest tokens; false if one gets a tenth more than its share. */
+static bool deal_evenly(encoder_plan *p, const int64_t *lens) {
+    int64_t total = 0, most = 0;
+    for (int64_t s = 0; s < p->threads; s++)
+        p->shard[s].rows = 0;
+    for (int64_t i = p->batch; i-- > 0;) {
+        int64_t least = 0;
+        for (int64_t s = 1; s < p->threads; s++)
+            if (p->shard[s].rows < p->shard[least].rows)
+                least = s;
+        p->owner[i] = least;
+        p->shard[least].rows += lens[p->sorted[i]];
+        total += lens[p->sorted[i]];
+        if (p->shard[least].rows > most)
+            most = p->shard[least].rows;
+    }
+    return 10 * p->threads * most <= 11 * total;
+}
+
+void encoder_plan_deal(encoder_plan *p, const int64_t *lens) {
+    sort_by_length(p, lens);
+    p->shards = p->threads;
+    if (!deal_evenly(p, lens)) {
+        p->shards = 1;
+        memset(p->owner, 0, (size_t)p->batch * sizeof *p->owner);
+    }
+    int64_t at = 0, row = 0;
+    for (int64_t i = 0; i < p->shards; i++) {
+        encoder_shard *s = &p->shard[i];
+        s->first = at;
+        s->row = row;
+        for (int64_t k = 0; k < p->batch; k++)
+            if (p->owner[k] == i) {
+                row += lens[p->sorted[k]];
+                p->order[at++] = p->sorted[k];
+            }
+        s->count = at - s->first;
+        s->rows = row - s->row;
+    }
+}
+
+encoder_group encoder_group_after(const encoder_plan *p, const encoder_shard *s, const int64_t *lens,
+                                  const encoder_group *before, bool single) {
+    encoder_group g = {.first = s->first};
+    if (before != NULL) {
+        g.first = before->first + before->count;
+        g.row = before->row + before->count * before->tokens;
+    }
+    const int64_t end = s->first + s->count;
+    if (g.first == end)
+        return g;
+    g.tokens = lens[p->order[g.first]];
+    do
+        g.count++;
+    while (!single && g.first + g.count < end && lens[p->order[g.first + g.count]] == g.tokens);
+    return g;
+}
+
+static int plan_group(const encoder_plan *p, encoder_shard *s, const encoder_group *g, complaint to) {
+    const encoder_shape *shape = &p->e->shape;
+    attention_slot *slot = &s->attention[g->tokens];
+    if (slot->plan == NULL || slot->count != g->count) {
+        fovea_attention_plan_destroy(slot->plan);
+        fovea_attention_desc desc;
+        fovea_attention_desc_init(&desc);
+        desc.batch = slot->count = g->count;
+        desc.q_heads = desc.kv_heads = shape->heads;
+        desc.q_len = desc.kv_len = g->tokens;
+        desc.head_dim = desc.value_dim = shape->width / shape->heads;
+        if (fovea_attention_plan_create(p->e->ctx, &desc, &slot->plan) != FOVEA_OK)
+            return encoder_failed(p->e, "attention", to);
+    }
+    return grow_workspace(p, s, fovea_attention_plan_workspace_size(slot->plan), to);
+}
+
+int encoder_plan_attention(encoder_plan *p, encoder_shard *s, const int64_t *lens, bool single, complaint to) {
+    encoder_group g = encoder_group_after(p, s, lens, NULL, single);
+    for (; g.count > 0; g = encoder_group_after(p, s, lens, &g, single))
+        if (plan_group(p, s, &g, to) != 0)
+            return -1;
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* test-failing: readers and encoder where memory fails: each of their allocations in turn (failing.h), alone and with
+ * all after it. Each time: -1, a sentence that names the file, the result NULL, no block left over; and an encoder's plan goes on
+ * as if nothing had been, and in the end takes no memory from the heap. */
+#include "encoder.h"
+#include "failing.h"
+#include "test_file.h"
+#include "test_model.h"
+#include "wordpiece.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SENTENCES = 4, MOST = 10000 };
+
+static test_option options[] = {TEST_FILE_OPTION, {0}};
+static char model_path[4096], words_path[4096];
+static char text[512];
+static const complaint to = {text, sizeof text};
+static const int64_t lens[SENTENCES] = {4, 2, 2, 4}; /* two threads get one of each length */
+static const int32_t ids[SENTENCES * 4] = {1, 2, 3, 4, 5, 6, 0, 0, 11, 12, 0, 0, 7, 8, 9, 10};
+
+/* After a call with its n-th allocation armed: true if it came through. */
+static bool came_through(const char *what, int64_t n, int status, const char *file, const void *result,
+                         long long before) {
+    fail_at = 0;
+    if (!failed)
+        return test_check(status == 0, "%s without a failure: %s", what, text);
+    test_check(status == -1 && result == NULL, "%s, allocation %lld fails: status %d", what, (long long)n, status);
+    test_check(strstr(text, file) != NULL && strstr(text, "memory") != NULL, "%s, allocation %lld fails: \"%s\"", what,
+               (long long)n, text);
+    test_check(live == before, "%s, allocation %lld fails: %lld blocks left", what, (long long)n, live - before);
+    return false;
+}
+
+static void check_count(const char *what, int64_t n, long long before) {
+    test_check(n > 1 && n < MOST, "%s: %lld allocations", what, (long long)n - 1);
+    test_check(live == before, "%s: %lld blocks left", what, live - before);
+}
+
+static void fail_safetensors(bool later) {
+    const long long before = live;
+    int64_t n = 0;
+    for (bool through = false; !through && n < MOST;) {
+        safetensors *file = (safetensors *)&n;
+        text[0] = 0;
+        arm(++n, later);
+        const int status = safetensors_open(model_path, &file, to);
+        through = came_through("safetensors_open", n, status, model_path, file, before);
+        safetensors_close(file);
+    }
+    check_count("safetensors_open", n, before);
+}
+
+static void fail_wordpiece(bool later) {
+    const long long before = live;
+    int64_t n = 0;
+    for (bool through = false; !through && n < MOST;) {
+        wordpiece *pieces = (wordpiece *)&n;
+        text[0] = 0;
+        arm(++n, later);
+        const int status = wordpiece_load(words_path, &pieces, to);
+        through = came_through("wordpiece_load", n, status, words_path, pieces, before);
+        wordpiece_free(pieces);
+    }
+    check_count("wordpiece_load", n, before);
+}
+
+/* A pool of the caller's that has no thread but the caller's. */
+static void one_after_another(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)pool;
+    for (int64_t i = 0; i < count; i++)
+        task(arg, i);
+}
+
+static void fail_load(const fovea_context *ctx, bool later) {
+    const long long before = live;
+    int64_t n = 0;
+    for (bool through = false; !through && n < MOST;) {
+        encoder *e = (encoder *)&n;
+        text[0] = 0;
+        arm(++n, later);
+        const int status = encoder_load(ctx, model_path, HEADS, &e, to);
+        through = came_through("encoder_load", n, status, model_path, e, before);
+        encoder_free(e);
+    }
+    check_count("encoder_load", n, before);
+}
+
+static void fail_plan(const encoder *e, bool later) {
+    const long long before = live;
+    int64_t n = 0;
+    for (bool through = false; !through && n < MOST;) {
+        encoder_plan *plan = (encoder_plan *)&n;
+        text[0] = 0;
+        arm(++n, later);
+        const int status = encoder_plan_create(e, SENTENCES, 4, &plan, to);
+        through = came_through("encoder_plan_create", n, status, model_path, plan, before);
+        encoder_plan_free(plan);
+    }
+    check_count("encoder_plan_create", n, before);
+}
+
+/* A run that fails, and then the same plan again: what it must give, and at last without any allocation. */
+static void fail_run(const encoder *e, bool later) {
+    float want[SENTENCES * WIDTH], out[SENTENCES * WIDTH];
+    const long long before = live;
+    encoder_plan *plan;
+    if (!test_check(encoder_plan_create(e, SENTENCES, 4, &plan, to) == 0 &&
+                        encoder_run(plan, ids, lens, want, NULL, NULL, to) == 0,
+                    "%s", text))
+        return;
+    encoder_plan_free(plan);
+    for (int64_t skip = 0; skip < MOST; skip++) {
+        if (!test_check(encoder_plan_create(e, SENTENCES, 4, &plan, to) == 0, "%s", text))
+            return;
+        text[0] = 0;
+        arm(skip + 1, later);
+        const int status = encoder_run(plan, ids, lens, out, NULL, NULL, to);
+        fail_at = 0;
+        const bool through = !failed;
+        test_check(status == (through ? 0 : -1) && (through || strstr(text, "memory") != NULL),
+                   "encoder_run: %d \"%s\"", status, text);
+        test_check(encoder_run(plan, ids, lens, out, NULL, NULL, to) == 0, "encoder_run again: %s", text);
+        test_same(out, want, SENTENCES * WIDTH, "after a failure of allocation %lld", (long long)skip + 1);
+        const long long taken = calls;
+        test_check(encoder_run(plan, ids, lens, out, NULL, NULL, to) == 0, "encoder_run a third time: %s", text);
+        test_check(calls == taken, "encoder_run allocates %lld times", calls - taken);
+        encoder_plan_free(plan);
+        if (through) {
+            test_check(skip > 0, "encoder_run allocates nothing at first");
+            break;
+        }
+    }
+    test_check(live == before, "encoder_run: %lld blocks left", live - before);
+}
+
+int main(int argc, char **argv) {
+    static const char words[] = "[UNK]\n[CLS]\n[SEP]\na\n##b\n";
+    test_begin(argc, argv, "failing", options);
+    snprintf(model_path, sizeof model_path, "%s", test_file_path(options, "test_failing_model.tmp"));
+    snprintf(words_path, sizeof words_path, "%s", test_file_path(options, "test_failing_words.tmp"));
+    model *m = model_make();
+    model_write(m, model_path, -1, LEFT_OUT);
+    test_file_write(words_path, words, sizeof words - 1);
+    free(m);
+    fovea_context_options opts;
+    fovea_context *ctx;
+    fovea_context_options_init(&opts);
+    opts.parallel_for = one_after_another; /* the OpenMP run-time's memory is its own */
+    for (int round = 0; round < 4; round++) {
+        const bool later = round % 2;
+        opts.threads = 1 + round / 2;
+        test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
+        fail_safetensors(later);
+        fail_wordpiece(later);
+        fail_load(ctx, later);
+        encoder *e;
+        if (test_check(encoder_load(ctx, model_path, HEADS, &e, to) == 0, "%s", text)) {
+            fail_plan(e, later);
+            fail_run(e, later);
+            encoder_free(e);
+        }
+        fovea_context_destroy(ctx);
+    }
+    remove(model_path);
+    remove(words_path);
+    return test_end();
+}

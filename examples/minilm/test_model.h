@@ -1,0 +1,43 @@
+/* A small model of BERT's form with random weights, in memory and as a file, for the tests of the encoder. */
+#ifndef MINILM_TEST_MODEL_H
+#define MINILM_TEST_MODEL_H
+
+#include <stdint.h>
+
+enum {
+    WORDS = 13,
+    WIDTH = 24,
+    INNER = 40,
+    LAYERS = 2,
+    HEADS = 3,
+    HEAD_DIM = WIDTH / HEADS,
+    TOKENS = 9,
+    ARRAYS = 5 + 16 * LAYERS,
+    FLOATS_MOST = 20000,
+};
+
+typedef struct array {
+    char name[80];
+    int dims;
+    int64_t shape[2];
+    const float *values;
+} array;
+
+typedef struct model {
+    array arrays[ARRAYS]; /* embeddings of words, places and types first */
+    int count;
+    float values[FLOATS_MOST];
+    int64_t used;
+} model;
+
+/* From the test's seed; freed by free(). */
+model *model_make(void);
+
+/* The array PREFIX SUFFIX, which must be there. */
+const array *model_array(const model *m, const char *prefix, const char *suffix);
+
+/* Writes the model as a safetensors file; the array of that index (or -1) left out, of another dtype, or of another shape. */
+typedef enum damage { LEFT_OUT, OTHER_DTYPE, OTHER_SHAPE } damage;
+void model_write(const model *m, const char *path, int index, damage how);
+
+#endif
