@@ -1,5 +1,6 @@
 /* Packing of linear maps (linear.h): weights and biases scaled and copied. */
 #include "linear.h"
+#include "memory.h"
 #include "registry.h"
 #include "size.h"
 #include "status.h"
@@ -56,8 +57,7 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
 static bool allocate(fovea_linear *l, int64_t weight_floats) {
     l->parts = calloc((size_t)l->part_count, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
-    const size_t bytes = ((size_t)weight_floats * sizeof(float) + FV_ALIGNMENT - 1) / FV_ALIGNMENT * FV_ALIGNMENT;
-    l->weights = aligned_alloc(FV_ALIGNMENT, bytes);
+    l->weights = fv_allocate_pages((size_t)weight_floats * sizeof(float));
     return l->parts && l->bias && l->weights;
 }
 
