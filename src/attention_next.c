@@ -39,8 +39,6 @@ void fv_next_take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k,
     if (next->now >= next->count)
         return;
     fv_near *part = &next->part[next->now];
-    merge->next = part->at;
-    merge->next_end = part->at + fv_min(fv_ceil_div(rows, gemm->mr) * k * LINE, part->end - part->at);
-    part->at = merge->next_end;
+    fv_near_take(part, fv_ceil_div(rows, gemm->mr) * k * LINE, merge);
     next->now += part->at == part->end;
 }

@@ -3,10 +3,7 @@
 #define FV_ATTENTION_NEXT_H
 
 #include "attention_plan.h"
-
-typedef struct fv_near {
-    const float *at, *end;
-} fv_near;
+#include "near.h"
 
 /* Queries, keys, values and outputs of one item, in the order in which they are needed. */
 typedef struct fv_next {

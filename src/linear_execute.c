@@ -7,6 +7,7 @@
  * are evenly apart.
  */
 #include "linear.h"
+#include "near.h"
 #include "parallel.h"
 #include "size.h"
 #include "status.h"
@@ -64,13 +65,15 @@ static int64_t step_at(const execution *e, int64_t k) {
     return fv_min(e->choice.k_block, channels - k % channels);
 }
 
-/* The products of one panel with step channels from k on: scratch begins with them, or goes on. */
+/* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of near
+ * are brought near; of rows that are one tile, which wait for each weight, their own weights. */
 static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, int64_t k, int64_t step,
-                     float *scratch) {
+                     float *scratch, fv_near *near, int64_t floats) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = x->stride[1] == x->shape[3] ? l->in : x->shape[3];
-    const fv_merge how = {.carry = k > 0, .streams = 1};
+    fv_merge how = {.carry = k > 0, .streams = e->rows <= e->choice.gemm->mr};
+    fv_near_take(near, floats, &how);
     e->choice.gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
                                  l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &how);
 }
@@ -97,33 +100,64 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
     }
 }
 
+/* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a part for
+ * each block of the last panel. */
+static fv_near near_after(const execution *e, int64_t panel, int64_t k, int64_t step, const fv_near *rows) {
+    const fovea_linear *l = e->linear;
+    if (rows->at < rows->end) {
+        const int64_t floats = rows->end - rows->at;
+        return (fv_near){rows->at + floats * k / l->in, rows->at + floats * (k + step) / l->in};
+    }
+    const float *weights = l->weights + (panel * l->in + k + step) * l->panel;
+    const float *end = l->weights + l->panels * l->in * l->panel;
+    return (fv_near){weights, weights + fv_min(step * l->panel, end - weights)};
+}
+
 /* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block, after
  * which a few at a time go to y, whose lines come from farther while the next rows are computed. */
-static void run_panel(const execution *e, const row_run *rows, int64_t panel, float *scratch) {
+static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_near *next_rows,
+                      float *scratch) {
     const fovea_linear *l = e->linear;
     const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
     int64_t k = 0, step;
-    for (; (step = step_at(e, k)) < l->in - k; k += step)
-        multiply(e, rows, panel, columns, k, step, scratch);
+    for (; (step = step_at(e, k)) < l->in - k; k += step) {
+        fv_near near = near_after(e, panel, k, step, next_rows);
+        multiply(e, rows, panel, columns, k, step, scratch, &near, near.end - near.at);
+    }
+    fv_near near = near_after(e, panel, k, step, next_rows);
+    const int64_t floats = near.end - near.at;
     row_run few = *rows;
     for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
         few.count = fv_min(left, e->choice.chunk);
         float *at =
             scratch + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
-        multiply(e, &few, panel, columns, k, step, at);
+        multiply(e, &few, panel, columns, k, step, at, &near, fv_ceil_div(floats * few.count, rows->count));
         finish(e, &few, panel, columns, at);
     }
 }
 
-static void run_item(const execution *e, int64_t item, float *scratch) {
+/* The rows of an item, where they lie one behind the other. */
+static fv_near rows_of(const execution *e, int64_t item) {
+    const fovea_tensor *x = &e->args->x;
+    const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
+    if (!e->even || row_stride(x) != in || (x->shape[1] > 1 && x->stride[1] != x->shape[3]))
+        return (fv_near){NULL, NULL};
+    const float *at = (const float *)x->data + first * in;
+    return (fv_near){at, at + fv_min(e->row_block, e->rows - first) * in};
+}
+
+/* next: the item after it, or e->items. */
+static void run_item(const execution *e, int64_t item, int64_t next, float *scratch) {
     const fovea_linear *l = e->linear;
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
-    const int64_t begin = item % e->groups * e->group;
-    for (int64_t panel = begin; panel < fv_min(begin + e->group, l->panels); panel++) {
+    const int64_t begin = item % e->groups * e->group, last = fv_min(begin + e->group, l->panels) - 1;
+    const fv_near none = {NULL, NULL};
+    const fv_near next_rows = next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
+    for (int64_t panel = begin; panel <= last; panel++) {
         for (int64_t row = first, skip; row < end;) {
             const row_run run = run_at(e, row, end, &skip);
             if (run.count > 0)
-                run_panel(e, &run, panel, scratch);
+                run_panel(e, &run, panel, panel == last ? &next_rows : &none, scratch);
             row += run.count + skip;
         }
     }
@@ -136,7 +170,7 @@ static void items_task(void *arg, int64_t task) {
     float *scratch = (float *)(void *)(e->scratches + task * fv_linear_task_bytes(e->linear, &e->choice));
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
-            run_item(e, item, scratch);
+            run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
 }
 
 /* Rows are dealt evenly to blocks, each a whole number of tiles but the last; where there are fewer blocks than items
