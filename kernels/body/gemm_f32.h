@@ -263,7 +263,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_a = merge->a;
             t.merge_b = merge->b;
             t.carry = merge->carry;
-            if (j == 0)
+            if (j == 0 || tiles == 1)
                 gemm_hints(&t, merge, tiles);
         }
         if (higher > 0)
