@@ -24,10 +24,16 @@ static int64_t panel_of(const fv_kernel *score) {
 
 /* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once, but
  * where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would read a
- * packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. */
+ * packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. All keys in one
+ * segment, seen by all rows: four times as many rows, as what a tile takes besides its products is then a larger part
+ * (8 x 12 heads of 128 x 64 2% faster, 94 x 32 5%, on AVX-512). */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
+    const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
-    return plan->rows <= fitting ? plan->rows : fv_max(fitting / 2, plan->choice.value->mr);
+    if (plan->rows <= fitting)
+        return plan->rows;
+    const bool limited = d->causal != FOVEA_CAUSAL_NONE || d->window_left < d->kv_len || d->window_right < d->kv_len;
+    return fv_max(d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : fitting / 2, plan->choice.value->mr);
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the

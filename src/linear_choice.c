@@ -4,12 +4,13 @@
  * The model. A block of weights takes three quarters of the first-level cache: most of it stays there for all rows of an
  * item, while the gemm brings the next one near. The products of these rows, to which each block adds, take three
  * eighths, and go to y a few rows at a time after the last block, so that the lines of y come from farther while the next
- * rows are computed. The rows themselves, which each panel reads again, take half of the second-level cache. Threads get
+ * rows are computed. The rows themselves, which each panel reads again, take
+ * twice the second-level cache at most: they come evenly, and more rows share what is read of the weights. Threads get
  * four items each, so that none waits long for the last.
  *
  * Measured on an AVX-512 core (Intel, family 6 model 207): against panels that each tile reads whole from the second-level
- * cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; rows for half of the second-level cache are slower than this
- * by 15% (2048 x 1024 x 1024) and 5% (512 x 2304 x 768), all rows to y at once by 3% to 8%.
+ * cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; as many rows as half of the second-level cache holds are
+ * slower than this by 15% (2048 x 1024 x 1024), 5% (512 x 2304 x 768) and 23% (128 x 4096 x 11008), all rows to y at once by 3% to 8%.
  */
 #include "linear.h"
 
@@ -41,7 +42,7 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
     if (c->chunk <= 0)
         c->chunk = fv_round_up(fv_ceil_div(in_flight, l->panel), c->gemm->mr);
     if (c->row_block <= 0) {
-        const int64_t rows = fv_min(l1 / 8 * 3 / (l->panel * f), fv_max(l2 / 2 / (l->in * f), 32));
+        const int64_t rows = fv_min(l1 / 8 * 3 / (l->panel * f), fv_max(2 * l2 / (l->in * f), 32));
         c->row_block = fv_round_up(fv_max(rows, 1), c->chunk);
     }
     c->chunk = fv_min(c->chunk, c->row_block);
