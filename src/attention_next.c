@@ -10,7 +10,7 @@ enum { LINE = 16 }; /* floats */
 /* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */
 static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const int64_t channels = t->shape[3];
-    if (t->stride[2] != channels)
+    if (!t->data || t->stride[2] != channels) /* keys and values may be NULL where there are none */
         return;
     if (t->stride[1] != t->shape[2] * channels)
         rows = fv_min(rows, t->shape[2] - first);
