@@ -23,8 +23,8 @@
 
 enum { MANY = 4096, ITEMS = 4 };
 
-int64_t fv_linear_panel(const fovea_context *ctx, int64_t out) {
-    return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY))->nr;
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
+    return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY));
 }
 
 /* Fields of 0 or NULL get their defaults. */
@@ -32,7 +32,7 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
     const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
     const int64_t in_flight = 48 * 16; /* floats: 48 lines, of about 64 that cores can wait for while they compute */
     if (!c->gemm)
-        c->gemm = fv_gemm_for(l->ctx->isa, MANY, fv_min(l->out, MANY));
+        c->gemm = l->gemm;
     if (c->k_block <= 0) {
         const int64_t most = fv_max(l1 / 4 * 3 / (l->panel * f), 64);
         c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, most)); /* blocks of equal length */
