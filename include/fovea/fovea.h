@@ -172,7 +172,7 @@ typedef struct fovea_info {
     char cpu[64];               /* the CPU's own name */
     char reason[512];           /* why this tier, and why not those above it; why this many threads */
     fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
-    int tuning_rows;            /* of it that plans of this context may use */
+    int tuning_rows;            /* of it that plans and linear maps of this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
 } fovea_info;
 

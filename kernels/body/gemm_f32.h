@@ -236,7 +236,7 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
     }
 }
 
-/* What the tiles of the first strip bring near. Of B that streams, one tile fetches each vector a few steps before it waits
+/* What the tiles of the first strip bring near. Of B that streams, one tile, of any strip, fetches each vector a few steps before it waits
  * for it; several tiles read the same, and bring near what lies behind it, evenly, so that memory is never idle. */
 static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
     t->next = merge->next;
@@ -268,7 +268,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_a = merge->a;
             t.merge_b = merge->b;
             t.carry = merge->carry;
-            if (j == 0 || tiles == 1)
+            if (j == 0 || (merge->streams && tiles == 1))
                 gemm_hints(&t, merge, tiles);
         }
         if (higher > 0)
