@@ -1,6 +1,6 @@
-/* What the next item needs (attention_next.h). A pass over many short sequences is bound by the time in which its tensors
- * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3% (Intel family
- * 6 model 207); where a head fills the cache, 1% is lost. */
+/* What the next item needs (attention_next.h). A pass over many short sequences is bound by the time in which its
+ * tensors come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%
+ * (Intel family 6 model 207); where a head fills the cache, 1% is lost. */
 #include "attention_next.h"
 
 #include "size.h"

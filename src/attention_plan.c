@@ -22,9 +22,9 @@ static int64_t panel_of(const fv_kernel *score) {
     return panel;
 }
 
-/* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once, but
- * where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would read a
- * packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. */
+/* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once,
+ * but where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would
+ * read a packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const int64_t fitting = plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
     return plan->rows <= fitting ? plan->rows : fv_max(fitting / 2, plan->choice.value->mr);

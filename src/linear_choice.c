@@ -1,15 +1,15 @@
 /* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a
  * model of caches.
  *
- * The model. A block of weights takes three quarters of the first-level cache: most of it stays there for all rows of an
- * item, while the gemm brings the next one near. The products of these rows, to which each block adds, take three
- * eighths, and go to y a few rows at a time after the last block, so that the lines of y come from farther while the next
- * rows are computed. The rows themselves, which each panel reads again, take half of the second-level cache. Threads get
- * four items each, so that none waits long for the last.
+ * The model. A block of weights takes three quarters of the first-level cache: most of it stays there for all rows of
+ * an item, while the gemm brings the next one near. The products of these rows, to which each block adds, take three
+ * eighths, and go to y a few rows at a time after the last block, so that the lines of y come from farther while the
+ * next rows are computed. The rows themselves, which each panel reads again, take half of the second-level cache.
+ * Threads get four items each, so that none waits long for the last.
  *
- * Measured on an AVX-512 core (Intel, family 6 model 207): against panels that each tile reads whole from the second-level
- * cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; rows for half of the second-level cache are slower than this
- * by 15% (2048 x 1024 x 1024) and 5% (512 x 2304 x 768), all rows to y at once by 3% to 8%.
+ * Measured on an AVX-512 core (Intel, family 6 model 207): against panels that each tile reads whole from the
+ * second-level cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; rows for half of the second-level cache are
+ * slower than this by 15% (2048 x 1024 x 1024) and 5% (512 x 2304 x 768), all rows to y at once by 3% to 8%.
  */
 #include "linear.h"
 

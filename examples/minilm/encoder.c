@@ -1,6 +1,7 @@
-/* Runs of an encoder (encoder.h), shard by shard (encoder_plan.h). Hidden states of a shard are [row][width], and a linear
- * map takes all rows of it at once. Queries, keys and values come out of one product as attention reads them, [head][row]
- * [channel], where a sentence is a matter of strides. The sum with a layer's input is made by the linear map before it. */
+/* Runs of an encoder (encoder.h), shard by shard (encoder_plan.h). Hidden states of a shard are [row][width], and a
+ * linear map takes all rows of it at once. Queries, keys and values come out of one product as attention reads them,
+ * [head][row][channel], where a sentence is a matter of strides. The sum with a layer's input is made by the linear
+ * map before it. */
 #include "encoder_plan.h"
 
 #include "../stopwatch.h"
