@@ -64,7 +64,7 @@ typedef struct fv_merge {
     const float *next, *next_end; /* brought into the second-level cache meanwhile; next NULL: nothing is */
 } fv_merge;
 
-/* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m and n >= 1.
+/* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m, n and k >= 1.
  * merge == NULL or merge->b == NULL: stored, with merge->carry the chain goes on from c[i][j];
  * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;

@@ -1,5 +1,5 @@
-/* The flash loop (attention_block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of up to
- * tile_rows rows, which go through a segment one after the other (attention_tile.h).
+/* The flash loop (attention_block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of
+ * up to tile_rows rows, which go through a segment one after the other (attention_tile.h).
  */
 #include "attention_tile.h"
 
@@ -13,8 +13,8 @@ static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
     return fv_min(limit, x->plan->desc.q_len - fv_place_of(x, row).query);
 }
 
-/* Is a copy of the values worth its cost? Where each of their rows begins with a cache line, it is not, unless rows are so
- * far apart that few sets of the first-level cache take all of them. */
+/* Is a copy of the values worth its cost? Where each of their rows begins with a cache line, it is not, unless rows are
+ * so far apart that few sets of the first-level cache take all of them. */
 static bool copies_values(const fv_block *x) {
     const fovea_tensor *v = &x->args->v;
     const uintptr_t first = (uintptr_t)fv_element(v, x->sequence.index, x->kv_head, 0);

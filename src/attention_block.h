@@ -28,7 +28,8 @@ typedef struct fv_block {
 /* A block without an item, in one thread's scratch. */
 void fv_block_init(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch);
 
-/* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none. */
+/* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none.
+ */
 void fv_block_open(fv_block *block, int64_t item, int64_t next);
 
 /* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */

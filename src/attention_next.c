@@ -1,6 +1,6 @@
-/* What the next item needs (attention_next.h). A pass over many short sequences is bound by the time in which its tensors
- * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3% (Intel family
- * 6 model 207); where a head fills the cache, 1% is lost. */
+/* What the next item needs (attention_next.h). A pass over many short sequences is bound by the time in which its
+ * tensors come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%
+ * (Intel family 6 model 207); where a head fills the cache, 1% is lost. */
 #include "attention_next.h"
 
 #include "size.h"
@@ -10,7 +10,7 @@ enum { LINE = 16 }; /* floats */
 /* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */
 static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const int64_t channels = t->shape[3];
-    if (t->stride[2] != channels)
+    if (!t->data || t->stride[2] != channels) /* keys and values may be NULL where there are none */
         return;
     if (t->stride[1] != t->shape[2] * channels)
         rows = fv_min(rows, t->shape[2] - first);

@@ -1,4 +1,5 @@
-/* What the next item reads and writes, brought near by the gemms of this one (fv_merge.next), which leave memory idle. */
+/* What the next item reads and writes, brought near by the gemms of this one (fv_merge.next), which leave memory idle.
+ */
 #ifndef FV_ATTENTION_NEXT_H
 #define FV_ATTENTION_NEXT_H
 
@@ -11,8 +12,8 @@ typedef struct fv_next {
     int count, now; /* parts; the one that is being brought near */
 } fv_next;
 
-/* Item number item is the next one. Nothing is brought near where an item is so large that the second-level cache does not
- * hold two of them, nor where its rows do not lie one behind the other. */
+/* Item number item is the next one. Nothing is brought near where an item is so large that the second-level cache does
+ * not hold two of them, nor where its rows do not lie one behind the other. */
 void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item);
 
 /* What a call of gemm for rows rows and k steps of k brings near: a line a step. */

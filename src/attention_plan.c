@@ -22,11 +22,11 @@ static int64_t panel_of(const fv_kernel *score) {
     return panel;
 }
 
-/* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once, but
- * where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would read a
- * packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. All keys in one
- * segment, seen by all rows: four times as many rows, as what a tile takes besides its products is then a larger part
- * (8 x 12 heads of 128 x 64 2% faster, 94 x 32 5%, on AVX-512). */
+/* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once,
+ * but where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would
+ * read a packed panel more often. A whole key head of few rows is one tile, which packs a panel when it needs it. All
+ * keys in one segment, seen by all rows: four times as many rows, as what a tile takes besides its products is then a
+ * larger part (8 x 12 heads of 128 x 64 2% faster, 94 x 32 4%, on AVX-512). */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));

@@ -21,6 +21,7 @@ typedef struct fv_linear_part {
 
 struct fovea_linear {
     const fovea_context *ctx;
+    const fv_kernel *gemm; /* for many rows: the default, and as wide as a panel */
     fv_after_f32_fn *after;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
@@ -34,8 +35,8 @@ struct fovea_linear {
     int64_t bytes; /* of workspace, with room to align it */
 };
 
-/* The panel of a map: as wide as the register tile of the gemm for many rows. */
-int64_t fv_linear_panel(const fovea_context *ctx, int64_t out);
+/* The gemm of a map for many rows. */
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out);
 
 /* Finds the rows of the context's tuning file; false if there is no memory. */
 bool fv_linear_find_tuned(fovea_linear *linear);

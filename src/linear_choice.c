@@ -1,16 +1,17 @@
 /* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a
  * model of caches.
  *
- * The model. A block of weights takes three quarters of the first-level cache: most of it stays there for all rows of an
- * item, while the gemm brings the next one near. The products of these rows, to which each block adds, take three
- * eighths, and go to y a few rows at a time after the last block, so that the lines of y come from farther while the next
- * rows are computed. The rows themselves, which each panel reads again, take
- * twice the second-level cache at most: they come evenly, and more rows share what is read of the weights. Threads get
- * four items each, so that none waits long for the last.
+ * The model. A block of weights takes three quarters of the first-level cache: most of it stays there for all rows of
+ * an item, while the gemm brings the next one near. The products of these rows, to which each block adds, take three
+ * eighths, and go to y a few rows at a time after the last block, so that the lines of y come from farther while the
+ * next rows are computed. The rows themselves, which each panel reads again, take twice the second-level cache at most:
+ * they come evenly, and the more they are, the more share what is read of the weights. Threads get four items each, so
+ * that none waits long for the last.
  *
- * Measured on an AVX-512 core (Intel, family 6 model 207): against panels that each tile reads whole from the second-level
- * cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; as many rows as half of the second-level cache holds are
- * slower than this by 15% (2048 x 1024 x 1024), 5% (512 x 2304 x 768) and 23% (128 x 4096 x 11008), all rows to y at once by 3% to 8%.
+ * Measured on an AVX-512 core (Intel, family 6 model 207): against panels that each tile reads whole from the
+ * second-level cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; as many rows as half of the second-level
+ * cache holds are slower than this by 15% (2048 x 1024 x 1024), 5% (512 x 2304 x 768) and 19% (128 x 4096 x 11008),
+ * all rows to y at once by 3% to 8%.
  */
 #include "linear.h"
 
@@ -24,8 +25,8 @@
 
 enum { MANY = 4096, ITEMS = 4 };
 
-int64_t fv_linear_panel(const fovea_context *ctx, int64_t out) {
-    return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY))->nr;
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
+    return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY));
 }
 
 /* Fields of 0 or NULL get their defaults. */
@@ -33,7 +34,7 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
     const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
     const int64_t in_flight = 48 * 16; /* floats: 48 lines, of about 64 that cores can wait for while they compute */
     if (!c->gemm)
-        c->gemm = fv_gemm_for(l->ctx->isa, MANY, fv_min(l->out, MANY));
+        c->gemm = l->gemm;
     if (c->k_block <= 0) {
         const int64_t most = fv_max(l1 / 4 * 3 / (l->panel * f), 64);
         c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, most)); /* blocks of equal length */

@@ -65,8 +65,8 @@ static int64_t step_at(const execution *e, int64_t k) {
     return fv_min(e->choice.k_block, channels - k % channels);
 }
 
-/* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of near
- * are brought near; of rows that are one tile, which wait for each weight, their own weights. */
+/* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
+ * near are brought near; of rows that are one tile, which wait for each weight, their own weights. */
 static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, int64_t k, int64_t step,
                      float *scratch, fv_near *near, int64_t floats) {
     const fovea_linear *l = e->linear;
@@ -100,8 +100,8 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
     }
 }
 
-/* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a part for
- * each block of the last panel. */
+/* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a
+ * part for each block of the last panel. */
 static fv_near near_after(const execution *e, int64_t panel, int64_t k, int64_t step, const fv_near *rows) {
     const fovea_linear *l = e->linear;
     if (rows->at < rows->end) {
@@ -113,8 +113,8 @@ static fv_near near_after(const execution *e, int64_t panel, int64_t k, int64_t 
     return (fv_near){weights, weights + fv_min(step * l->panel, end - weights)};
 }
 
-/* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block, after
- * which a few at a time go to y, whose lines come from farther while the next rows are computed. */
+/* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block,
+ * after which a few at a time go to y, whose lines come from farther while the next rows are computed. */
 static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_near *next_rows,
                       float *scratch) {
     const fovea_linear *l = e->linear;

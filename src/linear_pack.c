@@ -90,7 +90,8 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->activation = (fv_activation)desc->activation;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
-    made->panel = fv_linear_panel(ctx, made->out);
+    made->gemm = fv_linear_gemm(ctx, made->out);
+    made->panel = made->gemm->nr;
     made->panels = fv_ceil_div(made->out, made->panel);
     made->after = fv_kernel_best(FV_OP_after, ctx->isa)->run.after_f32;
     int64_t floats = 0;

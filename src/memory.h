@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Bytes on a boundary of FV_ALIGNMENT, to be freed by free(); NULL: there is no memory. Of 2 MiB or more, pages of that size
- * are asked for. */
+/* Bytes on a boundary of FV_ALIGNMENT, to be freed by free(); NULL: there is no memory. Of 2 MiB or more, pages of that
+ * size are asked for. */
 void *fv_allocate_pages(size_t bytes);
 
 #endif

@@ -12,9 +12,9 @@
  * region of OpenMP, it runs them one after another on the calling thread. */
 void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
-/* Claims the next of count items from a counter that the tasks of a call share: [first, *end) with first returned, empty
- * when none is left. Many at first and single ones at last, so that a task knows what it does next and none waits long for
- * the others; a claim waits for all memory written before it. */
+/* Claims the next of count items from a counter that the tasks of a call share: [first, *end) with first returned,
+ * empty when none is left. Many at first and single ones at last, so that a task knows what it does next and none waits
+ * long for the others; a claim waits for all memory written before it. */
 int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end);
 
 /* Was the library built with OpenMP? Without it, threads come only from a caller's pool. */

@@ -1,6 +1,7 @@
-/* Runs of an encoder (encoder.h), shard by shard (encoder_plan.h). Hidden states of a shard are [row][width], and a linear
- * map takes all rows of it at once. Queries, keys and values come out of one product as attention reads them, [head][row]
- * [channel], where a sentence is a matter of strides. The sum with a layer's input is made by the linear map before it. */
+/* Runs of an encoder (encoder.h), shard by shard (encoder_plan.h). Hidden states of a shard are [row][width], and a
+ * linear map takes all rows of it at once. Queries, keys and values come out of one product as attention reads them,
+ * [head][row][channel], where a sentence is a matter of strides. The sum with a layer's input is made by the linear
+ * map before it. */
 #include "encoder_plan.h"
 
 #include "../stopwatch.h"
@@ -174,9 +175,7 @@ int encoder_run(encoder_plan *p, const int32_t *ids, const int64_t *lens, float 
     if (weights != NULL) /* what is past a sentence's length */
         memset(weights, 0, (size_t)(shape->layers * p->batch * shape->heads * p->tokens * p->tokens) * sizeof *weights);
     encoder_plan_deal(p, lens);
-    if (p->shards == 1) /* not as a task: in a task, a linear map has one thread */
-        shard_task(&r, 0);
-    else if (fovea_parallel(p->e->ctx, p->shards, shard_task, &r) != FOVEA_OK)
+    if (fovea_parallel(p->e->ctx, p->shards, shard_task, &r) != FOVEA_OK)
         return encoder_failed(p->e, "threads", to);
     for (int64_t i = 0; i < p->shards; i++) {
         const encoder_shard *s = &p->shard[i];

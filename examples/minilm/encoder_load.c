@@ -1,5 +1,5 @@
-/* Reading an encoder's weights from a file (encoder.h): every array by its name in BertModel, each of the shape that the
- * others ask for. What is packed is freed at once, so that a model is in memory once. */
+/* Reading an encoder's weights from a file (encoder.h): every array by its name in BertModel, each of the shape that
+ * the others ask for. What is packed is freed at once, so that a model is in memory once. */
 #include "encoder_weights.h"
 #include "safetensors.h"
 

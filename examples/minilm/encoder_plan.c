@@ -117,7 +117,8 @@ static void sort_by_length(const encoder_plan *p, const int64_t *lens) {
         p->sorted[p->starts[lens[b]]++] = b;
 }
 
-/* Each sentence, the longest first, to the shard that has the fewest tokens; false if one gets a tenth more than its share. */
+/* Each sentence, the longest first, to the shard that has the fewest tokens; false if one gets a tenth more than its
+ * share. */
 static bool deal_evenly(encoder_plan *p, const int64_t *lens) {
     int64_t total = 0, most = 0;
     for (int64_t s = 0; s < p->threads; s++)

@@ -1,10 +1,10 @@
-/* A plan of an encoder (encoder.h), between encoder_plan.c, which makes it and deals a run's sentences, and encoder.c, which
- * runs.
+/* A plan of an encoder (encoder.h), between encoder_plan.c, which makes it and deals a run's sentences, and encoder.c,
+ * which runs.
  *
- * Sentences lie one behind another without padding, in shards: runs of sentences that one thread takes through all layers, if
- * there are enough of them for all threads to have about the same work; else there is one shard, in which every linear map and
- * attention takes all threads. Within a shard the shortest come first, so that those of equal length, which go through attention
- * together, are next to each other. */
+ * Sentences lie one behind another without padding, in shards: runs of sentences that one thread takes through all
+ * layers, if there are enough of them for all threads to have about the same work; else there is one shard, in which
+ * every linear map and attention takes all threads. Within a shard the shortest come first, so that those of equal
+ * length, which go through attention together, are next to each other. */
 #ifndef MINILM_ENCODER_PLAN_H
 #define MINILM_ENCODER_PLAN_H
 
@@ -53,7 +53,8 @@ typedef struct encoder_group {
 /* Deals the sentences of a run to shards. */
 void encoder_plan_deal(encoder_plan *p, const int64_t *lens);
 
-/* The group of a shard that begins where another ends, NULL: the first; every sentence alone, if single. count 0: there is none. */
+/* The group of a shard that begins where another ends, NULL: the first; every sentence alone, if single. count 0: there
+ * is none. */
 encoder_group encoder_group_after(const encoder_plan *p, const encoder_shard *s, const int64_t *lens,
                                   const encoder_group *before, bool single);
 

@@ -114,8 +114,8 @@ FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t 
 
 /* ------------------------------------------------------------------------------------------------------ context -- */
 
-/* Tiers: the instruction-set levels for which kernels exist. Those of an architecture are in the order of preference, and
- * each CPU has those of lower number too. */
+/* Tiers: the instruction-set levels for which kernels exist. Those of an architecture are in the order of preference,
+ * and each CPU has those of lower number too. */
 typedef enum fovea_isa {
     FOVEA_ISA_BEST = 0,   /* as an option: the best that CPU, operating system and FOVEA_ISA allow */
     FOVEA_ISA_SCALAR = 1, /* portable C */
@@ -150,14 +150,14 @@ typedef struct fovea_context fovea_context;
 /* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
  * FOVEA_ISA=scalar|avx2|avx512|neon caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU
  * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C);
- * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan; FOVEA_LOG_SHAPES=file adds a line to that file for each shape that is executed, for
- * fovea-tune to read (at most 1 MiB; a file that cannot be written is told by FOVEA_DEBUG=1 alone).
- * The tuning file is options->tuning_file, or FOVEA_TUNING_FILE, or else the first of $XDG_CACHE_HOME/fovea/tuning
- * ($HOME/.cache where that is unset) and /etc/fovea/tuning that is there; an empty name: none. It can change speed and
- * no bit of any result. One that is damaged, foreign or not to be trusted is not an error here: the defaults are used,
- * and fovea_context_info() says why.
- * threads is capped at the affinity mask and the cgroup quota unless parallel_for is given (the pool knows better).
- * On error *ctx is set to NULL. Thread-safe. */
+ * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan; FOVEA_LOG_SHAPES=file adds
+ * a line to that file for each shape that is executed, for fovea-tune to read (at most 1 MiB; a file that cannot be
+ * written is told by FOVEA_DEBUG=1 alone). The tuning file is options->tuning_file, or FOVEA_TUNING_FILE, or else the
+ * first of $XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset) and /etc/fovea/tuning that is there; an
+ * empty name: none. It can change speed and no bit of any result. One that is damaged, foreign or not to be trusted is
+ * not an error here: the defaults are used, and fovea_context_info() says why. threads is capped at the affinity mask
+ * and the cgroup quota unless parallel_for is given (the pool knows better). On error *ctx is set to NULL. Thread-safe.
+ */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
 /* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
@@ -172,7 +172,7 @@ typedef struct fovea_info {
     char cpu[64];               /* the CPU's own name */
     char reason[512];           /* why this tier, and why not those above it; why this many threads */
     fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
-    int tuning_rows;            /* of it that plans of this context may use */
+    int tuning_rows;            /* of it that plans and linear maps of this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
 } fovea_info;
 
@@ -181,10 +181,10 @@ FOVEA_API void fovea_info_init(fovea_info *info);
 /* Fills *info. Thread-safe. */
 FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
 
-/* Runs task(arg, i) once for each i of [0, count) on the threads of the context, in any order, and returns when all have
- * returned: for what a program computes between calls of this library, or for whole chains of calls, each of which then
- * runs on the thread of its task (those of a task that is the only one, on all threads). Rounding mode and flush-to-zero
- * are the caller's. After an error no task has run. Thread-safe. */
+/* Runs task(arg, i) once for each i of [0, count) on the threads of the context, in any order, and returns when all
+ * have returned: for what a program computes between calls of this library, or for whole chains of calls, each of which
+ * then runs on the thread of its task (those of a task that is the only one, on all threads). Rounding mode and
+ * flush-to-zero are the caller's. After an error no task has run. Thread-safe. */
 FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
                                       void *arg);
 
@@ -420,8 +420,8 @@ typedef struct fovea_mha_desc {
 FOVEA_API void fovea_mha_desc_init(fovea_mha_desc *desc);
 
 /* Weights: any order and strides; column i * d_k + c of q belongs to channel c of head i. For weights that lie head by
- * head ([heads, d_model, d_k]), head_stride is the distance of a head's first element to the next one's (0: heads follow
- * each other as columns, or as rows of o). */
+ * head ([heads, d_model, d_k]), head_stride is the distance of a head's first element to the next one's (0: heads
+ * follow each other as columns, or as rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
     fovea_matrix q, k, v;                           /* [features, heads * d_k or d_v], k and v with kv_heads */
@@ -454,7 +454,8 @@ FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, in
                                          fovea_mha **other);
 FOVEA_API void fovea_mha_destroy(fovea_mha *mha);
 
-/* Bytes of workspace that fovea_mha_execute() needs: projections and heads, and the scratch of attention. 0 for NULL. */
+/* Bytes of workspace that fovea_mha_execute() needs: projections and heads, and the scratch of attention. 0 for NULL.
+ */
 FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
 
 /* The layer. args as for fovea_attention_execute(), but
@@ -484,7 +485,8 @@ FOVEA_API void fovea_mha_costs_init(fovea_mha_costs *cost);
 /* ------------------------------------------------------------------------------------------------------- tuning -- */
 
 /* The content of a tuning file: rows that say, for shapes of some sizes on one CPU and one build, which kernels and
- * blocks a plan or a linear map takes. Text of at most 64 KiB, with rows for any number of CPUs; written by fovea-tune. */
+ * blocks a plan or a linear map takes. Text of at most 64 KiB, with rows for any number of CPUs; written by fovea-tune.
+ */
 typedef struct fovea_tuning fovea_tuning;
 
 /* Reads a file, all or nothing: *tuning is NULL after an error. FOVEA_ERROR_FILE: it is not there, not readable, not a
@@ -498,8 +500,8 @@ FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning
  * long as nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path);
 
-/* Adds the rows of from to into. Where both have a row for the same shape on the same CPU and build, that of from stays.
- * After an error into is as it was. Not thread-safe for one into. */
+/* Adds the rows of from to into. Where both have a row for the same shape on the same CPU and build, that of from
+ * stays. After an error into is as it was. Not thread-safe for one into. */
 FOVEA_API fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from);
 
 typedef struct fovea_tuning_match {

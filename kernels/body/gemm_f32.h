@@ -3,8 +3,8 @@
  *
  * Instantiated by a file that includes a vocabulary header, defines FV_MR, FV_NR (a multiple of FV_W) and FV_NAME, and
  * then includes this. The tile is an array of vectors that the compiler keeps in registers, as its size is a constant
- * in each case of the switch below: FV_MR * FV_NR / FV_W accumulators, FV_NR / FV_W vectors of B, and a broadcast of A
- * (from memory where the tier can).
+ * in each case of the switch below: FV_MR * FV_NR / FV_W accumulators, the vectors of a step of B or the broadcasts of
+ * a step of A, whichever are fewer, and one of the other.
  *
  * The bound is the FMA units: per step of k a full tile does mr * nr / W multiply-adds for mr + nr / W loads. Every
  * height up to FV_MR and width up to FV_NR has its own case, so an edge costs its own work; rows are dealt evenly to
@@ -12,15 +12,16 @@
  *
  * As many ports of a core compute addresses as multiply, or the same ones do, and a core that another hardware thread
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
- * instructions form themselves, two steps of k a branch, and accumulators that stay where they are (v_accumulate).
+ * instructions form themselves, UNROLL steps of k a branch, and accumulators that stay where they are (v_accumulate).
  *
- * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache): 6x64 on
- * AVX-512 98% of the peak at k = 64 (scores of 64 channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and
+ * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache): 6x64
+ * on AVX-512 98% of the peak at k = 64 (scores of 64 channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and
  * 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%; what is missing is a tile's beginning and end. Weights of 768 x 768
- * from beyond the second-level cache, in blocks of 128 channels: 8x48 93% with 32 rows and more (85% where the next block
- * is not fetched meanwhile), 79% with 8, where memory is the bound. Tried and lost: a pointer for each row (94%, gcc 12
- * keeps those that find no register in vectors); four steps of k a branch (12x32 -1%, and half as much code again); a
- * call for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another has just read (-6%).
+ * from beyond the second-level cache, in blocks of 128 channels: 8x48 93% with 32 rows and more (85% where the next
+ * block is not fetched meanwhile), 79% with 8, where memory is the bound. Tried and lost: a pointer for each row (94%,
+ * gcc 12 keeps those that find no register in vectors); on AVX-512 four steps of k a branch (12x32 -1%, half as much
+ * code again); a call for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another
+ * has just read (-6%).
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -58,10 +59,16 @@ FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) 
 }
 
 /* A stride that the compiler knows nothing about. It would keep each of the addresses derived from it in a register of
- * its own, or in a vector register where there are no more, from which they come back through a port that multiplies. */
+ * its own, or in a vector register where there are no more, from which they come back through a port that multiplies.
+ */
 FV_ALWAYS_INLINE int64_t gemm_opaque(int64_t stride) {
     __asm__("" : "+r"(stride));
     return stride;
+}
+
+/* A pointer so many floats on, maybe past the array: to fetch from, not to read. */
+FV_ALWAYS_INLINE const float *gemm_ahead(const float *p, int64_t floats) {
+    return (const float *)((uintptr_t)p + (uintptr_t)floats * sizeof(float));
 }
 
 /* acc += A B for one tile; FV_GEMM_MULTIPLY names a file that does it otherwise. */
@@ -70,8 +77,8 @@ FV_ALWAYS_INLINE int64_t gemm_opaque(int64_t stride) {
 #else
 enum { GROUP_ROWS = 3, GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS };
 
-/* count steps of k. Registers hold either a step of B or one of A, whichever is less, and one vector of the other. Rows of
- * A are addressed from one pointer for three: base, base + lda, base + 2 lda. */
+/* count steps of k. Registers hold either a step of B or one of A, whichever is less, and one vector of the other. Rows
+ * of A are addressed from one pointer for three: base, base + lda, base + 2 lda. */
 FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int64_t *lda, const float **b, int64_t *ldb,
                                  int64_t left, const int count, const int mr, const int nv, const int part) {
     for (int p = 0; p < count; p++) {
@@ -112,11 +119,11 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
         if (next && t->near) {
-            for (int p = 0; p < UNROLL; p++, next += t->ldb)
+            for (int p = 0; p < UNROLL; p++, next = gemm_ahead(next, t->ldb))
                 for (int j = 0; j < nv; j++)
-                    __builtin_prefetch(next + j * FV_W, 0, 3);
+                    __builtin_prefetch(gemm_ahead(next, j * FV_W), 0, 3);
         } else if (next) {
-            for (int64_t line = 0; line < t->pace; line++, next += LINE)
+            for (int64_t line = 0; line < t->pace; line++, next = gemm_ahead(next, LINE))
                 __builtin_prefetch(next, 0, 2);
         }
         gemm_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
@@ -129,7 +136,7 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
 /* What is to be brought nearer after so many tiles. */
 FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, int64_t tiles) {
     const int64_t floats = tiles * (t->k / UNROLL) * t->pace * LINE;
-    return next && t->next_end - next > floats ? next + floats : NULL;
+    return next && t->next_end - next > floats ? gemm_ahead(next, floats) : NULL;
 }
 
 FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
@@ -231,15 +238,16 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
     }
 }
 
-/* What the tiles of the first strip bring near. Of B that streams, one tile fetches each vector a few steps before it waits
- * for it; several tiles read the same, and bring near what lies behind it, evenly, so that memory is never idle. */
+/* What the tiles of the first strip bring near. Of B that streams, one tile, of any strip, fetches each vector a few
+ * steps before it waits for it; several tiles read the same, and bring near what lies behind it, evenly, so that memory
+ * is never idle. */
 static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
     t->next = merge->next;
     t->next_end = merge->next_end;
     t->near = merge->streams && tiles == 1;
     if (merge->streams) {
-        t->next = t->b + (t->near ? STREAM_AHEAD : t->k) * t->ldb;
-        t->next_end = t->next + t->k * t->ldb;
+        t->next = gemm_ahead(t->b, (t->near ? STREAM_AHEAD : t->k) * t->ldb);
+        t->next_end = gemm_ahead(t->next, t->k * t->ldb);
     }
     const int64_t steps = tiles * t->k * LINE;
     t->pace = t->next ? (UNROLL * (t->next_end - t->next) + steps - 1) / steps : 0;
@@ -263,7 +271,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_a = merge->a;
             t.merge_b = merge->b;
             t.carry = merge->carry;
-            if (j == 0 || tiles == 1)
+            if (j == 0 || (merge->streams && tiles == 1))
                 gemm_hints(&t, merge, tiles);
         }
         if (higher > 0)

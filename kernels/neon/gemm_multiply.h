@@ -4,8 +4,8 @@
  * the body would load and broadcast four times, and a load that broadcasts takes a slot of the very units that multiply
  * (Neoverse, Cortex-A76: "ld1r" is a load and a vector operation: 24 of 30 slots would be left for multiply-adds). A
  * vector of B is used by all rows as soon as it is there, so that one or two are alive beside mr * nv accumulators and
- * mr vectors of A: 6 x 16 is 24 + 6 of 32 registers. Where that does not fit (8 x 12), rows are taken in two halves, and
- * B is loaded for each.
+ * mr vectors of A: 6 x 16 is 24 + 6 of 32 registers. Where that does not fit (8 x 12), rows are taken in two halves,
+ * and B is loaded for each.
  *
  * Measured on no hardware, modelled by llvm-mca (make mca). gcc's scheduling before registers are given out
  * (-fschedule-insns) would load all of B first and spill; kernels/CMakeLists.txt turns it off.

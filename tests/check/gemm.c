@@ -86,16 +86,18 @@ static void gemm_trials(checker *c) {
 static void gemm_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
+    const float *b = trial_pointer(t, OPERAND_B);
     const fv_merge merge = {
         .a = how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
         .b = how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
         .carry = how == STORE_CARRY,
         .streams = t->size[SIZE_M] % 2 == 0,
+        .next = b,
+        .next_end = b + t->size[SIZE_K] * t->size[SIZE_N],
     };
     fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemmskip_f32;
-    run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride,
-        trial_pointer(t, OPERAND_B), o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride,
-        how == STORE_PLAIN ? NULL : &merge);
+    run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
+        o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, how == STORE_PLAIN ? NULL : &merge);
 }
 
 /* One element: the chain of kernels.h by bits, and its distance from float64 by the sum of its terms' magnitudes. */
