@@ -197,7 +197,8 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, f
             continue;
         }
         merge.streams = x->rows <= p->choice.value->mr;
-        fv_next_take(&x->next, p->choice.value, rows, keys.end - keys.begin, &merge);
+        if (!merge.streams)
+            fv_next_take(&x->next, p->choice.value, rows, keys.end - keys.begin, &merge);
         for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
             value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
                   x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride, to + at, p->o_stride,

@@ -238,15 +238,14 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
     }
 }
 
-/* What the tiles of the first strip bring near. Of B that streams, one tile, of any strip, fetches each vector a few
- * steps before it waits for it; several tiles read the same, and bring near what lies behind it, evenly, so that memory
- * is never idle. */
+/* What the tiles bring near: those of the first strip what the caller names, evenly, so that memory is never idle. Of B
+ * that streams, one tile, of any strip, fetches each vector a few steps before it would wait for it. */
 static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
     t->next = merge->next;
     t->next_end = merge->next_end;
     t->near = merge->streams && tiles == 1;
-    if (merge->streams) {
-        t->next = gemm_ahead(t->b, (t->near ? STREAM_AHEAD : t->k) * t->ldb);
+    if (t->near) {
+        t->next = gemm_ahead(t->b, STREAM_AHEAD * t->ldb);
         t->next_end = gemm_ahead(t->next, t->k * t->ldb);
     }
     const int64_t steps = tiles * t->k * LINE;
