@@ -354,26 +354,15 @@ static void test_bits(void) {
     int tuned = 0;
     const int64_t cases = test_scaled(60);
     for (int64_t i = 0; i < cases; i++) {
-        char name[32], error[FV_FILE_ERROR], words[2048];
+        char name[32], words[2048];
         snprintf(name, sizeof name, "bits %" PRId64, i);
         rng r = rng_stream(test_seed(), name);
         attention_case c = case_random(&r, 1 << 18);
         const fv_attention_choice choice = choice_random(&r);
-        const int threads = i % 2 ? 2 : 1;
-        fovea_context *without = context_tuned("", threads);
-        fovea_info info;
-        fovea_info_init(&info);
-        fovea_context_info(without, &info);
-        fovea_tuning *tuning;
-        fv_tuning_create(&tuning, error);
-        const fv_tuning_section own = section_own();
-        for (fv_tuning_op op = FV_TUNING_attention; op <= FV_TUNING_attention_few; op++) {
-            fv_tuning_row row = row_any(op, info.threads);
-            fv_tuning_knobs(&choice, row.knob);
-            fv_tuning_put(tuning, &own, &row, error);
-        }
-        test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
-        fovea_context *with = context_tuned(path, threads);
+        fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
+        fv_tuning_knobs(&choice, knob);
+        fovea_context *without = context_tuned("", i % 2 ? 2 : 1);
+        fovea_context *with = context_knobs(without, path, FV_TUNING_attention, FV_TUNING_attention_few, knob);
         inputs *in = inputs_make(&c, &r);
         outputs *got = outputs_make(&c, c.layout), *want = outputs_make(&c, c.layout);
         case_run(with, NULL, &c, in, got);
@@ -390,7 +379,6 @@ static void test_bits(void) {
         outputs_free(want);
         fovea_context_destroy(with);
         fovea_context_destroy(without);
-        fovea_tuning_destroy(tuning);
     }
     test_check(tuned == cases, "only %d of %" PRId64 " plans were tuned", tuned, cases);
 }
