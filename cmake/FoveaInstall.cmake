@@ -3,6 +3,7 @@
 #
 # A static library drags its dependencies along, so both descriptions name them: SLEEF, m, and the OpenMP runtime of the
 # compiler that built the archive, whatever compiler links it.
+#   fovea_install_program(PROGRAM)   a program, with the man page and the completion that it prints itself
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -53,3 +54,18 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_IN
            OUTPUT_VARIABLE pc_includedir)
 configure_file(cmake/fovea.pc.in ${PROJECT_BINARY_DIR}/fovea.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/fovea.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Fovea_Development)
+
+function(fovea_install_program program)
+    install(TARGETS ${program} RUNTIME COMPONENT Fovea_Runtime)
+    if(CMAKE_CROSSCOMPILING)
+        return()
+    endif()
+    foreach(page man completion)
+        add_custom_command(OUTPUT ${program}.${page} COMMAND ${program} ${page} > ${program}.${page} VERBATIM)
+    endforeach()
+    add_custom_target(${program}-pages ALL DEPENDS ${program}.man ${program}.completion)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+            RENAME ${program}.1 COMPONENT Fovea_Runtime)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.completion RENAME ${program}
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT Fovea_Runtime)
+endfunction()

@@ -19,8 +19,8 @@ typedef struct fv_cpu {
     char missing[128]; /* why the tier above it is not there, "" if there is none above */
     unsigned levels;   /* FV_LEVEL_...: no kernel asks for one yet */
     fv_fastest fastest;
-    int64_t l1d, l2; /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
-    int64_t l3;        /* of the last level, as far as this machine's CPUs may count on it; 0: none */
+    int64_t l1d, l2;                 /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
+    int64_t l3;                      /* of the last level, as far as this machine's CPUs may count on it; 0: none */
     int64_t l3_reported;             /* as the CPU says, which in a virtual machine may be the whole host's */
     char vendor[16];                 /* "GenuineIntel"; "unknown" */
     int64_t family, model, stepping; /* 0 if unknown */
@@ -32,7 +32,8 @@ void fv_cpu_detect(fv_cpu *cpu);
 /* How many CPUs are online; at least 1. */
 int fv_cpu_online(void);
 
-/* How many CPUs this process may run on by its affinity mask; at least 1. */
+/* How many CPUs this process may run on by its affinity mask, or by OpenMP's places where threads are bound to them; at
+ * least 1. */
 int fv_cpu_affinity(void);
 
 /* The next two read the system's description of its CPUs, a folder: this one on Linux, tests have others. */

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu.h"
 
+#include "parallel.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -19,15 +21,33 @@ int fv_cpu_online(void) {
 #ifdef __linux__
 #include <sched.h>
 
-/* The affinity mask, of *size bytes, for CPU_FREE; NULL if there is no memory, or no answer. */
+typedef struct mask {
+    cpu_set_t *set;
+    size_t size;
+    bool of_places; /* and no longer of a thread */
+} mask;
+
+static void add_of_place(void *arg, int cpu) {
+    mask *m = arg;
+    if (!m->of_places)
+        CPU_ZERO_S(m->size, m->set);
+    m->of_places = true;
+    if (cpu >= 0 && (size_t)cpu < m->size * CHAR_BIT)
+        CPU_SET_S((size_t)cpu, m->size, m->set);
+}
+
+/* The affinity mask, of *size bytes, for CPU_FREE; NULL if there is no memory, or no answer. The kernel has but a mask for
+ * each thread, and OpenMP may have bound this one to its place: then it is OpenMP that knows where all threads may run. */
 static cpu_set_t *affinity_mask(size_t *size) {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) { /* the kernel says EINVAL while the set is too small for it */
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);
         if (!set)
             break;
         *size = CPU_ALLOC_SIZE((size_t)cpus);
-        if (sched_getaffinity(0, *size, set) == 0)
+        if (sched_getaffinity(0, *size, set) == 0) {
+            fv_parallel_places(add_of_place, &(mask){set, *size, false});
             return set;
+        }
         const int error = errno;
         CPU_FREE(set);
         if (error != EINVAL)

@@ -207,6 +207,23 @@ fovea_context *context_of(fovea_isa isa, int threads, pool *p) {
     return ctx;
 }
 
+case_contexts contexts_make(void) {
+    case_contexts x = {.threads = pool_create(3)};
+    x.scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
+    x.one = context_of(FOVEA_ISA_BEST, 1, NULL);
+    x.own = context_of(FOVEA_ISA_BEST, 0, NULL);
+    x.three = context_of(FOVEA_ISA_BEST, 3, x.threads);
+    x.many = context_of(FOVEA_ISA_BEST, 40, x.threads);
+    return x;
+}
+
+void contexts_free(const case_contexts *x) {
+    fovea_context *all[] = {x->scalar, x->one, x->own, x->three, x->many};
+    for (int i = 0; i < 5; i++)
+        fovea_context_destroy(all[i]);
+    pool_destroy(x->threads);
+}
+
 void check_status(const char *what, fovea_status got, fovea_status want, const char *words) {
     const char *detail = fovea_error_detail();
     test_check(got == want, "%s: %s instead of %s (%s)", what, fovea_status_name(got), fovea_status_name(want), detail);

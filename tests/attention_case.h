@@ -106,6 +106,16 @@ fovea_tensor tensor_tokens(fovea_tensor tensor, int64_t first, int64_t tokens);
 struct pool;
 fovea_context *context_of(fovea_isa isa, int threads, struct pool *p);
 
+/* Contexts that must all give the same bits: the scalar tier on one thread, and the best on one thread, the default number
+ * of them, a pool of three, and that pool taken for one of 40. */
+typedef struct case_contexts {
+    fovea_context *scalar, *one, *own, *three, *many;
+    struct pool *threads;
+} case_contexts;
+
+case_contexts contexts_make(void);
+void contexts_free(const case_contexts *x);
+
 /* n, scaled by FOVEA_TEST_SCALE (a factor; the default is 1, or less under ThreadSanitizer); at least 1. */
 int64_t test_scaled(int64_t n);
 

@@ -1,6 +1,8 @@
-/* The system's description of its CPUs, made up in a folder: kinds of cores by capacity, and what caches a core has. */
+/* The CPUs of this process, and the system's description of them, made up in a folder: kinds of cores by capacity, and what
+ * caches a core has. */
 #define _GNU_SOURCE /* sched_getaffinity, mkdtemp */
 #include "cpu.h"
+#include "fovea/fovea.h"
 #include "test.h"
 
 #include <ftw.h>
@@ -66,13 +68,41 @@ static void test_caches(void) {
     check_cache("no number", 1, 1, 0);
 }
 
+static bool bound; /* --bound */
+
+/* The CPUs of this process: those of the calling thread, or of the parent where OpenMP has bound the thread to its place. */
+static bool cpus_of_process(cpu_set_t *set) {
+    const pid_t process = bound ? getppid() : 0;
+    if ((!bound || process > 0) && sched_getaffinity(process, sizeof *set, set) == 0)
+        return true;
+    test_skip("the parent's CPUs cannot be seen, or there are more than a cpu_set_t holds");
+    return false;
+}
+
+static void nothing(void *arg, int64_t index) { (void)arg, (void)index; }
+
+/* Bound threads (OMP_PROC_BIND) are as many as others: before OpenMP's first region, and after it. */
+static void test_affinity(void) {
+    cpu_set_t set;
+    if (!cpus_of_process(&set))
+        return;
+    const int want = CPU_COUNT(&set);
+    for (int i = 0; i < 2; i++) {
+        const int got = fv_cpu_affinity();
+        test_check(got == want, "%d CPUs instead of %d, %s a parallel region", got, want, i == 0 ? "before" : "after");
+        fovea_context *ctx;
+        if (!test_check(fovea_context_create(NULL, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail()))
+            return;
+        fovea_parallel(ctx, 2, nothing, NULL);
+        fovea_context_destroy(ctx);
+    }
+}
+
 static void test_kinds(void) {
     cpu_set_t set;
     int cpus[CPU_SETSIZE], count = 0;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        test_skip("kinds of cores: more CPUs than a cpu_set_t holds");
+    if (!cpus_of_process(&set))
         return;
-    }
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &set))
             cpus[count++] = cpu;
@@ -100,11 +130,16 @@ static void test_kinds(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cores", NULL);
+    test_option options[] = {
+        {"--bound", NULL, "OMP_PROC_BIND is set, and the parent has the same CPUs (ctest has)", NULL},
+        {NULL, NULL, NULL, NULL}};
+    test_begin(argc, argv, "cores", options);
+    bound = test_option_value(options, "--bound") != NULL;
     if (!mkdtemp(folder)) {
         perror(folder);
         return TEST_FAILED;
     }
+    test_affinity(); /* first: no region yet */
     test_caches();
     test_kinds();
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);

@@ -2,7 +2,6 @@
  * batch position, chunk and way of giving the same operands against it by bits; arguments that are refused. */
 #include "attention_case.h"
 #include "linear_case.h"
-#include "pool.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,13 +26,8 @@ static void free_copies(copies *c) {
         free(c->y[i]);
 }
 
-typedef struct contexts {
-    pool *threads;
-    fovea_context *scalar, *one, *own, *three, *many;
-} contexts;
-
 /* The scalar tier on one thread against the formulas, all others against it. */
-static void check_case(const contexts *x, const linear_case *c, rng *r, int64_t samples) {
+static void check_case(const case_contexts *x, const linear_case *c, rng *r, int64_t samples) {
     linear_problem *p = linear_problem_make(c, r);
     if (linear_problem_run(p, x->scalar)) {
         linear_problem_literal(p, r, samples);
@@ -49,7 +43,7 @@ static void check_case(const contexts *x, const linear_case *c, rng *r, int64_t 
     linear_problem_free(p);
 }
 
-static void test_random(const contexts *x) {
+static void test_random(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "random");
     for (int64_t i = test_scaled(150); i > 0; i--) {
         const linear_case c = linear_case_random(&r);
@@ -58,7 +52,7 @@ static void test_random(const contexts *x) {
 }
 
 /* Long chains are blocked, many rows and columns dealt to items; one to nine rows are the thin path. */
-static void test_sizes(const contexts *x) {
+static void test_sizes(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "sizes");
     for (int64_t rows = 1; rows <= 9; rows++) {
         const linear_case c = linear_case_plain(1, rows, 200, 150 + rows);
@@ -87,7 +81,7 @@ static void narrow(linear_problem *p, int64_t b, int64_t token, int64_t count) {
 }
 
 /* A row has the same bits whether it is computed with all others, in a chunk or alone. */
-static void test_position(const contexts *x) {
+static void test_position(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "position");
     linear_case c = linear_case_plain(3, 23, 130, 90);
     c.bias[0] = true;
@@ -116,7 +110,7 @@ static void test_position(const contexts *x) {
 }
 
 /* Three matrices in one product against three products. */
-static void test_parts(const contexts *x) {
+static void test_parts(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "parts");
     linear_case c = linear_case_plain(2, 19, 70, 50);
     c.parts = LINEAR_PARTS;
@@ -150,7 +144,7 @@ static void test_parts(const contexts *x) {
 }
 
 /* NaN of any payload in x and infinities in weights give the one NaN, on every tier. */
-static void test_special(const contexts *x) {
+static void test_special(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "special");
     linear_case c = linear_case_plain(1, 12, 40, 60);
     for (int activation = 0; activation < 4; activation++) {
@@ -331,12 +325,7 @@ static void test_refused_args(const fovea_context *ctx) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "linear", NULL);
-    contexts x = {.threads = pool_create(3)};
-    x.scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
-    x.one = context_of(FOVEA_ISA_BEST, 1, NULL);
-    x.own = context_of(FOVEA_ISA_BEST, 0, NULL);
-    x.three = context_of(FOVEA_ISA_BEST, 3, x.threads);
-    x.many = context_of(FOVEA_ISA_BEST, 40, x.threads);
+    const case_contexts x = contexts_make();
     test_random(&x);
     test_sizes(&x);
     test_position(&x);
@@ -344,9 +333,6 @@ int main(int argc, char **argv) {
     test_special(&x);
     test_refused_desc(x.one);
     test_refused_args(x.one);
-    fovea_context *all[] = {x.scalar, x.one, x.own, x.three, x.many};
-    for (int i = 0; i < 5; i++)
-        fovea_context_destroy(all[i]);
-    pool_destroy(x.threads);
+    contexts_free(&x);
     return test_end();
 }

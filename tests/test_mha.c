@@ -3,7 +3,6 @@
 #include "attention_case.h"
 #include "guard.h"
 #include "mha_layer.h"
-#include "pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,14 +19,9 @@ static void check_near(const float *got, const double *want, int64_t n, const ch
     test_check(worst <= 3e-6 * (1 + largest) && largest > 0.01, "%s: off by %.3g of %.3g", what, worst, largest);
 }
 
-typedef struct contexts {
-    pool *threads;
-    fovea_context *scalar, *one, *three;
-} contexts;
-
 /* A form against float64, its tiers and threads against each other, and against the bits of form 1 if it must have them.
  */
-static void check_form(const contexts *x, const layer *l, const fovea_mha_desc *desc, const fovea_mha_weights *w,
+static void check_form(const case_contexts *x, const layer *l, const fovea_mha_desc *desc, const fovea_mha_weights *w,
                        const double *exact, const float *same, const char *what) {
     float *scalar = layer_run(x->scalar, l, desc, w, what), *one = layer_run(x->one, l, desc, w, what);
     float *three = layer_run(x->three, l, desc, w, what);
@@ -42,7 +36,7 @@ static void check_form(const contexts *x, const layer *l, const fovea_mha_desc *
 }
 
 /* Weights that lie head by head, [heads, features, d], and W^O as [heads, out, d_v]. */
-static void check_head_by_head(const contexts *x, const layer *l, const double *exact, const float *same) {
+static void check_head_by_head(const case_contexts *x, const layer *l, const double *exact, const float *same) {
     fovea_mha_weights w = l->w;
     float *copies[4];
     for (int i = 0; i < 4; i++) {
@@ -70,7 +64,7 @@ static void check_head_by_head(const contexts *x, const layer *l, const double *
 }
 
 /* W_i from the factors, and given; by queries and by keys. */
-static void check_merged(const contexts *x, const layer *l, const double *exact) {
+static void check_merged(const case_contexts *x, const layer *l, const double *exact) {
     fovea_mha_desc desc = l->desc;
     fovea_mha_weights w = l->w;
     desc.form = FOVEA_MHA_MERGED;
@@ -108,7 +102,7 @@ static void check_merged(const contexts *x, const layer *l, const double *exact)
 }
 
 /* Outer maps before the heads' own: the layer whose matrices are their products. */
-static void check_folded(const contexts *x, const layer_sizes *s, rng *r) {
+static void check_folded(const case_contexts *x, const layer_sizes *s, rng *r) {
     layer *l = layer_make(s, r);
     fovea_mha_desc desc = l->desc;
     fovea_mha_weights w = l->w;
@@ -159,7 +153,7 @@ static void check_folded(const contexts *x, const layer_sizes *s, rng *r) {
 }
 
 /* The heads' inputs by fovea_linear, then the rest. */
-static void check_projected(const contexts *x, const layer *l, const float *same) {
+static void check_projected(const case_contexts *x, const layer *l, const float *same) {
     const fovea_attention_desc *a = &l->desc.attention;
     fovea_mha_desc desc = l->desc;
     desc.form = FOVEA_MHA_PROJECTED;
@@ -213,7 +207,7 @@ static void check_projected(const contexts *x, const layer *l, const float *same
 }
 
 /* One W for all three. */
-static void check_tied(const contexts *x, const layer *l) {
+static void check_tied(const case_contexts *x, const layer *l) {
     fovea_mha_desc desc = l->desc;
     fovea_mha_weights w = l->w;
     if (l->heads != l->kv_heads || l->d_k != l->d_v || l->features[1] != l->features[0] ||
@@ -237,7 +231,7 @@ static void check_tied(const contexts *x, const layer *l) {
     free(same);
 }
 
-static void check_fused(const contexts *x, const layer *l, const double *exact, const float *same) {
+static void check_fused(const case_contexts *x, const layer *l, const double *exact, const float *same) {
     if (l->features[1] != l->features[0] || l->features[2] != l->features[0])
         return;
     const int64_t in = l->features[0], group = l->heads / l->kv_heads,
@@ -273,7 +267,7 @@ static void check_fused(const contexts *x, const layer *l, const double *exact, 
 }
 
 /* The same weights for other shapes: the rows of the first sequence alone. */
-static void check_reshape(const contexts *x, const layer *l, const float *same) {
+static void check_reshape(const case_contexts *x, const layer *l, const float *same) {
     fovea_mha *mha, *other;
     if (!test_check(fovea_mha_create(x->one, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
         return;
@@ -292,7 +286,7 @@ static void check_reshape(const contexts *x, const layer *l, const float *same) 
 }
 
 /* Rows of an input past the lengths are not read: they hold NaN, and those of the last sequence are not even there. */
-static void check_padding(const contexts *x, layer *l, const float *same) {
+static void check_padding(const case_contexts *x, layer *l, const float *same) {
     const fovea_attention_desc *a = &l->desc.attention;
     if (!l->kv_lens || l->desc.inputs == FOVEA_MHA_SELF)
         return;
@@ -317,7 +311,7 @@ static void check_padding(const contexts *x, layer *l, const float *same) {
     }
 }
 
-static void test_forms(const contexts *x, const layer_sizes *s) {
+static void test_forms(const case_contexts *x, const layer_sizes *s) {
     rng r = rng_stream(test_seed(), "forms");
     layer *l = layer_make(s, &r);
     double *exact = layer_reference(l);
@@ -343,10 +337,7 @@ static void test_forms(const contexts *x, const layer_sizes *s) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mha", NULL);
-    contexts x = {.threads = pool_create(3)};
-    x.scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
-    x.one = context_of(FOVEA_ISA_BEST, 1, NULL);
-    x.three = context_of(FOVEA_ISA_BEST, 3, x.threads);
+    const case_contexts x = contexts_make();
     const layer_sizes all[] = {
         /* batch, q_len, kv_len, heads, kv_heads, d_k, d_v, features, out, inputs, causal, biases, lens */
         {2, 9, 9, 3, 3, 8, 8, {24, 24, 24}, 24, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, false, false},
@@ -371,9 +362,6 @@ int main(int argc, char **argv) {
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         test_forms(&x, &all[i]);
-    fovea_context *contexts_made[] = {x.scalar, x.one, x.three};
-    for (int i = 0; i < 3; i++)
-        fovea_context_destroy(contexts_made[i]);
-    pool_destroy(x.threads);
+    contexts_free(&x);
     return test_end();
 }

@@ -8,7 +8,6 @@
  * --case N runs the one case N, --cases N the first N. The end of the run tells how much of the bound was used, and fails if
  * the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
 #include "attention_case.h"
-#include "pool.h"
 #include "reference.h"
 #include "registry.h"
 
@@ -151,18 +150,14 @@ int main(int argc, char **argv) {
                              {NULL, NULL, NULL, NULL}};
     test_begin(argc, argv, "reference", options);
     const char *one = test_option_value(options, "--case"), *some = test_option_value(options, "--cases");
-    pool *p = pool_create(3);
-    fovea_context *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
-    fovea_context *tier[2] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 3, p)};
+    const case_contexts x = contexts_make();
+    fovea_context *tier[2] = {x.one, x.three};
 
     int64_t first = one ? atoll(one) : 0, count = one ? 1 : some ? atoll(some) : test_scaled(CASES);
     for (int64_t n = first; n < first + count; n++)
-        run_case(n, scalar, tier);
+        run_case(n, x.scalar, tier);
 
-    fovea_context_destroy(scalar);
-    fovea_context_destroy(tier[0]);
-    fovea_context_destroy(tier[1]);
-    pool_destroy(p);
+    contexts_free(&x);
     printf("%" PRId64 " rows against float64: %" PRId64 " empty, %" PRId64
            " trusted; largest error %.3f of its bound, %.2f * eps * sum(p|v|) for ordinary values\n",
            seen.rows, seen.empty_rows, seen.trusted_rows, seen.most_of_bound, seen.most_scaled);

@@ -1,5 +1,5 @@
 /* Tuning files as files: where they are looked for, which are not touched, and that a writer that fails, is killed or
- * is not alone leaves a whole one. And the log of shapes. What is in them: test_tuning.c. */
+ * is not alone leaves a whole one. And the log of shapes. What is in them: test_tuning_text.c. */
 #define _GNU_SOURCE /* setresuid */
 #include "linear_case.h"
 #include "tuning_case.h"

@@ -191,7 +191,7 @@ static void test_bits(void) {
     const char *path = files_name("bits");
     const int64_t cases = test_scaled(60);
     for (int64_t i = 0; i < cases; i++) {
-        char name[32], error[FV_FILE_ERROR];
+        char name[32];
         snprintf(name, sizeof name, "bits %" PRId64, i);
         rng r = rng_stream(test_seed(), name);
         const linear_case c = linear_case_random(&r);
@@ -201,20 +201,10 @@ static void test_bits(void) {
         choice.row_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
         choice.chunk = rng_below(&r, 3) ? rng_between(&r, 1, 40) : 0;
         choice.items = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
+        fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
+        fv_tuning_linear_knobs(&choice, knob);
         fovea_context *without = context_tuned("", i % 2 ? 2 : 1);
-        fovea_info info;
-        fovea_info_init(&info);
-        fovea_context_info(without, &info);
-        fovea_tuning *tuning;
-        fv_tuning_create(&tuning, error);
-        const fv_tuning_section own = section_own();
-        for (fv_tuning_op op = FV_TUNING_linear; op <= FV_TUNING_linear_few; op++) {
-            fv_tuning_row row = row_any(op, info.threads);
-            fv_tuning_linear_knobs(&choice, row.knob);
-            fv_tuning_put(tuning, &own, &row, error);
-        }
-        test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
-        fovea_context *with = context_tuned(path, i % 2 ? 2 : 1);
+        fovea_context *with = context_knobs(without, path, FV_TUNING_linear, FV_TUNING_linear_few, knob);
         linear_problem *p = linear_problem_make(&c, &r);
         float *want[LINEAR_PARTS] = {NULL};
         linear_problem_run(p, without);
@@ -236,7 +226,6 @@ static void test_bits(void) {
         linear_problem_free(p);
         fovea_context_destroy(with);
         fovea_context_destroy(without);
-        fovea_tuning_destroy(tuning);
     }
 }
 

@@ -120,3 +120,22 @@ fovea_context *context_tuned(const char *path, int threads) {
         exit(TEST_FAILED);
     return ctx;
 }
+
+fovea_context *context_knobs(const fovea_context *other, const char *path, fv_tuning_op first, fv_tuning_op last,
+                             const fv_tuning_value knob[FV_TUNING_KNOBS]) {
+    char error[FV_FILE_ERROR];
+    fovea_info info;
+    fovea_info_init(&info);
+    fovea_context_info(other, &info);
+    fovea_tuning *tuning;
+    fv_tuning_create(&tuning, error);
+    const fv_tuning_section own = section_own();
+    for (fv_tuning_op op = first; op <= last; op++) {
+        fv_tuning_row row = row_any(op, info.threads);
+        memcpy(row.knob, knob, sizeof row.knob);
+        fv_tuning_put(tuning, &own, &row, error);
+    }
+    test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+    fovea_tuning_destroy(tuning);
+    return context_tuned(path, info.threads);
+}

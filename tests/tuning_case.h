@@ -33,4 +33,9 @@ void file_write(const char *path, const void *bytes, size_t size);
 /* A context that loads that file, on that many threads (by itself: no pool). */
 fovea_context *context_tuned(const char *path, int threads);
 
+/* One with as many threads as another, which a file of that path tells these knobs for any size, of the operations from
+ * first to last. */
+fovea_context *context_knobs(const fovea_context *other, const char *path, fv_tuning_op first, fv_tuning_op last,
+                             const fv_tuning_value knob[FV_TUNING_KNOBS]);
+
 #endif

@@ -1,30 +1,12 @@
 #!/usr/bin/env bash
 # test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder of the
 # step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
-set -uo pipefail
-step=$1
-rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH" || exit
+step=$1 name=fovea-tune program=$TUNE
+. "$(dirname "$0")/../tests/support/program.sh"
 export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
 unset FOVEA_ISA FOVEA_LOG_SHAPES
 small=(--shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64' --effort quick --threads 1)
 
-fail() {
-    printf '%s\n' "$*" >&2
-    [ ! -f out ] || cat out err >&2
-    exit 1
-}
-# expect STATUS ARGUMENT...: runs, output to out and err; STATUS may be several, parted by |.
-expect() {
-    local status=0
-    "$TUNE" "${@:2}" >out 2>err || status=$?
-    [[ "|$1|" == *"|$status|"* ]] || fail "status $status, not $1: fovea-tune ${*:2}"
-}
-has() { # has FILE PATTERN...: grep -E finds each
-    local file=$1 pattern
-    for pattern in "${@:2}"; do
-        grep -qE -- "$pattern" "$file" || fail "no \"$pattern\" in $file"
-    done
-}
 # sound FILE: a file that was written whole.
 sound() {
     [ "$(head -1 "$1")" = 'fovea-tuning 1' ] || fail "$1 does not begin as it should"
@@ -33,22 +15,8 @@ sound() {
 
 case $step in
 options) # one table makes help, man page and completion, and every option is in all three
-    expect 0 --help
-    cp out help
-    expect 0 man
-    cp out man
-    expect 0 completion
-    cp out completion
-    for option in $(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' help); do
-        has man "$(printf '%s' "$option" | sed 's/-/\\\\-/g')"
-        has completion "$option"
-    done
-    [ "$(grep -c '^  --' help)" -ge 12 ] || fail "few options in --help"
-    bash -n completion || fail "the completion is no script"
-    # shellcheck disable=SC1091,SC2034
-    COMP_WORDS=(fovea-tune --ef) COMP_CWORD=1
-    . ./completion && _fovea_tune && [ "${COMPREPLY[0]}" = --effort ] || fail "--ef is not completed"
-    expect 0 --version
+    one_table 12
+    completes --effort fovea-tune --ef
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
         '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
         'check --dry-run'; do

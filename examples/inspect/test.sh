@@ -1,28 +1,9 @@
 #!/usr/bin/env bash
 # test.sh STEP: one test of fovea-inspect as a program. Run by ctest, which sets INSPECT (the program), MAKE_MODEL, SOURCE (this
 # folder) and SCRATCH (a folder of the step's own).
-set -uo pipefail
-step=$1
-rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH" || exit
+step=$1 name=fovea-inspect program=$INSPECT
+. "$(dirname "$0")/../../tests/support/program.sh"
 
-fail() {
-    printf '%s\n' "$*" >&2
-    [ ! -f out ] || head -c 4000 out err >&2
-    exit 1
-}
-# expect STATUS ARGUMENT...: runs, output to out and err.
-expect() {
-    local status=0
-    "$INSPECT" "${@:2}" >out 2>err || status=$?
-    [ "$status" = "$1" ] || fail "status $status, not $1: fovea-inspect ${*:2}"
-    [ "$1" = 0 ] || [ -s err ] || fail "no sentence: fovea-inspect ${*:2}"
-}
-has() { # has FILE PATTERN...: grep -E finds each
-    local file=$1 pattern
-    for pattern in "${@:2}"; do
-        grep -qE -- "$pattern" "$file" || fail "no \"$pattern\" in $file"
-    done
-}
 refuses() { # refuses PATTERN ARGUMENT...: ends with 1 and that sentence
     expect 1 "${@:2}"
     has err "^fovea-inspect: .*$1"
@@ -45,27 +26,13 @@ PY
 
 case $step in
 options) # one table makes help, man page and completion, and every option is in all three
-    expect 0 --help
-    cp out help
-    expect 0 man
-    cp out man
-    expect 0 completion
-    cp out completion
-    for option in $(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' help); do
-        has man "$(printf '%s' "$option" | sed 's/-/\\\\-/g')"
-        has completion "$option"
-    done
-    [ "$(grep -c '^  --' help)" -ge 20 ] || fail "few options in --help"
+    one_table 20
     for command in cost similarity attention; do
         expect 0 "$command" --help
         has out "^usage: fovea-inspect $command" '--threads' 'exit status'
     done
     ! grep -q -- --svg out || fail "attention --help tells options of others"
-    bash -n completion || fail "the completion is no script"
-    # shellcheck disable=SC1091,SC2034
-    COMP_WORDS=(fovea-inspect cost --d-m) COMP_CWORD=2
-    . ./completion && _fovea_inspect && [ "${COMPREPLY[0]}" = --d-model ] || fail "--d-m is not completed"
-    expect 0 --version
+    completes --d-model fovea-inspect cost --d-m
     for wrong in '' dance --nothing 'cost' 'cost --d-model 8' 'cost --d-model 0 --heads 1' 'cost --d-model 8x --heads 1' \
         'cost --d-model 99999999999999999999 --heads 1' 'cost --svg x' 'cost --d-model' 'cost word' 'similarity' 'similarity a b' \
         'similarity --measure a' 'cost --causal=1' 'similarity --csv= a' 'attention' 'attention --layer -1 a' \

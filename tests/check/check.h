@@ -134,7 +134,7 @@ float scalar_exp(float x);
 /* Whether got is within bound of exact, both NaN, or the same infinity. */
 bool near_double(float got, double exact, double bound);
 
-/* Mutants: kernels broken on purpose. Checks that each is found out; counts with test_check(). */
+/* Mutants (mutants.h): kernels broken on purpose. Checks that each is found out; counts with test_check(). */
 void check_mutants(uint64_t seed);
 
 /* Likewise what the harness watches around each call, broken by hand. */

@@ -11,6 +11,17 @@ static const char *const mask_words[MASK_KINDS] = {"lets all pass", "lets none p
 
 static bool is_set(const uint64_t *word, int64_t key) { return word[key / 64] >> (key % 64) & 1; }
 
+static trial *mask_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
+    trial *t =
+        trial_begin(c, "[%" PRId64 ", %" PRId64 ") step=%" PRId64 ", the mask %s", begin, end, step, mask_words[kind]);
+    if (t) {
+        t->size[SIZE_BEGIN] = begin;
+        t->size[SIZE_END] = end;
+        t->size[SIZE_STEP] = step;
+    }
+    return t;
+}
+
 /* Bits on entry: all set, or a random half. */
 static operand *entry_bits(trial *t) {
     operand *bits = trial_operand(t, "bits", sizeof(uint64_t), CELL_BITS, 1, FV_SEGMENT / 64, FV_SEGMENT / 64);
@@ -54,13 +65,9 @@ static void mask_trials(checker *c, void (*one)(checker *c, int64_t begin, int64
 
 static void bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
     static const uint8_t nonzero[] = {1, 2, 0x7f, 0x80, 0xff};
-    trial *t =
-        trial_begin(c, "[%" PRId64 ", %" PRId64 ") step=%" PRId64 ", the mask %s", begin, end, step, mask_words[kind]);
+    trial *t = mask_trial(c, begin, end, step, kind);
     if (!t)
         return;
-    t->size[SIZE_BEGIN] = begin;
-    t->size[SIZE_END] = end;
-    t->size[SIZE_STEP] = step;
     const int64_t elements = step && end > begin ? end - begin : end > begin;
     operand *mask = trial_operand(t, "mask", sizeof(uint8_t), CELL_KEPT, 1, elements, elements);
     mask->origin = step * begin;
@@ -100,13 +107,9 @@ static float some_bias(rng *r, mask_kind kind) {
 }
 
 static void bias_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
-    trial *t =
-        trial_begin(c, "[%" PRId64 ", %" PRId64 ") step=%" PRId64 ", the mask %s", begin, end, step, mask_words[kind]);
+    trial *t = mask_trial(c, begin, end, step, kind);
     if (!t)
         return;
-    t->size[SIZE_BEGIN] = begin;
-    t->size[SIZE_END] = end;
-    t->size[SIZE_STEP] = step;
     const int64_t keys = end - begin, elements = step || keys == 0 ? keys : 1;
     operand *mask = trial_floats(t, "mask", CELL_KEPT, 1, elements, elements);
     mask->origin = step * begin;

@@ -42,7 +42,7 @@ def main():
     causal = torch.ones(7, 7, dtype=torch.bool).triu(1)
     show("torch_causal_out", mha(x, x, x, attn_mask=causal, need_weights=False)[0])
     padding = torch.tensor([[False] * 7, [False] * 4 + [True] * 3])
-    show("torch_padded_out", mha(x, x, x, key_padding_mask=padding, need_weights=False)[0])
+    show("torch_padded_second", mha(x, x, x, key_padding_mask=padding, need_weights=False)[0][1])
     q, k, v = fill(2, 2, 5, 24), fill(3, 2, 9, 10), fill(4, 2, 9, 14)
     show("torch_cross_out", layer(24, 3, kdim=10, vdim=14)(q, k, v, need_weights=False)[0])
     show("torch_plain_out", layer(24, 3, bias=False)(x, x, x, need_weights=False)[0])

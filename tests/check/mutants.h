@@ -1,0 +1,42 @@
+/* Kernels broken on purpose, each in one way that has happened to somebody, to prove that the check sees it. Beside them
+ * the same kernels unbroken, which must pass: otherwise a mutant might be caught for another reason than its own.
+ *
+ * A mutant is a scalar row of its own. Some only do wrong what no comparison with the scalar row can show, since they
+ * stand for a wrong scalar row (the order of a sum, say): these are checked as if they were the reference.
+ *
+ * mutants_NAME.c has those of the operations whose trials are in NAME.c, and a table of them; mutants.c runs all tables.
+ */
+#ifndef FOVEA_TESTS_MUTANTS_H
+#define FOVEA_TESTS_MUTANTS_H
+
+#include "check.h"
+#include "registry.h"
+
+/* FLUSHED: under flush-to-zero. */
+typedef enum fate { PASSES, PASSES_FLUSHED, DIFFERS, DIFFERS_FLUSHED, DIFFERS_AS_REFERENCE } fate;
+
+typedef struct mutant {
+    fate fate;
+    bool (*visible)(void); /* can this CPU show what it does wrong? NULL: every CPU can */
+    fv_kernel kernel;      /* a scalar row; its name says what is wrong */
+} mutant;
+
+#define MUTANT_WHERE(visible, fate, op, type, mr, nr, function)                                                        \
+    {                                                                                                                  \
+        fate, visible, {                                                                                               \
+#function, FV_OP_##op, FV_TYPE_##type, FV_ISA_scalar, mr, nr, { .op##_##type = function }                  \
+        }                                                                                                              \
+    }
+#define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
+
+typedef struct mutant_table {
+    const mutant *mutants;
+    size_t count;
+} mutant_table;
+
+extern const mutant_table mutants_after, mutants_array, mutants_gemm, mutants_mask, mutants_merge, mutants_softmax;
+
+/* The scalar row of the list. */
+static inline const fv_kernel *honest(fv_op op) { return fv_kernel_best(op, FV_ISA_scalar); }
+
+#endif

@@ -1,0 +1,111 @@
+/* Mutants of what goes through an array once: scale, pack, finite, exp. */
+#include "mutants.h"
+
+#include "fp_control.h"
+
+/* ------------------------------------------------------------------------------------------------------------ scale -- */
+
+#define SCALE_PARAMETERS int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy
+#define SCALE_ARGUMENTS rows, n, factor, x, ldx, y, ldy
+
+static void scale_honest(SCALE_PARAMETERS) { honest(FV_OP_scale)->run.scale_f32(SCALE_ARGUMENTS); }
+
+static void scale_keeps_subnormal(SCALE_PARAMETERS) {
+    const uint64_t control = fp_control();
+    fp_flush(false);
+    scale_honest(SCALE_ARGUMENTS);
+    fp_control_set(control);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- pack -- */
+
+#define PACK_PARAMETERS int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr
+#define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr
+
+static void pack_honest(PACK_PARAMETERS) { honest(FV_OP_pack)->run.pack_f32(PACK_ARGUMENTS); }
+
+static void pack_repeats_last_key(PACK_PARAMETERS) {
+    pack_honest(PACK_ARGUMENTS);
+    for (int64_t c = 0; c < channels && keys % FV_LANES != 0; c++)
+        panel[c * nr + keys] = panel[c * nr + keys - 1];
+}
+
+static void pack_zeroes_whole_width(PACK_PARAMETERS) {
+    pack_honest(PACK_ARGUMENTS);
+    for (int64_t i = (keys + FV_LANES - 1) / FV_LANES * FV_LANES; i < nr; i++)
+        panel[i] = 0.0f;
+}
+
+static void pack_quiets_nan(PACK_PARAMETERS) {
+    pack_honest(PACK_ARGUMENTS);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < keys; i++)
+            if (float_is_nan(panel[c * nr + i]))
+                panel[c * nr + i] = bits_float(float_bits(panel[c * nr + i]) | 0x400000);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- finite -- */
+
+static int finite_honest(int64_t rows, int64_t n, const float *v, int64_t ldv) {
+    return honest(FV_OP_finite)->run.finite_f32(rows, n, v, ldv);
+}
+
+static int finite_misses_last(int64_t rows, int64_t n, const float *v, int64_t ldv) {
+    return n == 1 ? 1 : finite_honest(rows, n - 1, v, ldv);
+}
+
+static int finite_by_sum(int64_t rows, int64_t n, const float *v, int64_t ldv) { /* overflows */
+    float sum = 0.0f;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            sum += v[i * ldv + j];
+    return isfinite(sum) != 0;
+}
+
+static int finite_reads_gaps(int64_t rows, int64_t n, const float *v, int64_t ldv) {
+    return finite_honest(1, (rows - 1) * ldv + n, v, 1);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- exp -- */
+
+static void exp_honest(int64_t n, const float *x, float *y) { honest(FV_OP_exp)->run.exp_f32(n, x, y); }
+
+static void exp_other_rounding(int64_t n, const float *x, float *y) {
+    for (int64_t i = 0; i < n; i++) {
+        const float exact = scalar_exp(x[i]);
+        y[i] = x[i] > -2.0f && x[i] < -1.9f ? bits_float(float_bits(exact) ^ 1) : exact;
+    }
+}
+
+static void exp_keeps_subnormal(int64_t n, const float *x, float *y) {
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)exp((double)x[i]);
+}
+
+static void exp_reads_again(int64_t n, const float *x, float *y) { /* wrong in place only */
+    exp_honest(n, x, y);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = scalar_exp(x[i]);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- all -- */
+
+static const mutant mutants[] = {
+    MUTANT(PASSES_FLUSHED, scale, f32, 1, 1, scale_honest),
+    MUTANT(PASSES, scale, f32, 1, 1, scale_keeps_subnormal),
+    MUTANT(DIFFERS_FLUSHED, scale, f32, 1, 1, scale_keeps_subnormal),
+    MUTANT(PASSES, pack, f32, 1, 1, pack_honest),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_repeats_last_key),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_zeroes_whole_width),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_quiets_nan),
+    MUTANT(PASSES, finite, f32, 1, 8, finite_honest),
+    MUTANT(DIFFERS, finite, f32, 1, 8, finite_misses_last),
+    MUTANT(DIFFERS_AS_REFERENCE, finite, f32, 1, 8, finite_by_sum),
+    MUTANT(DIFFERS, finite, f32, 1, 8, finite_reads_gaps),
+    MUTANT(PASSES, exp, f32, 1, 8, exp_honest),
+    MUTANT(DIFFERS, exp, f32, 1, 8, exp_other_rounding),
+    MUTANT(DIFFERS_AS_REFERENCE, exp, f32, 1, 8, exp_keeps_subnormal),
+    MUTANT(DIFFERS, exp, f32, 1, 8, exp_reads_again),
+};
+
+const mutant_table mutants_array = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -1,0 +1,186 @@
+/* Mutants of gemm and gemmskip, among them those that break the ABI. */
+#include "mutants.h"
+
+#include "abi.h"
+
+#include <signal.h>
+
+/* ------------------------------------------------------------------------------------------------------------- gemm -- */
+
+#define GEMM_PARAMETERS                                                                                                \
+    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,  \
+        const fv_merge *merge
+#define GEMM_ARGUMENTS m, n, k, a, lda, b, ldb, c, ldc, merge
+
+static void gemm_honest(GEMM_PARAMETERS) { honest(FV_OP_gemm)->run.gemm_f32(GEMM_ARGUMENTS); }
+
+static void gemm_last_column_missing(GEMM_PARAMETERS) {
+    n -= n % 4 == 1;
+    if (n > 0)
+        gemm_honest(GEMM_ARGUMENTS);
+}
+
+static void gemm_last_row_missing(GEMM_PARAMETERS) {
+    m -= m == 5;
+    gemm_honest(GEMM_ARGUMENTS);
+}
+
+static void gemm_chain_too_short(GEMM_PARAMETERS) {
+    k -= k > 4;
+    gemm_honest(GEMM_ARGUMENTS);
+}
+
+static void gemm_reads_past_b(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    (void)((const volatile float *)b)[(k - 1) * ldb + n];
+}
+
+static void gemm_reads_before_a(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    (void)((const volatile float *)a)[-1];
+}
+
+static void gemm_writes_past_c(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    c[(m - 1) * ldc + n] = 0.0f;
+}
+
+static void gemm_writes_into_gap(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    if (m > 1 && ldc > n)
+        c[n] = 0.0f;
+}
+
+static void gemm_writes_before_c(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    if ((uintptr_t)c % 4096 != 0) /* not into the forbidden page: the slack must show it */
+        c[-1] = 0.0f;
+}
+
+static void gemm_changes_input(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    ((float *)(uintptr_t)a)[0] = 0.0f;
+}
+
+static void gemm_needs_alignment(GEMM_PARAMETERS) {
+    if ((uintptr_t)b % 16 != 0)
+        raise(SIGBUS); /* what a processor says */
+    gemm_honest(GEMM_ARGUMENTS);
+}
+
+static void gemm_reads_old_c(GEMM_PARAMETERS) {
+    const bool first = merge && merge->b && !merge->a && m <= 64;
+    if (first)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                c[i * ldc + j] *= 0.0f; /* 0 unless it was NaN or infinite */
+    const float zeros[64] = {0.0f};
+    const fv_merge with_zeros = {.a = zeros, .b = merge ? merge->b : NULL};
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, first ? &with_zeros : merge);
+}
+
+static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
+    float same[64];
+    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same};
+    const bool merges = merge && merge->b;
+    for (int64_t i = 0; i < 64; i++)
+        same[i] = merges ? merge->b[0] : 0.0f;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merges && m <= 64 ? &wrong : merge);
+}
+
+static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
+    const float ones[64] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+    const fv_merge sum = {.a = ones, .b = ones};
+    const bool carry = merge && merge->carry && m <= 9;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, carry ? &sum : merge);
+}
+
+static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    abi_break(ABI_CONTROL);
+}
+
+static bool control_breakable(void) { return abi_breakable(ABI_CONTROL); }
+
+static void gemm_leaves_upper_dirty(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    abi_break(ABI_UPPER);
+}
+
+static bool upper_breakable(void) { return abi_breakable(ABI_UPPER); }
+
+/* The last one, which the compiler is the least likely to use, and so to restore, in this function itself. */
+static void gemm_loses_register(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    abi_break_register(abi_registers() - 1);
+}
+
+static bool has_register_to_lose(void) { return abi_registers() > 0; }
+
+/* The chain in another order, or rounded otherwise; plain stores only. */
+typedef enum chain { CHAIN_DESCENDING, CHAIN_SPLIT, CHAIN_UNFUSED } chain;
+
+static void gemm_chain(chain how, GEMM_PARAMETERS) {
+    if (merge) {
+        gemm_honest(GEMM_ARGUMENTS);
+        return;
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float acc[2] = {0.0f, 0.0f};
+            for (int64_t p = 0; p < k; p++) {
+                const int64_t q = how == CHAIN_DESCENDING ? k - 1 - p : p;
+                float *to = &acc[how == CHAIN_SPLIT ? p % 2 : 0];
+                const float product = a[i * lda + q] * b[q * ldb + j];
+                *to = how == CHAIN_UNFUSED ? *to + product : fmaf(a[i * lda + q], b[q * ldb + j], *to);
+            }
+            c[i * ldc + j] = acc[0] + acc[1];
+        }
+}
+
+static void gemm_descending(GEMM_PARAMETERS) { gemm_chain(CHAIN_DESCENDING, GEMM_ARGUMENTS); }
+static void gemm_split(GEMM_PARAMETERS) { gemm_chain(CHAIN_SPLIT, GEMM_ARGUMENTS); }
+static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUMENTS); }
+
+/* --------------------------------------------------------------------------------------------------------- gemmskip -- */
+
+static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
+            for (int64_t p = 0; p < k; p++)
+                acc = a[i * lda + p] == 0.0f ? acc : fmaf(a[i * lda + p], b[p * ldb + j], acc);
+            if (merge && merge->b)
+                acc = acc * merge->b[i];
+            c[i * ldc + j] = merge && merge->a ? fmaf(c[i * ldc + j], merge->a[i], acc) : acc;
+        }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- all -- */
+
+static const mutant mutants[] = {
+    MUTANT(PASSES, gemm, f32, 4, 8, gemm_honest),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_column_missing),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_row_missing),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_chain_too_short),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_past_b),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_before_a),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_past_c),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_into_gap),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_before_c),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_input),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
+    MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
+    MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
+    MUTANT_WHERE(has_register_to_lose, DIFFERS, gemm, f32, 4, 8, gemm_loses_register),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_descending),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_split),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused),
+    MUTANT(DIFFERS, gemmskip, f32, 1, 8, gemm_honest),
+    MUTANT(DIFFERS, gemmskip, f32, 1, 8, gemmskip_skips_positive_zero),
+};
+
+const mutant_table mutants_gemm = {mutants, sizeof mutants / sizeof mutants[0]};

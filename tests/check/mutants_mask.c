@@ -1,0 +1,75 @@
+/* Mutants of bits and bias. */
+#include "mutants.h"
+
+/* ------------------------------------------------------------------------------------------------------------- bits -- */
+
+#define BITS_PARAMETERS int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits
+
+typedef enum bits_flaw { BITS_HONEST, BITS_ONE_ONLY, BITS_SETS, BITS_ONE_MORE } bits_flaw;
+
+static void bits_flawed(bits_flaw flaw, BITS_PARAMETERS) {
+    for (int64_t i = begin; i < end; i++) {
+        const uint64_t bit = (uint64_t)1 << (i % 64);
+        const bool passes = flaw == BITS_ONE_ONLY ? mask[i * step] == 1 : mask[i * step] != 0;
+        if (!passes)
+            bits->word[i / 64] &= ~bit;
+        else if (flaw == BITS_SETS)
+            bits->word[i / 64] |= bit;
+    }
+    if (flaw == BITS_ONE_MORE && begin < end && end < FV_SEGMENT && mask[(end - 1) * step] == 0)
+        bits->word[end / 64] &= ~((uint64_t)1 << (end % 64));
+}
+
+static void bits_honest(BITS_PARAMETERS) { bits_flawed(BITS_HONEST, begin, end, mask, step, bits); }
+static void bits_one_only(BITS_PARAMETERS) { bits_flawed(BITS_ONE_ONLY, begin, end, mask, step, bits); }
+static void bits_sets(BITS_PARAMETERS) { bits_flawed(BITS_SETS, begin, end, mask, step, bits); }
+static void bits_one_more(BITS_PARAMETERS) { bits_flawed(BITS_ONE_MORE, begin, end, mask, step, bits); }
+
+static void bits_reads_past_mask(BITS_PARAMETERS) {
+    bits_honest(begin, end, mask, step, bits);
+    if (begin < end)
+        (void)((const volatile uint8_t *)mask)[(end - 1) * step + 1];
+}
+
+/* ------------------------------------------------------------------------------------------------------------- bias -- */
+
+#define BIAS_PARAMETERS int64_t begin, int64_t end, const float *mask, int64_t step, float *s, fv_keybits *bits
+
+static void bias_masks_below(float limit, BIAS_PARAMETERS) {
+    for (int64_t i = begin; i < end; i++) {
+        s[i] += mask[i * step];
+        if (mask[i * step] <= limit)
+            bits->word[i / 64] &= ~((uint64_t)1 << (i % 64));
+    }
+}
+
+static void bias_honest(BIAS_PARAMETERS) { bias_masks_below(-INFINITY, begin, end, mask, step, s, bits); }
+static void bias_masks_low(BIAS_PARAMETERS) { bias_masks_below(-1e30f, begin, end, mask, step, s, bits); }
+
+static void bias_masks_by_sum(BIAS_PARAMETERS) { /* a score of -inf is not a mask of -inf */
+    bias_honest(begin, end, mask, step, s, bits);
+    for (int64_t i = begin; i < end; i++)
+        if (s[i] == -INFINITY)
+            bits->word[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+static void bias_forgets_bits(BIAS_PARAMETERS) {
+    fv_keybits scratch = *bits;
+    bias_honest(begin, end, mask, step, s, &scratch);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- all -- */
+
+static const mutant mutants[] = {
+    MUTANT(PASSES, bits, u8, 1, 64, bits_honest),
+    MUTANT(DIFFERS, bits, u8, 1, 64, bits_one_only),
+    MUTANT(DIFFERS, bits, u8, 1, 64, bits_sets),
+    MUTANT(DIFFERS_AS_REFERENCE, bits, u8, 1, 64, bits_one_more),
+    MUTANT(DIFFERS, bits, u8, 1, 64, bits_reads_past_mask),
+    MUTANT(PASSES, bias, f32, 1, 8, bias_honest),
+    MUTANT(DIFFERS, bias, f32, 1, 8, bias_masks_low),
+    MUTANT(DIFFERS, bias, f32, 1, 8, bias_masks_by_sum),
+    MUTANT(DIFFERS_AS_REFERENCE, bias, f32, 1, 8, bias_forgets_bits),
+};
+
+const mutant_table mutants_mask = {mutants, sizeof mutants / sizeof mutants[0]};
