@@ -122,8 +122,10 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
         tune_problem problem;
         tune_measurement m;
         char error[256], name[96];
-        if (!tune_problem_make(s->ctx, &proof, &problem, error))
-            continue;
+        if (!tune_problem_make(s->ctx, &proof, &problem, error)) {
+            passed[0] = passed[1] = false; /* a shape that memory has no room for proves nothing */
+            break;
+        }
         tune_candidate candidate[2] = {0}, *list[2];
         bool made = tune_measurement_begin(&m, &problem);
         for (int i = 0; i < count && made; i++) {
