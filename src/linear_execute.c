@@ -58,10 +58,15 @@ static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *ski
     return run;
 }
 
-/* How many input channels from k on a call of the gemm takes: within a block, and within a head of x. */
-static int64_t step_at(const execution *e, int64_t k) {
+/* Input channels that lie together: of a head of x, or, where its heads follow each other, all. */
+static int64_t channels_together(const execution *e) {
     const fovea_tensor *x = &e->args->x;
-    const int64_t channels = x->stride[1] == x->shape[3] ? e->linear->in : x->shape[3];
+    return x->stride[1] == x->shape[3] ? e->linear->in : x->shape[3];
+}
+
+/* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
+static int64_t step_at(const execution *e, int64_t k) {
+    const int64_t channels = channels_together(e);
     return fv_min(e->choice.k_block, channels - k % channels);
 }
 
@@ -71,7 +76,7 @@ static void multiply(const execution *e, const row_run *run, int64_t panel, int6
                      float *scratch, fv_near *near, int64_t floats) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
-    const int64_t channels = x->stride[1] == x->shape[3] ? l->in : x->shape[3];
+    const int64_t channels = channels_together(e);
     fv_merge how = {.carry = k > 0, .streams = e->rows <= e->choice.gemm->mr};
     fv_near_take(near, floats, &how);
     e->choice.gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
@@ -105,8 +110,8 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
 static fv_near near_after(const execution *e, int64_t panel, int64_t k, int64_t step, const fv_near *rows) {
     const fovea_linear *l = e->linear;
     if (rows->at < rows->end) {
-        const int64_t floats = rows->end - rows->at;
-        return (fv_near){rows->at + floats * k / l->in, rows->at + floats * (k + step) / l->in};
+        const int64_t count = (rows->end - rows->at) / l->in;
+        return (fv_near){rows->at + count * k, rows->at + count * (k + step)};
     }
     const float *weights = l->weights + (panel * l->in + k + step) * l->panel;
     const float *end = l->weights + l->panels * l->in * l->panel;
@@ -140,7 +145,7 @@ static void run_panel(const execution *e, const row_run *rows, int64_t panel, co
 static fv_near rows_of(const execution *e, int64_t item) {
     const fovea_tensor *x = &e->args->x;
     const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
-    if (!e->even || row_stride(x) != in || (x->shape[1] > 1 && x->stride[1] != x->shape[3]))
+    if (!e->even || row_stride(x) != in || channels_together(e) != in)
         return (fv_near){NULL, NULL};
     const float *at = (const float *)x->data + first * in;
     return (fv_near){at, at + fv_min(e->row_block, e->rows - first) * in};
