@@ -20,8 +20,9 @@ int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *e
 /* Was the library built with OpenMP? Without it, threads come only from a caller's pool. */
 bool fv_parallel_own(void);
 
-/* Calls add(arg, cpu) for each CPU of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES); not at all where
- * it binds none. Of a bound thread, that which starts the process among them, the affinity mask is one of these places. */
+/* Calls add(arg, cpu) for each CPU of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES); not at all
+ * where it binds none. Of a bound thread, that which starts the process among them, the affinity mask is one of these
+ * places. */
 void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg);
 
 #endif

@@ -1,39 +1,24 @@
-/* The CPUs of this process, and the system's description of them, made up in a folder: kinds of cores by capacity, and what
- * caches a core has. */
-#define _GNU_SOURCE /* sched_getaffinity, mkdtemp */
+/* The CPUs of this process, and the system's description of them, made up in a folder: kinds of cores by capacity, and
+ * what caches a core has. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu.h"
+#include "folder.h"
 #include "fovea/fovea.h"
 #include "test.h"
 
-#include <ftw.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/fovea-cores-XXXXXX";
+static char folder[TEST_FOLDER];
 
 /* Writes a file of a CPU's folder; name may have folders in it. */
 static void put(int cpu, const char *name, const char *content) {
     char path[256];
-    snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name);
-    for (char *slash = strchr(path + sizeof folder, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    if (!file || fputs(content, file) < 0 || fclose(file) != 0) {
-        perror(path);
-        exit(TEST_FAILED);
-    }
-}
-
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
-    (void)status, (void)kind, (void)walk;
-    return remove(path);
+    snprintf(path, sizeof path, "cpu%d/%s", cpu, name);
+    test_folder_put(folder, path, content);
 }
 
 static void put_cache(int cpu, int index, const char *level, const char *type, const char *size, const char *map) {
@@ -135,13 +120,10 @@ int main(int argc, char **argv) {
         {NULL, NULL, NULL, NULL}};
     test_begin(argc, argv, "cores", options);
     bound = test_option_value(options, "--bound") != NULL;
-    if (!mkdtemp(folder)) {
-        perror(folder);
-        return TEST_FAILED;
-    }
+    test_folder_begin(folder);
     test_affinity(); /* first: no region yet */
     test_caches();
     test_kinds();
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    test_folder_end(folder);
     return test_end();
 }

@@ -1,16 +1,13 @@
 /* Tuning files for tests (tuning_case.h). */
-#define _GNU_SOURCE /* nftw, mkdtemp */
 #include "tuning_case.h"
 
+#include "folder.h"
 #include "hash.h"
 #include "registry.h"
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 fv_tuning_row row_any(fv_tuning_op operation, int threads) {
     fv_tuning_row row = {.known = true, .operation = operation, .isa = (fv_isa)test_isa(), .threads = threads};
@@ -80,7 +77,7 @@ char *tuning_text(const fovea_tuning *tuning, const char *from, const char *to, 
     return text;
 }
 
-static char folder[64];
+static char folder[TEST_FOLDER];
 
 const char *files_name(const char *name) {
     static char names[4][256];
@@ -90,20 +87,9 @@ const char *files_name(const char *name) {
     return path;
 }
 
-void files_begin(void) {
-    snprintf(folder, sizeof folder, "/tmp/fovea-test-XXXXXX");
-    if (!mkdtemp(folder) || chmod(folder, 0755) != 0) { /* other users may look for files in it, too */
-        perror(folder);
-        exit(TEST_FAILED);
-    }
-}
+void files_begin(void) { test_folder_begin(folder); }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *level) {
-    (void)status, (void)kind, (void)level;
-    return remove(path);
-}
-
-void files_end(void) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+void files_end(void) { test_folder_end(folder); }
 
 void file_write(const char *path, const void *bytes, size_t size) {
     FILE *file = fopen(path, "w");
