@@ -24,8 +24,10 @@ const fv_kernel *fv_gemm_for(fv_isa isa, int64_t rows, int64_t columns) {
     const fv_kernel *best = NULL;
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *gemm = &fv_kernels[i];
-        if (gemm->op == FV_OP_gemm && gemm->isa == isa &&
-            (!best || gemm_cost(gemm, rows, columns) < gemm_cost(best, rows, columns)))
+        if (gemm->op != FV_OP_gemm || gemm->isa != isa)
+            continue;
+        const double less = best ? gemm_cost(best, rows, columns) - gemm_cost(gemm, rows, columns) : 1.0;
+        if (less > 0.0 || (less == 0.0 && gemm->nr < best->nr))
             best = gemm;
     }
     return best;

@@ -4,7 +4,8 @@
 
 #include "registry.h"
 
-/* The cheapest gemm of the tier for that many rows and columns, the first in the list of those that are equal. */
+/* The cheapest gemm of the tier for that many rows and columns; of those that are equal the one whose panels are
+ * narrower, then the first in the list. */
 const fv_kernel *fv_gemm_for(fv_isa isa, int64_t rows, int64_t columns);
 
 #endif
