@@ -61,11 +61,15 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = run_of_head(x, row, x->rows - row);
         const fv_row_place at = fv_place_of(x, row);
-        for (int64_t i = row; i < row + run; i++) {
-            const fv_range r = fv_attention_range(plan, &x->sequence, at.query + i - row);
-            x->ranges[i] = r;
-            all = fv_range_union(all, r);
-            uniform = uniform && r.begin == x->ranges[0].begin && r.end == x->ranges[0].end;
+        const fv_range first = fv_attention_range(plan, &x->sequence, at.query),
+                       last = fv_attention_range(plan, &x->sequence, at.query + run - 1);
+        /* Both ends move one way along a sequence: where first and last row see the same keys, so do all. */
+        const bool same = first.begin < first.end && first.begin == last.begin && first.end == last.end;
+        for (int64_t i = row; i < row + run; i++)
+            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, at.query + i - row);
+        for (int64_t i = row; i < row + (same ? 1 : run); i++) {
+            all = fv_range_union(all, x->ranges[i]);
+            uniform = uniform && x->ranges[i].begin == x->ranges[0].begin && x->ranges[i].end == x->ranges[0].end;
         }
         const int64_t named = fv_max(fv_min(run, x->sequence.q_len - at.query), 0); /* rows past q_lens are not read */
         if (named > 0)
