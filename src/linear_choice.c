@@ -120,7 +120,7 @@ static void why_default(const fovea_linear *l, int64_t rows, char *text, size_t 
     int64_t key[FV_TUNING_KEYS];
     fv_tuning_op op;
     keys_of(l, rows, key, &op);
-    snprintf(text, size, "%s has ", use->path);
+    snprintf(text, size, "%.200s has ", use->path);
     const size_t used = strlen(text);
     fv_tuning_why_not(use->tuning, use->section, op, l->ctx->isa, l->ctx->threads, key, text + used, size - used);
 }

@@ -15,14 +15,14 @@ static void stop(int number) {
     tune_stopped = 1;
 }
 
-bool tune_default_file(char *path, size_t size) {
+const char *tune_default_file(void) {
+    static char place[FV_TUNING_PATH];
     const char *environment = getenv("FOVEA_TUNING_FILE");
-    path[0] = '\0';
     if (environment && *environment)
-        snprintf(path, size, "%s", environment);
-    for (int i = 0; !path[0] && fv_tuning_place(i, path, size); i++)
+        return environment;
+    for (int i = 0; !place[0] && fv_tuning_place(i, place, sizeof place); i++)
         ;
-    return path[0] != '\0';
+    return place;
 }
 
 int main(int argc, char **argv) {

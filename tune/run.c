@@ -180,13 +180,7 @@ static bool may_write(const char *path) {
 }
 
 int tune_run(const tune_options *options) {
-    char path[512] = "";
-    if (options->output)
-        snprintf(path, sizeof path, "%s", options->output);
-    if (!options->dry_run && !path[0] && !tune_default_file(path, sizeof path)) {
-        fprintf(stderr, "fovea-tune: there is no HOME and no XDG_CACHE_HOME: --output says where to write\n");
-        return TUNE_USAGE;
-    }
+    const char *path = options->output ? options->output : tune_default_file();
     fovea_context *ctx = tune_context(options);
     if (!ctx)
         return TUNE_FAILED;

@@ -10,19 +10,19 @@
 #include <string.h>
 
 /* The file that was named, or the one that contexts find; NULL and a sentence if there is none to be read. */
-static fovea_tuning *load(const tune_options *options, char *path, size_t size) {
+static fovea_tuning *load(const tune_options *options, const char **path) {
+    static fv_tuning_use use; /* of which *path is a part */
     fovea_tuning *tuning = NULL;
     if (options->file_count > 0) {
-        snprintf(path, size, "%s", options->files[0]);
-        if (fovea_tuning_load(path, &tuning) != FOVEA_OK)
+        *path = options->files[0];
+        if (fovea_tuning_load(*path, &tuning) != FOVEA_OK)
             fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
         return tuning;
     }
     const fv_cpu cpu = {0};
-    fv_tuning_use use;
     if (fv_tuning_use_file(NULL, &cpu, FV_ISA_scalar, 1, &use) == FOVEA_OK && !use.tuning)
         fprintf(stderr, "fovea-tune: %s\n", use.text);
-    snprintf(path, size, "%s", use.path);
+    *path = use.path;
     return use.tuning;
 }
 
@@ -61,8 +61,8 @@ static void choice_text(const fv_tuning_row *row, char *text, size_t size) {
 }
 
 int tune_show(const tune_options *options) {
-    char path[512];
-    fovea_tuning *tuning = load(options, path, sizeof path);
+    const char *path;
+    fovea_tuning *tuning = load(options, &path);
     fovea_context *ctx = tuning ? tune_context(options) : NULL;
     if (!ctx) {
         fovea_tuning_destroy(tuning);
@@ -168,8 +168,9 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
 }
 
 int tune_check(const tune_options *options) {
-    char path[512], why[300];
-    fovea_tuning *tuning = load(options, path, sizeof path);
+    const char *path;
+    char why[300];
+    fovea_tuning *tuning = load(options, &path);
     if (!tuning)
         return TUNE_FOREIGN;
     fovea_context *ctx = tune_context(options);

@@ -13,6 +13,19 @@ sound() {
     tail -1 "$1" | grep -qE '^end sum=[0-9a-f]{16}$' || fail "$1 does not end as it should"
 }
 
+# close FILE: adds its last line, with the sum that the complaint about a wrong one names.
+close() {
+    cp "$1" "$1.open" && echo 'end sum=0000000000000000' >>"$1.open"
+    echo "end sum=$("$TUNE" show "$1.open" 2>&1 | sed -n 's/.*the sum is \([0-9a-f]*\).*/\1/p')" >>"$1"
+    rm "$1.open"
+}
+# made FILE: a tuning file for this CPU and build, of the rows that are read.
+made() {
+    echo 'fovea-tuning 1' >none && close none
+    { echo 'fovea-tuning 1' && "$TUNE" show none | sed -n 's/^this is //p' && cat; } >"$1" && close "$1"
+}
+evidence='gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h2_q64_kv64_d32'
+
 case $step in
 options) # one table makes help, man page and completion, and every option is in all three
     one_table 12
@@ -68,6 +81,20 @@ files) # files that are not to be had, or not for this machine
     expect 1 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'
     expect 1 merge cut -o other
+    # A long name is taken whole, and one that is too long is refused, by whoever writes and whoever reads.
+    long=$PWD/$(printf '%0200d/%0200d/%0200d' 1 2 3)
+    made sound </dev/null
+    expect 0 merge sound -o "$long/fovea/tuning"
+    cmp sound "$long/fovea/tuning" || fail "a long name is not the file's"
+    (
+        unset FOVEA_TUNING_FILE
+        export XDG_CACHE_HOME=$long
+        expect 0 show
+        has out "$long/fovea/tuning: 0 rows"
+    ) || exit 1
+    expect '0|3' run "${small[@]}" --budget 2s -o "$long/own"
+    [ "$(ls "$long")" = fovea ] || sound "$long/own"
+    expect 1 merge "$long/tuning" -o "$long/$long/$long/$long/$long/$long/$long/$long"
     # A shape that no memory holds is said so, not tried.
     expect '0|3' run --shape 'q_heads=4096 q_len=1000000 head_dim=64' --budget 1s -o huge
     ;;

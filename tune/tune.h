@@ -289,9 +289,9 @@ extern volatile sig_atomic_t tune_stopped; /* Ctrl-C: what was proved is kept */
 /* A context without a tuning file. */
 fovea_context *tune_context(const tune_options *options);
 
-/* The file that commands read and write: named, or FOVEA_TUNING_FILE, or the first of the search path, where it may be
- * written; false and a sentence if there is none. */
-bool tune_default_file(char *path, size_t size);
+/* The file that is written where none is named: FOVEA_TUNING_FILE, or the first place of the search path that the
+ * environment names: without HOME that is the one in /etc. */
+const char *tune_default_file(void);
 
 /* The row that a result becomes. */
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);
