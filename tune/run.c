@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* What the watcher of a search shows. */
@@ -24,8 +25,20 @@ static void clear_line(const progress *p) {
         fputs("\r\033[K", stderr);
 }
 
+/* Of the terminal. */
+static int columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Is there a terminal that can take a line back? */
+static bool has_terminal(void) {
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
 static void show(void *arg, const char *what, double ratio) {
-    enum { WIDTH = 20 };
+    enum { WIDTH = 16 };
     progress *p = arg;
     if (!p->terminal)
         return;
@@ -35,9 +48,11 @@ static void show(void *arg, const char *what, double ratio) {
     memset(bar, '.', WIDTH);
     memset(bar, '#', (size_t)full);
     bar[WIDTH] = '\0';
+    char line[320];
+    snprintf(line, sizeof line, "[%s] %d/%d, %.0f s left, best %+.1f %%: %s of %s", bar, p->number, p->count, left,
+             100 * (exp(-ratio) - 1), what, p->c->name);
     clear_line(p);
-    fprintf(stderr, "[%s] %d/%d %.44s: %s; best so far %+.1f %%, %.0f s left", bar, p->number, p->count, p->c->name,
-            what, 100 * (exp(-ratio) - 1), left);
+    fprintf(stderr, "%.*s", columns() - 1, line); /* what is wider would stay behind when the line is cleared */
     fflush(stderr);
 }
 
@@ -194,7 +209,7 @@ int tune_run(const tune_options *options) {
         status = dry_run(classes, count, options->budget);
     else if (count >= 0 && results && may_write(path)) {
         progress p = {.options = options, .classes = classes, .count = count, .begin = tune_now()};
-        p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
+        p.terminal = !options->quiet && !options->json && has_terminal();
         tune_search_all(ctx, classes, count, options, show, report, &p, results);
         status = conclude(options, ctx, classes, count, results, path);
     }

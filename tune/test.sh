@@ -69,6 +69,33 @@ run) # the way of an operator: run, show, check, explain, report, merge
     has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3'
     ;;
 
+progress) # on a terminal of 64 columns: a line that fits, says what is done, and goes when it is over
+    cat >terminal.py <<'END'
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 64, 0, 0))
+    os.execvp(sys.argv[1], sys.argv[1:])
+shown = b""
+try:
+    while piece := os.read(terminal, 4096):
+        shown += piece
+except OSError:  # how Linux says that all is read
+    pass
+os.write(1, shown)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+    status=0
+    TERM=xterm python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err || status=$?
+    [[ $status = 0 || $status = 3 ]] || fail "on a terminal: status $status"
+    grep -o $'\r\033\\[K\\[[^\r]*' out | tr -d '\r' | sed 's/\x1b\[K//' >lines
+    has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of att' '2/2' 'kernels of'
+    [ "$(wc -L <lines)" -le 63 ] || fail "wider than the terminal: $(cat lines)"
+    ! tail -1 out | sed 's/.*\x1b\[K//' | grep -q '\[' || fail "the line is still there"
+    TERM=dumb python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err
+    ! grep -q $'\033' out || fail "a dumb terminal is told what it does not know"
+    ;;
+
 files) # files that are not to be had, or not for this machine
     expect 1 show nowhere
     expect 2 check nowhere
