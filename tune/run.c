@@ -132,48 +132,55 @@ static void report(void *arg, int index, const tune_result *result, bool news, d
         describe(p->c, result, seconds);
 }
 
+/* The last line: what was found, what not, and where it is. */
+static void print_outcome(const tune_outcome *o, int count, const char *path) {
+    if (o->counts[VERDICT_tuned] > 0)
+        printf("%d of %d classes have a faster choice, together %.3f times as fast", o->counts[VERDICT_tuned], count,
+               o->gain);
+    else
+        printf("No faster choice in %d classes", count);
+    const struct {
+        int count;
+        const char *words;
+    } others[] = {{o->counts[VERDICT_default] + o->counts[VERDICT_bound], "where the default is best"},
+                  {o->counts[VERDICT_noisy], "too noisy to tell"},
+                  {o->counts[VERDICT_unseen], "without enough time (--budget)"},
+                  {o->counts[VERDICT_large], "larger than memory allows"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i].count > 0)
+            printf(", %d %s", others[i].count, others[i].words);
+    if (o->store)
+        printf(". Stored in %s\n", path);
+    else
+        puts(". Nothing was stored.");
+}
+
 /* The last words, and the exit status. */
 static int conclude(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
                     const tune_result *results, const char *path) {
-    int counts[VERDICT_noisy + 1] = {0};
-    double logs = 0;
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
-        counts[results[i].verdict]++;
-        if (results[i].verdict == VERDICT_tuned)
-            logs += log(results[i].gain.median);
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
         json_array_append_new(list, json_of(&classes[i], &results[i], &row));
     }
-    const int decided = counts[VERDICT_tuned] + counts[VERDICT_default] + counts[VERDICT_bound];
-    const bool noisy = counts[VERDICT_noisy] > decided;
+    const tune_outcome outcome = tune_outcome_of(results, count);
     char error[FV_FILE_ERROR] = "";
-    fovea_status stored = FOVEA_OK;
-    if (!noisy && decided > 0)
-        stored = store(path, ctx, classes, results, count, error);
+    const bool failed = outcome.store && store(path, ctx, classes, results, count, error) != FOVEA_OK;
     if (options->json) {
         json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
                                 fovea_isa_name((fovea_isa)ctx->isa), "threads", ctx->threads, "file", path, "stored",
-                                !noisy && decided > 0 && stored == FOVEA_OK, "classes", list);
+                                outcome.store && !failed, "classes", list);
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
         putchar('\n');
         json_decref(all);
     } else {
         json_decref(list);
-        if (!options->quiet && noisy)
-            printf("The machine is too noisy to tell: nothing was stored.\n");
-        else if (!options->quiet && stored == FOVEA_OK)
-            printf("%d of %d classes have a faster choice (together %.3f times as fast there), in %d the default is "
-                   "best, %d too noisy, %d not reached. %s %s\n",
-                   counts[VERDICT_tuned], count, exp(logs / fmax(counts[VERDICT_tuned], 1)),
-                   counts[VERDICT_default] + counts[VERDICT_bound], counts[VERDICT_noisy], counts[VERDICT_unseen],
-                   decided ? "Stored in" : "Nothing for", path);
+        if (!options->quiet && !failed)
+            print_outcome(&outcome, count, path);
     }
-    if (stored != FOVEA_OK) {
+    if (failed)
         fprintf(stderr, "fovea-tune: %s\n", error);
-        return TUNE_FAILED;
-    }
-    return tune_stopped ? 130 : noisy ? TUNE_NOISY : TUNE_GOOD;
+    return failed ? TUNE_FAILED : outcome.status;
 }
 
 /* Says at once, not after a minute, that the file cannot be written. */

@@ -247,8 +247,13 @@ static bool add_log(list *l, const char *path) {
     bool ok = file != NULL;
     if (!file)
         fprintf(stderr, "fovea-tune: %s: %s\n", path, strerror(errno));
+    const int before = l->count;
     while (ok && fgets(line, sizeof line, file))
         ok = line[0] == '\n' || add(l, line, path);
+    if (ok && l->count == before) {
+        fprintf(stderr, "fovea-tune: %s: %s\n", path, ferror(file) ? strerror(errno) : "there are no shapes in it");
+        ok = false;
+    }
     if (file)
         fclose(file);
     return ok;

@@ -271,27 +271,16 @@ int tune_explain(const tune_options *options) {
     fovea_context *ctx = tune_context(options);
     if (!ctx)
         return TUNE_FAILED;
+    tune_shape *shapes;
+    const int count = tune_shapes(options, &shapes);
     json_t *list = json_array();
-    int status = TUNE_GOOD;
-    for (int i = 0; i < options->shape_count && status == TUNE_GOOD; i++) {
-        tune_shape shape;
-        char error[256];
-        if (!tune_shape_read(options->shapes[i], &shape, error)) {
-            fprintf(stderr, "fovea-tune: --shape: %s\n", error);
-            status = TUNE_USAGE;
-        } else if (!explain(options, ctx, &shape, list)) {
+    int status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
+    for (int i = 0; i < count && status == TUNE_GOOD; i++)
+        if (!explain(options, ctx, &shapes[i], list)) {
             fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
             status = TUNE_FAILED;
         }
-    }
-    if (options->shape_count == 0) {
-        tune_shape *shapes;
-        const int count = tune_shapes(options, &shapes);
-        status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
-        for (int i = 0; i < count; i++)
-            explain(options, ctx, &shapes[i], list);
-        free(shapes);
-    }
+    free(shapes);
     if (options->json) {
         json_dumpf(list, stdout, JSON_INDENT(2));
         putchar('\n');

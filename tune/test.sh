@@ -65,8 +65,8 @@ run) # the way of an operator: run, show, check, explain, report, merge
         has page.html '<svg' 'GF/s' 'r20_in96_out64' '</html>'
         ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
     fi
-    expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336'
-    has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3'
+    expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336' --preset gpt2
+    has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3' 'r1024_in768_out2304'
     ;;
 
 progress) # on a terminal of 64 columns: a line that fits, says what is done, and goes when it is over
@@ -123,7 +123,14 @@ files) # files that are not to be had, or not for this machine
     [ "$(ls "$long")" = fovea ] || sound "$long/own"
     expect 1 merge "$long/tuning" -o "$long/$long/$long/$long/$long/$long/$long/$long"
     # A shape that no memory holds is said so, not tried.
-    expect '0|3' run --shape 'q_heads=4096 q_len=1000000 head_dim=64' --budget 1s -o huge
+    expect 1 run --shape 'linear rows=1 in=1000000000000 out=10' --budget 1s -o huge
+    has out 'more than memory allows' 'Nothing was stored'
+    # A log without shapes, and one that is none.
+    : >empty
+    expect 64 run --log empty --budget 2s -o other
+    has err 'empty: there are no shapes'
+    expect 64 explain --log .
+    has err 'directory'
     ;;
 
 home) # no HOME at all

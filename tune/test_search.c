@@ -288,6 +288,62 @@ static void test_weathers(const fovea_context *ctx, const tune_class *c) {
     }
 }
 
+/* What ends a search early is not taken for noise. */
+static void stop_at_once(void *arg, const char *what, double ratio) {
+    (void)arg, (void)what, (void)ratio;
+    tune_stopped = 1;
+}
+
+static void test_ended(const fovea_context *ctx, const tune_class *c) {
+    const machine m = {.seconds = 0.002};
+    tune_result r;
+    tune_instruments real = enter(&m, &weathers[0], 0);
+    tune_search(ctx, c, EFFORT_normal, 10, stop_at_once, NULL, &r);
+    test_check(r.verdict == VERDICT_unseen, "interrupted: %s", tune_verdicts[r.verdict]);
+    tune_stopped = 0;
+    tune_search(ctx, c, EFFORT_normal, 0.01, watch, NULL, &r);
+    test_check(r.verdict == VERDICT_unseen, "no time: %s", tune_verdicts[r.verdict]);
+    tune_instrument = real;
+    real = enter(&m, &weathers[WEATHERS - 1], 0);
+    sim.weather.steals = 1000;
+    tune_search(ctx, c, EFFORT_normal, 10, watch, NULL, &r);
+    test_check(r.verdict == VERDICT_noisy, "stolen time in every block: %s", tune_verdicts[r.verdict]);
+    tune_instrument = real;
+    tune_class large = *c;
+    large.search.attention.kv_len = (int64_t)1 << 40;
+    tune_search(ctx, &large, EFFORT_normal, 10, watch, NULL, &r);
+    test_check(r.verdict == VERDICT_large, "no memory: %s", tune_verdicts[r.verdict]);
+}
+
+/* What a run of such verdicts stores, and its status. */
+static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
+    tune_result results[8] = {{.verdict = VERDICT_unseen}};
+    for (int i = 0; i < count; i++) {
+        results[i].verdict = verdicts[i];
+        results[i].gain.median = i + 1;
+    }
+    const tune_outcome o = tune_outcome_of(results, count);
+    test_check(o.store == store && o.status == status, "%s: %s, status %d", what, o.store ? "stored" : "not stored",
+               o.status);
+}
+
+static void test_outcome(void) {
+    static const tune_verdict some[] = {VERDICT_tuned, VERDICT_default, VERDICT_noisy, VERDICT_noisy, VERDICT_noisy};
+    static const tune_verdict nothing[] = {VERDICT_unseen, VERDICT_unseen}, large[] = {VERDICT_large, VERDICT_large};
+    check_outcome("two decided, two too noisy", some, 4, true, TUNE_GOOD);
+    check_outcome("two decided, three too noisy", some, 5, false, TUNE_NOISY);
+    check_outcome("no time", nothing, 2, false, TUNE_NOISY);
+    check_outcome("no memory", large, 2, false, TUNE_FAILED);
+    tune_stopped = 1;
+    check_outcome("two decided, three too noisy, interrupted", some, 5, true, 130);
+    check_outcome("interrupted at once", nothing, 2, false, 130);
+    tune_stopped = 0;
+    const tune_result gains[] = {{.verdict = VERDICT_tuned, .gain = {2, 1, 3}},
+                                 {.verdict = VERDICT_default},
+                                 {.verdict = VERDICT_tuned, .gain = {8, 7, 9}}};
+    test_check(fabs(tune_outcome_of(gains, 3).gain - 4) < 1e-9, "gains of 2 and 8: %g", tune_outcome_of(gains, 3).gain);
+}
+
 /* Where nothing is faster nothing is stored, whatever the weather. */
 static void test_nothing(const fovea_context *ctx, const tune_class *c) {
     const machine m = {.flat = true, .seconds = 0.002};
@@ -302,6 +358,7 @@ static void test_nothing(const fovea_context *ctx, const tune_class *c) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_search", NULL);
     test_statistic();
+    test_outcome();
     fovea_context_options options;
     fovea_context *ctx;
     fovea_context_options_init(&options);
@@ -315,6 +372,7 @@ int main(int argc, char **argv) {
     if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
         const tune_class c = tune_class_of(&shape, ctx->threads, ctx->isa);
         test_thrown(ctx, &c);
+        test_ended(ctx, &c);
         test_weathers(ctx, &c);
         test_nothing(ctx, &c);
     }

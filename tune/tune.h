@@ -254,8 +254,16 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
 
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
 
-typedef enum tune_verdict { VERDICT_unseen, VERDICT_default, VERDICT_bound, VERDICT_tuned, VERDICT_noisy } tune_verdict;
-extern const char *const tune_verdicts[];
+typedef enum tune_verdict {
+    VERDICT_unseen, /* the time was over, or it was interrupted, before anything was known */
+    VERDICT_default,
+    VERDICT_bound,
+    VERDICT_tuned,
+    VERDICT_noisy,
+    VERDICT_large, /* no memory for its operands */
+    VERDICTS
+} tune_verdict;
+extern const char *const tune_verdicts[VERDICTS];
 
 typedef struct tune_result {
     tune_verdict verdict;
@@ -292,6 +300,15 @@ fovea_context *tune_context(const tune_options *options);
 /* The file that is written where none is named: FOVEA_TUNING_FILE, or the first place of the search path that the
  * environment names: without HOME that is the one in /etc. */
 const char *tune_default_file(void);
+
+/* What the verdicts of a run are together. */
+typedef struct tune_outcome {
+    int counts[VERDICTS];
+    double gain; /* of the classes with a faster choice: geometric mean */
+    bool store;
+    int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED; 130: interrupted */
+} tune_outcome;
+tune_outcome tune_outcome_of(const tune_result *results, int count);
 
 /* The row that a result becomes. */
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);
