@@ -11,7 +11,7 @@ volatile sig_atomic_t tune_stopped;
 static void stop(int number) {
     (void)number;
     if (tune_stopped)
-        _exit(130); /* the second time at once */
+        _exit(TUNE_STOPPED); /* the second time at once */
     tune_stopped = 1;
 }
 

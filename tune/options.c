@@ -65,7 +65,8 @@ enum { COMMANDS = sizeof commands / sizeof commands[0] };
 static const char exit_statuses[] =
     "0 good; 1 something failed, or check: a choice is no longer faster; 2 check: the file is not for this CPU or "
     "build; "
-    "3 too noisy or too little time to tell, nothing was stored; 64 wrong usage; 130 interrupted, what was proved until then was stored";
+    "3 too noisy or too little time to tell, nothing was stored; 64 wrong usage; 130 interrupted, what was proved "
+    "until then was stored";
 
 /* ---------------------------------------------------------------------------------------------------------- help -- */
 

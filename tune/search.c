@@ -32,6 +32,8 @@ typedef struct effort_numbers {
 static const effort_numbers efforts[] = {
     [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
 
+int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
+
 typedef struct search {
     tune_measurement m;
     tune_problem problem;
@@ -290,7 +292,7 @@ tune_outcome tune_outcome_of(const tune_result *results, int count) {
     o.gain = exp(logs / fmax(o.counts[VERDICT_tuned], 1));
     o.store = decided > 0 && (!noisy || tune_stopped);
     if (tune_stopped)
-        o.status = 130;
+        o.status = TUNE_STOPPED;
     else if (large)
         o.status = TUNE_FAILED;
     else if (noisy || decided == 0)

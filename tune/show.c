@@ -111,7 +111,9 @@ int tune_show(const tune_options *options) {
 typedef enum finding { FINDING_good, FINDING_drift, FINDING_noisy, FINDING_skipped } finding;
 
 /* Measures a row's choice against the default again, on a shape in the middle of its box. */
-static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, double until, tune_interval *gain) {
+static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int blocks, double until,
+                         tune_interval *gain) {
+    enum { LOOKS = 3 };
     const tune_class c = tune_class_of_row(row, ctx->isa);
     tune_choice choice;
     memcpy(choice.knob, row->knob, sizeof choice.knob);
@@ -123,11 +125,14 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, dou
         return FINDING_skipped;
     finding found = FINDING_noisy;
     if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, &choice, &candidate)) {
-        const bool quiet = tune_measure(&m, list, 1, 15, until);
-        const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
-        *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
-        if (quiet && candidate.blocks >= 6)
-            found = gain->high < 1.01 ? FINDING_drift : FINDING_good;
+        for (int look = 0; look < LOOKS && found == FINDING_noisy; look++) {
+            const bool quiet = tune_measure(&m, list, 1, blocks, until);
+            const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
+            *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
+            found = gain->low > 1 ? FINDING_good : gain->high < 1.01 ? FINDING_drift : FINDING_noisy;
+            if (!quiet)
+                break;
+        }
         tune_candidate_free(&candidate);
     }
     tune_measurement_end(&m);
@@ -135,21 +140,35 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, dou
     return found;
 }
 
+/* May contexts of this tier and number of threads use the row? */
+static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
+    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads;
+}
+
 static int check_section(const tune_options *options, const fovea_context *ctx, const fovea_tuning *tuning, int own,
                          json_t *list) {
     static const char *const words[] = {"still faster", "no longer faster", "too noisy to tell", "cannot be measured"};
-    int fitting = 0, done = 0, counts[4] = {0};
-    for (int i = 0; i < tuning->rows; i++)
-        fitting +=
-            tuning->row[i].section == own && tuning->row[i].isa == ctx->isa && tuning->row[i].threads == ctx->threads;
+    int fitting = 0, others = 0, done = 0, counts[4] = {0};
+    for (int i = 0; i < tuning->rows; i++) {
+        fitting += fits(ctx, &tuning->row[i], own);
+        others += tuning->row[i].section == own && !fits(ctx, &tuning->row[i], own);
+    }
+    if (fitting == 0 && others > 0) {
+        fprintf(stderr,
+                "fovea-tune: its %d rows for this CPU and build are for other tiers or numbers of threads: here it is "
+                "tier %s and %d thread%s (fovea-tune show lists them)\n",
+                others, fv_isa_word(ctx->isa), ctx->threads, ctx->threads == 1 ? "" : "s");
+        return TUNE_FOREIGN;
+    }
+    const int blocks = tune_proof_blocks(options->effort);
     const double begin = tune_now();
     for (int i = 0; i < tuning->rows && !tune_stopped; i++) {
         const fv_tuning_row *row = &tuning->row[i];
         const double left = options->budget - (tune_now() - begin);
-        if (row->section != own || row->isa != ctx->isa || row->threads != ctx->threads || left <= 0)
+        if (!fits(ctx, row, own) || left <= 0)
             continue;
         tune_interval gain = {1, 1, 1};
-        const finding found = check_row(ctx, row, tune_now() + left / (fitting - done), &gain);
+        const finding found = check_row(ctx, row, blocks, tune_now() + left / (fitting - done), &gain);
         done++;
         counts[found]++;
         if (options->json)
@@ -157,14 +176,20 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
                                   json_pack("{s:i, s:s, s:f, s:f}", "line", row->line, "finding", words[found], "gain",
                                             gain.median, "gain_when_made", (double)row->evidence.gain / 1000));
         else if (!options->quiet)
-            printf("line %-4d %s: %.3f times as fast (%.3f when it was made)\n", row->line, words[found], gain.median,
-                   (double)row->evidence.gain / 1000);
+            printf("line %-4d %s: %.3f times as fast as the default (%.3f when it was made)\n", row->line, words[found],
+                   gain.median, (double)row->evidence.gain / 1000);
     }
-    if (!options->quiet && !options->json)
+    if (!options->quiet && !options->json && fitting == 0)
+        puts("For this CPU and build, the file says that the default is best: there is nothing to measure.");
+    else if (!options->quiet && !options->json)
         printf(
             "%d of %d rows for this tier and number of threads measured: %d still faster, %d no longer, %d too noisy\n",
             done, fitting, counts[FINDING_good], counts[FINDING_drift], counts[FINDING_noisy]);
-    return counts[FINDING_drift] ? TUNE_DRIFT : counts[FINDING_noisy] ? TUNE_NOISY : TUNE_GOOD;
+    if (counts[FINDING_drift] > 0)
+        return TUNE_DRIFT;
+    if (tune_stopped)
+        return TUNE_STOPPED;
+    return counts[FINDING_good] == done ? TUNE_GOOD : TUNE_NOISY;
 }
 
 int tune_check(const tune_options *options) {

@@ -96,6 +96,24 @@ END
     ! grep -q $'\033' out || fail "a dumb terminal is told what it does not know"
     ;;
 
+check) # rows that are not faster are never called so, and rows for others are said to be
+    linear='rows=17..64 in=1..1024 out=1..1024 gemm=default'
+    blocks='row_block=default chunk=default items=default'
+    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    echo "linear_f32 isa=$isa threads=1 $linear k_block=default $blocks $evidence" | made same
+    echo "linear_f32 isa=$isa threads=1 $linear k_block=1 $blocks $evidence" | made slow
+    echo "linear_f32 isa=$isa threads=2 $linear k_block=default $blocks $evidence" | made others
+    for file in same slow; do
+        expect '1|3' check $file --threads 1 --budget 3s --effort quick
+        has out 'line 3 +(no longer faster|too noisy to tell)' 'of 1 rows'
+    done
+    expect 2 check others --threads 1
+    has err '1 rows .* for other tiers or numbers of threads: here it is tier [a-z0-9]+ and 1 thread'
+    made none-faster </dev/null
+    expect 0 check none-faster
+    has out 'the default is best'
+    ;;
+
 files) # files that are not to be had, or not for this machine
     expect 1 show nowhere
     expect 2 check nowhere

@@ -16,7 +16,15 @@
 #include <signal.h>
 #include <stdbool.h>
 
-enum { TUNE_GOOD = 0, TUNE_FAILED = 1, TUNE_DRIFT = 1, TUNE_FOREIGN = 2, TUNE_NOISY = 3, TUNE_USAGE = 64 };
+enum {
+    TUNE_GOOD = 0,
+    TUNE_FAILED = 1,
+    TUNE_DRIFT = 1,
+    TUNE_FOREIGN = 2,
+    TUNE_NOISY = 3,
+    TUNE_USAGE = 64,
+    TUNE_STOPPED = 130
+};
 
 /* ---------------------------------------------------------------------------------------------------- options.c -- */
 
@@ -282,6 +290,9 @@ typedef void tune_watcher(void *arg, const char *what, double best);
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result);
 
+/* Blocks of a proof on a shape; three times as many where that does not tell. */
+int tune_proof_blocks(tune_effort effort);
+
 /* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
 
@@ -306,7 +317,7 @@ typedef struct tune_outcome {
     int counts[VERDICTS];
     double gain; /* of the classes with a faster choice: geometric mean */
     bool store;
-    int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED; 130: interrupted */
+    int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED or TUNE_STOPPED */
 } tune_outcome;
 tune_outcome tune_outcome_of(const tune_result *results, int count);
 
