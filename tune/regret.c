@@ -315,10 +315,10 @@ static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *cla
         char name[96];
         const int i = at % own->shapes;
         const double where = fmod(0.27 + 0.618034 * (double)(i / count), 1);
-        const tune_shape shape = tune_class_shape(&classes[i % count], where, ctx->threads, ctx->isa);
+        tune_shape shape;
         const double now = tune_now(), left = own->sweep - (now - begin);
         const int open = at < own->shapes ? own->shapes - i : own->shapes - n;
-        if (done[i] || left <= 0)
+        if (done[i] || left <= 0 || !tune_class_unseen(&classes[i % count], where, ctx->threads, ctx->isa, &shape))
             continue;
         done[i] = sweep(contexts, &shape, now + left / open, &rows[n]);
         tune_shape_name(&shape, name, sizeof name);

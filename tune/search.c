@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHAPES = 3 };
-
 const char *const tune_verdicts[] = {
     [VERDICT_unseen] = "not enough time",        [VERDICT_default] = "default is best",
     [VERDICT_bound] = "default is at the bound", [VERDICT_tuned] = "faster choice",
@@ -120,14 +118,16 @@ static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list,
 
 /* The proof of up to two choices; the result gets the better of those that pass. */
 static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
-    static const double wheres[SHAPES] = {0.85, 0.1, 0.45};
     tune_result *r = s->result;
-    double ratios[2][SHAPES * TUNE_BLOCKS], floor = 0;
+    tune_shape proofs[TUNE_PROOFS];
+    double ratios[2][TUNE_PROOFS * TUNE_BLOCKS], floor = 0;
     int n[2] = {0, 0};
-    bool passed[2] = {true, true};
+    const int shapes = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, proofs);
+    const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
+    bool passed[2] = {enough, enough};
     r->shapes[0] = '\0';
-    for (int shape = 0; shape < s->effort.shapes && !tune_stopped; shape++) {
-        const tune_shape proof = tune_class_shape(c, wheres[shape], s->ctx->threads, s->ctx->isa);
+    for (int shape = 0; shape < s->effort.shapes && enough && !tune_stopped; shape++) {
+        const tune_shape proof = proofs[shape];
         tune_problem problem;
         tune_measurement m;
         char error[256], name[96];

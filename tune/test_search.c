@@ -5,6 +5,7 @@
  * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
  * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
  * throttles. */
+#include "gemm.h"
 #include "test.h"
 #include "tune.h"
 
@@ -315,6 +316,54 @@ static void test_ended(const fovea_context *ctx, const tune_class *c) {
     test_check(r.verdict == VERDICT_large, "no memory: %s", tune_verdicts[r.verdict]);
 }
 
+/* Nothing is left out of a list of candidates for want of room, kernels come as the model ranks them, and what proves a
+ * choice was not in the search. */
+static void test_candidates(const fovea_context *ctx) {
+    const tune_options options = {.effort = EFFORT_normal};
+    const tune_choice none = {0};
+    tune_class *classes;
+    const int count = tune_classes(&options, ctx->threads, ctx->isa, &classes);
+    for (int i = 0; i < count; i++) {
+        const tune_class *c = &classes[i];
+        tune_problem problem;
+        tune_choice list[TUNE_CANDIDATES];
+        char error[256], name[96], other[96];
+        if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
+            continue;
+        tune_plan *base = tune_problem_plan(&problem, &none);
+        int n = tune_list(&problem, 0, &none, base, list);
+        for (int k = 1; k < n && c->search.linear; k++)
+            test_check(fv_gemm_cost(list[k - 1].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
+                           fv_gemm_cost(list[k].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out),
+                       "%s: kernel %d is not ranked", c->name, k);
+        n = tune_list(&problem, 1, &none, base, list);
+        test_check(n < TUNE_CANDIDATES, "%s: %d candidates", c->name, n);
+        if (c->search.linear && base->made.knob[FV_KNOB_k_block].number < c->search.in) {
+            bool whole = false;
+            for (int k = 0; k < n; k++)
+                whole = whole || list[k].knob[FV_KNOB_k_block].number == c->search.in;
+            test_check(whole, "%s: no candidate takes all channels at once", c->name);
+        }
+        tune_plan_free(base);
+        tune_problem_free(&problem);
+
+        tune_shape seen[1 + TUNE_PROOFS], shape;
+        seen[0] = c->search;
+        test_check(tune_class_proofs(c, ctx->threads, ctx->isa, seen + 1) == TUNE_PROOFS, "%s: too few proofs",
+                   c->name);
+        for (int k = 0; k < 9; k++) {
+            shape = seen[k % 3 + 1];
+            if (k >= 3)
+                test_check(tune_class_unseen(c, 0.1 * k, ctx->threads, ctx->isa, &shape), "%s: all are seen", c->name);
+            for (int at = 0; at < (k < 3 ? k + 1 : 1 + TUNE_PROOFS); at++)
+                test_check(strcmp(tune_shape_name(&seen[at], name, sizeof name),
+                                  tune_shape_name(&shape, other, sizeof other)) != 0,
+                           "%s: %s is measured twice", c->name, name);
+        }
+    }
+    free(classes);
+}
+
 /* What a run of such verdicts stores, and its status. */
 static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
     tune_result results[8] = {{.verdict = VERDICT_unseen}};
@@ -366,6 +415,7 @@ int main(int argc, char **argv) {
     options.tuning_file = "";
     if (fovea_context_create(&options, &ctx) != FOVEA_OK)
         return TEST_FAILED;
+    test_candidates(ctx);
     tune_shape shape;
     char error[256];
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */

@@ -129,7 +129,15 @@ int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_clas
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa);
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 
-/* Another shape of the class: where from 0 (its smallest) to 1 (its largest). */
+/* Shapes of the class on which a choice is proved, no two alike and none that of the search: as many as there are, up to
+ * TUNE_PROOFS. */
+enum { TUNE_PROOFS = 3 };
+int tune_class_proofs(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[TUNE_PROOFS]);
+
+/* Another shape of the class, near where, that neither search nor proof measures; false if there is none. */
+bool tune_class_unseen(const tune_class *c, double where, int threads, fv_isa isa, tune_shape *shape);
+
+/* A shape of the class: where from 0 (its smallest) to 1 (its largest). */
 tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
 
 /* ---------------------------------------------------------------------------------------------------- problem.c -- */
@@ -248,12 +256,13 @@ double tune_noise_floor(const tune_measurement *m, int blocks);
 
 /* ------------------------------------------------------------------------------------------------- candidates.c -- */
 
-enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 64 };
+enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 96 };
 
 /* The names of the stages of a search: each is over candidates that differ in one respect. */
 extern const char *const tune_stages[TUNE_STAGES];
 
-/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. */
+/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
+ * are in the order of the model that the defaults come from, sizes begin with those nearest to the best's. */
 int tune_list(tune_problem *problem, int stage, const tune_choice *best, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
 
