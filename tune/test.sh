@@ -151,6 +151,18 @@ files) # files that are not to be had, or not for this machine
     has err 'directory'
     ;;
 
+regret) # each limit is named with what it is, whatever it is here
+    program=$TUNE-regret
+    expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --again
+    has out 'shapes measured' || exit 1
+    if grep -q '[12] of 2 shapes measured' out; then
+        has out 'geometric mean .*at most 1.00\)' 'worst .*at most 1.02\)' 'within 3 % for .*\(95 %\)' \
+            'within 10 % for .*\(95 %\)' 'second / first .*\(2 %\)'
+        expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --handicap 16
+        ! grep -q '[12] of 2 shapes measured' out || has out 'won back of the loss' 'd/whole'
+    fi
+    ;;
+
 home) # no HOME at all
     (
         unset XDG_CACHE_HOME HOME
