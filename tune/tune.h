@@ -68,7 +68,11 @@ long tune_involuntary(void);
  * ("0::/folder") or 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
 long long tune_throttled(const char *root);
 
-/* Bytes of memory that may be taken: a quarter of what is available and of what the cgroup has left. */
+/* Bytes of memory that are available, and that each cgroup of this process and all above them have left. root: "" but
+ * in tests. */
+int64_t tune_memory_left(const char *root);
+
+/* Bytes of memory that may be taken: a quarter of that. */
 int64_t tune_memory_allowed(void);
 
 /* One line each on what is seen: CPU, caches, cores, quota, steadiness. */
