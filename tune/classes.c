@@ -58,7 +58,8 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
     return (tune_shape){.attention = d};
 }
 
-/* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel. */
+/* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel
+ * of them. */
 static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
     const fv_interval *range = &c->key[FV_KEY_out];
     const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */

@@ -51,9 +51,9 @@ static bool names(const char *controllers, const char *controller) {
 }
 
 /* Calls visit() with the folder of each cgroup of this process that has a controller, and with all above it: each
- * limits. Lines of /proc/self/cgroup are "0::/folder" with version 2, which has all controllers, "4:cpu,cpuacct:/folder"
- * with version 1. In a container the folder may be the host's, and not there; then the root of what is mounted is the
- * container's own. */
+ * limits. Lines of /proc/self/cgroup are "0::/folder" with version 2, which has all controllers,
+ * "4:cpu,cpuacct:/folder" with version 1. In a container the folder may be the host's, and not there; then the root of
+ * what is mounted is the container's own. */
 static void each_group(const char *root, const char *controller,
                        void (*visit)(const char *folder, int version, void *arg), void *arg) {
     char line[480], path[560];

@@ -157,7 +157,7 @@ static void print_completion(void) {
          "complete -F _fovea_tune fovea-tune");
 }
 
-/* -------------------------------------------------------------------------------------------------------- parsing -- */
+/* ------------------------------------------------------------------------------------------------------- parsing -- */
 
 static int wrong(const char *what, const char *word) {
     fprintf(stderr, "fovea-tune: %s%s%s; fovea-tune --help says more\n", what, word ? " " : "", word ? word : "");

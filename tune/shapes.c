@@ -186,7 +186,7 @@ double tune_bytes(const tune_shape *shape) {
     return (double)sizeof(float) * (double)d->batch * (keys + rows);
 }
 
-/* ----------------------------------------------------------------------------------------------------- all of them -- */
+/* --------------------------------------------------------------------------------------------------- all of them -- */
 
 typedef struct list {
     tune_shape *shapes;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder of the
-# step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
+# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder
+# of the step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
 export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
@@ -31,7 +31,8 @@ options) # one table makes help, man page and completion, and every option is in
     one_table 12
     completes --effort fovea-tune --ef
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
-        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
+        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' \
+        '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
         'check --dry-run'; do
         # shellcheck disable=SC2086
         expect 64 $wrong

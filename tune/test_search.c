@@ -16,7 +16,7 @@
 
 volatile sig_atomic_t tune_stopped;
 
-/* -------------------------------------------------------------------------------------------------- the statistic -- */
+/* ------------------------------------------------------------------------------------------------- the statistic -- */
 
 static void test_statistic(void) {
     double values[TUNE_BLOCKS];
@@ -42,7 +42,7 @@ static void test_statistic(void) {
     test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
 }
 
-/* ------------------------------------------------------------------------------------------------- the simulation -- */
+/* ------------------------------------------------------------------------------------------------ the simulation -- */
 
 /* Disturbances: rates in a second of time, lengths in seconds. */
 typedef struct weather {

@@ -133,8 +133,8 @@ int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_clas
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa);
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 
-/* Shapes of the class on which a choice is proved, no two alike and none that of the search: as many as there are, up to
- * TUNE_PROOFS. */
+/* Shapes of the class on which a choice is proved, no two alike and none that of the search: as many as there are, up
+ * to TUNE_PROOFS. */
 enum { TUNE_PROOFS = 3 };
 int tune_class_proofs(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[TUNE_PROOFS]);
 
