@@ -33,12 +33,14 @@ int main(int argc, char **argv) {
                     {"merge", tune_merge}, {"explain", tune_explain}, {"report", tune_report}};
     tune_options options;
     int status = tune_options_read(argc, argv, &options);
-    if (status >= 0)
-        return status;
     struct sigaction action = {.sa_handler = stop};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    if (status < 0 && options.output && !tune_output_begin(options.output)) {
+        perror("fovea-tune: standard output");
+        status = TUNE_FAILED;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0] && status < 0; i++)
         if (strcmp(commands[i].name, options.command) == 0)
             status = commands[i].run(&options);
     tune_problem_end();

@@ -35,7 +35,9 @@ static const option options_table[] = {
     {"--log", "FILE", "@file", KIND_text, AT(log), RUN | EXPLAIN,
      "shapes from a file that a program wrote under FOVEA_LOG_SHAPES=FILE"},
     {"--output", "FILE", "@file", KIND_text, AT(output), RUN | MERGE | REPORT,
-     "the file to write (default: the tuning file that programs of this user load; report: tune.html)"},
+     "the file to write, or - for the standard output (default: the tuning file that programs of this user load; "
+     "report: "
+     "tune.html)"},
     {"--isa", "TIER", "scalar avx2 avx512", KIND_isa, AT(isa), RUN | CHECK | EXPLAIN | REPORT,
      "tune this tier (default: the best)"},
     {"--threads", "N", "1 2 4 8", KIND_threads, AT(threads), RUN | CHECK | EXPLAIN | REPORT,

@@ -84,13 +84,14 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
  * what was there for the same shapes. */
 static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
                           const tune_result *results, int count, char error[FV_FILE_ERROR]) {
-    int lock;
-    bool absent;
+    int lock = -1;
+    bool absent = tune_is_standard_output(path);
     fovea_tuning *tuning;
-    fovea_status status = fv_file_lock(path, &lock, error);
+    fovea_status status = absent ? FOVEA_OK : fv_file_lock(path, &lock, error);
     if (status != FOVEA_OK)
         return status;
-    status = fv_tuning_read(path, &tuning, &absent, error);
+    if (!absent)
+        status = fv_tuning_read(path, &tuning, &absent, error);
     if (absent)
         status = fv_tuning_create(&tuning, error);
     fv_tuning_section own;
@@ -105,8 +106,9 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
             fv_tuning_remove(tuning, section, &row);
     }
     if (status == FOVEA_OK)
-        status = fv_tuning_write(tuning, path, error);
-    fv_file_unlock(lock);
+        status = tune_output_tuning(path, tuning, error);
+    if (lock >= 0)
+        fv_file_unlock(lock);
     fovea_tuning_destroy(tuning);
     return status;
 }
@@ -189,6 +191,8 @@ static bool may_write(const char *path) {
     int lock;
     bool absent;
     fovea_tuning *tuning = NULL;
+    if (tune_is_standard_output(path))
+        return true;
     bool ok = fv_file_lock(path, &lock, error) == FOVEA_OK;
     if (ok) {
         ok = fv_tuning_read(path, &tuning, &absent, error) == FOVEA_OK || absent;
@@ -203,6 +207,10 @@ static bool may_write(const char *path) {
 
 int tune_run(const tune_options *options) {
     const char *path = options->output ? options->output : tune_default_file();
+    if (options->json && tune_is_standard_output(path)) {
+        fprintf(stderr, "fovea-tune: --json and --output - cannot both have the standard output\n");
+        return TUNE_USAGE;
+    }
     fovea_context *ctx = tune_context(options);
     if (!ctx)
         return TUNE_FAILED;

@@ -244,7 +244,14 @@ int tune_merge(const tune_options *options) {
         else
             all = one;
     }
-    ok = ok && fovea_tuning_save(all, options->output) == FOVEA_OK;
+    char error[FV_FILE_ERROR];
+    if (ok && !tune_is_standard_output(options->output))
+        ok = fovea_tuning_save(all, options->output) == FOVEA_OK;
+    else if (ok && tune_output_tuning(options->output, all, error) != FOVEA_OK) {
+        fprintf(stderr, "fovea-tune: %s\n", error);
+        fovea_tuning_destroy(all);
+        return TUNE_FAILED;
+    }
     if (ok)
         printf("%s: %d rows for %d CPUs and builds\n", options->output, all->rows, all->sections);
     else

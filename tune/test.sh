@@ -164,6 +164,35 @@ regret) # each limit is named with what it is, whatever it is here
     fi
     ;;
 
+output) # to the standard output, where nothing can be written; a page that cannot be written leaves the old one
+    made sound </dev/null
+    expect 0 merge sound -o -
+    cmp sound out || fail "merge -o - is not the file"
+    expect '0|3' run "${small[@]}" --budget 3s -o -
+    [ ! -s out ] || sound out
+    has err 'machine' 'linear rows 17-64'
+    [ ! -e - ] || fail "a file was written"
+    expect 64 run "${small[@]}" --json -o -
+    page=(--budget 1s --shape 'q_heads=2 q_len=64 head_dim=32')
+    expect 0 report sound "${page[@]}" -o -
+    tail -1 out | grep -q '</html>' || fail "the page is not whole"
+    cp sound '<b>&.tuning'
+    expect 0 report '<b>&.tuning' "${page[@]}" -o page.html
+    has page.html '&#60;b&#62;&#38;.tuning: 0 of the 0 rows'
+    echo old >page.html
+    (
+        trap '' XFSZ
+        ulimit -f 1
+        expect 1 report sound "${page[@]}" -o page.html
+    ) || exit 1
+    has err 'left as it was'
+    [ "$(cat page.html)" = old ] || fail "the old page is gone"
+    if [ -e /dev/full ]; then
+        "$TUNE" --help >/dev/full 2>err
+        [ $? = 1 ] || fail "help that nobody could read is no error"
+    fi
+    ;;
+
 home) # no HOME at all
     (
         unset XDG_CACHE_HOME HOME

@@ -52,6 +52,17 @@ typedef struct tune_options {
  * the commands man and completion end here, too. */
 int tune_options_read(int argc, char **argv, tune_options *options);
 
+/* ----------------------------------------------------------------------------------------------------- output.c -- */
+
+/* "-", where a file is to be written: the standard output, for machines on which nothing can be written. What is else
+ * printed there goes to stderr then, from tune_output_begin() on. */
+bool tune_is_standard_output(const char *path);
+bool tune_output_begin(const char *path);
+fovea_status tune_output_write(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
+
+/* The text of a tuning; of a file, between fv_file_lock() and fv_file_unlock(). */
+fovea_status tune_output_tuning(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]);
+
 /* ---------------------------------------------------------------------------------------------------- machine.c -- */
 
 /* What may disturb a measurement, as counts since the machine or the process began. */
