@@ -262,13 +262,13 @@ static bool add_log(list *l, const char *path) {
 int tune_shapes(const tune_options *options, tune_shape **shapes) {
     list l = {NULL, 0};
     bool ok = true;
-    for (int i = 0; i < options->shape_count && ok; i++)
-        ok = add(&l, options->shapes[i], "--shape");
+    for (int i = 0; i < options->shapes.count && ok; i++)
+        ok = add(&l, options->shapes.text[i], "--shape");
     if (ok && options->log)
         ok = add_log(&l, options->log);
     if (ok && options->presets)
         ok = add_presets(&l, options->presets);
-    if (ok && !options->shape_count && !options->log && !options->presets)
+    if (ok && !options->shapes.count && !options->log && !options->presets)
         ok = add_presets(&l, default_presets);
     *shapes = l.shapes;
     if (ok)

@@ -228,10 +228,6 @@ int tune_check(const tune_options *options) {
 /* ------------------------------------------------------------------------------------------------ merge, explain -- */
 
 int tune_merge(const tune_options *options) {
-    if (options->file_count < 1 || !options->output) {
-        fprintf(stderr, "fovea-tune: merge takes files and --output\n");
-        return TUNE_USAGE;
-    }
     fovea_tuning *all = NULL;
     bool ok = true;
     for (int i = 0; i < options->file_count && ok; i++) {

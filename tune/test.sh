@@ -30,6 +30,18 @@ case $step in
 options) # one table makes help, man page and completion, and every option is in all three
     one_table 12
     completes --effort fovea-tune --ef
+    completes scalar fovea-tune check --isa sc
+    completes --budget fovea-tune check --
+    for command in run show check merge explain report; do
+        expect 0 $command --help
+        has out "^usage: fovea-tune $command" 'exit status'
+    done
+    expect 0 show --help
+    ! grep -q -- --shape out || fail "show --help tells options of others"
+    has man 'output.*, .*-o' 'FOVEA_TUNING_FILE'
+    expect 64 show --threads 1
+    expect 1 show -- --no-file
+    has err 'fovea-tune: --no-file: No such file'
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
         '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' \
         '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \

@@ -32,14 +32,18 @@ typedef enum tune_effort { EFFORT_quick, EFFORT_normal, EFFORT_thorough } tune_e
 
 enum { TUNE_WORDS = 64 };
 
+typedef struct tune_shape_list {
+    const char *text[TUNE_WORDS];
+    int count;
+} tune_shape_list;
+
 typedef struct tune_options {
     const char *command;
     double budget; /* seconds */
     tune_effort effort;
-    const char *shapes[TUNE_WORDS]; /* --shape */
-    int shape_count;
-    const char *presets; /* names, parted by commas */
-    const char *log;     /* of FOVEA_LOG_SHAPES */
+    tune_shape_list shapes; /* --shape */
+    const char *presets;    /* names, parted by commas */
+    const char *log;        /* of FOVEA_LOG_SHAPES */
     const char *output;
     fovea_isa isa;
     int threads;
