@@ -1,6 +1,6 @@
-/* The command line of a program with commands: tables of commands and options, of which the parser, --help, the man page
- * (PROGRAM man) and the bash completion (PROGRAM completion) are made. For fovea-tune and fovea-inspect, which compile
- * cli.c in. */
+/* The command line of a program with commands: tables of commands and options, of which the parser, --help, the man
+ * page (PROGRAM man) and the bash completion (PROGRAM completion) are made. For fovea-tune and fovea-inspect, which
+ * compile cli.c in. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
