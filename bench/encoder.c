@@ -1,7 +1,7 @@
-/* fovea-bench: the sentence encoder of examples/minilm, all-MiniLM-L6-v2, from token ids to vectors; where the model was
- * fetched (examples/minilm/fetch.py). Sentences are as long as those of its reference, from 7 to 66 tokens; one alone is as
- * long as their mean. Before it is timed, the last sentence is encoded again, alone on the scalar tier, and must have the same
- * bits.
+/* fovea-bench: the sentence encoder of examples/minilm, all-MiniLM-L6-v2, from token ids to vectors; where the model
+ * was fetched (examples/minilm/fetch.py). Sentences are as long as those of its reference, from 7 to 66 tokens; one
+ * alone is as long as their mean. Before it is timed, the last sentence is encoded again, alone on the scalar tier, and
+ * must have the same bits.
  *
  * Flops are those of matrix products and attention, without padding.
  */

@@ -1,6 +1,6 @@
-/* fovea-bench: a whole layer of self-attention through the public API, with biases and the workspace of the caller, in a form
- * of the description: factored, merged, folded values, tied or fused. Before it is timed, its first sequence is computed again
- * on the scalar tier and must have the same bits.
+/* fovea-bench: a whole layer of self-attention through the public API, with biases and the workspace of the caller, in
+ * a form of the description: factored, merged, folded values, tied or fused. Before it is timed, its first sequence is
+ * computed again on the scalar tier and must have the same bits.
  *
  * Flops and bytes are those of fovea_mha_cost(): merged matrices count what they cost, not what the factors would.
  */

@@ -1,6 +1,6 @@
-/* A plugin for qemu-user that counts the instructions a program executes, and prints the number when it ends. bench/mca.py
- * builds and loads it. The interface is that of qemu 6 and later (docs/devel/tcg-plugins.rst of its source), whose header
- * distributions do not ship: what is used of it is declared here. */
+/* A plugin for qemu-user that counts the instructions a program executes, and prints the number when it ends.
+ * bench/mca.py builds and loads it. The interface is that of qemu 6 and later (docs/devel/tcg-plugins.rst of its
+ * source), whose header distributions do not ship: what is used of it is declared here. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# report.sh BUILD: one text file with what this machine is and how fast Fovea is on it, BUILD/report.txt, which can be sent
-# to others: CPU, cores, caches, compiler, the example of `make run`, and fovea-bench's default set on the best tier.
-# Nothing else of the machine is in it, no name and no address.
+# report.sh BUILD: one text file with what this machine is and how fast Fovea is on it, BUILD/report.txt, which can be
+# sent to others: CPU, cores, caches, compiler, the example of `make run`, and fovea-bench's default set on the best
+# tier. Nothing else of the machine is in it, no name and no address.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 build=$1

@@ -100,7 +100,7 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
     const fv_tuning_op op = fv_tuning_of_attention(desc, key);
     const fv_tuning_row *row = fv_tuning_find(use->tuning, use->section, op, ctx->isa, ctx->threads, key);
     if (!row) {
-        snprintf(why, size, "%s has ", use->path);
+        snprintf(why, size, "%.200s has ", use->path);
         const size_t used = strlen(why);
         fv_tuning_why_not(use->tuning, use->section, op, ctx->isa, ctx->threads, key, why + used, size - used);
     }

@@ -8,7 +8,7 @@
  * of a tile takes its FMA, its loads or the latency of the FMA, whichever is most. A load that hides behind FMA still
  * counts a little, one of b more, as b comes from farther than a: so of two tiles that are equal else, the one that
  * loads less is taken. */
-static double gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
+double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
     const double a_load = 0.02, b_load = 0.05;
     const int64_t lanes = fv_isa_lanes(gemm->isa), height = fv_min(gemm->mr, rows);
     double cost = 0.0;
@@ -26,7 +26,7 @@ const fv_kernel *fv_gemm_for(fv_isa isa, int64_t rows, int64_t columns) {
         const fv_kernel *gemm = &fv_kernels[i];
         if (gemm->op != FV_OP_gemm || gemm->isa != isa)
             continue;
-        const double less = best ? gemm_cost(best, rows, columns) - gemm_cost(gemm, rows, columns) : 1.0;
+        const double less = best ? fv_gemm_cost(best, rows, columns) - fv_gemm_cost(gemm, rows, columns) : 1.0;
         if (less > 0.0 || (less == 0.0 && gemm->nr < best->nr))
             best = gemm;
     }

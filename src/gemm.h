@@ -4,6 +4,9 @@
 
 #include "registry.h"
 
+/* What a gemm costs for that many rows and columns, for each step of k and row, by a model of a core: for comparing. */
+double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns);
+
 /* The cheapest gemm of the tier for that many rows and columns; of those that are equal the one whose panels are
  * narrower, then the first in the list. */
 const fv_kernel *fv_gemm_for(fv_isa isa, int64_t rows, int64_t columns);

@@ -18,6 +18,7 @@
 #include "gemm.h"
 #include "registry.h"
 #include "size.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static void why_default(const fovea_linear *l, int64_t rows, char *text, size_t 
     int64_t key[FV_TUNING_KEYS];
     fv_tuning_op op;
     keys_of(l, rows, key, &op);
-    snprintf(text, size, "%s has ", use->path);
+    snprintf(text, size, "%.200s has ", use->path);
     const size_t used = strlen(text);
     fv_tuning_why_not(use->tuning, use->section, op, l->ctx->isa, l->ctx->threads, key, text + used, size - used);
 }
@@ -143,29 +144,58 @@ size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, 
                             (long long)rows, choice_text(&c, choice), l->ctx->threads, (long long)l->bytes, origin);
 }
 
+/* Row number index of those that the tuning file has for the map: for which rows, what and why. */
+static void describe_tuned(const fovea_linear *l, int index, char text[1024]) {
+    const fv_tuning_row *row = l->tuned[index];
+    const fv_interval *rows = &row->key[FV_KEY_rows];
+    const fv_linear_choice c = fv_linear_choose(l, rows->least, NULL);
+    char origin[400], choice[256];
+    fv_tuning_describe_row(row, l->ctx->tuning.path, origin, sizeof origin);
+    snprintf(text, 1024, "for %lld to %lld rows, %s: %s", (long long)rows->least, (long long)rows->most, origin,
+             choice_text(&c, choice));
+}
+
+/* Where there is none: why. */
+static void describe_default(const fovea_linear *l, char text[1024]) {
+    char why[640];
+    why_default(l, MANY, why, sizeof why);
+    snprintf(text, 1024, "no: %s; defaults from caches of %lld KiB and %lld KiB", why,
+             (long long)l->ctx->cpu.l1d / 1024, (long long)l->ctx->cpu.l2 / 1024);
+}
+
 size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
     if (!l)
         return (size_t)snprintf(text, size, "no linear map");
-    char text_of[256], tuned[1400] = "";
+    char choice[256], tuned[1024];
+    const fv_linear_choice none = {0}, plain = fv_linear_choose(l, MANY, &none);
+    size_t n = 0;
+    fv_text_add(text, size, &n,
+                "tier    %s\nweights %lld x %lld in panels of %lld\nproduct %s\nthreads %d, workspace %lld bytes\n",
+                fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
+                choice_text(&plain, choice), l->ctx->threads, (long long)l->bytes);
     for (int i = 0; i < l->tuned_count; i++) {
-        const fv_interval *rows = &l->tuned[i]->key[FV_KEY_rows];
-        const size_t used = strlen(tuned);
-        char origin[400];
-        fv_tuning_describe_row(l->tuned[i], l->ctx->tuning.path, origin, sizeof origin);
-        const fv_linear_choice c = fv_linear_choose(l, rows->least, NULL);
-        snprintf(tuned + used, sizeof tuned - used, "tuned   for %lld to %lld rows, %s: %s\n", (long long)rows->least,
-                 (long long)rows->most, origin, choice_text(&c, text_of));
+        describe_tuned(l, i, tuned);
+        fv_text_add(text, size, &n, "tuned   %s\n", tuned);
     }
     if (l->tuned_count == 0) {
-        char why[640];
-        why_default(l, MANY, why, sizeof why);
-        snprintf(tuned, sizeof tuned, "tuned   no: %s; defaults from caches of %lld KiB and %lld KiB\n", why,
-                 (long long)l->ctx->cpu.l1d / 1024, (long long)l->ctx->cpu.l2 / 1024);
+        describe_default(l, tuned);
+        fv_text_add(text, size, &n, "tuned   %s\n", tuned);
     }
+    return n;
+}
+
+void fv_linear_debug(const fovea_linear *l) {
+    char choice[256], tuned[1024];
     const fv_linear_choice none = {0}, plain = fv_linear_choose(l, MANY, &none);
-    return (size_t)snprintf(text, size,
-                            "tier    %s\nweights %lld x %lld in panels of %lld\nproduct %s\nthreads %d, workspace %lld "
-                            "bytes\n%s",
-                            fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
-                            choice_text(&plain, text_of), l->ctx->threads, (long long)l->bytes, tuned);
+    fprintf(stderr, "fovea linear: weights %lld x %lld in panels of %lld: %s; ", (long long)l->in, (long long)l->out,
+            (long long)l->panel, choice_text(&plain, choice));
+    for (int i = 0; i < l->tuned_count; i++) {
+        describe_tuned(l, i, tuned);
+        fprintf(stderr, "%stuned %s", i ? "; " : "", tuned);
+    }
+    if (l->tuned_count == 0) {
+        describe_default(l, tuned);
+        fprintf(stderr, "tuned %s", tuned);
+    }
+    fputc('\n', stderr);
 }

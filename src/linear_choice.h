@@ -27,6 +27,9 @@ int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *
 void fv_linear_execute_chosen(const fovea_linear *linear, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace);
 
+/* What fovea_linear_describe() says, in a line to stderr: FOVEA_DEBUG=1. */
+void fv_linear_debug(const fovea_linear *linear);
+
 /* As fovea_linear_describe(), for so many rows. */
 size_t fv_linear_describe_rows(const fovea_linear *linear, int64_t rows, char *text, size_t size);
 

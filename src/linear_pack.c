@@ -110,6 +110,8 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
         pack_part(made, &parts[p], &made->parts[p]);
     }
+    if (ctx->debug)
+        fv_linear_debug(made);
     *linear = made;
     return FOVEA_OK;
 }

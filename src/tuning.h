@@ -23,7 +23,8 @@ enum {
     FV_TUNING_ROWS = 1024,
     FV_TUNING_SECTIONS = 64, /* CPUs and builds */
     FV_TUNING_LINE = 1024,   /* bytes of a line, its end included */
-    FV_TUNING_SHAPES = 200   /* bytes of the shapes in a row */
+    FV_TUNING_SHAPES = 200,  /* bytes of the shapes in a row */
+    FV_TUNING_PATH = 4096    /* bytes of a file's name, its end included */
 };
 
 /* A size from least to most, both included. */
@@ -166,7 +167,7 @@ typedef struct fv_tuning_use {
     int section;          /* of this CPU and build; -1: none */
     int rows;             /* of it, for this tier and number of threads */
     fovea_status status;  /* what was wrong with the file */
-    char path[256];
+    char path[FV_TUNING_PATH];
     char text[512]; /* a sentence: which file, how many rows, or why not */
 } fv_tuning_use;
 

@@ -17,6 +17,7 @@
 
 #include "hash.h"
 #include "registry.h"
+#include "text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -353,69 +354,56 @@ fovea_status fv_tuning_parse(const char *text, size_t size, fovea_tuning **tunin
 
 /* ------------------------------------------------------------------------------------------------------ writing -- */
 
-/* Adds to text[size]; cut if there is no room. */
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((format(printf, 4, 5)))
-#endif
-static void
-add(char *text, size_t size, size_t *length, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const int n = vsnprintf(text + *length, size - *length, format, arguments);
-    va_end(arguments);
-    if (n > 0)
-        *length = *length + (size_t)n < size ? *length + (size_t)n : size - 1;
-}
-
 void fv_tuning_print_row(fv_tuning_row *row) {
     const fv_tuning_operation *operation = &fv_tuning_operations[row->operation];
     char *text = row->text;
     const size_t size = sizeof row->text;
     size_t n = 0;
-    add(text, size, &n, "%s isa=%s threads=%" PRId64, operation->name, fv_isa_word(row->isa), row->threads);
+    fv_text_add(text, size, &n, "%s isa=%s threads=%" PRId64, operation->name, fv_isa_word(row->isa), row->threads);
     for (int i = 0; i < FV_TUNING_KEYS && operation->key[i].name; i++) {
         const fv_interval *range = &operation->key[i].range, *interval = &row->key[i];
-        add(text, size, &n, " %s=", operation->key[i].name);
+        fv_text_add(text, size, &n, " %s=", operation->key[i].name);
         if (interval->least == range->least && interval->most == range->most)
-            add(text, size, &n, "any");
+            fv_text_add(text, size, &n, "any");
         else if (interval->least == interval->most)
-            add(text, size, &n, "%" PRId64, interval->least);
+            fv_text_add(text, size, &n, "%" PRId64, interval->least);
         else if (interval->most == range->most)
-            add(text, size, &n, "%" PRId64 "..any", interval->least);
+            fv_text_add(text, size, &n, "%" PRId64 "..any", interval->least);
         else
-            add(text, size, &n, "%" PRId64 "..%" PRId64, interval->least, interval->most);
+            fv_text_add(text, size, &n, "%" PRId64 "..%" PRId64, interval->least, interval->most);
     }
     for (int i = 0; i < FV_TUNING_KNOBS; i++) {
         const fv_tuning_value *value = &row->knob[i];
-        add(text, size, &n, " %s=", operation->knob[i].name);
+        fv_text_add(text, size, &n, " %s=", operation->knob[i].name);
         if (value->kernel)
-            add(text, size, &n, "%s", value->kernel->name);
+            fv_text_add(text, size, &n, "%s", value->kernel->name);
         else if (value->number)
-            add(text, size, &n, "%" PRId64, value->number);
+            fv_text_add(text, size, &n, "%" PRId64, value->number);
         else
-            add(text, size, &n, "default");
+            fv_text_add(text, size, &n, "default");
     }
     const fv_tuning_evidence *e = &row->evidence;
     const int64_t ratios[] = {e->gain, e->low, e->high};
     static const char *const names[] = {"gain", "low", "high"};
     for (int i = 0; i < 3; i++)
-        add(text, size, &n, " %s=%" PRId64 ".%03" PRId64, names[i], ratios[i] / 1000, ratios[i] % 1000);
-    add(text, size, &n, " blocks=%" PRId64 " shapes=%s", e->blocks, e->shapes);
+        fv_text_add(text, size, &n, " %s=%" PRId64 ".%03" PRId64, names[i], ratios[i] / 1000, ratios[i] % 1000);
+    fv_text_add(text, size, &n, " blocks=%" PRId64 " shapes=%s", e->blocks, e->shapes);
 }
 
 fovea_status fv_tuning_print(const fovea_tuning *tuning, char *text, size_t *length, char error[FV_FILE_ERROR]) {
     const size_t size = FV_TUNING_BYTES;
     size_t n = 0;
-    add(text, size, &n, "%s\n", header);
+    fv_text_add(text, size, &n, "%s\n", header);
     for (int s = 0; s < tuning->sections; s++) {
-        add(text, size, &n, "%s\n", tuning->section[s].text);
+        fv_text_add(text, size, &n, "%s\n", tuning->section[s].text);
         for (int i = 0; i < tuning->rows; i++)
             if (tuning->row[i].section == s)
-                add(text, size, &n, "%s\n", tuning->row[i].text);
+                fv_text_add(text, size, &n, "%s\n", tuning->row[i].text);
     }
-    add(text, size, &n, "end sum=%016" PRIx64 "\n", fv_hash(FV_HASH_BEGIN, text, n));
+    if (n < size)
+        fv_text_add(text, size, &n, "end sum=%016" PRIx64 "\n", fv_hash(FV_HASH_BEGIN, text, n));
     *length = n;
-    if (n < size - 1)
+    if (n < size)
         return FOVEA_OK;
     snprintf(error, FV_FILE_ERROR, "%d rows are more than the %d bytes of a tuning file hold", tuning->rows,
              FV_TUNING_BYTES);

@@ -259,7 +259,7 @@ static void test_detail(void) {
     fovea_context_destroy(ctx);
 }
 
-/* What is written to stderr by creating a context and failing to make a plan. */
+/* What is written to stderr by creating a context, making a linear map and failing to make a plan. */
 static size_t written(char *text, size_t size, const char *debug) {
     FILE *file = tmpfile();
     fflush(stderr);
@@ -274,6 +274,15 @@ static size_t written(char *text, size_t size, const char *debug) {
     fovea_status status = fovea_context_create(NULL, &ctx);
     if (status == FOVEA_OK)
         fovea_attention_plan_create(ctx, &desc, &plan);
+    const float weights[6] = {0};
+    fovea_linear *linear = NULL;
+    fovea_linear_desc map;
+    fovea_linear_desc_init(&map);
+    map.in_features = 2;
+    map.part.weight = fovea_matrix_in_out(weights, 2, 3);
+    if (status == FOVEA_OK)
+        status = fovea_linear_pack(ctx, &map, &linear);
+    fovea_linear_destroy(linear);
     fovea_context_destroy(ctx);
     unsetenv("FOVEA_DEBUG");
     fflush(stderr);
@@ -293,6 +302,8 @@ static void test_debug(void) {
     test_check(written(text, sizeof text, "0") == 0, "FOVEA_DEBUG=0 prints: %s", text);
     test_check(written(text, sizeof text, "1") > 20 && strstr(text, fovea_isa_name(test_isa())) != NULL,
                "FOVEA_DEBUG=1 does not tell the tier: %s", text);
+    test_check(strstr(text, "fovea linear: weights 2 x 3 in panels of") && strstr(text, "; tuned no: "),
+               "FOVEA_DEBUG=1 does not tell of linear maps: %s", text);
 }
 
 static void test_inits(void) {

@@ -114,6 +114,32 @@ static void test_kinds(void) {
                fastest.count, fastest.first);
 }
 
+/* What hypervisors say of caches: the whole socket's last level on two CPUs, nothing at all, nonsense. */
+static void test_sane(void) {
+    const int64_t kib = 1 << 10, mib = 1 << 20;
+    static const struct {
+        const char *what;
+        int64_t cores, l1d, l2, l3;         /* in KiB, as reported */
+        int64_t want_l1d, want_l2, want_l3; /* in KiB */
+    } cases[] = {{"as it is", 8, 48, 2048, 32768, 48, 2048, 32768},
+                 {"480 MiB on two CPUs", 2, 48, 2048, 480 << 10, 48, 2048, 64 << 10},
+                 {"nothing is said", 2, 0, 0, 0, 32, 512, 0},
+                 {"less than nothing", 2, -48, -2048, -1, 32, 512, 0},
+                 {"too small to be", 2, 1, 16, 16, 32, 512, 0},
+                 {"too large to be", 2, 48 << 10, 2048 << 10, 1 << 30, 32, 512, 64 << 10},
+                 {"a last level smaller than the second", 2, 32, 1024, 512, 32, 1024, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fv_cpu cpu = {.cores = cases[i].cores, .l1d = cases[i].l1d * kib, .l2 = cases[i].l2 * kib};
+        cpu.l3_reported = cases[i].l3 * kib;
+        fv_cpu_sane_caches(&cpu);
+        test_check(cpu.l1d == cases[i].want_l1d * kib && cpu.l2 == cases[i].want_l2 * kib &&
+                       cpu.l3 == cases[i].want_l3 * kib,
+                   "%s: %lld KiB, %lld KiB, %lld MiB", cases[i].what, (long long)(cpu.l1d / kib),
+                   (long long)(cpu.l2 / kib), (long long)(cpu.l3 / mib));
+        test_check(cpu.l3_reported == cases[i].l3 * kib, "%s: what was reported is lost", cases[i].what);
+    }
+}
+
 int main(int argc, char **argv) {
     test_option options[] = {
         {"--bound", NULL, "OMP_PROC_BIND is set, and the parent has the same CPUs (ctest has)", NULL},
@@ -122,6 +148,7 @@ int main(int argc, char **argv) {
     bound = test_option_value(options, "--bound") != NULL;
     test_folder_begin(folder);
     test_affinity(); /* first: no region yet */
+    test_sane();
     test_caches();
     test_kinds();
     test_folder_end(folder);

@@ -129,6 +129,42 @@ static void test_map(void) {
     fovea_tuning_destroy(tuning);
 }
 
+/* As many rows for a map as a file holds: what describes it has all of them, and says how long it is. */
+static void test_describe_all(void) {
+    static char whole[FV_TUNING_BYTES], part[FV_TUNING_BYTES];
+    char error[FV_FILE_ERROR];
+    fovea_tuning *tuning;
+    const fv_tuning_section own = section_own();
+    const char *path = files_name("many");
+    int rows = 0;
+    fv_tuning_create(&tuning, error);
+    for (fv_tuning_row row = row_any(FV_TUNING_linear, 1); rows < 150; rows++) {
+        row.key[FV_KEY_rows] = (fv_interval){1000 * (rows + 1), 1000 * (rows + 1) + 999};
+        fv_tuning_put(tuning, &own, &row, error);
+    }
+    test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+    fovea_context *ctx = context_tuned(path, 1);
+    fovea_linear *linear = map_of(ctx, 20, 10);
+    const size_t length = fovea_linear_describe(linear, whole, sizeof whole);
+    test_check(length == strlen(whole), "describe: %zu bytes, it says %zu", strlen(whole), length);
+    for (int i = 1; i <= rows; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "tuned   for %d000 to %d999 rows, yes: ", i, i);
+        test_check(strstr(whole, word) != NULL, "describe: no \"%s\"", word);
+    }
+    test_check(fovea_linear_describe(linear, NULL, 0) == length, "describe to nothing");
+    for (size_t size = 1; size < length + 2; size += 1 + size / 3) {
+        memset(part, 'x', sizeof part);
+        const size_t fits = size <= length ? size - 1 : length;
+        test_check(fovea_linear_describe(linear, part, size) == length && memcmp(part, whole, fits) == 0 &&
+                       part[fits] == '\0' && part[size] == 'x',
+                   "describe to %zu bytes", size);
+    }
+    fovea_linear_destroy(linear);
+    fovea_context_destroy(ctx);
+    fovea_tuning_destroy(tuning);
+}
+
 /* Executes with a choice into cleared outputs, in a workspace of exactly its size. */
 static void run_chosen(linear_problem *p, const fovea_linear *linear, const fv_linear_choice *choice) {
     const size_t size = (size_t)fv_linear_workspace(linear, choice);
@@ -234,6 +270,7 @@ int main(int argc, char **argv) {
     files_begin();
     test_wrong();
     test_map();
+    test_describe_all();
     test_every_choice();
     test_bits();
     files_end();

@@ -86,38 +86,20 @@ static void check_context(const char *what, const void *bytes, size_t size, fove
         check_status(what, fovea_tuning_load(path, &loaded), status, words);
         test_check(!loaded, "%s: a tuning", what);
     }
-    fovea_context *with = context_tuned(path, 1), *without = context_tuned("", 1);
-    fovea_info info;
-    fovea_info_init(&info);
-    test_check(fovea_context_info(with, &info) == FOVEA_OK && info.tuning_status == status && info.tuning_rows == 0,
-               "%s: %s, %d rows, \"%s\"", what, fovea_status_name(info.tuning_status), info.tuning_rows, info.tuning);
-    char list[160];
-    snprintf(list, sizeof list, "%s", words);
-    for (char *word = strtok(list, "|"); word; word = strtok(NULL, "|"))
-        test_check(strstr(info.tuning, word) != NULL, "%s: no \"%s\" in \"%s\"", what, word, info.tuning);
+    check_defaults(what, path, status, words);
+}
 
-    rng r = rng_stream(test_seed(), what);
-    attention_case c = case_plain(1, 2, 1, 40, 300, 16, 24);
-    inputs *in = inputs_make(&c, &r);
-    outputs *got = outputs_make(&c, c.layout), *want = outputs_make(&c, c.layout);
-    case_run(with, NULL, &c, in, got);
-    case_run(without, NULL, &c, in, want);
-    outputs_same(got, want, "%s: output bits", what);
-    fovea_attention_plan *a, *b;
-    char as[2048], bs[2048];
-    fovea_attention_plan_create(with, &c.desc, &a);
-    fovea_attention_plan_create(without, &c.desc, &b);
-    fovea_attention_plan_describe(a, as, sizeof as);
-    fovea_attention_plan_describe(b, bs, sizeof bs);
-    *strstr(as, "tuned") = *strstr(bs, "tuned") = '\0';
-    test_check(strcmp(as, bs) == 0, "%s: not the default's plan:\n%s", what, as);
-    fovea_attention_plan_destroy(a);
-    fovea_attention_plan_destroy(b);
-    inputs_free(in);
-    outputs_free(got);
-    outputs_free(want);
-    fovea_context_destroy(with);
-    fovea_context_destroy(without);
+/* Cut after each byte: of one row, as each is written to a file and loaded. */
+static void test_cut(void) {
+    fovea_tuning *tuning = tuning_sound(1);
+    char what[64];
+    tuning->rows = 1;
+    tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
+    for (size_t n = 0; n < strlen(text); n++) {
+        snprintf(what, sizeof what, "cut after %zu bytes", n);
+        check_context(what, text, n, FOVEA_ERROR_TUNING, "line ");
+    }
+    fovea_tuning_destroy(tuning);
 }
 
 static void test_wrong(void) {
@@ -207,6 +189,7 @@ int main(int argc, char **argv) {
     files_begin();
     test_round_trip();
     test_wrong();
+    test_cut();
     test_foreign();
     files_end();
     return test_end();

@@ -107,6 +107,43 @@ fovea_context *context_tuned(const char *path, int threads) {
     return ctx;
 }
 
+bool check_defaults(const char *what, const char *path, fovea_status status, const char *words) {
+    fovea_context *with = context_tuned(path, 1), *without = context_tuned("", 1);
+    fovea_info info;
+    fovea_info_init(&info);
+    bool good = test_check(
+        fovea_context_info(with, &info) == FOVEA_OK && info.tuning_status == status && info.tuning_rows == 0,
+        "%s: %s, %d rows, \"%s\"", what, fovea_status_name(info.tuning_status), info.tuning_rows, info.tuning);
+    char list[160];
+    snprintf(list, sizeof list, "%s", words);
+    for (char *word = strtok(list, "|"); word; word = strtok(NULL, "|"))
+        good &= test_check(strstr(info.tuning, word) != NULL, "%s: no \"%s\" in \"%s\"", what, word, info.tuning);
+
+    rng r = rng_stream(test_seed(), what);
+    attention_case c = case_plain(1, 2, 1, 9, 300, 16, 24);
+    inputs *in = inputs_make(&c, &r);
+    outputs *got = outputs_make(&c, c.layout), *want = outputs_make(&c, c.layout);
+    case_run(with, NULL, &c, in, got);
+    case_run(without, NULL, &c, in, want);
+    good &= outputs_same(got, want, "%s: output bits", what);
+    fovea_attention_plan *a, *b;
+    char as[2048], bs[2048];
+    fovea_attention_plan_create(with, &c.desc, &a);
+    fovea_attention_plan_create(without, &c.desc, &b);
+    fovea_attention_plan_describe(a, as, sizeof as);
+    fovea_attention_plan_describe(b, bs, sizeof bs);
+    *strstr(as, "tuned") = *strstr(bs, "tuned") = '\0';
+    good &= test_check(strcmp(as, bs) == 0, "%s: not the default's plan:\n%s", what, as);
+    fovea_attention_plan_destroy(a);
+    fovea_attention_plan_destroy(b);
+    inputs_free(in);
+    outputs_free(got);
+    outputs_free(want);
+    fovea_context_destroy(with);
+    fovea_context_destroy(without);
+    return good;
+}
+
 fovea_context *context_knobs(const fovea_context *other, const char *path, fv_tuning_op first, fv_tuning_op last,
                              const fv_tuning_value knob[FV_TUNING_KNOBS]) {
     char error[FV_FILE_ERROR];

@@ -33,6 +33,10 @@ void file_write(const char *path, const void *bytes, size_t size);
 /* A context that loads that file, on that many threads (by itself: no pool). */
 fovea_context *context_tuned(const char *path, int threads);
 
+/* A context that is told of a file that is not to be used: it says status and words (parted by |, each of them), and
+ * makes the plans and computes the bits of one without a file. */
+bool check_defaults(const char *what, const char *path, fovea_status status, const char *words);
+
 /* One with as many threads as another, which a file of that path tells these knobs for any size, of the operations from
  * first to last. */
 fovea_context *context_knobs(const fovea_context *other, const char *path, fv_tuning_op first, fv_tuning_op last,

@@ -1,10 +1,12 @@
 /* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far. Of an
  * attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels, blocks of
  * channels and rows, items of a thread. */
+#include "gemm.h"
 #include "registry.h"
 #include "size.h"
 #include "tune.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@ typedef struct list {
 
 /* Adds a choice, unless its plan is that of one before or of the default. */
 static void add(list *l, const tune_choice *choice) {
-    tune_plan *plan = l->count < TUNE_CANDIDATES ? tune_problem_plan(l->problem, choice) : NULL;
+    tune_plan *plan = tune_problem_plan(l->problem, choice);
     if (!plan)
         return;
     const tune_choice made = plan->made;
@@ -28,7 +30,8 @@ static void add(list *l, const tune_choice *choice) {
     bool known = tune_same_choice(&made, &l->base->made);
     for (int i = 0; i < l->count && !known; i++)
         known = tune_same_choice(&made, &l->made[i]);
-    if (known)
+    assert(known || l->count < TUNE_CANDIDATES);
+    if (known || l->count == TUNE_CANDIDATES)
         return;
     l->choices[l->count] = *choice;
     l->made[l->count++] = made;
@@ -40,21 +43,54 @@ static int64_t scaled(int64_t number, double factor, int64_t unit, int64_t most)
     return fv_max(fv_round_down(size, unit), unit);
 }
 
-/* ---------------------------------------------------------------------------------------------------- attention -- */
+/* ------------------------------------------------------------------------------------------------------ kernels -- */
 
-static void list_pairs(list *l, const tune_choice *best) {
-    for (int i = 0; i < fv_kernel_count; i++)
-        for (int j = 0; j < fv_kernel_count; j++) {
-            const fv_kernel *score = &fv_kernels[i], *value = &fv_kernels[j];
-            if (score->op != FV_OP_gemm || score->isa != l->problem->ctx->isa || value->op != FV_OP_gemm ||
-                value->isa != l->problem->ctx->isa)
-                continue;
-            tune_choice choice = *best;
-            choice.knob[FV_KNOB_score].kernel = score;
-            choice.knob[FV_KNOB_value].kernel = value;
-            add(l, &choice);
-        }
+typedef struct ranked {
+    tune_choice choice;
+    double cost;
+} ranked;
+
+static int by_cost(const void *a, const void *b) {
+    const double x = ((const ranked *)a)->cost, y = ((const ranked *)b)->cost;
+    return (x > y) - (x < y);
 }
+
+/* What the model says of the kernels of a choice. */
+static double model_cost(const tune_shape *shape, const tune_choice *choice) {
+    const int64_t most = 4096; /* rows and columns beyond make no difference */
+    const fovea_attention_desc *d = &shape->attention;
+    if (shape->linear)
+        return fv_gemm_cost(choice->knob[FV_KNOB_gemm].kernel, fv_min(shape->rows, most), fv_min(shape->out, most));
+    const int64_t rows = d->q_heads / d->kv_heads * d->q_len, keys = fv_max(fv_min(d->kv_len, FV_SEGMENT), 1);
+    return fv_gemm_cost(choice->knob[FV_KNOB_score].kernel, rows, keys) * (double)d->head_dim +
+           fv_gemm_cost(choice->knob[FV_KNOB_value].kernel, rows, fv_min(d->value_dim, most)) * (double)keys;
+}
+
+/* Of an attention pairs: a kernel for scores with one for values. */
+static void list_kernels(list *l, const tune_choice *best) {
+    ranked all[TUNE_CANDIDATES];
+    const tune_shape *shape = &l->problem->shape;
+    int n = 0;
+    for (int i = 0; i < fv_kernel_count; i++)
+        for (int j = 0; j < (shape->linear ? 1 : fv_kernel_count); j++) {
+            const fv_kernel *first = &fv_kernels[i], *second = shape->linear ? first : &fv_kernels[j];
+            if (first->op != FV_OP_gemm || first->isa != l->problem->ctx->isa || second->op != FV_OP_gemm ||
+                second->isa != first->isa)
+                continue;
+            assert(n < TUNE_CANDIDATES);
+            ranked *k = &all[n++];
+            k->choice = *best;
+            k->choice.knob[FV_KNOB_score].kernel = first; /* or FV_KNOB_gemm: each operation's first */
+            if (!shape->linear)
+                k->choice.knob[FV_KNOB_value].kernel = second;
+            k->cost = model_cost(shape, &k->choice);
+        }
+    qsort(all, (size_t)n, sizeof *all, by_cost);
+    for (int i = 0; i < n; i++)
+        add(l, &all[i].choice);
+}
+
+/* ---------------------------------------------------------------------------------------------------- attention -- */
 
 /* Sizes around those of the best plan: multiples of its register tile's rows, so that tiles are whole. */
 static void list_tiles(list *l, const tune_choice *best, const tune_choice *made) {
@@ -84,15 +120,6 @@ static void list_splits(list *l, const tune_choice *best) {
 }
 
 /* ------------------------------------------------------------------------------------------------------- linear -- */
-
-static void list_gemms(list *l, const tune_choice *best) {
-    for (int i = 0; i < fv_kernel_count; i++)
-        if (fv_kernels[i].op == FV_OP_gemm && fv_kernels[i].isa == l->problem->ctx->isa) {
-            tune_choice choice = *best;
-            choice.knob[FV_KNOB_gemm].kernel = &fv_kernels[i];
-            add(l, &choice);
-        }
-}
 
 /* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. */
 static void list_blocks(list *l, const tune_choice *best, const tune_choice *made) {
@@ -133,10 +160,8 @@ int tune_list(tune_problem *problem, int stage, const tune_choice *best, const t
     if (!plan)
         return 0;
     const bool linear = problem->shape.linear;
-    if (stage == 0 && linear)
-        list_gemms(&l, best);
-    else if (stage == 0)
-        list_pairs(&l, best);
+    if (stage == 0)
+        list_kernels(&l, best);
     else if (stage == 1 && linear)
         list_blocks(&l, best, &plan->made);
     else if (stage == 1)

@@ -41,68 +41,63 @@ static long long number_in(const char *path, const char *word, long long missing
     return number;
 }
 
-/* Calls found() with the folder of each cgroup that lines of /proc/self/cgroup name: version 2 or, if it is the cpu
- * controller's, 1. Ends when found() says so. */
-static void each_cgroup(const char *root, bool (*found)(const char *root, int version, char *folder, void *arg),
-                        void *arg) {
-    char line[480], path[520];
+/* Is the controller one of those that a line of /proc/self/cgroup names, parted by commas? */
+static bool names(const char *controllers, const char *controller) {
+    const size_t length = strlen(controller);
+    for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && strncmp(at, controller, length) == 0)
+            return true;
+    return false;
+}
+
+/* Calls visit() with the folder of each cgroup of this process that has a controller, and with all above it: each
+ * limits. Lines of /proc/self/cgroup are "0::/folder" with version 2, which has all controllers,
+ * "4:cpu,cpuacct:/folder" with version 1. In a container the folder may be the host's, and not there; then the root of
+ * what is mounted is the container's own. */
+static void each_group(const char *root, const char *controller,
+                       void (*visit)(const char *folder, int version, void *arg), void *arg) {
+    char line[480], path[560];
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
-    for (bool more = file != NULL; more && fgets(line, sizeof line, file);) {
+    while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
         char *folder = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!folder)
             continue;
         *controllers++ = *folder++ = '\0';
-        const bool cpu = strcmp(controllers, "cpu") == 0 || strncmp(controllers, "cpu,", 4) == 0 ||
-                         strstr(controllers, ",cpu,") || strcmp(controllers, "cpuacct,cpu") == 0;
-        if (!*controllers || cpu)
-            more = found(root, *controllers ? 1 : 2, folder, arg);
+        const int version = *controllers ? 1 : 2;
+        if (version == 1 && !names(controllers, controller))
+            continue;
+        for (bool more = true; more;) {
+            char *last = strrchr(folder, '/');
+            more = last && last[1] != '\0'; /* "/a/b", "/a", "" */
+            if (last && !more)
+                *last = '\0';
+            snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s%s", root, version == 1 ? "/" : "",
+                     version == 1 ? controller : "", folder);
+            visit(path, version, arg);
+            if (more)
+                *last = '\0';
+        }
     }
     if (file)
         fclose(file);
 }
 
-static bool take_folder(const char *root, int version, char *folder, void *arg) {
-    if (version == 2)
-        snprintf(arg, 512, "%s/sys/fs/cgroup%s", root, folder);
-    return version != 2;
-}
-
-/* The folder of this process's cgroup, version 2; "" if it is not known. */
-static const char *cgroup(void) {
-    static char folder[512];
-    static bool looked;
-    if (!looked)
-        each_cgroup("", take_folder, folder);
-    looked = true;
-    return folder;
-}
-
 /* The cpu.stat files in which throttling is counted. */
 typedef struct stat_files {
-    char path[8][560];
+    char path[8][600];
     int count;
 } stat_files;
 
-/* Those of a group and of all above it: each throttles. In a container the folder that the line names may be the
- * host's, and not there; then the root of what is mounted is the container's own. */
-static bool add_stats(const char *root, int version, char *folder, void *arg) {
+static void add_stat(const char *folder, int version, void *arg) {
+    (void)version;
     stat_files *files = arg;
-    for (;;) {
-        char path[560];
-        snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/cpu.stat", root, version == 1 ? "/cpu" : "", folder);
-        FILE *file = fopen(path, "re");
-        if (file && files->count < 8)
-            memcpy(files->path[files->count++], path, sizeof path);
-        if (file)
-            fclose(file);
-        char *last = strrchr(folder, '/');
-        if (!last)
-            return true;
-        *last = '\0';
-    }
+    char path[600];
+    snprintf(path, sizeof path, "%s/cpu.stat", folder);
+    if (files->count < 8 && access(path, R_OK) == 0)
+        memcpy(files->path[files->count++], path, sizeof path);
 }
 
 static long long throttled_in(const stat_files *files) {
@@ -114,14 +109,8 @@ static long long throttled_in(const stat_files *files) {
 
 long long tune_throttled(const char *root) {
     stat_files files = {.count = 0};
-    each_cgroup(root, add_stats, &files);
+    each_group(root, "cpu", add_stat, &files);
     return throttled_in(&files);
-}
-
-static long long in_cgroup(const char *name, const char *word, long long missing) {
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", cgroup(), name);
-    return cgroup()[0] ? number_in(path, word, missing) : missing;
 }
 
 /* The eighth number of the first line of /proc/stat. */
@@ -139,7 +128,7 @@ static tune_noise noise_now(void) {
     static stat_files files;
     static bool looked;
     if (!looked)
-        each_cgroup("", add_stats, &files);
+        each_group("", "cpu", add_stat, &files);
     looked = true;
     return (tune_noise){involuntary(), steal(), throttled_in(&files)};
 }
@@ -151,14 +140,27 @@ void tune_rest(double seconds) { tune_instrument.rest(seconds); }
 long tune_involuntary(void) { return tune_instrument.involuntary(); }
 tune_noise tune_noise_now(void) { return tune_instrument.noise(); }
 
-int64_t tune_memory_allowed(void) {
-    const int64_t kib = number_in("/proc/meminfo", "MemAvailable:", 1 << 20);
-    int64_t bytes = kib * 1024;
-    const int64_t most = in_cgroup("memory.max", "", 0), used = in_cgroup("memory.current", "", 0);
-    if (most > used && most - used < bytes)
-        bytes = most - used;
-    return bytes / 4;
+/* Takes what a group has left into *arg, if that is less. */
+static void limit_memory(const char *folder, int version, void *arg) {
+    int64_t *bytes = arg;
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, version == 1 ? "memory.limit_in_bytes" : "memory.max");
+    const int64_t most = number_in(path, "", 0); /* "max" gives 0 */
+    snprintf(path, sizeof path, "%s/%s", folder, version == 1 ? "memory.usage_in_bytes" : "memory.current");
+    const int64_t used = number_in(path, "", 0);
+    if (most > 0 && most - used < *bytes)
+        *bytes = most > used ? most - used : 0;
 }
+
+int64_t tune_memory_left(const char *root) {
+    char path[560];
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    int64_t bytes = 1024 * number_in(path, "MemAvailable:", 1 << 20);
+    each_group(root, "memory", limit_memory, &bytes);
+    return bytes;
+}
+
+int64_t tune_memory_allowed(void) { return tune_memory_left("") / 4; }
 
 /* The share of a tenth of a second that the process did not get, and how evenly the same work went. */
 static void print_steadiness(const fovea_context *ctx) {

@@ -11,18 +11,18 @@ volatile sig_atomic_t tune_stopped;
 static void stop(int number) {
     (void)number;
     if (tune_stopped)
-        _exit(130); /* the second time at once */
+        _exit(TUNE_STOPPED); /* the second time at once */
     tune_stopped = 1;
 }
 
-bool tune_default_file(char *path, size_t size) {
+const char *tune_default_file(void) {
+    static char place[FV_TUNING_PATH];
     const char *environment = getenv("FOVEA_TUNING_FILE");
-    path[0] = '\0';
     if (environment && *environment)
-        snprintf(path, size, "%s", environment);
-    for (int i = 0; !path[0] && fv_tuning_place(i, path, size); i++)
+        return environment;
+    for (int i = 0; !place[0] && fv_tuning_place(i, place, sizeof place); i++)
         ;
-    return path[0] != '\0';
+    return place;
 }
 
 int main(int argc, char **argv) {
@@ -33,12 +33,14 @@ int main(int argc, char **argv) {
                     {"merge", tune_merge}, {"explain", tune_explain}, {"report", tune_report}};
     tune_options options;
     int status = tune_options_read(argc, argv, &options);
-    if (status >= 0)
-        return status;
     struct sigaction action = {.sa_handler = stop};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    if (status < 0 && options.output && !tune_output_begin(options.output)) {
+        perror("fovea-tune: standard output");
+        status = TUNE_FAILED;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0] && status < 0; i++)
         if (strcmp(commands[i].name, options.command) == 0)
             status = commands[i].run(&options);
     tune_problem_end();

@@ -6,7 +6,7 @@
  *
  * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an
  * N-th of the size, and a column tells the time of the handicapped default / of the real one; tuning must win back
- * nine tenths of what that costs. --again: tunes twice, and compares the two.
+ * nine tenths of what that costs. --again: tunes twice; no shape may differ in speed by more than 2 %.
  *
  * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan
  * and the default are then measured in the same blocks, until what is asked is known to half a percent or the shape's
@@ -32,7 +32,8 @@ enum { DEFAULT, TUNED, AGAIN, WHOLE, NAMED };
 
 /* Of a shape, logarithms of time / time of the default, with their 95 % intervals. */
 typedef struct regret_row {
-    tune_interval tuned, again, whole;
+    tune_interval tuned, whole;
+    tune_interval twice;        /* of the plan tuned again / of the tuned one */
     tune_interval best, regret; /* of the best; of the tuned / of the best */
     tune_interval left;         /* what tuning won less 90 % of what the handicap cost */
     int candidates, blocks;
@@ -130,14 +131,15 @@ static double width(tune_interval t) { return t.high - t.low; }
  * whatever the machine did. */
 static void conclude(tune_candidate *const *left, int n, tune_candidate *const plan[NAMED], const tune_plan *base,
                      regret_row *row) {
-    tune_interval *const own[NAMED] = {NULL, &row->tuned, &row->again, &row->whole};
+    tune_interval *const own[NAMED] = {NULL, &row->tuned, NULL, &row->whole};
     static tune_candidate zero; /* as fast as the default in every block */
     const tune_candidate *named[NAMED] = {NULL}, *best = &zero;
     zero.blocks = TUNE_BLOCKS;
     for (int i = TUNED; i < NAMED; i++) {
         const bool same = !plan[i] || tune_same_choice(&plan[i]->plan->made, &base->made);
         named[i] = same ? &zero : plan[i];
-        *own[i] = combine(named[i], 1, &zero, 0, 0, 1);
+        if (own[i])
+            *own[i] = combine(named[i], 1, &zero, 0, 0, 1);
     }
     double least = 0;
     for (int i = 0; i < n; i++) {
@@ -149,6 +151,7 @@ static void conclude(tune_candidate *const *left, int n, tune_candidate *const p
     }
     row->best = combine(best, 1, &zero, 0, 1, 2);
     row->regret = combine(named[TUNED], 1, best, -1, 1, 2);
+    row->twice = combine(named[AGAIN], 1, named[TUNED], -1, 0, 1);
     row->left = combine(named[TUNED], -1, named[WHOLE], 0.9, 0, 1);
     row->blocks = left[0]->blocks;
 }
@@ -258,13 +261,16 @@ static limit summarise_handicap(const regret_row *rows, int n) {
 }
 
 static int summarise(const regret_row *rows, int n, const regret_options *o) {
-    tune_interval tuned = {0, 0, 0}, twice = {0, 0, 0}, regrets[MOST_SHAPES], defaults[MOST_SHAPES];
-    double worst = -INFINITY, chosen, within;
-    limit no_worse = LIMIT_holds, all;
+    tune_interval tuned = {0, 0, 0}, regrets[MOST_SHAPES], defaults[MOST_SHAPES];
+    double worst = -INFINITY, twice = 0, apart = 0, chosen, within;
+    limit no_worse = LIMIT_holds, same = LIMIT_holds, all;
     for (int i = 0; i < n; i++) {
-        const tune_interval *a = &rows[i].tuned, *b = &rows[i].again, *best = &rows[i].best;
+        const tune_interval *a = &rows[i].tuned, *best = &rows[i].best, *t = &rows[i].twice;
         tuned = total(tuned, *a);
-        twice = total(twice, (tune_interval){b->median - a->median, b->low - a->high, b->high - a->low});
+        const tune_interval slower = *t, faster = {-t->median, -t->high, -t->low};
+        same = worse(same, worse(at_most(slower, log(1.02)), at_most(faster, log(1.02))));
+        twice += t->median;
+        apart = fmax(apart, fabs(t->median));
         worst = fmax(worst, a->median);
         no_worse = worse(no_worse, at_most(*a, log(1.02)));
         regrets[i] = rows[i].regret;
@@ -284,11 +290,8 @@ static int summarise(const regret_row *rows, int n, const regret_options *o) {
         all = worse(all, alone);
     }
     if (o->again) {
-        const double off = log(1.02) * n;
-        const limit same = fabs(twice.median) <= off                ? LIMIT_holds
-                           : twice.low <= off && twice.high >= -off ? LIMIT_unsure
-                                                                    : LIMIT_missed;
-        printf("tuned twice           second / first %.3f (within 2 %%): %s\n", exp(twice.median / n), words[same]);
+        printf("tuned twice           second / first %.3f on average, at most %.1f %% apart (2 %%): %s\n",
+               exp(twice / n), 100 * (exp(apart) - 1), words[same]);
         all = worse(all, same);
     }
     if (10 * n < 9 * o->shapes)
@@ -315,10 +318,10 @@ static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *cla
         char name[96];
         const int i = at % own->shapes;
         const double where = fmod(0.27 + 0.618034 * (double)(i / count), 1);
-        const tune_shape shape = tune_class_shape(&classes[i % count], where, ctx->threads, ctx->isa);
+        tune_shape shape;
         const double now = tune_now(), left = own->sweep - (now - begin);
         const int open = at < own->shapes ? own->shapes - i : own->shapes - n;
-        if (done[i] || left <= 0)
+        if (done[i] || left <= 0 || !tune_class_unseen(&classes[i % count], where, ctx->threads, ctx->isa, &shape))
             continue;
         done[i] = sweep(contexts, &shape, now + left / open, &rows[n]);
         tune_shape_name(&shape, name, sizeof name);

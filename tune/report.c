@@ -5,8 +5,18 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void head(const page *p, const char *path) {
+/* Names of files and CPUs come from elsewhere. */
+static void put_text(const page *p, const char *text) {
+    for (; *text; text++)
+        if (strchr("<>&\"", *text))
+            fprintf(p->file, "&#%d;", *text);
+        else
+            fputc(*text, p->file);
+}
+
+static void head(const page *p, const char *tuning) {
     fputs(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
@@ -28,11 +38,13 @@ static void head(const page *p, const char *path) {
         "border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--faint)}\n"
         "td:nth-child(2),th:nth-child(2){text-align:left}\n</style></head><body>\n",
         p->file);
+    fputs("<h1>Fovea on this machine</h1>\n<p>", p->file);
+    put_text(p, p->ctx->cpu.name);
     fprintf(p->file,
-            "<h1>Fovea on this machine</h1>\n<p>%s, tier %s, %d thread%s.<br><span class=\"faint\">Tuning file: "
-            "%s.</span></p>\n",
-            p->ctx->cpu.name, fovea_isa_name((fovea_isa)p->ctx->isa), p->ctx->threads, p->ctx->threads == 1 ? "" : "s",
-            path[0] ? path : "none, so these are the defaults");
+            ", tier %s, %d thread%s.<br><span class=\"faint\">Tuning file: ", fovea_isa_name((fovea_isa)p->ctx->isa),
+            p->ctx->threads, p->ctx->threads == 1 ? "" : "s");
+    put_text(p, tuning);
+    fputs(".</span></p>\n", p->file);
 }
 
 static bool used_here(const page *p, const fv_tuning_row *row) {
@@ -64,7 +76,7 @@ static void bars(const page *p) {
             most = fmax(most, (double)p->tuning->row[i].evidence.gain / 1000 - 1);
         }
     if (n == 0) {
-        fputs("<p>No row of the file is for this CPU, build, tier and number of threads: the defaults serve.</p>\n",
+        fputs("<p>No row of a file is for this CPU, build, tier and number of threads: the defaults serve.</p>\n",
               p->file);
         return;
     }
@@ -119,27 +131,33 @@ int tune_report(const tune_options *options) {
         return TUNE_FAILED;
     }
     const char *output = options->output ? options->output : "tune.html";
+    char error[FV_FILE_ERROR] = "no memory for the page";
+    char *text = NULL;
+    size_t length = 0;
     tune_class *classes;
     const int count = tune_classes(options, ctx->threads, ctx->isa, &classes);
-    page p = {.ctx = ctx, .tuning = use.tuning, .own = use.section};
-    p.file = count > 0 ? fopen(output, "we") : NULL;
     int status = count > 0 ? TUNE_FAILED : TUNE_USAGE;
+    page p = {.ctx = ctx, .tuning = use.tuning, .own = use.section};
+    const bool writable = tune_is_standard_output(output) || fv_file_may_replace(output, error);
+    p.file = count > 0 && writable ? open_memstream(&text, &length) : NULL;
     if (p.file) {
         const double begin = tune_now();
         const tune_class *const maps[] = {first_of(classes, count, false), first_of(classes, count, true)};
-        head(&p, use.tuning ? use.path : "");
+        head(&p, use.text);
         bars(&p);
         report_roofline(&p, classes, count, begin + options->budget / 3);
         for (int i = 0; i < 2; i++)
             if (maps[i])
                 report_heat_map(&p, maps[i], begin + options->budget * (2 + i) / 3);
         fputs("</body></html>\n", p.file);
-        status = fclose(p.file) == 0 ? TUNE_GOOD : TUNE_FAILED;
+        if (fclose(p.file) == 0 && tune_output_write(output, text, length, error) == FOVEA_OK)
+            status = TUNE_GOOD;
     }
     if (status == TUNE_FAILED)
-        perror(output);
-    else if (status == TUNE_GOOD)
+        fprintf(stderr, "fovea-tune: %s\n", error);
+    else if (status == TUNE_GOOD && !tune_is_standard_output(output))
         printf("%s\n", output);
+    free(text);
     free(classes);
     fovea_tuning_destroy(use.tuning);
     fovea_context_destroy(ctx);

@@ -1,5 +1,5 @@
-/* The page of fovea-tune report while it is written, and what of it has a file of its own. What is measured for it ends by
- * `until` (tune_now()). */
+/* The page of fovea-tune report while it is written, and what of it has a file of its own. What is measured for it ends
+ * by `until` (tune_now()). */
 #ifndef FOVEA_TUNE_REPORT_H
 #define FOVEA_TUNE_REPORT_H
 

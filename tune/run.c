@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* What the watcher of a search shows. */
@@ -24,8 +25,20 @@ static void clear_line(const progress *p) {
         fputs("\r\033[K", stderr);
 }
 
+/* Of the terminal. */
+static int columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Is there a terminal that can take a line back? */
+static bool has_terminal(void) {
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
 static void show(void *arg, const char *what, double ratio) {
-    enum { WIDTH = 20 };
+    enum { WIDTH = 16 };
     progress *p = arg;
     if (!p->terminal)
         return;
@@ -35,9 +48,11 @@ static void show(void *arg, const char *what, double ratio) {
     memset(bar, '.', WIDTH);
     memset(bar, '#', (size_t)full);
     bar[WIDTH] = '\0';
+    char line[320];
+    snprintf(line, sizeof line, "[%s] %d/%d, %.0f s left, best %+.1f %%: %s of %s", bar, p->number, p->count, left,
+             100 * (exp(-ratio) - 1), what, p->c->name);
     clear_line(p);
-    fprintf(stderr, "[%s] %d/%d %.44s: %s; best so far %+.1f %%, %.0f s left", bar, p->number, p->count, p->c->name,
-            what, 100 * (exp(-ratio) - 1), left);
+    fprintf(stderr, "%.*s", columns() - 1, line); /* what is wider would stay behind when the line is cleared */
     fflush(stderr);
 }
 
@@ -69,13 +84,14 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
  * what was there for the same shapes. */
 static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
                           const tune_result *results, int count, char error[FV_FILE_ERROR]) {
-    int lock;
-    bool absent;
+    int lock = -1;
+    bool absent = tune_is_standard_output(path);
     fovea_tuning *tuning;
-    fovea_status status = fv_file_lock(path, &lock, error);
+    fovea_status status = absent ? FOVEA_OK : fv_file_lock(path, &lock, error);
     if (status != FOVEA_OK)
         return status;
-    status = fv_tuning_read(path, &tuning, &absent, error);
+    if (!absent)
+        status = fv_tuning_read(path, &tuning, &absent, error);
     if (absent)
         status = fv_tuning_create(&tuning, error);
     fv_tuning_section own;
@@ -90,8 +106,9 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
             fv_tuning_remove(tuning, section, &row);
     }
     if (status == FOVEA_OK)
-        status = fv_tuning_write(tuning, path, error);
-    fv_file_unlock(lock);
+        status = tune_output_tuning(path, tuning, error);
+    if (lock >= 0)
+        fv_file_unlock(lock);
     fovea_tuning_destroy(tuning);
     return status;
 }
@@ -117,48 +134,55 @@ static void report(void *arg, int index, const tune_result *result, bool news, d
         describe(p->c, result, seconds);
 }
 
+/* The last line: what was found, what not, and where it is. */
+static void print_outcome(const tune_outcome *o, int count, const char *path) {
+    if (o->counts[VERDICT_tuned] > 0)
+        printf("%d of %d classes have a faster choice, together %.3f times as fast", o->counts[VERDICT_tuned], count,
+               o->gain);
+    else
+        printf("No faster choice in %d classes", count);
+    const struct {
+        int count;
+        const char *words;
+    } others[] = {{o->counts[VERDICT_default] + o->counts[VERDICT_bound], "where the default is best"},
+                  {o->counts[VERDICT_noisy], "too noisy to tell"},
+                  {o->counts[VERDICT_unseen], "without enough time (--budget)"},
+                  {o->counts[VERDICT_large], "larger than memory allows"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i].count > 0)
+            printf(", %d %s", others[i].count, others[i].words);
+    if (o->store)
+        printf(". Stored in %s\n", path);
+    else
+        puts(". Nothing was stored.");
+}
+
 /* The last words, and the exit status. */
 static int conclude(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
                     const tune_result *results, const char *path) {
-    int counts[VERDICT_noisy + 1] = {0};
-    double logs = 0;
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
-        counts[results[i].verdict]++;
-        if (results[i].verdict == VERDICT_tuned)
-            logs += log(results[i].gain.median);
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
         json_array_append_new(list, json_of(&classes[i], &results[i], &row));
     }
-    const int decided = counts[VERDICT_tuned] + counts[VERDICT_default] + counts[VERDICT_bound];
-    const bool noisy = counts[VERDICT_noisy] > decided;
+    const tune_outcome outcome = tune_outcome_of(results, count);
     char error[FV_FILE_ERROR] = "";
-    fovea_status stored = FOVEA_OK;
-    if (!noisy && decided > 0)
-        stored = store(path, ctx, classes, results, count, error);
+    const bool failed = outcome.store && store(path, ctx, classes, results, count, error) != FOVEA_OK;
     if (options->json) {
         json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
                                 fovea_isa_name((fovea_isa)ctx->isa), "threads", ctx->threads, "file", path, "stored",
-                                !noisy && decided > 0 && stored == FOVEA_OK, "classes", list);
+                                outcome.store && !failed, "classes", list);
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
         putchar('\n');
         json_decref(all);
     } else {
         json_decref(list);
-        if (!options->quiet && noisy)
-            printf("The machine is too noisy to tell: nothing was stored.\n");
-        else if (!options->quiet && stored == FOVEA_OK)
-            printf("%d of %d classes have a faster choice (together %.3f times as fast there), in %d the default is "
-                   "best, %d too noisy, %d not reached. %s %s\n",
-                   counts[VERDICT_tuned], count, exp(logs / fmax(counts[VERDICT_tuned], 1)),
-                   counts[VERDICT_default] + counts[VERDICT_bound], counts[VERDICT_noisy], counts[VERDICT_unseen],
-                   decided ? "Stored in" : "Nothing for", path);
+        if (!options->quiet && !failed)
+            print_outcome(&outcome, count, path);
     }
-    if (stored != FOVEA_OK) {
+    if (failed)
         fprintf(stderr, "fovea-tune: %s\n", error);
-        return TUNE_FAILED;
-    }
-    return tune_stopped ? 130 : noisy ? TUNE_NOISY : TUNE_GOOD;
+    return failed ? TUNE_FAILED : outcome.status;
 }
 
 /* Says at once, not after a minute, that the file cannot be written. */
@@ -167,6 +191,8 @@ static bool may_write(const char *path) {
     int lock;
     bool absent;
     fovea_tuning *tuning = NULL;
+    if (tune_is_standard_output(path))
+        return true;
     bool ok = fv_file_lock(path, &lock, error) == FOVEA_OK;
     if (ok) {
         ok = fv_tuning_read(path, &tuning, &absent, error) == FOVEA_OK || absent;
@@ -180,11 +206,9 @@ static bool may_write(const char *path) {
 }
 
 int tune_run(const tune_options *options) {
-    char path[512] = "";
-    if (options->output)
-        snprintf(path, sizeof path, "%s", options->output);
-    if (!options->dry_run && !path[0] && !tune_default_file(path, sizeof path)) {
-        fprintf(stderr, "fovea-tune: there is no HOME and no XDG_CACHE_HOME: --output says where to write\n");
+    const char *path = options->output ? options->output : tune_default_file();
+    if (options->json && tune_is_standard_output(path)) {
+        fprintf(stderr, "fovea-tune: --json and --output - cannot both have the standard output\n");
         return TUNE_USAGE;
     }
     fovea_context *ctx = tune_context(options);
@@ -200,7 +224,7 @@ int tune_run(const tune_options *options) {
         status = dry_run(classes, count, options->budget);
     else if (count >= 0 && results && may_write(path)) {
         progress p = {.options = options, .classes = classes, .count = count, .begin = tune_now()};
-        p.terminal = !options->quiet && !options->json && isatty(STDERR_FILENO);
+        p.terminal = !options->quiet && !options->json && has_terminal();
         tune_search_all(ctx, classes, count, options, show, report, &p, results);
         status = conclude(options, ctx, classes, count, results, path);
     }

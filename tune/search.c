@@ -15,13 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHAPES = 3 };
-
-const char *const tune_verdicts[] = {[VERDICT_unseen] = "not reached",
-                                     [VERDICT_default] = "default is best",
-                                     [VERDICT_bound] = "default is at the bound",
-                                     [VERDICT_tuned] = "faster choice",
-                                     [VERDICT_noisy] = "too noisy to tell"};
+const char *const tune_verdicts[] = {
+    [VERDICT_unseen] = "not enough time",        [VERDICT_default] = "default is best",
+    [VERDICT_bound] = "default is at the bound", [VERDICT_tuned] = "faster choice",
+    [VERDICT_noisy] = "too noisy to tell",       [VERDICT_large] = "more than memory allows"};
 
 typedef struct effort_numbers {
     int first;  /* blocks of the first round of a stage */
@@ -33,13 +30,15 @@ typedef struct effort_numbers {
 static const effort_numbers efforts[] = {
     [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
 
+int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
+
 typedef struct search {
     tune_measurement m;
     tune_problem problem;
     const fovea_context *ctx;
     effort_numbers effort;
-    double until; /* of the search; the proof has its own time */
-    bool noisy;
+    double until;    /* of the search; the proof has its own time */
+    bool noisy, cut; /* too few blocks to tell: as they had to be thrown away; as the time was over */
     tune_watcher *watcher;
     void *arg;
     tune_result *result;
@@ -50,6 +49,14 @@ static double median(const tune_candidate *c) { return tune_statistic(c->ratio, 
 static int by_median(const void *a, const void *b) {
     const double x = median(*(tune_candidate *const *)a), y = median(*(tune_candidate *const *)b);
     return (x > y) - (x < y);
+}
+
+/* There are too few blocks to tell: why? */
+static void too_few(search *s, const tune_measurement *m) {
+    if (m->thrown > m->kept)
+        s->noisy = true;
+    else
+        s->cut = true;
 }
 
 /* Halves until two are left; *best is replaced by the winner, if it is faster than the default and than before. */
@@ -111,14 +118,16 @@ static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list,
 
 /* The proof of up to two choices; the result gets the better of those that pass. */
 static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
-    static const double wheres[SHAPES] = {0.85, 0.1, 0.45};
     tune_result *r = s->result;
-    double ratios[2][SHAPES * TUNE_BLOCKS], floor = 0;
+    tune_shape proofs[TUNE_PROOFS];
+    double ratios[2][TUNE_PROOFS * TUNE_BLOCKS], floor = 0;
     int n[2] = {0, 0};
-    bool passed[2] = {true, true};
+    const int shapes = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, proofs);
+    const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
+    bool passed[2] = {enough, enough};
     r->shapes[0] = '\0';
-    for (int shape = 0; shape < s->effort.shapes && !tune_stopped; shape++) {
-        const tune_shape proof = tune_class_shape(c, wheres[shape], s->ctx->threads, s->ctx->isa);
+    for (int shape = 0; shape < s->effort.shapes && enough && !tune_stopped; shape++) {
+        const tune_shape proof = proofs[shape];
         tune_problem problem;
         tune_measurement m;
         char error[256], name[96];
@@ -139,7 +148,8 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
             passed[i] = passed[i] && made && t.high < 0;
-            s->noisy = s->noisy || (made && isinf(t.high)); /* so few blocks say nothing */
+            if (made && isinf(t.high)) /* so few blocks say nothing */
+                too_few(s, &m);
             memcpy(&ratios[i][n[i]], candidate[i].ratio, (size_t)candidate[i].blocks * sizeof(double));
             n[i] += candidate[i].blocks;
             tune_candidate_free(&candidate[i]);
@@ -185,8 +195,10 @@ static void search_problem(search *s, const tune_class *c, double seconds, tune_
     tune_choice list[TUNE_CANDIDATES], winner = {0}, first = {0};
     double ratio = 0, after_first = 0;
     s->watcher(s->arg, "noise", 0);
-    if (!tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds) || s->m.base.blocks < 3) {
-        s->noisy = true; /* or too large for its share of the budget: no more is known of it */
+    const bool quiet = tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds);
+    if (!quiet || s->m.base.blocks < 3) {
+        s->noisy = !quiet;
+        too_few(s, &s->m);
         return;
     }
     s->result->seconds = s->m.base.seconds;
@@ -219,26 +231,27 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
     char error[256];
     memset(result, 0, sizeof *result);
     result->seen = 1;
-    if (!tune_problem_make(ctx, &c->search, &s.problem, error))
+    if (!tune_problem_make(ctx, &c->search, &s.problem, error)) {
+        result->verdict = VERDICT_large;
         return;
+    }
     tune_choice best[2];
     int count = 0;
     if (tune_measurement_begin(&s.m, &s.problem))
         search_problem(&s, c, seconds, best, &count);
     tune_measurement_end(&s.m);
     tune_problem_free(&s.problem);
-    if (!tune_stopped && result->verdict == VERDICT_unseen && !s.noisy)
-        result->verdict = VERDICT_default;
     if (count > 0 && !s.noisy && !tune_stopped)
         prove(&s, c, best, count, begin + seconds);
-    if (s.noisy && result->verdict != VERDICT_tuned)
-        result->verdict = VERDICT_noisy;
+    if (result->verdict == VERDICT_unseen && !tune_stopped)
+        result->verdict = s.noisy ? VERDICT_noisy : s.cut ? VERDICT_unseen : VERDICT_default;
 }
 
 /* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen
  * that could not be proved in the time there was. */
 static bool is_open(const tune_result *r) {
-    return r->verdict == VERDICT_noisy || (r->verdict == VERDICT_default && r->seen > 1.02);
+    return r->verdict == VERDICT_noisy || r->verdict == VERDICT_unseen ||
+           (r->verdict == VERDICT_default && r->seen > 1.02);
 }
 
 void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
@@ -256,7 +269,7 @@ void tune_search_all(const fovea_context *ctx, const tune_class *classes, int co
             const tune_result earlier = results[i];
             reporter(arg, i, NULL, false, 0);
             tune_search(ctx, &classes[i], options->effort, left / (open - done++), watcher, arg, &results[i]);
-            const bool decided = !tune_stopped && results[i].verdict != VERDICT_noisy;
+            const bool decided = results[i].verdict != VERDICT_noisy && results[i].verdict != VERDICT_unseen;
             if (round > 0 && !decided)
                 results[i] = earlier;
             still += is_open(&results[i]);
@@ -264,6 +277,27 @@ void tune_search_all(const fovea_context *ctx, const tune_class *classes, int co
         }
         open = still;
     }
+}
+
+/* Too noisy to tell is an answer, and then nothing is stored; but who interrupts keeps what was proved until then. */
+tune_outcome tune_outcome_of(const tune_result *results, int count) {
+    tune_outcome o = {.status = TUNE_GOOD};
+    double logs = 0;
+    for (int i = 0; i < count; i++) {
+        o.counts[results[i].verdict]++;
+        logs += results[i].verdict == VERDICT_tuned ? log(results[i].gain.median) : 0;
+    }
+    const int decided = o.counts[VERDICT_tuned] + o.counts[VERDICT_default] + o.counts[VERDICT_bound];
+    const bool noisy = o.counts[VERDICT_noisy] > decided, large = o.counts[VERDICT_large] == count;
+    o.gain = exp(logs / fmax(o.counts[VERDICT_tuned], 1));
+    o.store = decided > 0 && (!noisy || tune_stopped);
+    if (tune_stopped)
+        o.status = TUNE_STOPPED;
+    else if (large)
+        o.status = TUNE_FAILED;
+    else if (noisy || decided == 0)
+        o.status = TUNE_NOISY;
+    return o;
 }
 
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *r) {

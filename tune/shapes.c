@@ -186,7 +186,7 @@ double tune_bytes(const tune_shape *shape) {
     return (double)sizeof(float) * (double)d->batch * (keys + rows);
 }
 
-/* ----------------------------------------------------------------------------------------------------- all of them -- */
+/* --------------------------------------------------------------------------------------------------- all of them -- */
 
 typedef struct list {
     tune_shape *shapes;
@@ -247,8 +247,13 @@ static bool add_log(list *l, const char *path) {
     bool ok = file != NULL;
     if (!file)
         fprintf(stderr, "fovea-tune: %s: %s\n", path, strerror(errno));
+    const int before = l->count;
     while (ok && fgets(line, sizeof line, file))
         ok = line[0] == '\n' || add(l, line, path);
+    if (ok && l->count == before) {
+        fprintf(stderr, "fovea-tune: %s: %s\n", path, ferror(file) ? strerror(errno) : "there are no shapes in it");
+        ok = false;
+    }
     if (file)
         fclose(file);
     return ok;
@@ -257,13 +262,13 @@ static bool add_log(list *l, const char *path) {
 int tune_shapes(const tune_options *options, tune_shape **shapes) {
     list l = {NULL, 0};
     bool ok = true;
-    for (int i = 0; i < options->shape_count && ok; i++)
-        ok = add(&l, options->shapes[i], "--shape");
+    for (int i = 0; i < options->shapes.count && ok; i++)
+        ok = add(&l, options->shapes.text[i], "--shape");
     if (ok && options->log)
         ok = add_log(&l, options->log);
     if (ok && options->presets)
         ok = add_presets(&l, options->presets);
-    if (ok && !options->shape_count && !options->log && !options->presets)
+    if (ok && !options->shapes.count && !options->log && !options->presets)
         ok = add_presets(&l, default_presets);
     *shapes = l.shapes;
     if (ok)

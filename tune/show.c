@@ -10,19 +10,19 @@
 #include <string.h>
 
 /* The file that was named, or the one that contexts find; NULL and a sentence if there is none to be read. */
-static fovea_tuning *load(const tune_options *options, char *path, size_t size) {
+static fovea_tuning *load(const tune_options *options, const char **path) {
+    static fv_tuning_use use; /* of which *path is a part */
     fovea_tuning *tuning = NULL;
     if (options->file_count > 0) {
-        snprintf(path, size, "%s", options->files[0]);
-        if (fovea_tuning_load(path, &tuning) != FOVEA_OK)
+        *path = options->files[0];
+        if (fovea_tuning_load(*path, &tuning) != FOVEA_OK)
             fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
         return tuning;
     }
     const fv_cpu cpu = {0};
-    fv_tuning_use use;
     if (fv_tuning_use_file(NULL, &cpu, FV_ISA_scalar, 1, &use) == FOVEA_OK && !use.tuning)
         fprintf(stderr, "fovea-tune: %s\n", use.text);
-    snprintf(path, size, "%s", use.path);
+    *path = use.path;
     return use.tuning;
 }
 
@@ -61,8 +61,8 @@ static void choice_text(const fv_tuning_row *row, char *text, size_t size) {
 }
 
 int tune_show(const tune_options *options) {
-    char path[512];
-    fovea_tuning *tuning = load(options, path, sizeof path);
+    const char *path;
+    fovea_tuning *tuning = load(options, &path);
     fovea_context *ctx = tuning ? tune_context(options) : NULL;
     if (!ctx) {
         fovea_tuning_destroy(tuning);
@@ -111,7 +111,9 @@ int tune_show(const tune_options *options) {
 typedef enum finding { FINDING_good, FINDING_drift, FINDING_noisy, FINDING_skipped } finding;
 
 /* Measures a row's choice against the default again, on a shape in the middle of its box. */
-static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, double until, tune_interval *gain) {
+static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int blocks, double until,
+                         tune_interval *gain) {
+    enum { LOOKS = 3 };
     const tune_class c = tune_class_of_row(row, ctx->isa);
     tune_choice choice;
     memcpy(choice.knob, row->knob, sizeof choice.knob);
@@ -123,11 +125,14 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, dou
         return FINDING_skipped;
     finding found = FINDING_noisy;
     if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, &choice, &candidate)) {
-        const bool quiet = tune_measure(&m, list, 1, 15, until);
-        const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
-        *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
-        if (quiet && candidate.blocks >= 6)
-            found = gain->high < 1.01 ? FINDING_drift : FINDING_good;
+        for (int look = 0; look < LOOKS && found == FINDING_noisy; look++) {
+            const bool quiet = tune_measure(&m, list, 1, blocks, until);
+            const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
+            *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
+            found = gain->low > 1 ? FINDING_good : gain->high < 1.01 ? FINDING_drift : FINDING_noisy;
+            if (!quiet)
+                break;
+        }
         tune_candidate_free(&candidate);
     }
     tune_measurement_end(&m);
@@ -135,21 +140,35 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, dou
     return found;
 }
 
+/* May contexts of this tier and number of threads use the row? */
+static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
+    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads;
+}
+
 static int check_section(const tune_options *options, const fovea_context *ctx, const fovea_tuning *tuning, int own,
                          json_t *list) {
     static const char *const words[] = {"still faster", "no longer faster", "too noisy to tell", "cannot be measured"};
-    int fitting = 0, done = 0, counts[4] = {0};
-    for (int i = 0; i < tuning->rows; i++)
-        fitting +=
-            tuning->row[i].section == own && tuning->row[i].isa == ctx->isa && tuning->row[i].threads == ctx->threads;
+    int fitting = 0, others = 0, done = 0, counts[4] = {0};
+    for (int i = 0; i < tuning->rows; i++) {
+        fitting += fits(ctx, &tuning->row[i], own);
+        others += tuning->row[i].section == own && !fits(ctx, &tuning->row[i], own);
+    }
+    if (fitting == 0 && others > 0) {
+        fprintf(stderr,
+                "fovea-tune: its %d rows for this CPU and build are for other tiers or numbers of threads: here it is "
+                "tier %s and %d thread%s (fovea-tune show lists them)\n",
+                others, fv_isa_word(ctx->isa), ctx->threads, ctx->threads == 1 ? "" : "s");
+        return TUNE_FOREIGN;
+    }
+    const int blocks = tune_proof_blocks(options->effort);
     const double begin = tune_now();
     for (int i = 0; i < tuning->rows && !tune_stopped; i++) {
         const fv_tuning_row *row = &tuning->row[i];
         const double left = options->budget - (tune_now() - begin);
-        if (row->section != own || row->isa != ctx->isa || row->threads != ctx->threads || left <= 0)
+        if (!fits(ctx, row, own) || left <= 0)
             continue;
         tune_interval gain = {1, 1, 1};
-        const finding found = check_row(ctx, row, tune_now() + left / (fitting - done), &gain);
+        const finding found = check_row(ctx, row, blocks, tune_now() + left / (fitting - done), &gain);
         done++;
         counts[found]++;
         if (options->json)
@@ -157,19 +176,26 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
                                   json_pack("{s:i, s:s, s:f, s:f}", "line", row->line, "finding", words[found], "gain",
                                             gain.median, "gain_when_made", (double)row->evidence.gain / 1000));
         else if (!options->quiet)
-            printf("line %-4d %s: %.3f times as fast (%.3f when it was made)\n", row->line, words[found], gain.median,
-                   (double)row->evidence.gain / 1000);
+            printf("line %-4d %s: %.3f times as fast as the default (%.3f when it was made)\n", row->line, words[found],
+                   gain.median, (double)row->evidence.gain / 1000);
     }
-    if (!options->quiet && !options->json)
+    if (!options->quiet && !options->json && fitting == 0)
+        puts("For this CPU and build, the file says that the default is best: there is nothing to measure.");
+    else if (!options->quiet && !options->json)
         printf(
             "%d of %d rows for this tier and number of threads measured: %d still faster, %d no longer, %d too noisy\n",
             done, fitting, counts[FINDING_good], counts[FINDING_drift], counts[FINDING_noisy]);
-    return counts[FINDING_drift] ? TUNE_DRIFT : counts[FINDING_noisy] ? TUNE_NOISY : TUNE_GOOD;
+    if (counts[FINDING_drift] > 0)
+        return TUNE_DRIFT;
+    if (tune_stopped)
+        return TUNE_STOPPED;
+    return counts[FINDING_good] == done ? TUNE_GOOD : TUNE_NOISY;
 }
 
 int tune_check(const tune_options *options) {
-    char path[512], why[300];
-    fovea_tuning *tuning = load(options, path, sizeof path);
+    const char *path;
+    char why[300];
+    fovea_tuning *tuning = load(options, &path);
     if (!tuning)
         return TUNE_FOREIGN;
     fovea_context *ctx = tune_context(options);
@@ -202,10 +228,6 @@ int tune_check(const tune_options *options) {
 /* ------------------------------------------------------------------------------------------------ merge, explain -- */
 
 int tune_merge(const tune_options *options) {
-    if (options->file_count < 1 || !options->output) {
-        fprintf(stderr, "fovea-tune: merge takes files and --output\n");
-        return TUNE_USAGE;
-    }
     fovea_tuning *all = NULL;
     bool ok = true;
     for (int i = 0; i < options->file_count && ok; i++) {
@@ -218,7 +240,14 @@ int tune_merge(const tune_options *options) {
         else
             all = one;
     }
-    ok = ok && fovea_tuning_save(all, options->output) == FOVEA_OK;
+    char error[FV_FILE_ERROR];
+    if (ok && !tune_is_standard_output(options->output))
+        ok = fovea_tuning_save(all, options->output) == FOVEA_OK;
+    else if (ok && tune_output_tuning(options->output, all, error) != FOVEA_OK) {
+        fprintf(stderr, "fovea-tune: %s\n", error);
+        fovea_tuning_destroy(all);
+        return TUNE_FAILED;
+    }
     if (ok)
         printf("%s: %d rows for %d CPUs and builds\n", options->output, all->rows, all->sections);
     else
@@ -270,27 +299,16 @@ int tune_explain(const tune_options *options) {
     fovea_context *ctx = tune_context(options);
     if (!ctx)
         return TUNE_FAILED;
+    tune_shape *shapes;
+    const int count = tune_shapes(options, &shapes);
     json_t *list = json_array();
-    int status = TUNE_GOOD;
-    for (int i = 0; i < options->shape_count && status == TUNE_GOOD; i++) {
-        tune_shape shape;
-        char error[256];
-        if (!tune_shape_read(options->shapes[i], &shape, error)) {
-            fprintf(stderr, "fovea-tune: --shape: %s\n", error);
-            status = TUNE_USAGE;
-        } else if (!explain(options, ctx, &shape, list)) {
+    int status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
+    for (int i = 0; i < count && status == TUNE_GOOD; i++)
+        if (!explain(options, ctx, &shapes[i], list)) {
             fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
             status = TUNE_FAILED;
         }
-    }
-    if (options->shape_count == 0) {
-        tune_shape *shapes;
-        const int count = tune_shapes(options, &shapes);
-        status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
-        for (int i = 0; i < count; i++)
-            explain(options, ctx, &shapes[i], list);
-        free(shapes);
-    }
+    free(shapes);
     if (options->json) {
         json_dumpf(list, stdout, JSON_INDENT(2));
         putchar('\n');

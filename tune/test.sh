@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder of the
-# step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
+# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder
+# of the step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
 export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
@@ -13,12 +13,38 @@ sound() {
     tail -1 "$1" | grep -qE '^end sum=[0-9a-f]{16}$' || fail "$1 does not end as it should"
 }
 
+# close FILE: adds its last line, with the sum that the complaint about a wrong one names.
+close() {
+    cp "$1" "$1.open" && echo 'end sum=0000000000000000' >>"$1.open"
+    echo "end sum=$("$TUNE" show "$1.open" 2>&1 | sed -n 's/.*the sum is \([0-9a-f]*\).*/\1/p')" >>"$1"
+    rm "$1.open"
+}
+# made FILE: a tuning file for this CPU and build, of the rows that are read.
+made() {
+    echo 'fovea-tuning 1' >none && close none
+    { echo 'fovea-tuning 1' && "$TUNE" show none | sed -n 's/^this is //p' && cat; } >"$1" && close "$1"
+}
+evidence='gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h2_q64_kv64_d32'
+
 case $step in
 options) # one table makes help, man page and completion, and every option is in all three
     one_table 12
     completes --effort fovea-tune --ef
+    completes scalar fovea-tune check --isa sc
+    completes --budget fovea-tune check --
+    for command in run show check merge explain report; do
+        expect 0 $command --help
+        has out "^usage: fovea-tune $command" 'exit status'
+    done
+    expect 0 show --help
+    ! grep -q -- --shape out || fail "show --help tells options of others"
+    has man 'output.*, .*-o' 'FOVEA_TUNING_FILE'
+    expect 64 show --threads 1
+    expect 1 show -- --no-file
+    has err 'fovea-tune: --no-file: No such file'
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
-        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
+        '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' \
+        '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
         'check --dry-run'; do
         # shellcheck disable=SC2086
         expect 64 $wrong
@@ -52,8 +78,53 @@ run) # the way of an operator: run, show, check, explain, report, merge
         has page.html '<svg' 'GF/s' 'r20_in96_out64' '</html>'
         ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
     fi
-    expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336'
-    has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3'
+    expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336' --preset gpt2
+    has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3' 'r1024_in768_out2304'
+    ;;
+
+progress) # on a terminal of 64 columns: a line that fits, says what is done, and goes when it is over
+    cat >terminal.py <<'END'
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 64, 0, 0))
+    os.execvp(sys.argv[1], sys.argv[1:])
+shown = b""
+try:
+    while piece := os.read(terminal, 4096):
+        shown += piece
+except OSError:  # how Linux says that all is read
+    pass
+os.write(1, shown)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+    status=0
+    TERM=xterm python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err || status=$?
+    [[ $status = 0 || $status = 3 ]] || fail "on a terminal: status $status"
+    grep -o $'\r\033\\[K\\[[^\r]*' out | tr -d '\r' | sed 's/\x1b\[K//' >lines
+    has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of att' '2/2' 'kernels of'
+    [ "$(wc -L <lines)" -le 63 ] || fail "wider than the terminal: $(cat lines)"
+    ! tail -1 out | sed 's/.*\x1b\[K//' | grep -q '\[' || fail "the line is still there"
+    TERM=dumb python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err
+    ! grep -q $'\033' out || fail "a dumb terminal is told what it does not know"
+    ;;
+
+check) # rows that are not faster are never called so, and rows for others are said to be
+    linear='rows=17..64 in=1..1024 out=1..1024 gemm=default'
+    blocks='row_block=default chunk=default items=default'
+    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    echo "linear_f32 isa=$isa threads=1 $linear k_block=default $blocks $evidence" | made same
+    echo "linear_f32 isa=$isa threads=1 $linear k_block=1 $blocks $evidence" | made slow
+    echo "linear_f32 isa=$isa threads=2 $linear k_block=default $blocks $evidence" | made others
+    for file in same slow; do
+        expect '1|3' check $file --threads 1 --budget 3s --effort quick
+        has out 'line 3 +(no longer faster|too noisy to tell)' 'of 1 rows'
+    done
+    expect 2 check others --threads 1
+    has err '1 rows .* for other tiers or numbers of threads: here it is tier [a-z0-9]+ and 1 thread'
+    made none-faster </dev/null
+    expect 0 check none-faster
+    has out 'the default is best'
     ;;
 
 files) # files that are not to be had, or not for this machine
@@ -68,8 +139,70 @@ files) # files that are not to be had, or not for this machine
     expect 1 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'
     expect 1 merge cut -o other
+    # A long name is taken whole, and one that is too long is refused, by whoever writes and whoever reads.
+    long=$PWD/$(printf '%0200d/%0200d/%0200d' 1 2 3)
+    made sound </dev/null
+    expect 0 merge sound -o "$long/fovea/tuning"
+    cmp sound "$long/fovea/tuning" || fail "a long name is not the file's"
+    (
+        unset FOVEA_TUNING_FILE
+        export XDG_CACHE_HOME=$long
+        expect 0 show
+        has out "$long/fovea/tuning: 0 rows"
+    ) || exit 1
+    expect '0|3' run "${small[@]}" --budget 2s -o "$long/own"
+    [ "$(ls "$long")" = fovea ] || sound "$long/own"
+    expect 1 merge "$long/tuning" -o "$long/$long/$long/$long/$long/$long/$long/$long"
     # A shape that no memory holds is said so, not tried.
-    expect '0|3' run --shape 'q_heads=4096 q_len=1000000 head_dim=64' --budget 1s -o huge
+    expect 1 run --shape 'linear rows=1 in=1000000000000 out=10' --budget 1s -o huge
+    has out 'more than memory allows' 'Nothing was stored'
+    # A log without shapes, and one that is none.
+    : >empty
+    expect 64 run --log empty --budget 2s -o other
+    has err 'empty: there are no shapes'
+    expect 64 explain --log .
+    has err 'directory'
+    ;;
+
+regret) # each limit is named with what it is, whatever it is here
+    program=$TUNE-regret
+    expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --again
+    has out 'shapes measured' || exit 1
+    if grep -q '[12] of 2 shapes measured' out; then
+        has out 'geometric mean .*at most 1.00\)' 'worst .*at most 1.02\)' 'within 3 % for .*\(95 %\)' \
+            'within 10 % for .*\(95 %\)' 'second / first .*\(2 %\)'
+        expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --handicap 16
+        ! grep -q '[12] of 2 shapes measured' out || has out 'won back of the loss' 'd/whole'
+    fi
+    ;;
+
+output) # to the standard output, where nothing can be written; a page that cannot be written leaves the old one
+    made sound </dev/null
+    expect 0 merge sound -o -
+    cmp sound out || fail "merge -o - is not the file"
+    expect '0|3' run "${small[@]}" --budget 3s -o -
+    [ ! -s out ] || sound out
+    has err 'machine' 'linear rows 17-64'
+    [ ! -e - ] || fail "a file was written"
+    expect 64 run "${small[@]}" --json -o -
+    page=(--budget 1s --shape 'q_heads=2 q_len=64 head_dim=32')
+    expect 0 report sound "${page[@]}" -o -
+    tail -1 out | grep -q '</html>' || fail "the page is not whole"
+    cp sound '<b>&.tuning'
+    expect 0 report '<b>&.tuning' "${page[@]}" -o page.html
+    has page.html '&#60;b&#62;&#38;.tuning: 0 of the 0 rows'
+    echo old >page.html
+    (
+        trap '' XFSZ
+        ulimit -f 1
+        expect 1 report sound "${page[@]}" -o page.html
+    ) || exit 1
+    has err 'left as it was'
+    [ "$(cat page.html)" = old ] || fail "the old page is gone"
+    if [ -e /dev/full ]; then
+        "$TUNE" --help >/dev/full 2>err
+        [ $? = 1 ] || fail "help that nobody could read is no error"
+    fi
     ;;
 
 home) # no HOME at all

@@ -5,6 +5,7 @@
  * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
  * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
  * throttles. */
+#include "gemm.h"
 #include "test.h"
 #include "tune.h"
 
@@ -15,7 +16,7 @@
 
 volatile sig_atomic_t tune_stopped;
 
-/* -------------------------------------------------------------------------------------------------- the statistic -- */
+/* ------------------------------------------------------------------------------------------------- the statistic -- */
 
 static void test_statistic(void) {
     double values[TUNE_BLOCKS];
@@ -41,7 +42,7 @@ static void test_statistic(void) {
     test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
 }
 
-/* ------------------------------------------------------------------------------------------------- the simulation -- */
+/* ------------------------------------------------------------------------------------------------ the simulation -- */
 
 /* Disturbances: rates in a second of time, lengths in seconds. */
 typedef struct weather {
@@ -288,6 +289,110 @@ static void test_weathers(const fovea_context *ctx, const tune_class *c) {
     }
 }
 
+/* What ends a search early is not taken for noise. */
+static void stop_at_once(void *arg, const char *what, double ratio) {
+    (void)arg, (void)what, (void)ratio;
+    tune_stopped = 1;
+}
+
+static void test_ended(const fovea_context *ctx, const tune_class *c) {
+    const machine m = {.seconds = 0.002};
+    tune_result r;
+    tune_instruments real = enter(&m, &weathers[0], 0);
+    tune_search(ctx, c, EFFORT_normal, 10, stop_at_once, NULL, &r);
+    test_check(r.verdict == VERDICT_unseen, "interrupted: %s", tune_verdicts[r.verdict]);
+    tune_stopped = 0;
+    tune_search(ctx, c, EFFORT_normal, 0.01, watch, NULL, &r);
+    test_check(r.verdict == VERDICT_unseen, "no time: %s", tune_verdicts[r.verdict]);
+    tune_instrument = real;
+    real = enter(&m, &weathers[WEATHERS - 1], 0);
+    sim.weather.steals = 1000;
+    tune_search(ctx, c, EFFORT_normal, 10, watch, NULL, &r);
+    test_check(r.verdict == VERDICT_noisy, "stolen time in every block: %s", tune_verdicts[r.verdict]);
+    tune_instrument = real;
+    tune_class large = *c;
+    large.search.attention.kv_len = (int64_t)1 << 40;
+    tune_search(ctx, &large, EFFORT_normal, 10, watch, NULL, &r);
+    test_check(r.verdict == VERDICT_large, "no memory: %s", tune_verdicts[r.verdict]);
+}
+
+/* Nothing is left out of a list of candidates for want of room, kernels come as the model ranks them, and what proves a
+ * choice was not in the search. */
+static void test_candidates(const fovea_context *ctx) {
+    const tune_options options = {.effort = EFFORT_normal};
+    const tune_choice none = {0};
+    tune_class *classes;
+    const int count = tune_classes(&options, ctx->threads, ctx->isa, &classes);
+    for (int i = 0; i < count; i++) {
+        const tune_class *c = &classes[i];
+        tune_problem problem;
+        tune_choice list[TUNE_CANDIDATES];
+        char error[256], name[96], other[96];
+        if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
+            continue;
+        tune_plan *base = tune_problem_plan(&problem, &none);
+        int n = tune_list(&problem, 0, &none, base, list);
+        for (int k = 1; k < n && c->search.linear; k++)
+            test_check(fv_gemm_cost(list[k - 1].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
+                           fv_gemm_cost(list[k].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out),
+                       "%s: kernel %d is not ranked", c->name, k);
+        n = tune_list(&problem, 1, &none, base, list);
+        test_check(n < TUNE_CANDIDATES, "%s: %d candidates", c->name, n);
+        if (c->search.linear && base->made.knob[FV_KNOB_k_block].number < c->search.in) {
+            bool whole = false;
+            for (int k = 0; k < n; k++)
+                whole = whole || list[k].knob[FV_KNOB_k_block].number == c->search.in;
+            test_check(whole, "%s: no candidate takes all channels at once", c->name);
+        }
+        tune_plan_free(base);
+        tune_problem_free(&problem);
+
+        tune_shape seen[1 + TUNE_PROOFS], shape;
+        seen[0] = c->search;
+        test_check(tune_class_proofs(c, ctx->threads, ctx->isa, seen + 1) == TUNE_PROOFS, "%s: too few proofs",
+                   c->name);
+        for (int k = 0; k < 9; k++) {
+            shape = seen[k % 3 + 1];
+            if (k >= 3)
+                test_check(tune_class_unseen(c, 0.1 * k, ctx->threads, ctx->isa, &shape), "%s: all are seen", c->name);
+            for (int at = 0; at < (k < 3 ? k + 1 : 1 + TUNE_PROOFS); at++)
+                test_check(strcmp(tune_shape_name(&seen[at], name, sizeof name),
+                                  tune_shape_name(&shape, other, sizeof other)) != 0,
+                           "%s: %s is measured twice", c->name, name);
+        }
+    }
+    free(classes);
+}
+
+/* What a run of such verdicts stores, and its status. */
+static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
+    tune_result results[8] = {{.verdict = VERDICT_unseen}};
+    for (int i = 0; i < count; i++) {
+        results[i].verdict = verdicts[i];
+        results[i].gain.median = i + 1;
+    }
+    const tune_outcome o = tune_outcome_of(results, count);
+    test_check(o.store == store && o.status == status, "%s: %s, status %d", what, o.store ? "stored" : "not stored",
+               o.status);
+}
+
+static void test_outcome(void) {
+    static const tune_verdict some[] = {VERDICT_tuned, VERDICT_default, VERDICT_noisy, VERDICT_noisy, VERDICT_noisy};
+    static const tune_verdict nothing[] = {VERDICT_unseen, VERDICT_unseen}, large[] = {VERDICT_large, VERDICT_large};
+    check_outcome("two decided, two too noisy", some, 4, true, TUNE_GOOD);
+    check_outcome("two decided, three too noisy", some, 5, false, TUNE_NOISY);
+    check_outcome("no time", nothing, 2, false, TUNE_NOISY);
+    check_outcome("no memory", large, 2, false, TUNE_FAILED);
+    tune_stopped = 1;
+    check_outcome("two decided, three too noisy, interrupted", some, 5, true, 130);
+    check_outcome("interrupted at once", nothing, 2, false, 130);
+    tune_stopped = 0;
+    const tune_result gains[] = {{.verdict = VERDICT_tuned, .gain = {2, 1, 3}},
+                                 {.verdict = VERDICT_default},
+                                 {.verdict = VERDICT_tuned, .gain = {8, 7, 9}}};
+    test_check(fabs(tune_outcome_of(gains, 3).gain - 4) < 1e-9, "gains of 2 and 8: %g", tune_outcome_of(gains, 3).gain);
+}
+
 /* Where nothing is faster nothing is stored, whatever the weather. */
 static void test_nothing(const fovea_context *ctx, const tune_class *c) {
     const machine m = {.flat = true, .seconds = 0.002};
@@ -302,6 +407,7 @@ static void test_nothing(const fovea_context *ctx, const tune_class *c) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_search", NULL);
     test_statistic();
+    test_outcome();
     fovea_context_options options;
     fovea_context *ctx;
     fovea_context_options_init(&options);
@@ -309,12 +415,14 @@ int main(int argc, char **argv) {
     options.tuning_file = "";
     if (fovea_context_create(&options, &ctx) != FOVEA_OK)
         return TEST_FAILED;
+    test_candidates(ctx);
     tune_shape shape;
     char error[256];
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */
     if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
         const tune_class c = tune_class_of(&shape, ctx->threads, ctx->isa);
         test_thrown(ctx, &c);
+        test_ended(ctx, &c);
         test_weathers(ctx, &c);
         test_nothing(ctx, &c);
     }

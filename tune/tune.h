@@ -16,7 +16,15 @@
 #include <signal.h>
 #include <stdbool.h>
 
-enum { TUNE_GOOD = 0, TUNE_FAILED = 1, TUNE_DRIFT = 1, TUNE_FOREIGN = 2, TUNE_NOISY = 3, TUNE_USAGE = 64 };
+enum {
+    TUNE_GOOD = 0,
+    TUNE_FAILED = 1,
+    TUNE_DRIFT = 1,
+    TUNE_FOREIGN = 2,
+    TUNE_NOISY = 3,
+    TUNE_USAGE = 64,
+    TUNE_STOPPED = 130
+};
 
 /* ---------------------------------------------------------------------------------------------------- options.c -- */
 
@@ -24,14 +32,18 @@ typedef enum tune_effort { EFFORT_quick, EFFORT_normal, EFFORT_thorough } tune_e
 
 enum { TUNE_WORDS = 64 };
 
+typedef struct tune_shape_list {
+    const char *text[TUNE_WORDS];
+    int count;
+} tune_shape_list;
+
 typedef struct tune_options {
     const char *command;
     double budget; /* seconds */
     tune_effort effort;
-    const char *shapes[TUNE_WORDS]; /* --shape */
-    int shape_count;
-    const char *presets; /* names, parted by commas */
-    const char *log;     /* of FOVEA_LOG_SHAPES */
+    tune_shape_list shapes; /* --shape */
+    const char *presets;    /* names, parted by commas */
+    const char *log;        /* of FOVEA_LOG_SHAPES */
     const char *output;
     fovea_isa isa;
     int threads;
@@ -43,6 +55,17 @@ typedef struct tune_options {
 /* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and
  * the commands man and completion end here, too. */
 int tune_options_read(int argc, char **argv, tune_options *options);
+
+/* ----------------------------------------------------------------------------------------------------- output.c -- */
+
+/* "-", where a file is to be written: the standard output, for machines on which nothing can be written. What is else
+ * printed there goes to stderr then, from tune_output_begin() on. */
+bool tune_is_standard_output(const char *path);
+bool tune_output_begin(const char *path);
+fovea_status tune_output_write(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
+
+/* The text of a tuning; of a file, between fv_file_lock() and fv_file_unlock(). */
+fovea_status tune_output_tuning(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]);
 
 /* ---------------------------------------------------------------------------------------------------- machine.c -- */
 
@@ -60,7 +83,11 @@ long tune_involuntary(void);
  * ("0::/folder") or 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
 long long tune_throttled(const char *root);
 
-/* Bytes of memory that may be taken: a quarter of what is available and of what the cgroup has left. */
+/* Bytes of memory that are available, and that each cgroup of this process and all above them have left. root: "" but
+ * in tests. */
+int64_t tune_memory_left(const char *root);
+
+/* Bytes of memory that may be taken: a quarter of that. */
 int64_t tune_memory_allowed(void);
 
 /* One line each on what is seen: CPU, caches, cores, quota, steadiness. */
@@ -121,7 +148,15 @@ int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_clas
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa);
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 
-/* Another shape of the class: where from 0 (its smallest) to 1 (its largest). */
+/* Shapes of the class on which a choice is proved, no two alike and none that of the search: as many as there are, up
+ * to TUNE_PROOFS. */
+enum { TUNE_PROOFS = 3 };
+int tune_class_proofs(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[TUNE_PROOFS]);
+
+/* Another shape of the class, near where, that neither search nor proof measures; false if there is none. */
+bool tune_class_unseen(const tune_class *c, double where, int threads, fv_isa isa, tune_shape *shape);
+
+/* A shape of the class: where from 0 (its smallest) to 1 (its largest). */
 tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
 
 /* ---------------------------------------------------------------------------------------------------- problem.c -- */
@@ -240,12 +275,13 @@ double tune_noise_floor(const tune_measurement *m, int blocks);
 
 /* ------------------------------------------------------------------------------------------------- candidates.c -- */
 
-enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 64 };
+enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 96 };
 
 /* The names of the stages of a search: each is over candidates that differ in one respect. */
 extern const char *const tune_stages[TUNE_STAGES];
 
-/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. */
+/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
+ * are in the order of the model that the defaults come from, sizes begin with those nearest to the best's. */
 int tune_list(tune_problem *problem, int stage, const tune_choice *best, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
 
@@ -254,8 +290,16 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
 
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
 
-typedef enum tune_verdict { VERDICT_unseen, VERDICT_default, VERDICT_bound, VERDICT_tuned, VERDICT_noisy } tune_verdict;
-extern const char *const tune_verdicts[];
+typedef enum tune_verdict {
+    VERDICT_unseen, /* the time was over, or it was interrupted, before anything was known */
+    VERDICT_default,
+    VERDICT_bound,
+    VERDICT_tuned,
+    VERDICT_noisy,
+    VERDICT_large, /* no memory for its operands */
+    VERDICTS
+} tune_verdict;
+extern const char *const tune_verdicts[VERDICTS];
 
 typedef struct tune_result {
     tune_verdict verdict;
@@ -274,6 +318,9 @@ typedef void tune_watcher(void *arg, const char *what, double best);
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result);
 
+/* Blocks of a proof on a shape; three times as many where that does not tell. */
+int tune_proof_blocks(tune_effort effort);
+
 /* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
 
@@ -289,9 +336,18 @@ extern volatile sig_atomic_t tune_stopped; /* Ctrl-C: what was proved is kept */
 /* A context without a tuning file. */
 fovea_context *tune_context(const tune_options *options);
 
-/* The file that commands read and write: named, or FOVEA_TUNING_FILE, or the first of the search path, where it may be
- * written; false and a sentence if there is none. */
-bool tune_default_file(char *path, size_t size);
+/* The file that is written where none is named: FOVEA_TUNING_FILE, or the first place of the search path that the
+ * environment names: without HOME that is the one in /etc. */
+const char *tune_default_file(void);
+
+/* What the verdicts of a run are together. */
+typedef struct tune_outcome {
+    int counts[VERDICTS];
+    double gain; /* of the classes with a faster choice: geometric mean */
+    bool store;
+    int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED or TUNE_STOPPED */
+} tune_outcome;
+tune_outcome tune_outcome_of(const tune_result *results, int count);
 
 /* The row that a result becomes. */
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);

@@ -150,7 +150,7 @@ typedef struct fovea_context fovea_context;
 /* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
  * FOVEA_ISA=scalar|avx2|avx512|neon caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU
  * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C);
- * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan; FOVEA_LOG_SHAPES=file adds
+ * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan and linear map; FOVEA_LOG_SHAPES=file adds
  * a line to that file for each shape that is executed, for fovea-tune to read (at most 1 MiB; a file that cannot be
  * written is told by FOVEA_DEBUG=1 alone). The tuning file is options->tuning_file, or FOVEA_TUNING_FILE, or else the
  * first of $XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset) and /etc/fovea/tuning that is there; an
@@ -342,7 +342,8 @@ FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 /* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL. */
 FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
 
-/* As fovea_attention_plan_describe(). */
+/* As fovea_attention_plan_describe(): what is decided by default, and a line for each row of the tuning file that is for maps of
+ * this size (500 bytes at most; a file has room for some 200), or one that says why there is none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
 typedef struct fovea_linear_args {

@@ -1,0 +1,15 @@
+/* Text in a caller's buffer, piece by piece. */
+#ifndef FV_TEXT_H
+#define FV_TEXT_H
+
+#include <stddef.h>
+
+/* Adds a piece behind the first *length bytes of a text in text[size], as snprintf would: what does not fit is cut, the
+ * text is terminated if size > 0, and *length grows by the whole piece, so that in the end it tells how much room all
+ * of it takes. */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((format(printf, 4, 5)))
+#endif
+void fv_text_add(char *text, size_t size, size_t *length, const char *format, ...);
+
+#endif
