@@ -38,7 +38,6 @@ bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
     memset(m, 0, sizeof *m);
     m->problem = problem;
     m->random = 0x9e3779b97f4a7c15u;
-    m->typical = INFINITY;
     const tune_choice none = {0};
     m->twin = tune_problem_plan(problem, &none);
     if (!m->twin || !tune_candidate_make(m, &none, &m->base))
@@ -66,6 +65,22 @@ static double sample(tune_measurement *m, const tune_plan *plan) {
             return seconds;
     }
     return -1;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the default takes when no neighbour is busy: the lower quartile of its times in the last blocks. The fastest of
+ * all would be a time that may never come again, where the clock was boosted or what should be cold was not yet. */
+static double quiet_time(tune_measurement *m, double seconds) {
+    double sorted[TUNE_RECENT];
+    m->recent[m->looked_at++ % TUNE_RECENT] = seconds;
+    const int n = m->looked_at < TUNE_RECENT ? m->looked_at : TUNE_RECENT;
+    memcpy(sorted, m->recent, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return sorted[n / 4];
 }
 
 /* A block of the plans: plan[0] is the default; *sum of each of the two times, as logarithms. */
@@ -97,9 +112,9 @@ static bool run_block(tune_measurement *m, tune_plan **plan, int count, double *
     const tune_noise after = tune_noise_now();
     if (after.throttled != before.throttled)
         m->pause = fmin(fmax(2 * m->pause, 0.02), 0.2);
-    m->typical = fmin(m->typical, fastest[0]);
-    return after.throttled == before.throttled && after.steal == before.steal &&
-           fmax(ends[0], ends[1]) < 1.3 * m->typical && fabs(log(ends[0] / ends[1])) < 0.15;
+    const double quiet = quiet_time(m, fastest[0]);
+    return after.throttled == before.throttled && after.steal == before.steal && fmax(ends[0], ends[1]) < 1.3 * quiet &&
+           fabs(log(ends[0] / ends[1])) < 0.15;
 }
 
 static void pause_after(const tune_measurement *m) {
@@ -151,11 +166,6 @@ bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, i
             }
         }
     return true;
-}
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* The values in between which the median lies with 95 %: as many from each end as a fair coin gives so rarely. */

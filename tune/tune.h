@@ -231,7 +231,7 @@ extern tune_instruments tune_instrument;
 
 /* ---------------------------------------------------------------------------------------------------- measure.c -- */
 
-enum { TUNE_BLOCKS = 512, TUNE_TOGETHER = 4 };
+enum { TUNE_BLOCKS = 512, TUNE_TOGETHER = 4, TUNE_RECENT = 64 };
 
 /* A candidate in a measurement: logarithms of time / time of the default, one of each block. */
 typedef struct tune_candidate {
@@ -252,9 +252,10 @@ typedef struct tune_measurement {
     tune_candidate base; /* its ratios are those of a second default: the noise */
     tune_plan *twin;
     uint64_t random;
-    int kept, thrown; /* blocks */
-    double pause;     /* seconds between blocks, where a quota throttles */
-    double typical;   /* seconds of the default: the fastest so far */
+    int kept, thrown;           /* blocks */
+    double pause;               /* seconds between blocks, where a quota throttles */
+    double recent[TUNE_RECENT]; /* the faster time of the default in each of the last blocks, kept or not */
+    int looked_at;              /* blocks since the beginning */
 } tune_measurement;
 
 bool tune_measurement_begin(tune_measurement *m, tune_problem *problem);
