@@ -96,8 +96,14 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     return FOVEA_OK;
 }
 
+fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch) {
+    const uintptr_t begin = (uintptr_t)lens;
+    return (fv_span){name, begin, lens ? begin + (uintptr_t)batch * sizeof *lens : begin};
+}
+
 fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b) {
-    if (a->begin < b->end && b->begin < a->end)
+    const uintptr_t begin = a->begin > b->begin ? a->begin : b->begin, end = a->end < b->end ? a->end : b->end;
+    if (begin < end)
         return fv_fail(FOVEA_ERROR_ALIAS, "%s overlaps %s in memory", a->name, b->name);
     return FOVEA_OK;
 }

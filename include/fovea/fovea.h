@@ -271,8 +271,9 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(); not shared with
  *     a concurrent call; its content before and after means nothing. NULL (and 0): allocated for this call and freed,
  *     which may fail with FOVEA_ERROR_OUT_OF_MEMORY, outputs untouched. With a workspace, nothing is allocated.
- *   - Outputs must not overlap inputs, each other, or the workspace. What counts is the memory from a tensor's first to
- *     its last element: an output in the gaps between an input's rows is refused, too.
+ *   - Outputs must not overlap inputs (q_lens, kv_lens and q_offsets among them), each other, or the workspace. What
+ *     counts is the memory from a tensor's first to its last element: an output in the gaps between an input's rows is
+ *     refused, too.
  *   - Uses the caller's rounding mode and flush-to-zero setting in all its threads. Called from within a parallel
  *     region or a task of its own parallel_for, it runs on the calling thread alone.
  * Thread-safe for one plan and for many. */
