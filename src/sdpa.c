@@ -1,7 +1,7 @@
 /* The one call: a default context, and the plans and workspaces of the last shapes (fovea.h: fovea_sdpa_f32).
  *
  * A call takes its shape's entry out of the cache, uses it alone, and puts it back in front; so concurrent calls of one
- * shape make one entry each, and the oldest entries fall out. The cache is this library's only global state.
+ * shape make one entry each, and the oldest entries fall out. The cache is this library's only global state, but for a fork noted in parallel.c.
  */
 #include "attention_plan.h"
 #include "status.h"

@@ -6,9 +6,11 @@
  *              more of them than threads; pools that call the library themselves
  *   own work   fovea_parallel(): each index once, calls of the library in a task, errors
  *   nested     from within an OpenMP region, or a task of a pool: no deadlock, the same bits
+ *   forked     in the child of a process whose OpenMP threads have run: likewise
  *
  * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a build
  * without OpenMP. */
+#define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "pool.h"
 
@@ -18,6 +20,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -297,6 +301,39 @@ static void test_own_work(const fovea_context *ctx, const char *name) {
     test_check(w.runs[0] == 0, "a task ran in spite of an error");
 }
 
+/* --------------------------------------------------------------------------------------------------------- forked -- */
+
+/* By a context, and by the default one that fovea_sdpa_f32() keeps. */
+static bool solve_both_ways(const fovea_context *ctx, const char *what) {
+    const problem *p = &problems[1];
+    const fovea_attention_desc *d = &p->c.desc;
+    outputs *got = outputs_make(&p->c, p->c.layout);
+    bool same = case_run(ctx, NULL, &p->c, p->in, got) && outputs_same(got, p->want, "%s", what);
+    outputs_clear(got);
+    fovea_status status =
+        fovea_sdpa_f32(p->in->args.q.data, p->in->args.k.data, p->in->args.v.data, got->out.data, d->batch, d->q_heads,
+                       d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->causal);
+    same = test_check(status == FOVEA_OK, "fovea_sdpa_f32 %s: %s", what, fovea_error_detail()) && same;
+    same = test_same(got->out.data, p->want->out.data, d->batch * d->q_heads * d->q_len * d->value_dim,
+                     "fovea_sdpa_f32 %s", what) &&
+           same;
+    outputs_free(got);
+    return same;
+}
+
+static void test_forked(const fovea_context *ctx) {
+    int status = -1;
+    solve_both_ways(ctx, "before a fork");
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(!solve_both_ways(ctx, "in a forked child"));
+    }
+    test_check(child > 0 && waitpid(child, &status, 0) == child && status == 0, "a forked child: status 0x%x",
+               (unsigned)status);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads", NULL);
     on_callers(call_sdpa); /* first, so that the default context is made by eight threads at once */
@@ -310,6 +347,7 @@ int main(int argc, char **argv) {
     test_nested(p, pooled);
     test_own_work(own, "own threads");
     test_own_work(pooled, "a pool");
+    test_forked(own);
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
     pool_destroy(p);
