@@ -321,17 +321,53 @@ static bool solve_both_ways(const fovea_context *ctx, const char *what) {
     return same;
 }
 
-static void test_forked(const fovea_context *ctx) {
+static void check_child(pid_t child, const char *what) {
     int status = -1;
+    const pid_t ended = waitpid(child, &status, 0);
+    test_check(child > 0 && ended == child && status == 0, "%s: status 0x%x", what, (unsigned)status);
+}
+
+static bool call_small_sdpa(void) {
+    float q[8] = {0}, out[8];
+    return fovea_sdpa_f32(q, q, q, out, 1, 1, 1, 2, 2, 4, 4, FOVEA_CAUSAL_NONE) == FOVEA_OK;
+}
+
+static atomic_int small_calls;
+static atomic_bool calls_enough;
+
+static void *keep_calling(void *arg) {
+    while (!calls_enough)
+        small_calls += call_small_sdpa();
+    return arg;
+}
+
+static void test_forked(const fovea_context *ctx) {
     solve_both_ways(ctx, "before a fork");
     fflush(stdout);
-    const pid_t child = fork();
+    pid_t child = fork();
     if (child == 0) {
         alarm(60);
         _exit(!solve_both_ways(ctx, "in a forked child"));
     }
-    test_check(child > 0 && waitpid(child, &status, 0) == child && status == 0, "a forked child: status 0x%x",
-               (unsigned)status);
+    check_child(child, "a forked child");
+
+    /* While other threads are in the one call, whose lock the child must not find taken. */
+    pthread_t callers[2];
+    for (int i = 0; i < 2; i++)
+        test_check(pthread_create(&callers[i], NULL, keep_calling, NULL) == 0, "pthread_create");
+    while (small_calls < 100) /* until they need no memory any more */
+        sched_yield();
+    for (int i = 0; i < 100; i++) {
+        child = fork();
+        if (child == 0) {
+            alarm(60);
+            _exit(!call_small_sdpa());
+        }
+        check_child(child, "a child forked from among callers");
+    }
+    calls_enough = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(callers[i], NULL);
 }
 
 int main(int argc, char **argv) {
