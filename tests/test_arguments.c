@@ -1,5 +1,5 @@
-/* Bad arguments of fovea_attention_execute() give a status and a sentence that names what is wrong, and not a byte of outputs,
- * inputs or workspace is written. Each check takes arguments that work and spoils one thing of them. */
+/* Bad arguments of fovea_attention_execute() give a status and a sentence that names what is wrong, and not a byte of
+ * outputs, inputs or workspace is written. Each check takes arguments that work and spoils one thing of them. */
 #include "attention_case.h"
 
 #include <inttypes.h>

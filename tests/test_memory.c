@@ -1,8 +1,8 @@
 /* The library touches what it was given and nothing else.
  *
- *   operands   random problems with every operand (q, k, v, mask, lengths, outputs, workspace of exactly the told size) between
- *              forbidden pages, flush with the end, then with the start: no fault, and the bits of ordinary memory. Rows past a
- *              length do not even exist where the last sequence is short
+ *   operands   random problems with every operand (q, k, v, mask, lengths, outputs, workspace of exactly the told size)
+ *              between forbidden pages, flush with the end, then with the start: no fault, and the bits of ordinary
+ *              memory. Rows past a length do not even exist where the last sequence is short
  *   gaps       bytes between the rows of outputs, and around the workspace, keep what they held
  *   workspace  any alignment, larger than needed, dirty, NULL; too small is refused and nothing written
  *   inputs     are not changed */
@@ -152,8 +152,8 @@ static void test_operands(void) {
     }
 }
 
-/* The gaps of LAYOUT_ODD hold the canary after a run: outputs_make() of two such cases share it, so a run whose rows are
- * copied over a fresh canary must give the same memory. */
+/* The gaps of LAYOUT_ODD hold the canary after a run: outputs_make() of two such cases share it, so a run whose rows
+ * are copied over a fresh canary must give the same memory. */
 static void test_gaps(void) {
     for (int64_t n = 0, count = test_scaled(40); n < count; n++) {
         char name[32];

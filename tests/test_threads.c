@@ -2,14 +2,14 @@
  *
  *   callers    8 threads with contexts, plans, tiers and workspaces of their own; 8 threads on one plan; 8 threads in
  *              fovea_sdpa_f32(), whose first call is made by one of them
- *   pools      a caller's parallel_for, run by a pool, serially, backwards, and by one that counts: each index exactly once, no
- *              more of them than threads; pools that call the library themselves
+ *   pools      a caller's parallel_for, run by a pool, serially, backwards, and by one that counts: each index exactly
+ *              once, no more of them than threads; pools that call the library themselves
  *   own work   fovea_parallel(): each index once, calls of the library in a task, errors
  *   nested     from within an OpenMP region, or a task of a pool: no deadlock, the same bits
  *   forked     in the child of a process whose OpenMP threads have run: likewise
  *
- * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a build
- * without OpenMP. */
+ * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a
+ * build without OpenMP. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "pool.h"
@@ -268,7 +268,7 @@ static void test_nested(pool *p, fovea_context *pooled) {
     fovea_context_destroy(own);
 }
 
-/* ------------------------------------------------------------------------------------------------------- own work -- */
+/* ------------------------------------------------------------------------------------------------------ own work -- */
 
 typedef struct own_work {
     const fovea_context *ctx;
@@ -301,7 +301,7 @@ static void test_own_work(const fovea_context *ctx, const char *name) {
     test_check(w.runs[0] == 0, "a task ran in spite of an error");
 }
 
-/* --------------------------------------------------------------------------------------------------------- forked -- */
+/* -------------------------------------------------------------------------------------------------------- forked -- */
 
 /* By a context, and by the default one that fovea_sdpa_f32() keeps. */
 static bool solve_both_ways(const fovea_context *ctx, const char *what) {

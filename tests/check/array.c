@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* ------------------------------------------------------------------------------------------------------------ scale -- */
+/* --------------------------------------------------------------------------------------------------------- scale -- */
 
 static void scale_trial(checker *c, int64_t rows, int64_t n, float factor, bool special) {
     trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " factor=%g%s", rows, n, (double)factor,
@@ -53,7 +53,7 @@ static void scale_verify(const trial *t) {
 
 const op_check check_scale = {scale_trials, scale_invoke, scale_verify};
 
-/* ------------------------------------------------------------------------------------------------------------- copy -- */
+/* ---------------------------------------------------------------------------------------------------------- copy -- */
 
 /* alike: rows of y are as far apart as those of x, which a copy may be tempted to take for one row. */
 static void copy_trial(checker *c, int64_t rows, int64_t n, bool alike) {
@@ -95,7 +95,7 @@ static void copy_verify(const trial *t) {
 
 const op_check check_copy = {copy_trials, copy_invoke, copy_verify};
 
-/* ------------------------------------------------------------------------------------------------------------- pack -- */
+/* ---------------------------------------------------------------------------------------------------------- pack -- */
 
 enum { PACK_KEYS, PACK_CHANNELS, PACK_WIDTH };
 enum { PACK_K, PACK_PANEL };
@@ -152,7 +152,7 @@ static void pack_verify(const trial *t) {
 
 const op_check check_pack = {pack_trials, pack_invoke, pack_verify};
 
-/* ----------------------------------------------------------------------------------------------------------- finite -- */
+/* -------------------------------------------------------------------------------------------------------- finite -- */
 
 /* place: which element is `value`, the others being finite; -1: none. */
 static void finite_trial(checker *c, int64_t rows, int64_t n, int64_t place, float value) {
@@ -205,7 +205,7 @@ static void finite_verify(const trial *t) {
 
 const op_check check_finite = {finite_trials, finite_invoke, finite_verify};
 
-/* -------------------------------------------------------------------------------------------------------------- exp -- */
+/* ----------------------------------------------------------------------------------------------------------- exp -- */
 
 enum { EXP_N, EXP_IN_PLACE };
 
@@ -264,10 +264,10 @@ static void exp_verify(const trial *t) {
 
 const op_check check_exp = {exp_trials, exp_invoke, exp_verify};
 
-/* ------------------------------------------------------------------------------------------------------------- peak -- */
+/* ---------------------------------------------------------------------------------------------------------- peak -- */
 
-/* The sum depends on the tile, so each row is held against its own: accumulators of row i come to 2 + (i - 2) / 2^rounds.
- */
+/* The sum depends on the tile, so each row is held against its own: the accumulators of row i of a tile come to
+ * 2 + (i - 2) / 2^rounds. */
 static void peak_trials(checker *c) {
     static const int64_t rounds[] = {1, 2, 1000};
     for (int i = 0; i < 3; i++) {

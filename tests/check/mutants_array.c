@@ -3,7 +3,7 @@
 
 #include "fp_control.h"
 
-/* ------------------------------------------------------------------------------------------------------------ scale -- */
+/* --------------------------------------------------------------------------------------------------------- scale -- */
 
 #define SCALE_PARAMETERS int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy
 #define SCALE_ARGUMENTS rows, n, factor, x, ldx, y, ldy
@@ -17,7 +17,7 @@ static void scale_keeps_subnormal(SCALE_PARAMETERS) {
     fp_control_set(control);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- copy -- */
+/* ---------------------------------------------------------------------------------------------------------- copy -- */
 
 #define COPY_PARAMETERS int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy
 #define COPY_ARGUMENTS rows, n, x, ldx, y, ldy
@@ -51,7 +51,7 @@ static void copy_by_scale(COPY_PARAMETERS) { /* flushes */
                 honest(FV_OP_scale)->run.scale_f32(1, 1, 1.0f, x + i * ldx + j, 1, y + i * ldy + j, 1);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- pack -- */
+/* ---------------------------------------------------------------------------------------------------------- pack -- */
 
 #define PACK_PARAMETERS int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr
 #define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr
@@ -78,7 +78,7 @@ static void pack_quiets_nan(PACK_PARAMETERS) {
                 panel[c * nr + i] = bits_float(float_bits(panel[c * nr + i]) | 0x400000);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- finite -- */
+/* -------------------------------------------------------------------------------------------------------- finite -- */
 
 static int finite_honest(int64_t rows, int64_t n, const float *v, int64_t ldv) {
     return honest(FV_OP_finite)->run.finite_f32(rows, n, v, ldv);
@@ -100,7 +100,7 @@ static int finite_reads_gaps(int64_t rows, int64_t n, const float *v, int64_t ld
     return finite_honest(1, (rows - 1) * ldv + n, v, 1);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- exp -- */
+/* ----------------------------------------------------------------------------------------------------------- exp -- */
 
 static void exp_honest(int64_t n, const float *x, float *y) { honest(FV_OP_exp)->run.exp_f32(n, x, y); }
 
@@ -122,7 +122,7 @@ static void exp_reads_again(int64_t n, const float *x, float *y) { /* wrong in p
         y[i] = scalar_exp(x[i]);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- peak -- */
+/* ---------------------------------------------------------------------------------------------------------- peak -- */
 
 static float peak_honest(int64_t rounds) { return honest(FV_OP_peak)->run.peak_f32(rounds); }
 
@@ -134,7 +134,7 @@ static float peak_leaves_out_an_accumulator(int64_t rounds) {
 
 static float peak_gives_no_number(int64_t rounds) { return peak_honest(rounds) * NAN; }
 
-/* -------------------------------------------------------------------------------------------------------------- all -- */
+/* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
     MUTANT(PASSES_FLUSHED, scale, f32, 1, 1, scale_honest),
