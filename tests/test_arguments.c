@@ -231,6 +231,30 @@ static void test_no_keys(void) {
     fovea_attention_plan_destroy(plan);
 }
 
+/* The stride of an axis with one element names nothing, so any will do that is no danger to arithmetic. */
+static void test_one_element(void) {
+    problem p;
+    problem_make(&p, FOVEA_MASK_ADDITIVE, FOVEA_CAUSAL_NONE);
+    fovea_attention_plan_destroy(p.plan);
+    fovea_attention_desc *d = &p.c.desc;
+    d->batch = d->q_heads = d->kv_heads = d->q_len = d->kv_len = d->head_dim = d->value_dim = 1;
+    test_check(fovea_attention_plan_create(ctx, d, &p.plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    for (int which = 0; which < TENSORS; which++) {
+        fovea_tensor *t = tensor_of(&p.args, which);
+        *t = fovea_tensor_bhtd(t->data, t->dtype, 1, 1, 1, 1);
+        for (int axis = 0; axis < 4; axis++)
+            t->stride[axis] = (int64_t)1 << 48;
+    }
+    check_args(&p, "one element, strides of 2^48", &p.args, FOVEA_OK, NULL);
+    for (int which = 0; which < TENSORS; which++)
+        for (int axis = 0; axis < 4; axis++) {
+            fovea_attention_args args = p.args;
+            tensor_of(&args, which)->stride[axis] = INT64_MAX - axis;
+            check_args(&p, "one element, a stride of INT64_MAX", &args, FOVEA_ERROR_OVERFLOW, tensors[which].name);
+        }
+    problem_free(&p);
+}
+
 /* Lengths and offsets that an output, or the workspace, would write over. */
 static void test_lengths_aliased(const problem *p) {
     fovea_attention_args args = p->args;
@@ -340,6 +364,7 @@ int main(int argc, char **argv) {
     test_args(FOVEA_MASK_ADDITIVE, FOVEA_CAUSAL_BOTTOM_RIGHT);
     test_args(FOVEA_MASK_NONE, FOVEA_CAUSAL_OFFSET);
     test_no_keys();
+    test_one_element();
     fovea_context_destroy(ctx);
     return test_end();
 }

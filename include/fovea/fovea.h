@@ -69,7 +69,7 @@ typedef enum fovea_status {
     FOVEA_ERROR_VERSION = 8,      /* struct_size of another version of this header */
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value out of its range */
     FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
-    FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU or this build does not have */
+    FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU, this build or this form of a layer does not have */
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
     FOVEA_ERROR_FILE = 13,   /* a file that cannot be read or written, or that is not to be trusted */
     FOVEA_ERROR_TUNING = 14, /* not a tuning file of this version, cut, damaged, or with rows that cannot be */
@@ -94,8 +94,8 @@ typedef enum fovea_dtype {
 } fovea_dtype;
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
- * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are >= 0, and 0 repeats an
- * input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent. */
+ * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are from 0 to 2^48, and 0
+ * repeats an input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent. */
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;
