@@ -284,6 +284,19 @@ static void do_own_work(void *arg, int64_t index) {
     solve(&problems[index], w->ctx, "in a task of fovea_parallel");
 }
 
+/* A pool of a kind that a call from within a task would lock: only the library itself can keep such calls away. */
+static _Thread_local bool within;
+
+static void strict_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)data;
+    test_check(!within, "parallel_for is called from within its own task");
+    const bool outer = within;
+    within = true;
+    for (int64_t i = 0; i < count; i++)
+        task(arg, i);
+    within = outer;
+}
+
 static void test_own_work(const fovea_context *ctx, const char *name) {
     static const int64_t counts[] = {0, 1, 2, PROBLEMS, PROBLEMS + 20};
     for (int k = 0; k < 5; k++) {
@@ -383,6 +396,15 @@ int main(int argc, char **argv) {
     test_nested(p, pooled);
     test_own_work(own, "own threads");
     test_own_work(pooled, "a pool");
+    fovea_context_options options;
+    fovea_context *strict;
+    fovea_context_options_init(&options);
+    options.threads = 3;
+    options.parallel_for = strict_parallel_for;
+    if (test_check(fovea_context_create(&options, &strict) == FOVEA_OK, "context: %s", fovea_error_detail())) {
+        test_own_work(strict, "a strict pool");
+        fovea_context_destroy(strict);
+    }
     test_forked(own);
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
