@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--aarch64] [--mca]: installs what the build needs and this machine lacks, by apt-get, with sudo where
-# not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing.
-#   --clang    clang 14 too
+# setup.sh [--clang] [--aarch64] [--mca]: installs what the build needs and this machine lacks, by apt-get, with sudo
+# where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing.
+#   --clang    clang 14 too, where the distribution has it
 #   --aarch64  what builds for 64-bit Arm and runs that: Debian's cross compiler and arm64 packages, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 set -uo pipefail
@@ -26,15 +26,38 @@ as_root() {
     [ "$(id -u)" = 0 ] || words=(sudo "${words[@]}")
     "${words[@]}"
 }
+# Of the packages that are missing, those that the distribution has.
+choose_missing() {
+    local name chosen=()
+    for name in "${missing[@]}"; do
+        case $name in
+        clang-14 | libomp-14-dev)
+            apt-cache show clang-14 >/dev/null 2>&1 || { clang=none && continue; }
+            ;;
+        libclang-rt-14-dev) # libFuzzer and the sanitizers: a package of their own on Debian, part of another on Ubuntu
+            apt-cache show clang-14 >/dev/null 2>&1 || continue
+            apt-cache show $name >/dev/null 2>&1 || name=libclang-common-14-dev
+            ;;
+        esac
+        chosen+=("$name")
+    done
+    missing=("${chosen[@]}")
+}
 install_missing() {
     [ ${#missing[@]} -gt 0 ] || return 0
+    if compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+        choose_missing
+        [ ${#missing[@]} -gt 0 ] || return 0
+    fi
     local names=${missing[*]}
     command -v apt-get >/dev/null ||
         fail "Fovea needs what Debian and Ubuntu call: $names" "There is no apt-get here: please install these."
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         fail "Fovea needs: $names" "You are not root and there is no sudo. As root: apt-get install -y $names"
     echo "Fovea needs: $names"
-    { as_root apt-get update -q && as_root apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||
+    # A fresh machine knows of no packages before.
+    { as_root apt-get update -q && choose_missing &&
+        as_root apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||
         fail "That did not work. Please do it by hand, as root: apt-get install -y $names"
     missing=()
 }
@@ -57,10 +80,7 @@ for option in "$@"; do
         clang=yes
         need clang-14 command -v clang-14
         need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
-        # libFuzzer and the sanitizers: a package of their own on Debian, part of another on Ubuntu.
-        rt=libclang-rt-14-dev
-        apt-cache show $rt >/dev/null 2>&1 || rt=libclang-common-14-dev
-        need $rt compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
+        need libclang-rt-14-dev compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
         ;;
     --aarch64)
         aarch64=yes
@@ -93,6 +113,7 @@ case "${missing[*]-}" in
     ;;
 esac
 install_missing
+[ "$clang" != none ] || echo "This distribution has no clang 14: what needs it is skipped."
 
 # clang's OpenMP runtime for arm64 has the same path as this machine's: unpacked apart, where the toolchain file looks.
 apart=build/sysroot-arm64

@@ -140,8 +140,9 @@ typedef void fv_after_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ld
  * exactly +0 below, exp(0) = 1, monotonic; the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
-/* peak: rounds times one fma on each of mr x nr independent accumulators in registers, so 2 * mr * nr * rounds flops at
- * the highest rate the tier has; returns their sum, so that none is left out. For measuring, not for computing. */
+/* peak: rounds times fma(acc, 0.5, 1) on each of mr x nr independent accumulators in registers, those of row i from i
+ * on, so 2 * mr * nr * rounds flops at the highest rate the tier has; returns their sum, so that none is left out. For
+ * measuring, not for computing. */
 typedef float fv_peak_f32_fn(int64_t rounds);
 
 /* The operations of the list. */

@@ -81,8 +81,9 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     x->uniform = uniform;
 }
 
-static int64_t first_segment(fv_range range) { return range.begin / FV_SEGMENT; }
-static int64_t end_segment(fv_range range) { return fv_ceil_div(range.end, FV_SEGMENT); }
+fv_range fv_block_segments(const fv_block *x) {
+    return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
+}
 
 /* Before any segment: no keys seen. */
 static void reset(const fv_block *x) {
@@ -142,8 +143,9 @@ static void run_weights(fv_block *x) {
 
 void fv_block_run(fv_block *x) {
     const fovea_attention_plan *p = x->plan;
+    const fv_range segments = fv_block_segments(x);
     reset(x);
-    for (int64_t index = first_segment(x->range); index < end_segment(x->range); index++)
+    for (int64_t index = segments.begin; index < segments.end; index++)
         fv_block_run_segment(x, index, NULL);
     for (int64_t row = 0, rows; row < x->rows; row += rows) {
         rows = fv_tile_rows(x, row);
@@ -153,11 +155,6 @@ void fv_block_run(fv_block *x) {
     finish(x);
     if (x->args->weights.data)
         run_weights(x);
-}
-
-bool fv_block_sees(const fv_block *x, int64_t segment) {
-    const fv_range seen = fv_range_in_segment(x->range, segment);
-    return seen.begin < seen.end;
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial) {
@@ -172,10 +169,11 @@ void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial)
 /* Tile by tile, as a and b have the size of a tile. */
 void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     const fovea_attention_plan *p = x->plan;
+    const fv_range segments = fv_block_segments(x);
     reset(x);
     memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
-    for (int64_t segment = first_segment(x->range); segment < end_segment(x->range); segment++) {
-        const fv_partial part = fv_attention_partial(p, partials, item, segment);
+    for (int64_t segment = segments.begin; segment < segments.end; segment++) {
+        const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);
         for (int64_t row = 0, rows; row < x->rows; row += rows) {
             rows = fv_tile_rows(x, row);
             p->kernels.merge(rows, part.m + row, part.l + row, x->highest + row, x->sum + row, x->a, x->b);

@@ -35,9 +35,11 @@ void fv_block_open(fv_block *block, int64_t item, int64_t next);
 /* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */
 void fv_block_run(fv_block *block);
 
+/* Segments [begin, end) that the block sees. */
+fv_range fv_block_segments(const fv_block *block);
+
 /* Split rows: the results of one segment that the block sees into *partial (NULL: merged into the running ones); later
  * all of them, in order, into outputs and lse. */
-bool fv_block_sees(const fv_block *block, int64_t segment);
 void fv_block_run_segment(fv_block *block, int64_t segment, const fv_partial *partial);
 void fv_block_merge(fv_block *block, char *partials, int64_t item);
 

@@ -119,8 +119,8 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         {&args->lse, false, {"lse", d->dtype, {d->batch, d->q_heads, d->q_len, 1}, true, false}},
         {&args->weights, false, {"weights", d->dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, true, false}},
     };
-    enum { TENSORS = sizeof all / sizeof all[0] };
-    fv_span spans[TENSORS + 1];
+    enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + 3 };
+    fv_span spans[OPERANDS + 1];
     if (!masked && args->mask.data)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "mask is given, but desc.mask is FOVEA_MASK_NONE");
     for (int i = 0; i < TENSORS; i++) {
@@ -134,12 +134,16 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         if (status != FOVEA_OK)
             return status;
     }
-    spans[TENSORS] = *workspace;
-    for (int i = 0; i < TENSORS; i++)
-        for (int j = 0; j <= TENSORS; j++) {
-            const bool both_outputs = j < TENSORS && all[i].rule.output && all[j].rule.output;
-            const bool relevant = all[i].rule.output || j == TENSORS;
-            if (i == j || !relevant || (both_outputs && j < i))
+    /* Read while outputs are written: a length that changed would send reads and writes anywhere. */
+    spans[TENSORS] = fv_lens_span("q_lens", args->q_lens, d->batch);
+    spans[TENSORS + 1] = fv_lens_span("kv_lens", args->kv_lens, d->batch);
+    spans[TENSORS + 2] = fv_lens_span("q_offsets", args->q_offsets, d->batch);
+    spans[OPERANDS] = *workspace;
+    for (int i = 0; i < OPERANDS; i++)
+        for (int j = 0; j <= OPERANDS; j++) {
+            const bool written = i < TENSORS && all[i].rule.output;
+            const bool both_written = written && j < TENSORS && all[j].rule.output;
+            if (i == j || !(written || j == OPERANDS) || (both_written && j < i))
                 continue;
             const fovea_status status = fv_spans_disjoint(&spans[i], &spans[j]);
             if (status != FOVEA_OK)

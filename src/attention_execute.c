@@ -16,7 +16,7 @@ typedef struct execution {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
     char *scratches, *partials;
-    int64_t chunks; /* runs of segments of a block, when rows are split */
+    int64_t chunks; /* runs of the segments that a block sees, when rows are split */
     int64_t count;  /* items of the pass */
     _Atomic int64_t next;
 } execution;
@@ -38,18 +38,18 @@ static void blocks_task(void *arg, int64_t task) {
 
 static void segments_task(void *arg, int64_t task) {
     execution *e = arg;
-    const int64_t run = e->plan->choice.split_segments;
     fv_block block;
     fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
     for (int64_t end, unit = claim(e, &end); unit < end; unit = claim(e, &end))
         for (; unit < end; unit++) {
-            const int64_t item = unit / e->chunks, first = unit % e->chunks * run;
+            const int64_t item = unit / e->chunks, chunk = unit % e->chunks;
             fv_block_open(&block, item, e->count);
-            for (int64_t segment = first; segment < fv_min(first + run, e->plan->segments); segment++)
-                if (fv_block_sees(&block, segment)) {
-                    const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, segment);
-                    fv_block_run_segment(&block, segment, &partial);
-                }
+            const fv_range seen = fv_block_segments(&block);
+            const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, e->chunks);
+            for (int64_t i = chunk * run; i < fv_min(chunk * run + run, count); i++) {
+                const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, i);
+                fv_block_run_segment(&block, seen.begin + i, &partial);
+            }
         }
 }
 
@@ -75,7 +75,7 @@ static void run(const fovea_attention_plan *plan, const fovea_attention_args *ar
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
     execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
     if (plan->choice.split_segments > 0 && !args->weights.data) {
-        e.chunks = fv_ceil_div(plan->segments, plan->choice.split_segments);
+        e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
         pass(&e, plan->items * e.chunks, segments_task);
         pass(&e, plan->items, merge_task);
     } else

@@ -71,20 +71,27 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
     return rows;
 }
 
+/* The most segments that a window lets the queries of a sequence see, wherever they stand. */
+static int64_t window_segments(const fovea_attention_desc *d) {
+    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
+    const int64_t keys = d->window_left + right + d->q_len;
+    return (keys + FV_SEGMENT - 2) / FV_SEGMENT + 1;
+}
+
 /* Segments of a task where rows are split over keys, or -1: worth it only if there are too few blocks to keep the
  * threads busy, and each block is one tile. */
 static int64_t default_split(const fovea_attention_plan *plan) {
-    if (plan->ctx->threads == 1 || plan->items >= 2 * (int64_t)plan->ctx->threads || plan->segments < 2 ||
+    if (plan->ctx->threads == 1 || plan->items >= 2 * (int64_t)plan->ctx->threads || plan->seen_segments < 2 ||
         plan->choice.block_rows > plan->choice.tile_rows)
         return -1;
-    return fv_max(plan->segments * plan->items / (4 * (int64_t)plan->ctx->threads), 1);
+    return fv_max(plan->seen_segments * plan->items / (4 * (int64_t)plan->ctx->threads), 1);
 }
 
 /* Would the partial results of split rows be more memory than a row of a tuning file may cost? */
 static bool partials_are_large(const fovea_attention_plan *plan) {
     const int64_t most = (int64_t)64 << 20;
     int64_t bytes;
-    return !fv_multiply(plan->items, plan->segments, &bytes) ||
+    return !fv_multiply(plan->items, plan->seen_segments, &bytes) ||
            !fv_multiply(bytes, plan->choice.block_rows * (int64_t)sizeof(float), &bytes) ||
            !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
 }
@@ -140,6 +147,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     plan->blocks = fv_ceil_div(plan->rows, c->block_rows);
     plan->items = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
+    plan->seen_segments = fv_min(plan->segments, window_segments(d));
     plan->fetches_next = item_bytes(plan) <= plan->ctx->cpu.l2 / 4;
     if (plan->segments < 1)
         c->split_segments = -1;
@@ -173,7 +181,7 @@ static int64_t partial_floats(const fovea_attention_plan *plan) {
 }
 
 fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment) {
-    float *o = (float *)(void *)partials + (item * plan->segments + segment) * partial_floats(plan);
+    float *o = (float *)(void *)partials + (item * plan->seen_segments + segment) * partial_floats(plan);
     float *m = o + plan->choice.block_rows * plan->o_stride;
     return (fv_partial){.o = o, .m = m, .l = m + plan->choice.block_rows};
 }
@@ -207,7 +215,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     int64_t units = plan->items, floats = 0;
     const bool split = plan->choice.split_segments > 0;
     if (split &&
-        (!fv_multiply(plan->items, plan->segments, &units) || !fv_multiply(units, partial_floats(plan), &floats)))
+        (!fv_multiply(plan->items, plan->seen_segments, &units) || !fv_multiply(units, partial_floats(plan), &floats)))
         return false;
     plan->tasks = fv_min(units, plan->ctx->threads);
     at = 0;

@@ -52,11 +52,12 @@ struct fovea_attention_plan {
     const fovea_context *ctx;
     fovea_attention_desc desc; /* window limits made finite */
     float scale;
-    int64_t group;    /* query heads of a key head */
-    int64_t rows;     /* of a key head: group * q_len */
-    int64_t blocks;   /* of a key head */
-    int64_t items;    /* batch * kv_heads * blocks */
-    int64_t segments; /* of the longest sequence */
+    int64_t group;         /* query heads of a key head */
+    int64_t rows;          /* of a key head: group * q_len */
+    int64_t blocks;        /* of a key head */
+    int64_t items;         /* batch * kv_heads * blocks */
+    int64_t segments;      /* of the longest sequence */
+    int64_t seen_segments; /* of them, those that a block sees at most */
 
     const fv_tuning_row *tuned; /* the row that decided some of it, or NULL; the context's */
     bool chosen;                /* the caller decided some of it */
@@ -78,6 +79,7 @@ typedef struct fv_partial {
     float *o, *m, *l;
 } fv_partial;
 
+/* segment: counted from the first one that the block of the item sees. */
 fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment);
 
 /* Checks at the public edge (attention_check.c). */

@@ -12,6 +12,8 @@
 #include "attention_tile.h"
 #include "registry.h"
 
+#include "registry.h"
+
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* What the machine offers. cpu_x86.c, cpu_arm.c (cpu_generic.c elsewhere) ask the processor, cpu_system.c the system. */
+/* What the machine offers. cpu_x86.c, cpu_arm.c (cpu_generic.c elsewhere) ask the processor, cpu_system.c the
+ * system. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
 

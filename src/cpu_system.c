@@ -1,5 +1,5 @@
-/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches, cgroup quota.
- * The only file of the library that reads /proc and /sys; other files are file.c's. */
+/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches, cgroup
+ * quota. The only file of the library that reads /proc and /sys; other files are file.c's. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu.h"
 
@@ -36,8 +36,9 @@ static void add_of_place(void *arg, int cpu) {
         CPU_SET_S((size_t)cpu, m->size, m->set);
 }
 
-/* The affinity mask, of *size bytes, for CPU_FREE; NULL if there is no memory, or no answer. The kernel has but a mask for
- * each thread, and OpenMP may have bound this one to its place: then it is OpenMP that knows where all threads may run. */
+/* The affinity mask, of *size bytes, for CPU_FREE; NULL if there is no memory, or no answer. The kernel has but a mask
+ * for each thread, and OpenMP may have bound this one to its place: then it is OpenMP that knows where all threads may
+ * run. */
 static cpu_set_t *affinity_mask(size_t *size) {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) { /* the kernel says EINVAL while the set is too small for it */
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);

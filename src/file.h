@@ -18,8 +18,8 @@ fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *len
                           char error[FV_FILE_ERROR]);
 
 /* Puts a file in place of what is there, if anything: written beside it, synced, renamed; so that whoever reads sees
- * the old one whole or the new one whole, also after a crash. Follows a symbolic link. Missing folders are made. Between
- * fv_file_lock() and fv_file_unlock(). */
+ * the old one whole or the new one whole, also after a crash. Follows a symbolic link. Missing folders are made.
+ * Between fv_file_lock() and fv_file_unlock(). */
 fovea_status fv_file_replace(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
 
 /* Could fv_file_replace() write there? A sentence if not. Likewise between lock and unlock. */

@@ -125,13 +125,15 @@ static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
     return same;
 }
 
-/* Part p's output against the input, all residuals, the outputs of later parts and the workspace. */
+/* Part p's output against the input, the lengths, all residuals, the outputs of later parts and the workspace. */
 static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_args *args, int64_t p, const fv_span *x,
-                                   const fv_span *workspace) {
+                                   const fv_span *lens, const fv_span *workspace) {
     fv_span own, other;
     fovea_status status = check_output(l, args, p, true, "y", &own);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&own, x);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&own, lens);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&own, workspace);
     for (int64_t q = 0; status == FOVEA_OK && q < l->part_count; q++) {
@@ -169,9 +171,12 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
                              (long long)args->lens[b], (long long)args->x.shape[2]);
     const uintptr_t begin = (uintptr_t)workspace;
     const fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin};
+    const fv_span lens = fv_lens_span("lens", args->lens, args->x.shape[0]);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&x, &span);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&lens, &span);
     for (int64_t p = 0; status == FOVEA_OK && p < l->part_count; p++)
-        status = check_overlaps(l, args, p, &x, &span);
+        status = check_overlaps(l, args, p, &x, &lens, &span);
     return status;
 }

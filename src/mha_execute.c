@@ -1,5 +1,5 @@
-/* Executing a layer: all arguments are checked first, then projections go to the workspace as attention reads them, heads
- * next to each other as W^O reads them, and the result to the caller. Nothing is transposed or copied between. */
+/* Executing a layer: all arguments are checked first, then projections go to the workspace as attention reads them,
+ * heads next to each other as W^O reads them, and the result to the caller. Nothing is transposed or copied between. */
 #include "attention_plan.h"
 #include "linear.h"
 #include "mha.h"
@@ -84,7 +84,15 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
         {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
         {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
         {"mask", args->mask.dtype, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
+    const fv_span lens[] = {fv_lens_span("q_lens", args->q_lens, a->batch),
+                            fv_lens_span("kv_lens", args->kv_lens, a->batch),
+                            fv_lens_span("q_offsets", args->q_offsets, a->batch)};
     fovea_status status = fv_spans_disjoint(out, workspace);
+    for (int i = 0; status == FOVEA_OK && i < 3; i++) {
+        status = fv_spans_disjoint(out, &lens[i]);
+        if (status == FOVEA_OK)
+            status = fv_spans_disjoint(&lens[i], workspace);
+    }
     for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++) {
         status = fv_spans_disjoint(out, &inputs[i]);
         if (status == FOVEA_OK)
@@ -127,7 +135,7 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------ execution -- */
+/* ----------------------------------------------------------------------------------------------------- execution -- */
 
 /* What attention reads for a role: its projection, or the input as it is. */
 static fovea_tensor operand_of(const run *r, int role) {

@@ -10,6 +10,16 @@
 
 #ifdef _OPENMP
 #include <omp.h>
+#include <pthread.h>
+
+/* A forked child has its parent's memory and none of its threads. libgomp does not know: in the child it waits for the
+ * threads of the parent's last region, forever. So the children of a process that ran one here run none. */
+static atomic_bool orphaned;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void note_fork(void) { atomic_store(&orphaned, true); }
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
 #endif
 
 bool fv_parallel_own(void) {
@@ -84,7 +94,8 @@ void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg
         return;
     }
 #ifdef _OPENMP
-    if (!omp_in_parallel()) {
+    if (!omp_in_parallel() && !atomic_load(&orphaned)) {
+        pthread_once(&watched, watch_forks);
 #pragma omp parallel for num_threads((int)count) schedule(static, 1)
         for (int64_t i = 0; i < count; i++)
             run(&j, i);

@@ -1,8 +1,8 @@
 /* The one call: a default context, and the plans and workspaces of the last shapes (fovea.h: fovea_sdpa_f32).
  *
  * A call takes its shape's entry out of the cache, uses it alone, and puts it back in front; so concurrent calls of one
- * shape make one entry each, and the oldest entries fall out. The cache is this library's only global state.
- */
+ * shape make one entry each, and the oldest entries fall out. A fork waits until no thread is at the cache, so that the
+ * child's is whole and free. The cache is this library's only global state, but for a fork noted in parallel.c. */
 #include "attention_plan.h"
 #include "status.h"
 
@@ -24,6 +24,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fovea_context *context;
 static entry cache[CACHED]; /* newest first; plan NULL: the rest is empty */
 
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void close_cache(void) { pthread_mutex_lock(&lock); }
+static void open_cache(void) { pthread_mutex_unlock(&lock); }
+static void watch_forks(void) { (void)pthread_atfork(close_cache, open_cache, open_cache); }
+
 static bool same_shape(const entry *a, const entry *b) {
     return a->batch == b->batch && a->q_heads == b->q_heads && a->kv_heads == b->kv_heads && a->q_len == b->q_len &&
            a->kv_len == b->kv_len && a->head_dim == b->head_dim && a->value_dim == b->value_dim &&
@@ -41,6 +47,7 @@ static void destroy(entry *e) {
  * call. */
 static fovea_status take(entry *wanted, fovea_context **ctx) {
     fovea_status status = FOVEA_OK;
+    pthread_once(&watched, watch_forks);
     pthread_mutex_lock(&lock);
     if (!context)
         status = fovea_context_create(NULL, &context);

@@ -25,16 +25,23 @@ static const char *dtype_name(fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_F32 ? "FOVEA_DTYPE_F32" : dtype == FOVEA_DTYPE_BOOL ? "FOVEA_DTYPE_BOOL" : "unknown";
 }
 
+/* Where an axis has one element, too: a loop may step past its end before it stops. */
+static const int64_t stride_limit = (int64_t)1 << 48;
+
 static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rule) {
     static const char *const axes[4] = {"batch", "head", "token", "channel"};
     for (int i = 0; i < 4; i++)
         if (t->shape[i] != rule->shape[i] && !(rule->broadcast && t->shape[i] == 1))
             return fv_fail(FOVEA_ERROR_SHAPE, "%s: %s axis has %lld elements, the description asks for %lld",
                            rule->name, axes[i], (long long)t->shape[i], (long long)rule->shape[i]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         if (t->stride[i] < 0)
             return fv_fail(FOVEA_ERROR_STRIDE, "%s: %s stride %lld is negative", rule->name, axes[i],
                            (long long)t->stride[i]);
+        if (t->stride[i] > stride_limit)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: %s stride %lld is more than any memory holds", rule->name,
+                           axes[i], (long long)t->stride[i]);
+    }
     const bool repeated = rule->broadcast && t->stride[3] == 0;
     if (t->stride[3] != 1 && !repeated && t->shape[3] > 1)
         return fv_fail(FOVEA_ERROR_STRIDE, "%s: channel stride is %lld, it must be 1%s", rule->name,
@@ -96,8 +103,14 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     return FOVEA_OK;
 }
 
+fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch) {
+    const uintptr_t begin = (uintptr_t)lens;
+    return (fv_span){name, begin, lens ? begin + (uintptr_t)batch * sizeof *lens : begin};
+}
+
 fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b) {
-    if (a->begin < b->end && b->begin < a->end)
+    const uintptr_t begin = a->begin > b->begin ? a->begin : b->begin, end = a->end < b->end ? a->end : b->end;
+    if (begin < end)
         return fv_fail(FOVEA_ERROR_ALIAS, "%s overlaps %s in memory", a->name, b->name);
     return FOVEA_OK;
 }

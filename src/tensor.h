@@ -24,6 +24,9 @@ typedef struct fv_span {
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);
 
+/* The span of lengths or offsets, one for each sequence of the batch; empty if there are none. */
+fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch);
+
 /* Fails if the spans share a byte. */
 fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b);
 

@@ -6,9 +6,9 @@
  *     case_run(ctx, NULL, &c, in, out);                          counts a failed check if the library refuses
  *     outputs_same(out, other, "threads %d", n);                 one check: every byte, gaps between rows too
  *
- * All memory that a correct library does not read holds poison (NaN): gaps between rows, rows and keys past a sequence's
- * length, the mask there. All memory of outputs holds a canary first, so gaps and forgotten elements show up.
- */
+ * All memory that a correct library does not read holds poison (NaN): gaps between rows, rows and keys past a
+ * sequence's length, the mask there. All memory of outputs holds a canary first, so gaps and forgotten elements show
+ * up. */
 #ifndef FOVEA_TESTS_ATTENTION_CASE_H
 #define FOVEA_TESTS_ATTENTION_CASE_H
 
@@ -92,8 +92,8 @@ bool case_run(const fovea_context *ctx, const fv_attention_choice *choice, const
 /* One check: all bytes equal. */
 bool outputs_same(const outputs *got, const outputs *want, const char *format, ...) TEST_PRINTF(3, 4);
 
-/* Checks that a call gave the status it should, and if that is a failure, that the sentence holds all of the words (one string,
- * separated by |; NULL: none). */
+/* Checks that a call gave the status it should, and if that is a failure, that the sentence holds all of the words (one
+ * string, separated by |; NULL: none). */
 void check_status(const char *what, fovea_status got, fovea_status want, const char *words);
 
 /* A pointer to element (b, h, t, 0). */
@@ -102,12 +102,13 @@ float *tensor_row(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t);
 /* The part of a tensor from token first on, tokens of them. */
 fovea_tensor tensor_tokens(fovea_tensor tensor, int64_t first, int64_t tokens);
 
-/* A context of that tier; threads 0: the default. p, if not NULL, is its pool (pool.h). Ends the program if it fails. */
+/* A context of that tier; threads 0: the default. p, if not NULL, is its pool (pool.h). Ends the program if it
+ * fails. */
 struct pool;
 fovea_context *context_of(fovea_isa isa, int threads, struct pool *p);
 
-/* Contexts that must all give the same bits: the scalar tier on one thread, and the best on one thread, the default number
- * of them, a pool of three, and that pool taken for one of 40. */
+/* Contexts that must all give the same bits: the scalar tier on one thread, and the best on one thread, the default
+ * number of them, a pool of three, and that pool taken for one of 40. */
 typedef struct case_contexts {
     fovea_context *scalar, *one, *own, *three, *many;
     struct pool *threads;

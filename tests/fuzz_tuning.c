@@ -1,8 +1,8 @@
-/* The parser of tuning files, by libFuzzer. What it takes must print to a text that it takes again and that prints the same,
- * and that merges with itself to the same.
+/* The parser of tuning files, by libFuzzer. What it takes must print to a text that it takes again and that prints the
+ * same, and that merges with itself to the same.
  *
- * The sum in the last line would keep a fuzzer from everything behind it, and the kernel list from the rows; so inputs are
- * tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
+ * The sum in the last line would keep a fuzzer from everything behind it, and the kernel list from the rows; so inputs
+ * are tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
  *
  *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
 #include "hash.h"

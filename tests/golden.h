@@ -14,8 +14,8 @@ typedef struct golden_hash {
 
 enum { GOLDEN_SEED = 1 }; /* part of the suite: not test_seed() */
 
-/* Calls a kernel on many inputs of many sizes, the same ones for every row of its operation; flush: under flush-to-zero.
- * False if its operation is not known here. */
+/* Calls a kernel on many inputs of many sizes, the same ones for every row of its operation; flush: under
+ * flush-to-zero. False if its operation is not known here. */
 bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash);
 
 #endif

@@ -1,9 +1,9 @@
 /* Golden results of kernels: one function an operation, which draws sizes and data, calls the row, and hashes what the
  * contract of kernels.h defines (golden.h).
  *
- * Sizes do not depend on the row's tile. There is no NaN among inputs of arithmetic, as payloads are open; numbers of all
- * sizes, subnormal ones among them, where sums are chains, but not among scores, as a maximum under flush-to-zero may or may
- * not flush. Only operations that every IEEE machine rounds alike make the data. */
+ * Sizes do not depend on the row's tile. There is no NaN among inputs of arithmetic, as payloads are open; numbers of
+ * all sizes, subnormal ones among them, where sums are chains, but not among scores, as a maximum under flush-to-zero
+ * may or may not flush. Only operations that every IEEE machine rounds alike make the data. */
 #include "golden.h"
 
 #include "floats.h"

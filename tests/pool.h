@@ -2,10 +2,10 @@
  *
  * Use: pool *p = pool_create(7); options.parallel_for = pool_parallel_for; options.pool = p; ... pool_destroy(p);
  *
- * Index i always runs on thread i modulo the pool's size (thread 0 is the caller's), so that all threads really take part
- * whatever the machine. Calls from several threads wait for each other; a call from within a task runs serially. A task that
- * leaves its thread with another rounding mode or flush-to-zero setting than it found is counted as a failed check.
- */
+ * Index i always runs on thread i modulo the pool's size (thread 0 is the caller's), so that all threads really take
+ * part whatever the machine. Calls from several threads wait for each other; a call from within a task runs serially. A
+ * task that leaves its thread with another rounding mode or flush-to-zero setting than it found is counted as a failed
+ * check. */
 #ifndef FOVEA_TESTS_POOL_H
 #define FOVEA_TESTS_POOL_H
 
@@ -21,7 +21,8 @@ void pool_destroy(pool *p);
 /* A fovea_parallel_for; data is the pool. */
 void pool_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
-/* Others, for which data is not used: one index after another on the calling thread, first to last and last to first. */
+/* Others, for which data is not used: one index after another on the calling thread, first to last and last to
+ * first. */
 void serial_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 void reverse_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 

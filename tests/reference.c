@@ -1,30 +1,31 @@
 /* The formulas, and the derivation of the bound. See reference.h.
  *
  * The bound. u = 2^-24 is the largest relative error of one float32 rounding, g(n) = n u / (1 - n u) that of n of them.
- * For one row with n attended keys in S segments, let s_j be the exact score (with the scale that the library uses, which is
- * a float32), w_j = exp(s_j - lse) the exact weight, M the largest score.
+ * For one row with n attended keys in S segments, let s_j be the exact score (with the scale that the library uses,
+ * which is a float32), w_j = exp(s_j - lse) the exact weight, M the largest score.
  *
- * Score. The computed score is s_j + e_j. The query is multiplied by the scale (1 rounding), then a chain of head_dim fma
- * follows, so each product q k meets at most head_dim + 1 roundings; an additive mask costs one rounding of the sum. With
- * A_j = |scale| sum_d |q_d k_d|:
+ * Score. The computed score is s_j + e_j. The query is multiplied by the scale (1 rounding), then a chain of head_dim
+ * fma follows, so each product q k meets at most head_dim + 1 roundings; an additive mask costs one rounding of the
+ * sum. With A_j = |scale| sum_d |q_d k_d|:
  *     |e_j| <= g(head_dim + 1) A_j  [+ u (|s_j| + g A_j) with an additive mask]  + 2^-149 (head_dim + sum_d |k_d|)
  * the last term for results that are subnormal. This is why the error grows with head_dim and with |q| |k|.
  *
- * Weight before division. exp is taken of the rounded x = s - m, then the segment is multiplied by b = exp(m - M'), and each
- * later merge by a = exp(M - M'). Each exp has an error of 1 ulp <= 2u and each argument a rounding of u times itself. The
- * arguments add up to s_j - M whatever the order of the maxima, so all together they cost u (M - s_j) + 2u X, where X counts
- * the exps: 1 in a single segment, whose merge is exact (a is 0, b is 1), else S + 1. So
+ * Weight before division. exp is taken of the rounded x = s - m, then the segment is multiplied by b = exp(m - M'), and
+ * each later merge by a = exp(M - M'). Each exp has an error of 1 ulp <= 2u and each argument a rounding of u times
+ * itself. The arguments add up to s_j - M whatever the order of the maxima, so all together they cost u (M - s_j) + 2u
+ * X, where X counts the exps: 1 in a single segment, whose merge is exact (a is 0, b is 1), else S + 1. So
  *     eps_j = |e_j| + u (M - s_j + 2 X + |e_j|)
- * is a bound of the error of the exponent. exp gives 0 below 2^-126: at most that much of a weight is lost, once or twice.
+ * is a bound of the error of the exponent. exp gives 0 below 2^-126: at most that much of a weight is lost, once or
+ * twice.
  *
- * Sums. l: 16 additions in a lane, 4 in the tree, but additions to 0 are exact, so A = min(n - 1, 20); L: a product and an fma
- * for each merge but the first; the chain of o: C = min(n, 256) fma; O: as L; then 1/L and the product with it. The sum L is
- * >= 1, its relative error from the weights is at most rho = sum_j w_j (exp(eps_j) - 1), and so
+ * Sums. l: 16 additions in a lane, 4 in the tree, but additions to 0 are exact, so A = min(n - 1, 20); L: a product and
+ * an fma for each merge but the first; the chain of o: C = min(n, 256) fma; O: as L; then 1/L and the product with it.
+ * The sum L is >= 1, its relative error from the weights is at most rho = sum_j w_j (exp(eps_j) - 1), and so
  *     |out - exact| <= sum_j w_j |v_j| (exp(eps_j) (1 + g(C + A + 4 (S - 1) + 2)) / (1 - rho) - 1) + tiny
  *     |lse - exact| <= -log(1 - rho) + g(A + 2 (S - 1)) + 2u |log L| + u |lse|          (log within 1 ulp)
  *     |weight - exact| <= w_j (exp(|e_j| + lse error + u (|s_j - lse| + 2)) - 1) + tiny
- * A row is trusted while rho <= 1/8: beyond that (scores near overflow) float32 cannot give an answer worth comparing.
- */
+ * A row is trusted while rho <= 1/8: beyond that (scores near overflow) float32 cannot give an answer worth
+ * comparing. */
 #include "reference.h"
 
 #include <float.h>
@@ -223,7 +224,7 @@ void reference_row(const fovea_attention_desc *desc, const fovea_attention_args 
     free(r.error);
 }
 
-/* ------------------------------------------------------------------------------------- the arithmetic, word by word -- */
+/* ---------------------------------------------------------------------------------- the arithmetic, word by word -- */
 
 /* The segment's score at key j, for an attended key. */
 static float literal_score(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,

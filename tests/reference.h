@@ -1,14 +1,13 @@
 /* Attention computed from its formulas, one row at a time, for tests to compare the library with.
  *
- * reference_row() works in float64 with all scores of the row in memory: no tiles, no segments, no running maximum, nothing
- * of the library's code. Beside each value it gives the largest error that the arithmetic of kernels/kernels.h, correctly
- * done, may have: a derived bound, not a tolerance. reference.c derives it.
+ * reference_row() works in float64 with all scores of the row in memory: no tiles, no segments, no running maximum,
+ * nothing of the library's code. Beside each value it gives the largest error that the arithmetic of kernels/kernels.h,
+ * correctly done, may have: a derived bound, not a tolerance. reference.c derives it.
  *
- * literal_row() is the arithmetic of kernels/kernels.h written down word by word in float32: what the library's scalar tier
- * must give bit for bit.
+ * literal_row() is the arithmetic of kernels/kernels.h written down word by word in float32: what the library's scalar
+ * tier must give bit for bit.
  *
- * Neither looks at memory of a key that the row does not attend to, nor at the mask past a sequence's lengths.
- */
+ * Neither looks at memory of a key that the row does not attend to, nor at the mask past a sequence's lengths. */
 #ifndef FOVEA_TESTS_REFERENCE_H
 #define FOVEA_TESTS_REFERENCE_H
 
@@ -31,8 +30,8 @@ void reference_free(reference_result *result);
 void reference_row(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h, int64_t i,
                    reference_result *result);
 
-/* What the row's out and weights are to the last bit, given exp and the lse that the library returned. Either output may
- * be NULL. */
+/* What the row's out and weights are to the last bit, given exp and the lse that the library returned. Either output
+ * may be NULL. */
 typedef float literal_exp_fn(float x);
 void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h, int64_t i,
                  literal_exp_fn *exp_f32, float lse, float *out, float *weights);

@@ -15,12 +15,12 @@ typedef struct solved {
 solved solve(const fovea_context *ctx, attention_case c, inputs *in);
 void forget(solved *s);
 
-/* Inputs for c with the values of another problem: c's tensors may be laid out or masked differently and its heads repeated,
- * but otherwise they have the shapes of from's. */
+/* Inputs for c with the values of another problem: c's tensors may be laid out or masked differently and its heads
+ * repeated, but otherwise they have the shapes of from's. */
 inputs *same_values(const attention_case *c, const solved *from);
 
-/* One check: equal rows of out, and of lse and weights where both have them. The layouts may differ. Returns the number of
- * rows that are neither 0 nor infinite: without any, the check proved nothing. */
+/* One check: equal rows of out, and of lse and weights where both have them. The layouts may differ. Returns the number
+ * of rows that are neither 0 nor infinite: without any, the check proved nothing. */
 int64_t check_equal(const char *what, const solved *x, const solved *y);
 
 #endif

@@ -1,7 +1,8 @@
 /* Memory from the heap: execution with a workspace takes none, and every allocation that fails gives a clean status.
  *
- * By failing.h, allocations of the library and of this program are counted and can fail, those of the OpenMP run-time, whose
- * thread pool is its own, cannot. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until one call gets through:
+ * By failing.h, allocations of the library and of this program are counted and can fail, those of the OpenMP run-time,
+ * whose thread pool is its own, cannot. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until
+ * one call gets through:
  *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
@@ -44,7 +45,7 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
     outputs_free(out);
 }
 
-/* --------------------------------------------------------------------------------------------- failing allocations -- */
+/* ------------------------------------------------------------------------------------------- failing allocations -- */
 
 /* The call returned: stops failing, checks its status, and tells whether it got through without meeting the failure. */
 static bool disarm(const char *what, int64_t n, fovea_status status, long long live_before) {
@@ -269,8 +270,8 @@ static void fail_linear(const fovea_context *ctx, bool later) {
 
 enum { HEADS = 2, KEYS = 40, DIM = 16, MOST = HEADS * 2000 * DIM };
 
-/* Memory of fovea_sdpa_f32() calls: q, k, v, out. Each call has a q_len that no call had before, so that none finds its plan
- * in the cache. */
+/* Memory of fovea_sdpa_f32() calls: q, k, v, out. Each call has a q_len that no call had before, so that none finds its
+ * plan in the cache. */
 static float *sdpa_memory;
 static int64_t sdpa_q_len;
 
@@ -282,8 +283,8 @@ static fovea_status call_sdpa(void) {
                           FOVEA_CAUSAL_NONE);
 }
 
-/* What only serves the next call may fail silently; else the call fails and has written nothing. first: the failure meets the
- * default context, until one is there. */
+/* What only serves the next call may fail silently; else the call fails and has written nothing. first: the failure
+ * meets the default context, until one is there. */
 static void fail_sdpa(bool later, bool first) {
     int64_t n = 0;
     for (bool through = false; !through && n < 300;) {

@@ -1,5 +1,5 @@
-/* Bad arguments of fovea_attention_execute() give a status and a sentence that names what is wrong, and not a byte of outputs,
- * inputs or workspace is written. Each check takes arguments that work and spoils one thing of them. */
+/* Bad arguments of fovea_attention_execute() give a status and a sentence that names what is wrong, and not a byte of
+ * outputs, inputs or workspace is written. Each check takes arguments that work and spoils one thing of them. */
 #include "attention_case.h"
 
 #include <inttypes.h>
@@ -212,6 +212,84 @@ static void test_aliases(const problem *p) {
     check_args(p, "k and v in one place", &args, FOVEA_OK, NULL);
 }
 
+/* No keys are no bytes: they may be anywhere, within an output too. */
+static void test_no_keys(void) {
+    float q[8] = {0}, out[12];
+    attention_case c = case_plain(1, 1, 1, 2, 0, 4, 6);
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, 2, 4);
+    args.k = fovea_tensor_bhtd(out + 5, FOVEA_DTYPE_F32, 1, 1, 0, 4);
+    args.v = fovea_tensor_bhtd(out + 11, FOVEA_DTYPE_F32, 1, 1, 0, 6);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 2, 6);
+    poison_fill(out, 12);
+    check_status("no keys, within out", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    for (int i = 0; i < 12; i++)
+        test_check(float_bits(out[i]) == 0, "no keys, within out: out[%d] is %g", i, (double)out[i]);
+    fovea_attention_plan_destroy(plan);
+}
+
+/* The stride of an axis with one element names nothing, so any will do that is no danger to arithmetic. */
+static void test_one_element(void) {
+    problem p;
+    problem_make(&p, FOVEA_MASK_ADDITIVE, FOVEA_CAUSAL_NONE);
+    fovea_attention_plan_destroy(p.plan);
+    fovea_attention_desc *d = &p.c.desc;
+    d->batch = d->q_heads = d->kv_heads = d->q_len = d->kv_len = d->head_dim = d->value_dim = 1;
+    test_check(fovea_attention_plan_create(ctx, d, &p.plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    for (int which = 0; which < TENSORS; which++) {
+        fovea_tensor *t = tensor_of(&p.args, which);
+        *t = fovea_tensor_bhtd(t->data, t->dtype, 1, 1, 1, 1);
+        for (int axis = 0; axis < 4; axis++)
+            t->stride[axis] = (int64_t)1 << 48;
+    }
+    check_args(&p, "one element, strides of 2^48", &p.args, FOVEA_OK, NULL);
+    for (int which = 0; which < TENSORS; which++)
+        for (int axis = 0; axis < 4; axis++) {
+            fovea_attention_args args = p.args;
+            tensor_of(&args, which)->stride[axis] = INT64_MAX - axis;
+            check_args(&p, "one element, a stride of INT64_MAX", &args, FOVEA_ERROR_OVERFLOW, tensors[which].name);
+        }
+    problem_free(&p);
+}
+
+/* Lengths and offsets that an output, or the workspace, would write over. */
+static void test_lengths_aliased(const problem *p) {
+    fovea_attention_args args = p->args;
+    const int64_t **arrays[] = {&args.q_lens, &args.kv_lens, &args.q_offsets};
+    static const char *const names[] = {"q_lens", "kv_lens", "q_offsets"};
+    const bool offsets = p->c.desc.causal == FOVEA_CAUSAL_NONE || p->c.desc.causal == FOVEA_CAUSAL_OFFSET;
+    for (int i = 0; i < (offsets ? 3 : 2); i++) {
+        const int64_t *const given = *arrays[i];
+        for (int which = 0; which < TENSORS; which++) {
+            const fovea_tensor *t = tensor_of(&args, which);
+            /* the last elements of the tensor, at an address for int64_t */
+            const uintptr_t end = ((uintptr_t)t->data + (uintptr_t)tensor_bytes(t)) / 8 * 8;
+            if (!t->data)
+                continue;
+            int64_t *at = (int64_t *)(end - 16), saved[2];
+            memcpy(saved, at, sizeof saved);
+            at[0] = at[1] = 3;
+            *arrays[i] = at;
+            char what[64];
+            snprintf(what, sizeof what, "%s in %s", names[i], tensors[which].name);
+            if (tensors[which].output)
+                check_args(p, what, &args, FOVEA_ERROR_ALIAS, names[i]);
+            else
+                check_args(p, what, &args, FOVEA_OK, NULL);
+            memcpy(at, saved, sizeof saved);
+        }
+        int64_t *at = (int64_t *)p->workspace;
+        at[0] = at[1] = 3;
+        *arrays[i] = at;
+        check_args(p, "lengths in the workspace", &args, FOVEA_ERROR_ALIAS, names[i]);
+        test_check(at[0] == 3 && at[1] == 3, "%s in the workspace were written", names[i]);
+        *arrays[i] = given;
+    }
+}
+
 static void test_lengths(problem *p) {
     fovea_attention_args args = p->args;
     static const int64_t bad_q[][2] = {{11, 3}, {3, 11}, {-1, 3}, {3, INT64_MIN}, {INT64_MAX, 3}};
@@ -255,6 +333,7 @@ static void test_args(fovea_mask_kind mask, fovea_causal causal) {
             test_tensor(&p, which);
     if (mask != FOVEA_MASK_NONE)
         test_aliases(&p);
+    test_lengths_aliased(&p);
     test_lengths(&p);
 
     fovea_attention_args args = p.args;
@@ -284,6 +363,8 @@ int main(int argc, char **argv) {
     test_args(FOVEA_MASK_BOOLEAN, FOVEA_CAUSAL_TOP_LEFT);
     test_args(FOVEA_MASK_ADDITIVE, FOVEA_CAUSAL_BOTTOM_RIGHT);
     test_args(FOVEA_MASK_NONE, FOVEA_CAUSAL_OFFSET);
+    test_no_keys();
+    test_one_element();
     fovea_context_destroy(ctx);
     return test_end();
 }

@@ -1,5 +1,5 @@
-/* Everything of the public API that is not attention itself: contexts and what chooses them, information about them and about
- * plans, names, versions, sentences. */
+/* Everything of the public API that is not attention itself: contexts and what chooses them, information about them and
+ * about plans, names, versions, sentences. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "pool.h"

@@ -55,7 +55,8 @@ static void test_caches(void) {
 
 static bool bound; /* --bound */
 
-/* The CPUs of this process: those of the calling thread, or of the parent where OpenMP has bound the thread to its place. */
+/* The CPUs of this process: those of the calling thread, or of the parent where OpenMP has bound the thread to its
+ * place. */
 static bool cpus_of_process(cpu_set_t *set) {
     const pid_t process = bound ? getppid() : 0;
     if ((!bound || process > 0) && sched_getaffinity(process, sizeof *set, set) == 0)

@@ -1,6 +1,7 @@
 /* Different words for the same attention give the same bits: no mask and a mask of ones or of zeros to add; a length, a
- * padding mask and an additive one; a causal limit or window and the mask of what it lets through; grouped heads and repeated
- * ones; any two layouts; a broadcast mask and a written-out one; outputs asked for or not; offsets by any enumerator. */
+ * padding mask and an additive one; a causal limit or window and the mask of what it lets through; grouped heads and
+ * repeated ones; any two layouts; a broadcast mask and a written-out one; outputs asked for or not; offsets by any
+ * enumerator. */
 #include "pool.h"
 #include "reference.h"
 #include "solved.h"

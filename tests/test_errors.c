@@ -1,8 +1,9 @@
-/* Bad input gives its status and a sentence that names what is wrong, and nothing is written: outputs keep their canary, result
- * pointers become NULL. Attention: descriptors, arguments, fovea_sdpa_f32(). Contexts and the rest: test_context.c.
+/* Bad input gives its status and a sentence that names what is wrong, and nothing is written: outputs keep their
+ * canary, result pointers become NULL. Attention: descriptors, arguments, fovea_sdpa_f32(). Contexts and the rest:
+ * test_context.c.
  *
- * Each check takes a problem that works, spoils one thing of it, and names the status and the words that the sentence must
- * hold; and that the problem does work is checked too. */
+ * Each check takes a problem that works, spoils one thing of it, and names the status and the words that the sentence
+ * must hold; and that the problem does work is checked too. */
 #include "attention_case.h"
 
 #include <inttypes.h>
@@ -172,7 +173,8 @@ static void test_sdpa(void) {
     free(m);
 }
 
-/* Any sizes at all: a status, never a crash or (under UBSan) an overflow. Execution meets a tensor that is too small. */
+/* Any sizes at all: a status, never a crash or (under UBSan) an overflow. Execution meets a tensor that is too
+ * small. */
 static void test_hostile(void) {
     static const int64_t values[] = {0,
                                      1,

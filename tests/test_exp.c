@@ -10,9 +10,8 @@
  *   - exp(+-0) = 1, exp(-inf) = +0, NaN of any payload gives NaN, in every lane
  * It prints the greatest error, where it is, and how many results are not the nearest float.
  *
- * How: the floats are cut into spans, which threads claim one after another; each is computed by all rows and once by the
- * C library's double exp, whose own error (below 2^-28 of a float's ulp) does not matter here.
- */
+ * How: the floats are cut into spans, which threads claim one after another; each is computed by all rows and once by
+ * the C library's double exp, whose own error (below 2^-28 of a float's ulp) does not matter here. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu.h"
 #include "registry.h"
@@ -70,7 +69,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- spans -- */
+/* --------------------------------------------------------------------------------------------------------- spans -- */
 
 static void add_span(int64_t first, int64_t last) {
     first = first < FIRST_ORDINAL ? FIRST_ORDINAL : first;
@@ -106,7 +105,7 @@ static void choose_spans(bool exhaustive) {
     add_near(-104.0, 1000);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- walk -- */
+/* ---------------------------------------------------------------------------------------------------------- walk -- */
 
 /* The ulp of a float result near exact, inverted; exact is in [2^-126, 1]. */
 static double inverse_ulp(double exact) {
@@ -225,7 +224,7 @@ static void walk_all(void) {
         fprintf(stderr, "\r%30s\r", "");
 }
 
-/* ------------------------------------------------------------------------------------------------------------ checks -- */
+/* -------------------------------------------------------------------------------------------------------- checks -- */
 
 static void report(const fv_kernel *row, const findings *f) {
     printf("%-24s %" PRId64 " floats: at most %.4f ulp, at %.9g; %" PRId64 " not the nearest float; monotonic: %s\n",

@@ -1,16 +1,17 @@
 /* Golden results: the same bits on every tier, compiler and architecture, of today and of the day they were stored.
  *
- *     test-golden                          computes the suite on the tier under test, and compares hashes with golden.inc
+ *     test-golden                          computes the suite on the tier under test, compares hashes with golden.inc
  *     test-golden --only 'attention 17'    one line of it
  *     test-golden --write FILE             makes golden.inc, on the scalar tier only
  *
- * The suite is attention problems of all kinds (attention_case.h), and every kernel by itself (golden_kernels.c), each with
- * and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and operations that
- * every IEEE machine rounds alike; they are hashed, too, so that a machine that makes others does not accuse the library.
+ * The suite is attention problems of all kinds (attention_case.h), and every kernel by itself (golden_kernels.c), each
+ * with and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and
+ * operations that every IEEE machine rounds alike; they are hashed, too, so that a machine that makes others does not
+ * accuse the library.
  *
- * Whoever changes the arithmetic of kernels.h on purpose, or the suite, writes golden.inc again and says why in the commit.
- * Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal number; this suite
- * meets no such result. */
+ * Whoever changes the arithmetic of kernels.h on purpose, or the suite, writes golden.inc again and says why in the
+ * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
+ * number; this suite meets no such result. */
 #include "attention_case.h"
 #include "fp_control.h"
 #include "golden.h"
@@ -252,7 +253,8 @@ static bool open_written(const char *path) {
         return false;
     fprintf(written,
             "/* Golden results of the scalar tier: name; hash of inputs; of outputs; of outputs under flush-to-zero.\n"
-            " * Made by FOVEA_ISA=scalar test-golden --write tests/golden.inc (test_golden.c). */\n");
+            " * Made by FOVEA_ISA=scalar test-golden --write tests/golden.inc (test_golden.c). */\n"
+            "/* clang-format off */\n");
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* test-linear: projections. The scalar tier against the arithmetic of kernels.h and float64; every other tier, thread count,
- * batch position, chunk and way of giving the same operands against it by bits; arguments that are refused. */
+/* test-linear: projections. The scalar tier against the arithmetic of kernels.h and float64; every other tier, thread
+ * count, batch position, chunk and way of giving the same operands against it by bits; arguments that are refused. */
 #include "attention_case.h"
 #include "linear_case.h"
 
@@ -173,7 +173,7 @@ static void test_special(const case_contexts *x) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- refusals -- */
+/* ------------------------------------------------------------------------------------------------------ refusals -- */
 
 static fovea_status pack(const fovea_context *ctx, const fovea_linear_desc *desc) {
     fovea_linear *linear = (fovea_linear *)(uintptr_t)1;
@@ -306,9 +306,21 @@ static void test_refused_args(const fovea_context *ctx) {
     refuse(linear, p, &bad, NULL, 0, "residual beside y", FOVEA_ERROR_ALIAS, "residual");
     residual[1].data = NULL;
     refuse(linear, p, &bad, NULL, 0, "no residual", FOVEA_ERROR_NULL, "residual is NULL");
+    const size_t size = fovea_linear_workspace_size(linear);
+    int64_t *room = must_alloc((int64_t)size + tensor_floats(&p->y[1]), sizeof *room);
+    room[0] = room[1] = 5;
+    bad = good;
+    bad.lens = room;
+    bad.y = y;
+    y[1] = p->y[1];
+    y[1].data = room;
+    refuse(linear, p, &bad, NULL, 0, "lens in y", FOVEA_ERROR_ALIAS, "y overlaps lens");
+    bad.y = p->y;
+    refuse(linear, p, &bad, room, size, "lens in the workspace", FOVEA_ERROR_ALIAS, "lens overlaps the workspace");
+    test_check(room[0] == 5 && room[1] == 5, "lens were written");
+    free(room);
     char small[16];
     refuse(linear, p, &good, small, sizeof small, "workspace", FOVEA_ERROR_WORKSPACE, "16 bytes");
-    const size_t size = fovea_linear_workspace_size(linear);
     refuse(linear, p, &good, p->args.x.data, size, "workspace over x", FOVEA_ERROR_ALIAS, "workspace");
     char text[512], cut[8];
     const size_t whole = fovea_linear_describe(linear, text, sizeof text);

@@ -3,10 +3,9 @@
  *     test-log                   a sample of the floats in [1, 2^40); a second
  *     test-log --exhaustive      all 335,544,320 of them; a minute
  *
- * The tiers use different forms of SLEEF's double logarithm, with and without FMA, and round to float32 (kernels/simd); what
- * is tested is that the rounded values agree, and that they are within 1 ulp of the C library's. A row sum is at least 1, as
- * the greatest score contributes exp(0), and at most the number of keys.
- */
+ * The tiers use different forms of SLEEF's double logarithm, with and without FMA, and round to float32 (kernels/simd);
+ * what is tested is that the rounded values agree, and that they are within 1 ulp of the C library's. A row sum is at
+ * least 1, as the greatest score contributes exp(0), and at most the number of keys. */
 #include "registry.h"
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /* What a row may see, and what happens to what it may not: section 5 of the design.
  *
  *   empty     rows without keys, of every origin: out +0, lse -inf, weights +0
- *   poison    NaN, infinities and arbitrary bits in keys, values and queries that a row does not attend to change no bit of
- *             it; NaN in those that it does attend to gives NaN exactly there (the control)
+ *   poison    NaN, infinities and arbitrary bits in keys, values and queries that a row does not attend to change no
+ *             bit of it; NaN in those that it does attend to gives NaN exactly there (the control)
  *   scores    +inf and NaN scores give a NaN row, -inf scores are legal
  *   canonical all NaN written are 0x7fc00000, all zeros +0 */
 #include "attention_case.h"
@@ -154,8 +154,8 @@ static float random_poison(rng *r, bool nan_only) {
     }
 }
 
-/* Puts poison into one row of k, v or q, runs, and compares each row of the outputs with the clean ones. seen counts rows
- * that kept and rows that lost their bits. */
+/* Puts poison into one row of k, v or q, runs, and compares each row of the outputs with the clean ones. seen counts
+ * rows that kept and rows that lost their bits. */
 static void poison_once(const attention_case *c, inputs *in, const outputs *clean, outputs *out, rng *r,
                         const char *text, int64_t seen[2]) {
     const fovea_attention_desc *d = &c->desc;
@@ -256,8 +256,8 @@ static void test_poison(void) {
 /* What a special score does to every row: NaN, a row without weights, or a row as any other. */
 typedef enum { TO_NAN, TO_EMPTY, TO_FINITE } effect;
 
-/* One sequence, kv_len keys, additive mask; sets the mask at key to bias and checks all rows. Boundary keys, so that every
- * place of vectors and segments is met. */
+/* One sequence, kv_len keys, additive mask; sets the mask at key to bias and checks all rows. Boundary keys, so that
+ * every place of vectors and segments is met. */
 static void check_bias(int64_t q_len, int64_t key, float bias, effect expected) {
     attention_case c = case_plain(1, 2, 2, q_len, 520, 8, 8);
     c.desc.mask = FOVEA_MASK_ADDITIVE;
@@ -327,8 +327,8 @@ static void test_scores(void) {
     }
 }
 
-/* The first segment sees nothing but -inf scores, the second has scores far below zero: 0 must not stand for a maximum of
- * -inf longer than it should. And values of -0, whose sum is -0, and which out may not show. */
+/* The first segment sees nothing but -inf scores, the second has scores far below zero: 0 must not stand for a maximum
+ * of -inf longer than it should. And values of -0, whose sum is -0, and which out may not show. */
 static void test_corners(void) {
     static const int64_t q_lens[] = {1, 6};
     for (int n = 0; n < 2; n++) {

@@ -1,8 +1,8 @@
 /* The library touches what it was given and nothing else.
  *
- *   operands   random problems with every operand (q, k, v, mask, lengths, outputs, workspace of exactly the told size) between
- *              forbidden pages, flush with the end, then with the start: no fault, and the bits of ordinary memory. Rows past a
- *              length do not even exist where the last sequence is short
+ *   operands   random problems with every operand (q, k, v, mask, lengths, outputs, workspace of exactly the told size)
+ *              between forbidden pages, flush with the end, then with the start: no fault, and the bits of ordinary
+ *              memory. Rows past a length do not even exist where the last sequence is short
  *   gaps       bytes between the rows of outputs, and around the workspace, keep what they held
  *   workspace  any alignment, larger than needed, dirty, NULL; too small is refused and nothing written
  *   inputs     are not changed */
@@ -152,8 +152,8 @@ static void test_operands(void) {
     }
 }
 
-/* The gaps of LAYOUT_ODD hold the canary after a run: outputs_make() of two such cases share it, so a run whose rows are
- * copied over a fresh canary must give the same memory. */
+/* The gaps of LAYOUT_ODD hold the canary after a run: outputs_make() of two such cases share it, so a run whose rows
+ * are copied over a fresh canary must give the same memory. */
 static void test_gaps(void) {
     for (int64_t n = 0, count = test_scaled(40); n < count; n++) {
         char name[32];
@@ -254,7 +254,8 @@ static void test_workspace(int64_t q_len) {
     bench_free(&x);
 }
 
-/* Scratch grows with threads and tiles, not with q_len x kv_len; partial sums of split rows grow with kv_len alone. */
+/* Scratch grows with threads and tiles, not with q_len x kv_len; partial sums of split rows grow with kv_len alone, and
+ * with the window where there is one. */
 static void test_workspace_size(void) {
     size_t sizes[2];
     for (int n = 0; n < 2; n++) {
@@ -266,6 +267,17 @@ static void test_workspace_size(void) {
     }
     test_check(sizes[1] <= 9 * sizes[0] && sizes[1] < (size_t)64 << 20,
                "workspace of %zu bytes for 2048 tokens, %zu for 16384", sizes[0], sizes[1]);
+    for (int n = 0; n < 2; n++) { /* a window of 1000 keys: the partial sums of 5 segments, however many there are */
+        attention_case c = case_plain(1, 1, 1, 1, (int64_t)1 << (n ? 40 : 13), 16, 16);
+        c.desc.causal = FOVEA_CAUSAL_OFFSET;
+        c.desc.window_left = 999;
+        fovea_attention_plan *plan;
+        test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+        sizes[n] = fovea_attention_plan_workspace_size(plan);
+        fovea_attention_plan_destroy(plan);
+    }
+    test_check(sizes[0] == sizes[1], "workspace of %zu bytes for a window in 2^13 keys, %zu in 2^40", sizes[0],
+               sizes[1]);
     test_check(fovea_attention_plan_workspace_size(NULL) == 0, "workspace size of no plan");
 }
 

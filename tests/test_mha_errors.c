@@ -1,5 +1,5 @@
-/* test-mha-errors: what layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with outputs
- * left as they were. */
+/* test-mha-errors: what layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
+ * outputs left as they were. */
 #include "attention_case.h"
 #include "mha_layer.h"
 
@@ -154,8 +154,9 @@ static void test_refused(const fovea_context *ctx) {
                     {FOVEA_ERROR_SHAPE, "kv_lens[1] is 6"},
                     {FOVEA_ERROR_ARGUMENT, "mask is given"},
                     {FOVEA_ERROR_ALIAS, "lse overlaps out"},
+                    {FOVEA_ERROR_ALIAS, "out overlaps q_lens"},
                     {FOVEA_ERROR_SHAPE, "weights"}};
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 13; i++) {
         bad = good;
         switch (i) {
         case 0: bad.struct_size--; break;
@@ -169,6 +170,7 @@ static void test_refused(const fovea_context *ctx) {
         case 8: bad.kv_lens = lens; break;
         case 9: bad.mask = fovea_tensor_bhtd(blank, FOVEA_DTYPE_F32, 2, 2, 5, 5); break;
         case 10: bad.lse = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 2, 2, 5, 1); break;
+        case 11: bad.q_lens = bad.out.data; break;
         default: bad.weights = fovea_tensor_bhtd(out + n, FOVEA_DTYPE_F32, 2, 2, 5, 4); break;
         }
         check_status(expected[i].words, fovea_mha_execute(mha, &bad, NULL, 0), expected[i].want, expected[i].words);

@@ -1,12 +1,12 @@
 /* The caller's floating-point modes: rounding, and flush-to-zero with denormals-are-zero (fp_control.h).
  *
- * They hold in all threads, whose own differ, and are left as they were. Under each of the four rounding modes, without and
- * with flush-to-zero:
+ * They hold in all threads, whose own differ, and are left as they were. Under each of the four rounding modes, without
+ * and with flush-to-zero:
  *   - 1, 2, 3 and 7 threads of OpenMP and of a caller's pool give the same bits;
  *   - so do all tiers: the scalar tier, for which the compiler chose the instructions, is the oracle here as well.
  *
- * Problems are two that are sure to be shared between threads (rows split over segments, many blocks of rows), in which every
- * mode must show in the results, and random ones, subnormal values and overflow among them. */
+ * Problems are two that are sure to be shared between threads (rows split over segments, many blocks of rows), in which
+ * every mode must show in the results, and random ones, subnormal values and overflow among them. */
 #include "attention_case.h"
 #include "context.h"
 #include "fp_control.h"

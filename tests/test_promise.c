@@ -1,17 +1,19 @@
-/* THE promise: a row of output has the same bits with every thread count, batch position, chunk of queries and tile, on every
- * tier.
+/* THE promise: a row of output has the same bits with every thread count, batch position, chunk of queries and tile, on
+ * every tier.
  *
- * A scenario is a batch of sequences with one kind of masking. Its baseline is computed once, by the scalar tier, whole, on one
- * thread. Then the tier under test computes it again in the whole cross product of
+ * A scenario is a batch of sequences with one kind of masking. Its baseline is computed once, by the scalar tier,
+ * whole, on one thread. Then the tier under test computes it again in the whole cross product of
  *     threads    1, 2, 3, 7, by a pool, and 1 and 2 by the library's default
  *     chunks     queries in pieces of 1 (so the last one is a decode step), 17, 512, and all at once
  *     keys       all of them there from the start, or (causal) only those up to the end of the chunk
  *     batch      all sequences; each alone; all of them in another order
- *     tiles      every gemm row of the tier as score and as value kernel; blocks, tile rows and splits change from run to run
+ *     tiles      every gemm row of the tier as score and as value kernel; blocks, tile rows and splits change from run
+ *                to run
  * and every byte of out, lse and weights must be as in the baseline.
  *
- * The controls must differ: the same attention with the grid of segments moved by one key, or with a scale that is one ulp
- * larger. Were the comparison blind, or the results insensitive to the order of sums, the rest would prove nothing. */
+ * The controls must differ: the same attention with the grid of segments moved by one key, or with a scale that is one
+ * ulp larger. Were the comparison blind, or the results insensitive to the order of sums, the rest would prove
+ * nothing. */
 #include "attention_case.h"
 #include "pool.h"
 #include "registry.h"
@@ -69,8 +71,8 @@ typedef struct scenario {
     outputs *want, *got;
 } scenario;
 
-/* Executes queries [first, first + n) of sequences [b, b + batch) of a scenario by one plan. growing: keys past the last of
- * these queries are not there yet. */
+/* Executes queries [first, first + n) of sequences [b, b + batch) of a scenario by one plan. growing: keys past the
+ * last of these queries are not there yet. */
 static fovea_status execute_piece(const fovea_attention_plan *plan, const scenario *s, int64_t b, int64_t batch,
                                   int64_t first, int64_t n, bool growing, void *workspace, size_t size) {
     const inputs *in = s->in;
@@ -162,8 +164,9 @@ static scenario reordered(const scenario *s, const int64_t *order) {
     return other;
 }
 
-/* lengths: q_lens, kv_lens and q_offsets of the three sequences, where the case has them. Every thin-th combination is tried; 1
- * is the whole cross product, and a thin that is prime to the length of every list meets all pairs of choices too. */
+/* lengths: q_lens, kv_lens and q_offsets of the three sequences, where the case has them. Every thin-th combination is
+ * tried; 1 is the whole cross product, and a thin that is prime to the length of every list meets all pairs of choices
+ * too. */
 static void check_scenario(const char *name, attention_case c, const int64_t lengths[3][3], int thin) {
     static const int64_t order[] = {1, 2, 0};
     rng r = rng_stream(test_seed(), name);
@@ -226,8 +229,8 @@ static int64_t differing(const attention_case *c, const outputs *a, const output
     return n;
 }
 
-/* The controls. A key in front of all others that nobody sees leaves the sum as it is in real numbers, but moves every key
- * to another lane and some to another segment. */
+/* The controls. A key in front of all others that nobody sees leaves the sum as it is in real numbers, but moves every
+ * key to another lane and some to another segment. */
 static void check_controls(void) {
     attention_case c = case_plain(1, 2, 2, 40, 600, 32, 32), moved = c, scaled = c;
     rng r = rng_stream(test_seed(), "controls");

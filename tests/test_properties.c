@@ -1,7 +1,7 @@
-/* What is true of attention in general is true to the bit where float32 allows it, and needs no oracle: v scaled by a power of
- * two; q scaled against the scale; a key that takes all the weight gives its value; heads, queries and sequences permuted;
- * head_dim padded with zeros. And within rounding: weights sum to 1, a constant value comes back, no output lies outside of
- * the values. */
+/* What is true of attention in general is true to the bit where float32 allows it, and needs no oracle: v scaled by a
+ * power of two; q scaled against the scale; a key that takes all the weight gives its value; heads, queries and
+ * sequences permuted; head_dim padded with zeros. And within rounding: weights sum to 1, a constant value comes back,
+ * no output lies outside of the values. */
 #include "pool.h"
 #include "solved.h"
 

@@ -1,12 +1,12 @@
 /* Random attention problems of every kind, freely combined, checked in three ways:
  *
- *   tiers    the tier under test, with the planner's tiles and with random ones, on one thread or three, against the scalar
- *            tier: every byte of out, lse and weights
+ *   tiers    the tier under test, with the planner's tiles and with random ones, on one thread or three, against the
+ *            scalar tier: every byte of out, lse and weights
  *   literal  the scalar tier against the arithmetic of kernels/kernels.h written down word by word: every byte
  *   float64  the scalar tier against float64, by the bound that reference.c derives
  *
- * --case N runs the one case N, --cases N the first N. The end of the run tells how much of the bound was used, and fails if
- * the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
+ * --case N runs the one case N, --cases N the first N. The end of the run tells how much of the bound was used, and
+ * fails if the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
 #include "attention_case.h"
 #include "reference.h"
 #include "registry.h"

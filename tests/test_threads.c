@@ -2,13 +2,15 @@
  *
  *   callers    8 threads with contexts, plans, tiers and workspaces of their own; 8 threads on one plan; 8 threads in
  *              fovea_sdpa_f32(), whose first call is made by one of them
- *   pools      a caller's parallel_for, run by a pool, serially, backwards, and by one that counts: each index exactly once, no
- *              more of them than threads; pools that call the library themselves
+ *   pools      a caller's parallel_for, run by a pool, serially, backwards, and by one that counts: each index exactly
+ *              once, no more of them than threads; pools that call the library themselves
  *   own work   fovea_parallel(): each index once, calls of the library in a task, errors
  *   nested     from within an OpenMP region, or a task of a pool: no deadlock, the same bits
+ *   forked     in the child of a process whose OpenMP threads have run: likewise
  *
- * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a build
- * without OpenMP. */
+ * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a
+ * build without OpenMP. */
+#define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "pool.h"
 
@@ -18,6 +20,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -264,7 +268,7 @@ static void test_nested(pool *p, fovea_context *pooled) {
     fovea_context_destroy(own);
 }
 
-/* ------------------------------------------------------------------------------------------------------- own work -- */
+/* ------------------------------------------------------------------------------------------------------ own work -- */
 
 typedef struct own_work {
     const fovea_context *ctx;
@@ -278,6 +282,19 @@ static void do_own_work(void *arg, int64_t index) {
     if (index >= PROBLEMS)
         return;
     solve(&problems[index], w->ctx, "in a task of fovea_parallel");
+}
+
+/* A pool of a kind that a call from within a task would lock: only the library itself can keep such calls away. */
+static _Thread_local bool within;
+
+static void strict_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)data;
+    test_check(!within, "parallel_for is called from within its own task");
+    const bool outer = within;
+    within = true;
+    for (int64_t i = 0; i < count; i++)
+        task(arg, i);
+    within = outer;
 }
 
 static void test_own_work(const fovea_context *ctx, const char *name) {
@@ -297,6 +314,75 @@ static void test_own_work(const fovea_context *ctx, const char *name) {
     test_check(w.runs[0] == 0, "a task ran in spite of an error");
 }
 
+/* -------------------------------------------------------------------------------------------------------- forked -- */
+
+/* By a context, and by the default one that fovea_sdpa_f32() keeps. */
+static bool solve_both_ways(const fovea_context *ctx, const char *what) {
+    const problem *p = &problems[1];
+    const fovea_attention_desc *d = &p->c.desc;
+    outputs *got = outputs_make(&p->c, p->c.layout);
+    bool same = case_run(ctx, NULL, &p->c, p->in, got) && outputs_same(got, p->want, "%s", what);
+    outputs_clear(got);
+    fovea_status status =
+        fovea_sdpa_f32(p->in->args.q.data, p->in->args.k.data, p->in->args.v.data, got->out.data, d->batch, d->q_heads,
+                       d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->causal);
+    same = test_check(status == FOVEA_OK, "fovea_sdpa_f32 %s: %s", what, fovea_error_detail()) && same;
+    same = test_same(got->out.data, p->want->out.data, d->batch * d->q_heads * d->q_len * d->value_dim,
+                     "fovea_sdpa_f32 %s", what) &&
+           same;
+    outputs_free(got);
+    return same;
+}
+
+static void check_child(pid_t child, const char *what) {
+    int status = -1;
+    const pid_t ended = waitpid(child, &status, 0);
+    test_check(child > 0 && ended == child && status == 0, "%s: status 0x%x", what, (unsigned)status);
+}
+
+static bool call_small_sdpa(void) {
+    float q[8] = {0}, out[8];
+    return fovea_sdpa_f32(q, q, q, out, 1, 1, 1, 2, 2, 4, 4, FOVEA_CAUSAL_NONE) == FOVEA_OK;
+}
+
+static atomic_int small_calls;
+static atomic_bool calls_enough;
+
+static void *keep_calling(void *arg) {
+    while (!calls_enough)
+        small_calls += call_small_sdpa();
+    return arg;
+}
+
+static void test_forked(const fovea_context *ctx) {
+    solve_both_ways(ctx, "before a fork");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(!solve_both_ways(ctx, "in a forked child"));
+    }
+    check_child(child, "a forked child");
+
+    /* While other threads are in the one call, whose lock the child must not find taken. */
+    pthread_t callers[2];
+    for (int i = 0; i < 2; i++)
+        test_check(pthread_create(&callers[i], NULL, keep_calling, NULL) == 0, "pthread_create");
+    while (small_calls < 100) /* until they need no memory any more */
+        sched_yield();
+    for (int i = 0; i < 100; i++) {
+        child = fork();
+        if (child == 0) {
+            alarm(60);
+            _exit(!call_small_sdpa());
+        }
+        check_child(child, "a child forked from among callers");
+    }
+    calls_enough = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(callers[i], NULL);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads", NULL);
     on_callers(call_sdpa); /* first, so that the default context is made by eight threads at once */
@@ -310,6 +396,16 @@ int main(int argc, char **argv) {
     test_nested(p, pooled);
     test_own_work(own, "own threads");
     test_own_work(pooled, "a pool");
+    fovea_context_options options;
+    fovea_context *strict;
+    fovea_context_options_init(&options);
+    options.threads = 3;
+    options.parallel_for = strict_parallel_for;
+    if (test_check(fovea_context_create(&options, &strict) == FOVEA_OK, "context: %s", fovea_error_detail())) {
+        test_own_work(strict, "a strict pool");
+        fovea_context_destroy(strict);
+    }
+    test_forked(own);
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
     pool_destroy(p);

@@ -1,5 +1,5 @@
-/* Tunings: merge, look-up, what plans make of them, and that no bit of a result changes. Their text: test_tuning_text.c,
- * files: test_tuning_file.c, what linear maps make of them: test_tuning_linear.c. */
+/* Tunings: merge, look-up, what plans make of them, and that no bit of a result changes. Their text:
+ * test_tuning_text.c, files: test_tuning_file.c, what linear maps make of them: test_tuning_linear.c. */
 #include "tuning_case.h"
 
 #include "registry.h"

@@ -114,7 +114,7 @@ static void list_splits(list *l, const tune_choice *best) {
     for (size_t i = 0; i < sizeof splits / sizeof splits[0] && l->problem->ctx->threads > 1; i++) {
         tune_choice choice = *best;
         choice.knob[FV_KNOB_split].number = splits[i];
-        if (splits[i] < l->base->attention->segments)
+        if (splits[i] < l->base->attention->seen_segments)
             add(l, &choice);
     }
 }

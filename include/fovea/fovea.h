@@ -69,7 +69,7 @@ typedef enum fovea_status {
     FOVEA_ERROR_VERSION = 8,      /* struct_size of another version of this header */
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value out of its range */
     FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
-    FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU or this build does not have */
+    FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU, this build or this form of a layer does not have */
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
     FOVEA_ERROR_FILE = 13,   /* a file that cannot be read or written, or that is not to be trusted */
     FOVEA_ERROR_TUNING = 14, /* not a tuning file of this version, cut, damaged, or with rows that cannot be */
@@ -94,8 +94,8 @@ typedef enum fovea_dtype {
 } fovea_dtype;
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
- * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are >= 0, and 0 repeats an
- * input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent. */
+ * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are from 0 to 2^48, and 0
+ * repeats an input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent. */
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;
@@ -271,10 +271,12 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(); not shared with
  *     a concurrent call; its content before and after means nothing. NULL (and 0): allocated for this call and freed,
  *     which may fail with FOVEA_ERROR_OUT_OF_MEMORY, outputs untouched. With a workspace, nothing is allocated.
- *   - Outputs must not overlap inputs, each other, or the workspace. What counts is the memory from a tensor's first to
- *     its last element: an output in the gaps between an input's rows is refused, too.
+ *   - Outputs must not overlap inputs (q_lens, kv_lens and q_offsets among them), each other, or the workspace. What
+ *     counts is the memory from a tensor's first to its last element: an output in the gaps between an input's rows is
+ *     refused, too.
  *   - Uses the caller's rounding mode and flush-to-zero setting in all its threads. Called from within a parallel
- *     region or a task of its own parallel_for, it runs on the calling thread alone.
+ *     region or a task of its own parallel_for, it runs on the calling thread alone; so it does in the forked child of
+ *     a process in which the library's OpenMP threads have run.
  * Thread-safe for one plan and for many. */
 FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                                void *workspace, size_t workspace_size);

@@ -90,8 +90,8 @@ void check_kernel(checker *c);
 /* A new trial, its sizes set by the caller, or NULL if enough is known. The format names it in failures. */
 trial *trial_begin(checker *c, const char *format, ...) CHECK_PRINTF(2, 3);
 
-/* Adds an operand, in the order in which invoke() counts them. kind is that of its named elements; gaps are always kept.
- * All elements hold poison to begin with. */
+/* Adds an operand, in the order in which invoke() counts them. kind is that of its named elements; gaps are always
+ * kept. All elements hold poison to begin with. */
 operand *trial_operand(trial *t, const char *name, size_t size, cell kind, int64_t rows, int64_t cols, int64_t stride);
 operand *trial_floats(trial *t, const char *name, cell kind, int64_t rows, int64_t cols, int64_t stride);
 

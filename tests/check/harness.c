@@ -16,7 +16,8 @@ enum {
     SHOWN_FAILURES = 5      /* of each row */
 };
 
-/* clang-format off: a row a line */
+/* A row a line. */
+/* clang-format off */
 static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_gemm] = &check_gemm,
     [FV_OP_gemmskip] = &check_gemm,
@@ -41,7 +42,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
 typedef enum placement { AT_END, AT_START, MISALIGNED, PLACEMENTS } placement;
 static const char *const placement_words[PLACEMENTS] = {"end at a page's end", "start at a page's start", "misaligned"};
 
-/* ------------------------------------------------------------------------------------------------------ reporting -- */
+/* ----------------------------------------------------------------------------------------------------- reporting -- */
 
 static void count_failure(const trial *t, const char *what) {
     checker *c = t->checker;
@@ -75,7 +76,7 @@ static void element_text(const operand *o, const unsigned char *data, int64_t e,
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ trials and data -- */
+/* ----------------------------------------------------------------------------------------------- trials and data -- */
 
 trial *trial_begin(checker *c, const char *format, ...) {
     if (c->quiet && c->failed > 0)
@@ -105,7 +106,8 @@ static unsigned char *arena_take(checker *c, size_t bytes) {
     return taken;
 }
 
-/* What must not be read, or not count: a NaN is lost in some maxima, an infinity in some sums, so not always the same. */
+/* What must not be read, or not count: a NaN is lost in some maxima, an infinity in some sums, so not always the
+ * same. */
 static float gap_value(trial *t) {
     const float values[] = {poison(), INFINITY, -INFINITY, 3e38f};
     return values[rng_below(&t->rng, 4)];
@@ -190,7 +192,7 @@ bool near_double(float got, double exact, double bound) {
     return (double)got == exact || fabs((double)got - exact) <= bound; /* the first for infinities */
 }
 
-/* ------------------------------------------------------------------------------------------------- running a trial -- */
+/* ----------------------------------------------------------------------------------------------- running a trial -- */
 
 typedef struct run {
     trial *trial;

@@ -31,7 +31,8 @@ static operand *entry_bits(trial *t) {
     return bits;
 }
 
-/* The bits after the call: those of [begin, end) that were set and that passes() lets pass, and all others as they were. */
+/* The bits after the call: those of [begin, end) that were set and that passes() lets pass, and all others as they
+ * were. */
 static void verify_bits(const trial *t, bool (*passes)(const operand *mask, int64_t index)) {
     const operand *bits = &t->operand[OPERAND_BITS];
     for (int64_t key = 0; key < FV_SEGMENT; key++) {
@@ -45,7 +46,8 @@ static void verify_bits(const trial *t, bool (*passes)(const operand *mask, int6
     }
 }
 
-/* Calls trial for every begin and the lengths at which tiles of that many keys go wrong, each kind of mask, both steps. */
+/* Calls trial for every begin and the lengths at which tiles of that many keys go wrong, each kind of mask, both
+ * steps. */
 static void mask_trials(checker *c, void (*one)(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind),
                         int64_t begin_step) {
     int64_t size[EDGE_SIZES], turn = 0;
@@ -61,7 +63,7 @@ static void mask_trials(checker *c, void (*one)(checker *c, int64_t begin, int64
         }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- bits -- */
+/* ---------------------------------------------------------------------------------------------------------- bits -- */
 
 static void bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
     static const uint8_t nonzero[] = {1, 2, 0x7f, 0x80, 0xff};
@@ -92,7 +94,7 @@ static void bits_verify(const trial *t) { verify_bits(t, byte_passes); }
 
 const op_check check_bits = {bits_trials, bits_invoke, bits_verify};
 
-/* ------------------------------------------------------------------------------------------------------------- bias -- */
+/* ---------------------------------------------------------------------------------------------------------- bias -- */
 
 static float some_bias(rng *r, mask_kind kind) {
     if (kind == MASK_ZEROS || (kind == MASK_RANDOM && rng_below(r, 2)))

@@ -7,7 +7,7 @@ static bool same_or_nan(float a, float b) {
     return float_bits(a) == float_bits(b) || (float_is_nan(a) && float_is_nan(b));
 }
 
-/* ------------------------------------------------------------------------------------------------------------ merge -- */
+/* --------------------------------------------------------------------------------------------------------- merge -- */
 
 enum { MERGE_NEW_M, MERGE_NEW_L, MERGE_M, MERGE_L, MERGE_A, MERGE_B };
 
@@ -98,7 +98,7 @@ static void merge_verify(const trial *t) {
 
 const op_check check_merge = {merge_trials, merge_invoke, merge_verify};
 
-/* ------------------------------------------------------------------------------------------------------- accumulate -- */
+/* ---------------------------------------------------------------------------------------------------- accumulate -- */
 
 enum { ACCUMULATE_NEW, ACCUMULATE_A, ACCUMULATE_B, ACCUMULATE_O };
 
@@ -161,7 +161,7 @@ static void accumulate_verify(const trial *t) {
 
 const op_check check_accumulate = {accumulate_trials, accumulate_invoke, accumulate_verify};
 
-/* ----------------------------------------------------------------------------------------------------------- finish -- */
+/* -------------------------------------------------------------------------------------------------------- finish -- */
 
 enum { FINISH_O, FINISH_M, FINISH_L, FINISH_OUT, FINISH_LSE };
 

@@ -1,11 +1,11 @@
-/* Kernels broken on purpose, each in one way that has happened to somebody, to prove that the check sees it. Beside them
- * the same kernels unbroken, which must pass: otherwise a mutant might be caught for another reason than its own.
+/* Kernels broken on purpose, each in one way that has happened to somebody, to prove that the check sees it. Beside
+ * them the same kernels unbroken, which must pass: otherwise a mutant might be caught for another reason than its own.
  *
  * A mutant is a scalar row of its own. Some only do wrong what no comparison with the scalar row can show, since they
  * stand for a wrong scalar row (the order of a sum, say): these are checked as if they were the reference.
  *
- * mutants_NAME.c has those of the operations whose trials are in NAME.c, and a table of them; mutants.c runs all tables.
- */
+ * mutants_NAME.c has those of the operations whose trials are in NAME.c, and a table of them; mutants.c runs all
+ * tables. */
 #ifndef FOVEA_TESTS_MUTANTS_H
 #define FOVEA_TESTS_MUTANTS_H
 

@@ -1,9 +1,9 @@
-/* Mutants of what goes through an array once: scale, pack, finite, exp. */
+/* Mutants of what goes through an array once: scale, copy, pack, finite, exp, and of peak. */
 #include "mutants.h"
 
 #include "fp_control.h"
 
-/* ------------------------------------------------------------------------------------------------------------ scale -- */
+/* --------------------------------------------------------------------------------------------------------- scale -- */
 
 #define SCALE_PARAMETERS int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy
 #define SCALE_ARGUMENTS rows, n, factor, x, ldx, y, ldy
@@ -17,7 +17,41 @@ static void scale_keeps_subnormal(SCALE_PARAMETERS) {
     fp_control_set(control);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- pack -- */
+/* ---------------------------------------------------------------------------------------------------------- copy -- */
+
+#define COPY_PARAMETERS int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy
+#define COPY_ARGUMENTS rows, n, x, ldx, y, ldy
+
+static void copy_honest(COPY_PARAMETERS) { honest(FV_OP_copy)->run.copy_f32(COPY_ARGUMENTS); }
+
+static void copy_misses_last(COPY_PARAMETERS) { honest(FV_OP_copy)->run.copy_f32(rows, n - 1, x, ldx, y, ldy); }
+
+static void copy_misses_last_row(COPY_PARAMETERS) { honest(FV_OP_copy)->run.copy_f32(rows - 1, n, x, ldx, y, ldy); }
+
+static void copy_takes_gaps_along(COPY_PARAMETERS) { /* where rows of both are as far apart */
+    if (ldx == ldy)
+        honest(FV_OP_copy)->run.copy_f32(1, (rows - 1) * ldx + n, x, ldx, y, ldy);
+    else
+        copy_honest(COPY_ARGUMENTS);
+}
+
+static void copy_quiets_nan(COPY_PARAMETERS) {
+    copy_honest(COPY_ARGUMENTS);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (float_is_nan(y[i * ldy + j]))
+                y[i * ldy + j] = bits_float(float_bits(y[i * ldy + j]) | 0x400000);
+}
+
+static void copy_by_scale(COPY_PARAMETERS) { /* flushes */
+    copy_honest(COPY_ARGUMENTS);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (!float_is_nan(x[i * ldx + j]))
+                honest(FV_OP_scale)->run.scale_f32(1, 1, 1.0f, x + i * ldx + j, 1, y + i * ldy + j, 1);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- pack -- */
 
 #define PACK_PARAMETERS int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr
 #define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr
@@ -44,7 +78,7 @@ static void pack_quiets_nan(PACK_PARAMETERS) {
                 panel[c * nr + i] = bits_float(float_bits(panel[c * nr + i]) | 0x400000);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- finite -- */
+/* -------------------------------------------------------------------------------------------------------- finite -- */
 
 static int finite_honest(int64_t rows, int64_t n, const float *v, int64_t ldv) {
     return honest(FV_OP_finite)->run.finite_f32(rows, n, v, ldv);
@@ -66,7 +100,7 @@ static int finite_reads_gaps(int64_t rows, int64_t n, const float *v, int64_t ld
     return finite_honest(1, (rows - 1) * ldv + n, v, 1);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- exp -- */
+/* ----------------------------------------------------------------------------------------------------------- exp -- */
 
 static void exp_honest(int64_t n, const float *x, float *y) { honest(FV_OP_exp)->run.exp_f32(n, x, y); }
 
@@ -88,12 +122,32 @@ static void exp_reads_again(int64_t n, const float *x, float *y) { /* wrong in p
         y[i] = scalar_exp(x[i]);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- all -- */
+/* ---------------------------------------------------------------------------------------------------------- peak -- */
+
+static float peak_honest(int64_t rounds) { return honest(FV_OP_peak)->run.peak_f32(rounds); }
+
+static float peak_skips_a_round(int64_t rounds) { return peak_honest(rounds - 1); }
+
+static float peak_leaves_out_an_accumulator(int64_t rounds) {
+    return peak_honest(rounds) - (2.0f - 2.0f * (float)exp2(-(double)rounds));
+}
+
+static float peak_gives_no_number(int64_t rounds) { return peak_honest(rounds) * NAN; }
+
+/* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
     MUTANT(PASSES_FLUSHED, scale, f32, 1, 1, scale_honest),
     MUTANT(PASSES, scale, f32, 1, 1, scale_keeps_subnormal),
     MUTANT(DIFFERS_FLUSHED, scale, f32, 1, 1, scale_keeps_subnormal),
+    MUTANT(PASSES, copy, f32, 1, 1, copy_honest),
+    MUTANT(PASSES_FLUSHED, copy, f32, 1, 1, copy_honest),
+    MUTANT(DIFFERS, copy, f32, 1, 1, copy_misses_last),
+    MUTANT(DIFFERS, copy, f32, 1, 1, copy_misses_last_row),
+    MUTANT(DIFFERS, copy, f32, 1, 1, copy_takes_gaps_along),
+    MUTANT(DIFFERS, copy, f32, 1, 1, copy_quiets_nan),
+    MUTANT(PASSES, copy, f32, 1, 1, copy_by_scale),
+    MUTANT(DIFFERS_FLUSHED, copy, f32, 1, 1, copy_by_scale),
     MUTANT(PASSES, pack, f32, 1, 1, pack_honest),
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_repeats_last_key),
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_zeroes_whole_width),
@@ -106,6 +160,10 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_other_rounding),
     MUTANT(DIFFERS_AS_REFERENCE, exp, f32, 1, 8, exp_keeps_subnormal),
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_reads_again),
+    MUTANT(PASSES, peak, f32, 16, 1, peak_honest),
+    MUTANT(DIFFERS, peak, f32, 16, 1, peak_skips_a_round),
+    MUTANT(DIFFERS, peak, f32, 16, 1, peak_leaves_out_an_accumulator),
+    MUTANT(DIFFERS, peak, f32, 16, 1, peak_gives_no_number),
 };
 
 const mutant_table mutants_array = {mutants, sizeof mutants / sizeof mutants[0]};

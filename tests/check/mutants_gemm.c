@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-/* ------------------------------------------------------------------------------------------------------------- gemm -- */
+/* ---------------------------------------------------------------------------------------------------------- gemm -- */
 
 #define GEMM_PARAMETERS                                                                                                \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,  \
@@ -142,7 +142,7 @@ static void gemm_descending(GEMM_PARAMETERS) { gemm_chain(CHAIN_DESCENDING, GEMM
 static void gemm_split(GEMM_PARAMETERS) { gemm_chain(CHAIN_SPLIT, GEMM_ARGUMENTS); }
 static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUMENTS); }
 
-/* --------------------------------------------------------------------------------------------------------- gemmskip -- */
+/* ------------------------------------------------------------------------------------------------------ gemmskip -- */
 
 static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
     for (int64_t i = 0; i < m; i++)
@@ -156,7 +156,7 @@ static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
         }
 }
 
-/* -------------------------------------------------------------------------------------------------------------- all -- */
+/* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
     MUTANT(PASSES, gemm, f32, 4, 8, gemm_honest),

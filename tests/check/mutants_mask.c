@@ -1,7 +1,7 @@
 /* Mutants of bits and bias. */
 #include "mutants.h"
 
-/* ------------------------------------------------------------------------------------------------------------- bits -- */
+/* ---------------------------------------------------------------------------------------------------------- bits -- */
 
 #define BITS_PARAMETERS int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits
 
@@ -31,7 +31,7 @@ static void bits_reads_past_mask(BITS_PARAMETERS) {
         (void)((const volatile uint8_t *)mask)[(end - 1) * step + 1];
 }
 
-/* ------------------------------------------------------------------------------------------------------------- bias -- */
+/* ---------------------------------------------------------------------------------------------------------- bias -- */
 
 #define BIAS_PARAMETERS int64_t begin, int64_t end, const float *mask, int64_t step, float *s, fv_keybits *bits
 
@@ -58,7 +58,7 @@ static void bias_forgets_bits(BIAS_PARAMETERS) {
     bias_honest(begin, end, mask, step, s, &scratch);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- all -- */
+/* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
     MUTANT(PASSES, bits, u8, 1, 64, bits_honest),

@@ -1,7 +1,7 @@
 /* Mutants of merge, accumulate and finish. */
 #include "mutants.h"
 
-/* ------------------------------------------------------------------------------------------------------------ merge -- */
+/* --------------------------------------------------------------------------------------------------------- merge -- */
 
 #define MERGE_PARAMETERS int64_t rows, const float *m, const float *l, float *M, float *L, float *a, float *b
 
@@ -23,7 +23,7 @@ static void merge_low_is_nan(MERGE_PARAMETERS) { merge_flawed(MERGE_LOW_IS_NAN, 
 static void merge_unfused(MERGE_PARAMETERS) { merge_flawed(MERGE_UNFUSED, rows, m, l, M, L, a, b); }
 static void merge_keeps_old_max(MERGE_PARAMETERS) { merge_flawed(MERGE_KEEPS_OLD_MAX, rows, m, l, M, L, a, b); }
 
-/* ------------------------------------------------------------------------------------------------------- accumulate -- */
+/* ---------------------------------------------------------------------------------------------------- accumulate -- */
 
 static void accumulate_unfused(int64_t rows, int64_t n, const float *o, int64_t ldo, const float *a, const float *b,
                                float *O, int64_t ldO) {
@@ -38,7 +38,7 @@ static void accumulate_next_row(int64_t rows, int64_t n, const float *o, int64_t
     (void)((const volatile float *)a)[rows];
 }
 
-/* ----------------------------------------------------------------------------------------------------------- finish -- */
+/* -------------------------------------------------------------------------------------------------------- finish -- */
 
 #define FINISH_PARAMETERS                                                                                              \
     int64_t rows, int64_t n, const float *O, int64_t ldO, const float *M, const float *L, float *out, int64_t ldout,   \
@@ -80,7 +80,7 @@ static void finish_log2(FINISH_PARAMETERS) {
     finish_flawed(FINISH_LOG2, rows, n, O, ldO, M, L, out, ldout, lse, ldlse);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- all -- */
+/* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
     MUTANT(PASSES, merge, f32, 8, 1, merge_honest),

@@ -1,7 +1,7 @@
 /* Mutants of softmax and weights. */
 #include "mutants.h"
 
-/* ---------------------------------------------------------------------------------------------------------- softmax -- */
+/* ------------------------------------------------------------------------------------------------------- softmax -- */
 
 #define SOFTMAX_PARAMETERS                                                                                             \
     int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,        \
@@ -68,7 +68,7 @@ static void softmax_plain_sum(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_PLAIN
 static void softmax_lanes_in_pairs(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_IN_PAIRS, SOFTMAX_ARGUMENTS); }
 static void softmax_no_max(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NO_MAX, SOFTMAX_ARGUMENTS); }
 
-/* ---------------------------------------------------------------------------------------------------------- weights -- */
+/* ------------------------------------------------------------------------------------------------------- weights -- */
 
 #define WEIGHTS_PARAMETERS int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w
 #define WEIGHTS_ARGUMENTS begin, end, s, lse, bits, w
@@ -100,7 +100,7 @@ static void weights_reads_past_end(WEIGHTS_PARAMETERS) {
     (void)((const volatile float *)s)[end];
 }
 
-/* -------------------------------------------------------------------------------------------------------------- all -- */
+/* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
     MUTANT(PASSES, softmax, f32, 1, 16, softmax_honest),

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* ------------------------------------------------------------------------------------------------- which keys attend -- */
+/* --------------------------------------------------------------------------------------------- which keys attend -- */
 
 typedef enum attended { ATTEND_ALL, ATTEND_NONE, ATTEND_ONE, ATTEND_HALF, ATTEND_OUTSIDE, ATTEND_KINDS } attended;
 static const char *const attended_words[ATTEND_KINDS] = {"all", "none", "one", "half of", "only outside of"};
@@ -78,7 +78,7 @@ static void fill_scores(trial *t, operand *s, int64_t row, const fv_keybits *bit
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- softmax -- */
+/* ------------------------------------------------------------------------------------------------------- softmax -- */
 
 enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS };
 enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_BITS };
@@ -164,7 +164,8 @@ static void softmax_invoke(const fv_kernel *kernel, trial *t) {
                             trial_pointer(t, OPERAND_M), trial_pointer(t, OPERAND_L));
 }
 
-/* A p of float exp against double's: half a rounding of s - m scales by the argument's size, then 1 ulp; or flushed to 0. */
+/* A p of float exp against double's: half a rounding of s - m scales by the argument's size, then 1 ulp; or flushed to
+ * 0. */
 static bool near_exp(float got, double argument) {
     const double exact = exp(argument);
     return near_double(got, exact,
@@ -224,7 +225,7 @@ static void softmax_verify(const trial *t) {
 
 const op_check check_softmax = {softmax_trials, softmax_invoke, softmax_verify};
 
-/* ---------------------------------------------------------------------------------------------------------- weights -- */
+/* ------------------------------------------------------------------------------------------------------- weights -- */
 
 enum { WEIGHTS_BEGIN, WEIGHTS_END }; /* t->size */
 enum { WEIGHTS_S, WEIGHTS_W, WEIGHTS_BITS };

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes mha_torch.h: what torch.nn.MultiheadAttention gives for layers whose weights and inputs are made by fill(), here
-and in tests/test_mha_torch.c alike. Run once, with PyTorch:  python3 tests/data/mha_torch.py > tests/data/mha_torch.h
+"""Writes mha_torch.h: what torch.nn.MultiheadAttention gives for layers whose weights and inputs are made by fill(),
+here and in tests/test_mha_torch.c alike. Run once, with PyTorch:
+    python3 tests/data/mha_torch.py > tests/data/mha_torch.h
 Computed in float64, so that what is recorded has no rounding but the last.
 """
 import torch

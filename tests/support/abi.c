@@ -1,9 +1,9 @@
 /* The ABI check: see abi.h. Registers that the callee preserves are abi_registers.c's part.
  *
- * Upper halves: XGETBV with ecx = 1 gives XINUSE, whose bits 2 and 6 tell whether any upper half of a ymm or zmm register is
- * in use (of the first 16: vzeroupper does not clean the other 16, and nothing is slowed down by them). Not every processor
- * that has it clears the bits at vzeroupper, so each is tried once; where that fails, the halves themselves are read.
- */
+ * Upper halves: XGETBV with ecx = 1 gives XINUSE, whose bits 2 and 6 tell whether any upper half of a ymm or zmm
+ * register is in use (of the first 16: vzeroupper does not clean the other 16, and nothing is slowed down by them). Not
+ * every processor that has it clears the bits at vzeroupper, so each is tried once; where that fails, the halves
+ * themselves are read. */
 #include "abi.h"
 
 #include "fp_control.h"

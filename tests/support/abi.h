@@ -7,13 +7,12 @@
  *        ... call watched, through a pointer of function's type ...
  *        const char *wrong = abi_leave(&before);
  *
- * Checked around the call: the control bits of MXCSR (rounding, flush-to-zero, exception masks), the x87 control word, the
- * direction flag, and that the upper halves of the vector registers are clean, since what is left there slows down every SSE
- * instruction that follows (a missing vzeroupper), on x86-64; FPCR on aarch64.
- * Checked at the call, since a C function in between would restore what it was given: the registers that the callee must
- * preserve, rbx, rbp and r12-r15, or x19-x29 and the low halves of v8-v15 (abi_registers.c).
- * Elsewhere: nothing, and abi_observed() says so. For one thread at a time.
- */
+ * Checked around the call: the control bits of MXCSR (rounding, flush-to-zero, exception masks), the x87 control word,
+ * the direction flag, and that the upper halves of the vector registers are clean, since what is left there slows down
+ * every SSE instruction that follows (a missing vzeroupper), on x86-64; FPCR on aarch64. Checked at the call, since a C
+ * function in between would restore what it was given: the registers that the callee must preserve, rbx, rbp and
+ * r12-r15, or x19-x29 and the low halves of v8-v15 (abi_registers.c). Elsewhere: nothing, and abi_observed() says so.
+ * For one thread at a time. */
 #ifndef FOVEA_TESTS_ABI_H
 #define FOVEA_TESTS_ABI_H
 
@@ -27,13 +26,14 @@ typedef struct abi_state {
 
 typedef void abi_function(void); /* any function, to be called by its own type */
 
-/* A function that calls f with whatever arguments it is given, returns what f returns, and notes which registers f loses;
- * f itself where that is not known. Only the last one made is good. */
+/* A function that calls f with whatever arguments it is given, returns what f returns, and notes which registers f
+ * loses; f itself where that is not known. Only the last one made is good. */
 abi_function *abi_watched(abi_function *f);
 
 void abi_enter(abi_state *before);
 
-/* NULL if all is as it was, else a sentence; puts things right again. Call it straight after the function under test. */
+/* NULL if all is as it was, else a sentence; puts things right again. Call it straight after the function under
+ * test. */
 const char *abi_leave(const abi_state *before);
 
 /* What can be observed on this machine, for the report. */
@@ -46,8 +46,8 @@ bool abi_break(abi_breach what);
 /* What abi_break() would say, with nothing broken. */
 bool abi_breakable(abi_breach what);
 
-/* The registers that are noted: how many, and their names. abi_break_register(i) loses number i, to be called as a watched
- * function or by one. */
+/* The registers that are noted: how many, and their names. abi_break_register(i) loses number i, to be called as a
+ * watched function or by one. */
 int abi_registers(void);
 const char *abi_register_name(int i);
 void abi_break_register(int i);

@@ -1,13 +1,12 @@
 /* Callee-saved registers, noted at the very call: see abi.h.
  *
- * abi_thunk stands in for a function whose arguments it does not know, on registers and stack alike, so it may touch none of
- * them. It keeps the caller's registers and the return address in abi_slots, puts patterns into the registers, calls the
- * function with the stack as it was found, notes what the registers hold then, and returns to its caller as the function
- * would have. Values returned pass through untouched. A function that does not return (a fault, and guard_try()'s jump) does
- * no harm: the next call starts afresh.
+ * abi_thunk stands in for a function whose arguments it does not know, on registers and stack alike, so it may touch
+ * none of them. It keeps the caller's registers and the return address in abi_slots, puts patterns into the registers,
+ * calls the function with the stack as it was found, notes what the registers hold then, and returns to its caller as
+ * the function would have. Values returned pass through untouched. A function that does not return (a fault, and
+ * guard_try()'s jump) does no harm: the next call starts afresh.
  *
- * The assembly is that of ELF systems.
- */
+ * The assembly is that of ELF systems. */
 #include "abi.h"
 
 #include <stddef.h>

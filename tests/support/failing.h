@@ -1,8 +1,8 @@
 /* Allocations that fail when told to, for one file of a test program.
  *
- * The linker puts the functions below in place of malloc and its like in the program and in the static libraries that are
- * linked into it (fovea_wrap_allocation() of FoveaTest.cmake), but not in shared ones. They count calls and live blocks, and
- * can let the n-th call fail. */
+ * The linker puts the functions below in place of malloc and its like in the program and in the static libraries that
+ * are linked into it (fovea_wrap_allocation() of FoveaTest.cmake), but not in shared ones. They count calls and live
+ * blocks, and can let the n-th call fail. */
 #ifndef FOVEA_TESTS_FAILING_H
 #define FOVEA_TESTS_FAILING_H
 

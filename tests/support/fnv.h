@@ -1,5 +1,6 @@
-/* FNV-1a, 64 bits: the hash of Fowler, Noll and Vo (http://www.isthe.com/chongo/tech/comp/fnv/), one byte after another.
- * Begin with FNV_START. Numbers are taken by their bytes from the lowest on, so that the machine's order is no matter. */
+/* FNV-1a, 64 bits: the hash of Fowler, Noll and Vo (http://www.isthe.com/chongo/tech/comp/fnv/), one byte after
+ * another. Begin with FNV_START. Numbers are taken by their bytes from the lowest on, so that the machine's order is no
+ * matter. */
 #ifndef FOVEA_TESTS_FNV_H
 #define FOVEA_TESTS_FNV_H
 

@@ -1,8 +1,7 @@
 /* The floating-point control register of the calling thread, where C's <fenv.h> does not reach: flush-to-zero.
  *
- * FP_FLUSH is what sets it: results and operands that are subnormal count as zero (MXCSR's FTZ and DAZ, FPCR's FZ, which is
- * both). It is 0 where the register is not known: then the register reads as 0 and nothing can be set.
- */
+ * FP_FLUSH is what sets it: results and operands that are subnormal count as zero (MXCSR's FTZ and DAZ, FPCR's FZ,
+ * which is both). It is 0 where the register is not known: then the register reads as 0 and nothing can be set. */
 #ifndef FOVEA_TESTS_FP_CONTROL_H
 #define FOVEA_TESTS_FP_CONTROL_H
 

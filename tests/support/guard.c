@@ -30,8 +30,8 @@ static unsigned char poison_byte(const unsigned char *address) {
     return ((const unsigned char *)&value)[(uintptr_t)address % sizeof value];
 }
 
-/* size bytes, moved shift bytes from the guarded side; rest more bytes of addresses after the forbidden page are forbidden,
- * too. */
+/* size bytes, moved shift bytes from the guarded side; rest more bytes of addresses after the forbidden page are
+ * forbidden, too. */
 static guard *alloc(const char *name, size_t size, guard_side side, size_t shift, size_t rest) {
     size_t page = page_size();
     size_t pages_size = (size + shift + page - 1) / page * page;

@@ -51,7 +51,8 @@ typedef struct guard_fault {
     const void *address;
 } guard_fault;
 
-/* Runs call(arg) on this thread; false if it raised SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGTRAP, and then *fault says which. */
+/* Runs call(arg) on this thread; false if it raised SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGTRAP, and then *fault says
+ * which. */
 bool guard_try(void (*call)(void *arg), void *arg, guard_fault *fault);
 
 /* Writes a sentence about a fault: "SIGSEGV at byte 1024 of k, which has 1024". */

@@ -1,4 +1,5 @@
-# What tests of a program by a shell script have in common; sourced by test.sh of tune/ and examples/inspect/, which sets
+# What tests of a program by a shell script have in common; sourced by test.sh of tune/ and examples/inspect/, which
+# sets
 #   name, program   as users know it, and the file to run
 #   step, SCRATCH   the step's name, and a folder of its own, where it then is
 # shellcheck shell=bash disable=SC2154
