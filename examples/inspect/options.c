@@ -209,7 +209,10 @@ static int read_option(const char *word, const char *next, const struct command 
         if (o->argument && !value)
             return wrong(o->name, "takes something");
         if (!read_value(o, value, options)) {
-            fprintf(stderr, "fovea-inspect: %s %s: %s\n", o->name, value, o->help);
+            fprintf(stderr, "fovea-inspect: %s takes %s", o->name, o->kind == KIND_number ? "a number" : "a name");
+            if (o->kind == KIND_number)
+                fprintf(stderr, " from %lld to %lld", (long long)o->least, (long long)o->most);
+            fprintf(stderr, ", not \"%s\": %s\n", value, o->help);
             return INSPECT_USAGE;
         }
         *took_next = o->argument && value == next;
