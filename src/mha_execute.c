@@ -1,5 +1,5 @@
-/* Executing a layer: all arguments are checked first, then projections go to the workspace as attention reads them, heads
- * next to each other as W^O reads them, and the result to the caller. Nothing is transposed or copied between. */
+/* Executing a layer: all arguments are checked first, then projections go to the workspace as attention reads them,
+ * heads next to each other as W^O reads them, and the result to the caller. Nothing is transposed or copied between. */
 #include "attention_plan.h"
 #include "linear.h"
 #include "mha.h"
@@ -127,7 +127,7 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------ execution -- */
+/* ----------------------------------------------------------------------------------------------------- execution -- */
 
 /* What attention reads for a role: its projection, or the input as it is. */
 static fovea_tensor operand_of(const run *r, int role) {

@@ -100,7 +100,7 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------ gathering -- */
+/* ----------------------------------------------------------------------------------------------------- gathering -- */
 
 static bool make(fv_dense *d, int64_t in, int64_t out, bool bias) {
     int64_t floats;

@@ -5,8 +5,8 @@
  *     linear_problem_run(p, ctx);                    counts a failed check if the library refuses
  *     linear_problem_literal(p);                     checks outputs with the arithmetic of kernels.h and with float64
  *
- * What a correct library does not read holds poison (NaN): gaps between rows of x and of weights, rows past a length. Outputs
- * hold a canary first, so gaps and forgotten elements show up. x, weights and outputs end at a forbidden page.
+ * What a correct library does not read holds poison (NaN): gaps between rows of x and of weights, rows past a length.
+ * Outputs hold a canary first, so gaps and forgotten elements show up. x, weights and outputs end at a forbidden page.
  */
 #ifndef FOVEA_TESTS_LINEAR_CASE_H
 #define FOVEA_TESTS_LINEAR_CASE_H
@@ -65,7 +65,8 @@ void linear_problem_clear(linear_problem *p);
 /* Packs, clears, executes in a workspace of exactly its size, destroys. */
 bool linear_problem_run(linear_problem *p, const fovea_context *ctx);
 
-/* Some elements of the outputs against the arithmetic of kernels.h by bits, and against float64; rows past lengths: kept. */
+/* Some elements of the outputs against the arithmetic of kernels.h by bits, and against float64; rows past lengths:
+ * kept. */
 void linear_problem_literal(const linear_problem *p, rng *r, int64_t samples);
 
 /* One check: the outputs of both, gaps included, have the same bits. */

@@ -1,8 +1,7 @@
 /* Layers for tests: factored weights and inputs of some sizes, the layer in float64, and running any form of it.
  *
- * Inputs are rows, [batch, 1, tokens, features]; w and desc describe the factored form and may be copied and changed. exact and
- * bias_exact, which begin as copies, are what layer_reference() computes with.
- */
+ * Inputs are rows, [batch, 1, tokens, features]; w and desc describe the factored form and may be copied and changed.
+ * exact and bias_exact, which begin as copies, are what layer_reference() computes with. */
 #ifndef FOVEA_TESTS_MHA_LAYER_H
 #define FOVEA_TESTS_MHA_LAYER_H
 

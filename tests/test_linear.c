@@ -1,5 +1,5 @@
-/* test-linear: projections. The scalar tier against the arithmetic of kernels.h and float64; every other tier, thread count,
- * batch position, chunk and way of giving the same operands against it by bits; arguments that are refused. */
+/* test-linear: projections. The scalar tier against the arithmetic of kernels.h and float64; every other tier, thread
+ * count, batch position, chunk and way of giving the same operands against it by bits; arguments that are refused. */
 #include "attention_case.h"
 #include "linear_case.h"
 
@@ -173,7 +173,7 @@ static void test_special(const case_contexts *x) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- refusals -- */
+/* ------------------------------------------------------------------------------------------------------ refusals -- */
 
 static fovea_status pack(const fovea_context *ctx, const fovea_linear_desc *desc) {
     fovea_linear *linear = (fovea_linear *)(uintptr_t)1;

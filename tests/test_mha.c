@@ -1,5 +1,5 @@
-/* test-mha: the layer in every form. Each form against float64; forms that are the same computation against each other by
- * bits; every tier and thread count against the scalar tier by bits. */
+/* test-mha: the layer in every form. Each form against float64; forms that are the same computation against each other
+ * by bits; every tier and thread count against the scalar tier by bits. */
 #include "attention_case.h"
 #include "guard.h"
 #include "mha_layer.h"
@@ -19,8 +19,8 @@ static void check_near(const float *got, const double *want, int64_t n, const ch
     test_check(worst <= 3e-6 * (1 + largest) && largest > 0.01, "%s: off by %.3g of %.3g", what, worst, largest);
 }
 
-/* A form against float64, its tiers and threads against each other, and against the bits of form 1 if it must have them.
- */
+/* A form against float64, its tiers and threads against each other, and against the bits of form 1 if it must have
+ * them. */
 static void check_form(const case_contexts *x, const layer *l, const fovea_mha_desc *desc, const fovea_mha_weights *w,
                        const double *exact, const float *same, const char *what) {
     float *scalar = layer_run(x->scalar, l, desc, w, what), *one = layer_run(x->one, l, desc, w, what);

@@ -1,5 +1,5 @@
-/* test-mha-errors: what layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with outputs
- * left as they were. */
+/* test-mha-errors: what layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
+ * outputs left as they were. */
 #include "attention_case.h"
 #include "mha_layer.h"
 

@@ -1,5 +1,5 @@
-/* The options and commands of fovea-inspect: one table, of which the parser, --help, the man page (fovea-inspect man) and
- * the shell completion (fovea-inspect completion) are made. */
+/* The options and commands of fovea-inspect: one table, of which the parser, --help, the man page (fovea-inspect man)
+ * and the shell completion (fovea-inspect completion) are made. */
 #include "inspect.h"
 
 #include <stddef.h>
@@ -168,7 +168,7 @@ static void print_completion(void) {
          "complete -F _fovea_inspect fovea-inspect");
 }
 
-/* -------------------------------------------------------------------------------------------------------- parsing -- */
+/* ------------------------------------------------------------------------------------------------------- parsing -- */
 
 static int wrong(const char *what, const char *word) {
     fprintf(stderr, "fovea-inspect: %s%s%s; fovea-inspect --help says more\n", what, word ? " " : "", word ? word : "");
