@@ -281,6 +281,52 @@ static void check_reshape(const case_contexts *x, const layer *l, const float *s
     free(out);
 }
 
+/* One layer executed by several threads at once, on two inputs, so that none may see what another computes. */
+enum { AT_ONCE = 6, TIMES = 5 };
+
+typedef struct shared {
+    const layer *l[2];
+    const float *want[2];
+    const fovea_mha *mha;
+    float *out[AT_ONCE];
+    int bad[AT_ONCE];
+} shared;
+
+static void execute_shared(void *arg, int64_t index) {
+    shared *s = arg;
+    const layer *l = s->l[index % 2];
+    const fovea_attention_args args = layer_args(l, s->out[index]);
+    for (int i = 0; i < TIMES; i++)
+        s->bad[index] += fovea_mha_execute(s->mha, &args, NULL, 0) != FOVEA_OK ||
+                         memcmp(s->out[index], s->want[index % 2], (size_t)layer_floats(l) * sizeof(float)) != 0;
+}
+
+static void check_shared(const case_contexts *x, const layer *l, const float *same) {
+    fovea_mha *mha;
+    if (!test_check(fovea_mha_create(x->three, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    layer other = *l;
+    for (int i = 0; i < 3; i++) {
+        const int64_t n = l->desc.attention.batch * layer_tokens(l, i) * l->features[i];
+        other.x[i] = must_alloc(n, sizeof(float));
+        for (int64_t k = 0; k < n; k++)
+            other.x[i][k] = -l->x[i][n - 1 - k];
+    }
+    float *want = layer_run(x->one, &other, &l->desc, &l->w, "another input");
+    shared s = {.l = {l, &other}, .want = {same, want}, .mha = mha};
+    for (int i = 0; i < AT_ONCE; i++)
+        s.out[i] = must_alloc(layer_floats(l), sizeof(float));
+    test_check(fovea_parallel(x->many, AT_ONCE, execute_shared, &s) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int i = 0; i < AT_ONCE; i++) {
+        test_check(s.bad[i] == 0, "%d of %d executions beside others are wrong", s.bad[i], TIMES);
+        free(s.out[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(other.x[i]);
+    free(want);
+    fovea_mha_destroy(mha);
+}
+
 /* Rows of an input past the lengths are not read: they hold NaN, and those of the last sequence are not even there. */
 static void check_padding(const case_contexts *x, layer *l, const float *same) {
     const fovea_attention_desc *a = &l->desc.attention;
@@ -320,6 +366,7 @@ static void test_forms(const case_contexts *x, const layer_sizes *s) {
     check_tied(x, l);
     check_fused(x, l, exact, same);
     check_reshape(x, l, same);
+    check_shared(x, l, same);
     if (!s->biases) {
         fovea_mha_desc desc = l->desc;
         desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
