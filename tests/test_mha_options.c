@@ -86,7 +86,7 @@ static void check_form(const fovea_context *ctx, const attention_case *c, const 
 
 static void test_options(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "options");
-    for (int64_t i = test_scaled(25); i > 0; i--) {
+    for (int64_t i = test_scaled(20); i > 0; i--) {
         attention_case c = case_random(&r, 200000);
         if (c.values == VALUES_OVERFLOW) /* infinity times zero */
             c.values = VALUES_RANDOM;
