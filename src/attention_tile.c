@@ -11,6 +11,8 @@
  */
 #include "attention_tile.h"
 
+#include "registry.h"
+
 #include <math.h>
 #include <string.h>
 
