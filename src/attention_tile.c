@@ -14,6 +14,8 @@
 
 #include "registry.h"
 
+#include "registry.h"
+
 #include <math.h>
 #include <string.h>
 

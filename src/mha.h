@@ -1,6 +1,6 @@
 /* The multi-head layer: up to three linear maps, an attention, a linear map. mha_check.c resolves what a form computes
- * and checks descriptions, mha_weights.c gathers and folds weights, mha_create.c packs and plans, mha_execute.c
- * runs. */
+ * and checks descriptions, mha_weights.c gathers and folds weights, mha_create.c packs and plans, mha_execute.c runs.
+ */
 #ifndef FV_MHA_H
 #define FV_MHA_H
 

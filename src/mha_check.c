@@ -29,23 +29,21 @@ int fv_mha_input(const fovea_mha_desc *desc, int role) {
                                              : role;
 }
 
+/* Pairs of a row i and a key j of one head with j <= i + reach. */
+static double pairs_up_to(const fovea_attention_desc *d, int64_t reach) {
+    const int64_t first = fv_min(fv_max(-reach, 0), d->q_len);                  /* row that has such a key */
+    const int64_t all = fv_min(fv_max(d->kv_len - 1 - reach, first), d->q_len); /* row that has all keys */
+    const double sum = (double)first + (double)all + 2.0 * (double)reach + 1.0; /* of the ends between */
+    return (double)(all - first) * sum / 2.0 + (double)(d->q_len - all) * (double)d->kv_len;
+}
+
 /* Pairs of a row and a key that causality and window leave, of one head. */
 static double pairs(const fovea_attention_desc *d) {
-    if (d->causal == FOVEA_CAUSAL_NONE && d->window_left < 0 && d->window_right < 0)
-        return (double)d->q_len * (double)d->kv_len;
     const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0;
-    double sum = 0.0;
-    for (int64_t i = 0; i < d->q_len; i++) {
-        int64_t first = 0, last = d->kv_len - 1;
-        if (d->window_left >= 0)
-            first = fv_max(i + offset - d->window_left, first);
-        if (d->causal != FOVEA_CAUSAL_NONE)
-            last = fv_min(i + offset, last);
-        else if (d->window_right >= 0 && d->window_right < last)
-            last = fv_min(i + offset + d->window_right, last);
-        sum += last >= first ? (double)(last - first + 1) : 0.0;
-    }
-    return sum;
+    const int64_t far = d->q_len + d->kv_len; /* past every key from every row */
+    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right < 0 ? far : fv_min(d->window_right, far);
+    const double seen = pairs_up_to(d, offset + right);
+    return d->window_left < 0 ? seen : seen - pairs_up_to(d, offset - fv_min(d->window_left, far) - 1);
 }
 
 /* Flops of everything that values pass through. */
@@ -129,7 +127,10 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
         v->shared = true;
         v->channels = v->features;
     }
-    s->o_in = s->heads * v->channels;
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        if (!fv_multiply(s->heads, s->role[i].channels, &s->o_in)) /* the last: what the heads give */
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld heads of %lld channels are more than any memory holds",
+                           (long long)s->heads, (long long)s->role[i].channels);
     return FOVEA_OK;
 }
 
@@ -184,8 +185,10 @@ fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
             continue;
         cost->projection_flops += 2.0 * rows * (double)r->features * columns;
         between += rows * columns;
+        const bool bias =
+            desc->biases && !(desc->form == FOVEA_MHA_MERGED && i == FV_MHA_K); /* no W_i of keys has one */
         if (desc->form != FOVEA_MHA_TIED || i == FV_MHA_Q) /* TIED: K from another input, by the same matrix */
-            cost->parameters += ((double)r->features + (desc->biases ? 1.0 : 0.0)) * columns;
+            cost->parameters += ((double)r->features + (bias ? 1.0 : 0.0)) * columns;
     }
     const double heads = queries * (double)s.o_in;
     if (s.o_out > 0) {

@@ -2,6 +2,7 @@
 #ifndef FOVEA_TESTS_GOLDEN_H
 #define FOVEA_TESTS_GOLDEN_H
 
+#include "fovea/fovea.h"
 #include "kernels.h"
 
 #include <stdbool.h>
@@ -17,5 +18,9 @@ enum { GOLDEN_SEED = 1 }; /* part of the suite: not test_seed() */
 /* Calls a kernel on many inputs of many sizes, the same ones for every row of its operation; flush: under
  * flush-to-zero. False if its operation is not known here. */
 bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash);
+
+/* Linear maps and layers by number, from 0: the name of one, false if there are no more; and what it gives. */
+bool golden_layer_name(int number, char name[32]);
+golden_hash golden_layer(const fovea_context *ctx, int number, bool flush);
 
 #endif

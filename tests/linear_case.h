@@ -6,8 +6,8 @@
  *     linear_problem_literal(p);                     checks outputs with the arithmetic of kernels.h and with float64
  *
  * What a correct library does not read holds poison (NaN): gaps between rows of x and of weights, rows past a length.
- * Outputs hold a canary first, so gaps and forgotten elements show up. x, weights and outputs end at a forbidden
- * page. */
+ * Outputs hold a canary first, so gaps and forgotten elements show up. x, weights and outputs end at a forbidden page.
+ */
 #ifndef FOVEA_TESTS_LINEAR_CASE_H
 #define FOVEA_TESTS_LINEAR_CASE_H
 

@@ -1,13 +1,13 @@
 /* Golden results: the same bits on every tier, compiler and architecture, of today and of the day they were stored.
  *
- *     test-golden                          computes the suite on the tier under test, compares hashes with golden.inc
+ *     test-golden                          computes the suite on the tier under test, and compares hashes with golden.inc
  *     test-golden --only 'attention 17'    one line of it
  *     test-golden --write FILE             makes golden.inc, on the scalar tier only
  *
- * The suite is attention problems of all kinds (attention_case.h), and every kernel by itself (golden_kernels.c), each
- * with and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and
- * operations that every IEEE machine rounds alike; they are hashed, too, so that a machine that makes others does not
- * accuse the library.
+ * The suite is attention problems of all kinds (attention_case.h), every kernel by itself (golden_kernels.c), linear
+ * maps and layers (golden_layers.c), each with and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever
+ * --seed says, by integer draws and operations that every IEEE machine rounds alike; they are hashed, too, so that a
+ * machine that makes others does not accuse the library.
  *
  * Whoever changes the arithmetic of kernels.h on purpose, or the suite, writes golden.inc again and says why in the
  * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
@@ -68,6 +68,17 @@ static void write_line(const char *name, golden_hash usual, golden_hash flushed)
     fprintf(written, "{\"%s\", 0x%016" PRIx64 ", 0x%016" PRIx64 ", 0x%016" PRIx64 "},\n", name, usual.inputs,
             usual.outputs, flushed.outputs);
     test_check(usual.inputs == flushed.inputs, "%s: inputs made twice differ", name);
+}
+
+/* Writes a line, or compares with it. */
+static void settle(const char *name, golden_hash usual, golden_hash flushed, const char *about) {
+    if (written) {
+        write_line(name, usual, flushed);
+        return;
+    }
+    compare(name, "the library", false, usual, about);
+    if (FP_FLUSH)
+        compare(name, "the library", true, flushed, about);
 }
 
 /* ---------------------------------------------------------------------------------------------------- attention -- */
@@ -184,13 +195,7 @@ static void check_attention(const fovea_context *ctx) {
         inputs *in = inputs_make(&c, &r);
         const golden_hash usual = hash_run(ctx, &c, in, false), flushed = hash_run(ctx, &c, in, true);
         flushed_problems += usual.outputs != flushed.outputs;
-        if (written)
-            write_line(name, usual, flushed);
-        else {
-            compare(name, "the library", false, usual, case_text(&c, text, sizeof text));
-            if (FP_FLUSH)
-                compare(name, "the library", true, flushed, text);
-        }
+        settle(name, usual, flushed, case_text(&c, text, sizeof text));
         inputs_free(in);
     }
     if (test_option_value(options, "--only") == NULL) {
@@ -226,6 +231,13 @@ static void check_kernels(void) {
     }
 }
 
+static void check_layers(const fovea_context *ctx) {
+    char name[32];
+    for (int number = 0; golden_layer_name(number, name); number++)
+        if (wanted(name))
+            settle(name, golden_layer(ctx, number, false), golden_layer(ctx, number, true), "a linear map or a layer");
+}
+
 /* ----------------------------------------------------------------------------------------------------- controls -- */
 
 /* One bit of one input, the lowest, changes both hashes, and nothing changed changes none. */
@@ -253,8 +265,7 @@ static bool open_written(const char *path) {
         return false;
     fprintf(written,
             "/* Golden results of the scalar tier: name; hash of inputs; of outputs; of outputs under flush-to-zero.\n"
-            " * Made by FOVEA_ISA=scalar test-golden --write tests/golden.inc (test_golden.c). */\n"
-            "/* clang-format off */\n");
+            " * Made by FOVEA_ISA=scalar test-golden --write tests/golden.inc (test_golden.c). */\n");
     return true;
 }
 
@@ -266,6 +277,7 @@ int main(int argc, char **argv) {
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
     check_attention(ctx);
     check_kernels();
+    check_layers(ctx);
     check_controls(ctx);
     fovea_context_destroy(ctx);
     for (int i = 0; i < LINES && !written && !test_option_value(options, "--only"); i++)

@@ -35,29 +35,26 @@ static void check_form(const case_contexts *x, const layer *l, const fovea_mha_d
         free(all[i]);
 }
 
-/* Weights that lie head by head, [heads, features, d], and W^O as [heads, out, d_v]. */
+/* Weights that lie head by head, [heads, features, d], and W^O as [heads, out, d_v], with gaps after rows and heads. */
 static void check_head_by_head(const case_contexts *x, const layer *l, const double *exact, const float *same) {
     fovea_mha_weights w = l->w;
+    fovea_matrix *matrix[] = {&w.q, &w.k, &w.v, &w.o};
+    int64_t *head_stride[] = {&w.q_head_stride, &w.k_head_stride, &w.v_head_stride, &w.o_head_stride};
     float *copies[4];
     for (int i = 0; i < 4; i++) {
-        const int64_t in = layer_rows(l, i), out = layer_columns(l, i),
-                      heads = i == 0 || i == 3 ? l->heads : l->kv_heads;
-        const int64_t d = i == 3 ? l->d_v : out / heads;
-        copies[i] = must_alloc(in * out, sizeof(float));
+        const int64_t in = layer_rows(l, i), out = layer_columns(l, i);
+        const int64_t heads = i == 0 || i == 3 ? l->heads : l->kv_heads;
+        const int64_t d = i == 3 ? l->d_v : out / heads, row = d + 3, head = (i == 3 ? out : in) * row + 5;
+        copies[i] = must_alloc(heads * head, sizeof(float));
+        poison_fill(copies[i], heads * head);
         for (int64_t k = 0; k < in; k++)
             for (int64_t j = 0; j < out; j++) {
-                const int64_t at = i < 3 ? j / d * in * d + k * d + j % d : k / d * out * d + j * d + k % d;
+                const int64_t at = i < 3 ? j / d * head + k * row + j % d : k / d * head + j * row + k % d;
                 copies[i][at] = l->m[i][k * out + j];
             }
+        *matrix[i] = (fovea_matrix){copies[i], in, out, i < 3 ? row : 1, i < 3 ? 1 : row};
+        *head_stride[i] = head;
     }
-    w.q = (fovea_matrix){copies[0], l->features[0], layer_columns(l, 0), l->d_k, 1};
-    w.k = (fovea_matrix){copies[1], l->features[1], layer_columns(l, 1), l->d_k, 1};
-    w.v = (fovea_matrix){copies[2], l->features[2], layer_columns(l, 2), l->d_v, 1};
-    w.o = (fovea_matrix){copies[3], layer_rows(l, 3), l->out, 1, l->d_v};
-    w.q_head_stride = l->features[0] * l->d_k;
-    w.k_head_stride = l->features[1] * l->d_k;
-    w.v_head_stride = l->features[2] * l->d_v;
-    w.o_head_stride = l->out * l->d_v;
     check_form(x, l, &l->desc, &w, exact, same, "weights head by head");
     for (int i = 0; i < 4; i++)
         free(copies[i]);
@@ -141,7 +138,6 @@ static void check_folded(const case_contexts *x, const layer_sizes *s, rng *r) {
     if (!s->biases) {
         desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
         check_form(x, l, &desc, &w, exact, NULL, "folded, values too");
-        desc.form = FOVEA_MHA_FACTORED;
     }
     free(exact);
     for (int i = 0; i < 3; i++) {
@@ -285,6 +281,52 @@ static void check_reshape(const case_contexts *x, const layer *l, const float *s
     free(out);
 }
 
+/* One layer executed by several threads at once, on two inputs, so that none may see what another computes. */
+enum { AT_ONCE = 6 };
+
+typedef struct shared {
+    const layer *l[2];
+    const float *want[2];
+    const fovea_mha *mha;
+    float *out[AT_ONCE];
+    int bad[AT_ONCE];
+} shared;
+
+static void execute_shared(void *arg, int64_t index) {
+    shared *s = arg;
+    const layer *l = s->l[index % 2];
+    const fovea_attention_args args = layer_args(l, s->out[index]);
+    for (int64_t i = test_scaled(5); i > 0; i--)
+        s->bad[index] += fovea_mha_execute(s->mha, &args, NULL, 0) != FOVEA_OK ||
+                         memcmp(s->out[index], s->want[index % 2], (size_t)layer_floats(l) * sizeof(float)) != 0;
+}
+
+static void check_shared(const case_contexts *x, const layer *l, const float *same) {
+    fovea_mha *mha;
+    if (!test_check(fovea_mha_create(x->three, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    layer other = *l;
+    for (int i = 0; i < 3; i++) {
+        const int64_t n = l->desc.attention.batch * layer_tokens(l, i) * l->features[i];
+        other.x[i] = must_alloc(n, sizeof(float));
+        for (int64_t k = 0; k < n; k++)
+            other.x[i][k] = -l->x[i][n - 1 - k];
+    }
+    float *want = layer_run(x->one, &other, &l->desc, &l->w, "another input");
+    shared s = {.l = {l, &other}, .want = {same, want}, .mha = mha};
+    for (int i = 0; i < AT_ONCE; i++)
+        s.out[i] = must_alloc(layer_floats(l), sizeof(float));
+    test_check(fovea_parallel(x->many, AT_ONCE, execute_shared, &s) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int i = 0; i < AT_ONCE; i++) {
+        test_check(s.bad[i] == 0, "%d executions beside others are wrong", s.bad[i]);
+        free(s.out[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(other.x[i]);
+    free(want);
+    fovea_mha_destroy(mha);
+}
+
 /* Rows of an input past the lengths are not read: they hold NaN, and those of the last sequence are not even there. */
 static void check_padding(const case_contexts *x, layer *l, const float *same) {
     const fovea_attention_desc *a = &l->desc.attention;
@@ -324,6 +366,7 @@ static void test_forms(const case_contexts *x, const layer_sizes *s) {
     check_tied(x, l);
     check_fused(x, l, exact, same);
     check_reshape(x, l, same);
+    check_shared(x, l, same);
     if (!s->biases) {
         fovea_mha_desc desc = l->desc;
         desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
@@ -345,20 +388,13 @@ int main(int argc, char **argv) {
         {1, 300, 300, 2, 2, 12, 12, {20, 20, 20}, 20, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, true, false},
         {2, 7, 31, 2, 1, 5, 9, {17, 13, 13}, 21, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
         {3, 1, 40, 4, 4, 16, 16, {48, 48, 48}, 48, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, true, true},
+        /* fused weights of key heads shared by two, d_k and d_v apart */
+        {2, 11, 11, 4, 2, 6, 10, {20, 20, 20}, 14, FOVEA_MHA_SELF, FOVEA_CAUSAL_TOP_LEFT, true, true},
+        {2, 5, 13, 6, 2, 9, 5, {20, 20, 20}, 14, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
+        /* as tf.keras.layers.MultiHeadAttention: T_q and T_k, key_dim and value_dim apart */
         {2, 6, 11, 3, 3, 24, 10, {24, 30, 18}, 7, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, true, false},
-        {1,
-         8,
-         8,
-         2,
-         2,
-         32,
-         32,
-         {32, 32, 32},
-         32,
-         FOVEA_MHA_SEPARATE,
-         FOVEA_CAUSAL_NONE,
-         false,
-         false}, /* d_k = d_model */
+        /* as arXiv 1906.07510: d_k = d_model */
+        {1, 8, 8, 2, 2, 32, 32, {32, 32, 32}, 32, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, false, false},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         test_forms(&x, &all[i]);

@@ -43,9 +43,59 @@ static void test_cost(void) {
     d.attention.causal = FOVEA_CAUSAL_TOP_LEFT;
     d.attention.value_dim = 64;
     test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.attention_flops == 2 * 2 * 5050 * 768.0, "causal");
+    d.biases = 1; /* none of the merged keys' own */
+    d.form = FOVEA_MHA_MERGED;
+    d.merge = FOVEA_MHA_MERGE_KEYS;
+    test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.parameters == 12 * m + 2 * m + 2 * 768, "%g",
+               merged.parameters);
+    d.fold_values = FOVEA_MHA_FOLD_ALWAYS;
+    d.q_features = (int64_t)1 << 48;
+    d.attention.q_heads = d.attention.kv_heads = 1 << 20;
+    check_status("huge", fovea_mha_cost(&d, &merged), FOVEA_ERROR_OVERFLOW,
+                 "1048576 heads of 281474976710656 channels");
     merged.struct_size = 1;
     check_status("cost", fovea_mha_cost(&d, &merged), FOVEA_ERROR_VERSION, "fovea_mha_costs");
     check_status("cost", fovea_mha_cost(&d, NULL), FOVEA_ERROR_NULL, "cost");
+}
+
+/* Pairs that causality and windows leave, counted one by one. */
+static void test_cost_pairs(void) {
+    static const int64_t windows[] = {-1, 0, 1, 4, 100, INT64_MAX},
+                         sizes[][2] = {{1, 1}, {7, 7}, {9, 4}, {4, 9}, {5, 0}};
+    fovea_mha_desc d;
+    fovea_mha_costs cost;
+    fovea_mha_costs_init(&cost);
+    fovea_mha_desc_init(&d);
+    d.q_features = 1;
+    d.inputs = FOVEA_MHA_CROSS;
+    fovea_attention_desc *a = &d.attention;
+    a->q_heads = a->kv_heads = a->head_dim = a->value_dim = 1;
+    for (int i = 0; i < 5 * 4 * 6 * 6; i++) {
+        a->q_len = sizes[i % 5][0];
+        a->kv_len = sizes[i % 5][1];
+        a->causal = (fovea_causal)(i / 5 % 4);
+        a->window_left = windows[i / 20 % 6];
+        a->window_right = windows[i / 120];
+        const int64_t offset = a->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? a->kv_len - a->q_len : 0;
+        int64_t count = 0;
+        for (int64_t row = 0; row < a->q_len; row++)
+            for (int64_t key = 0; key < a->kv_len; key++) {
+                const int64_t after = key - row - offset;
+                count += (a->window_left < 0 || -after <= a->window_left) &&
+                         (a->window_right < 0 || after <= a->window_right) &&
+                         (a->causal == FOVEA_CAUSAL_NONE || after <= 0);
+            }
+        test_check(fovea_mha_cost(&d, &cost) == FOVEA_OK && cost.attention_flops == 4.0 * (double)count,
+                   "causal %d, windows %lld, %lld: %g flops", (int)a->causal, (long long)a->window_left,
+                   (long long)a->window_right, cost.attention_flops);
+    }
+    a->causal = FOVEA_CAUSAL_TOP_LEFT; /* whatever the sizes, in no time */
+    a->window_left = a->window_right = -1;
+    a->q_len = (int64_t)1 << 40;
+    a->kv_len = 1000;
+    test_check(fovea_mha_cost(&d, &cost) == FOVEA_OK &&
+                   cost.attention_flops == 4.0 * (500500.0 + 1000.0 * (0x1p40 - 1000.0)),
+               "2^40 queries: %g", cost.attention_flops);
 }
 
 /* ------------------------------------------------------------------------------------------------------ refusals -- */
@@ -192,6 +242,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "mha-errors", NULL);
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     test_cost();
+    test_cost_pairs();
     test_refused(ctx);
     fovea_context_destroy(ctx);
     return test_end();

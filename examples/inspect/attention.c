@@ -1,5 +1,5 @@
-/* fovea-inspect attention: what each head of the encoder all-MiniLM-L6-v2 looks at in a sentence: a heat map of tokens by
- * tokens for each head, rows the tokens that look, columns those looked at. */
+/* fovea-inspect attention: what each head of the encoder all-MiniLM-L6-v2 looks at in a sentence: a heat map of tokens
+ * by tokens for each head, rows the tokens that look, columns those looked at. */
 #include "inspect.h"
 
 #include "encoder.h"
@@ -32,7 +32,7 @@ typedef struct picture {
     float *weights;
 } picture;
 
-/* -------------------------------------------------------------------------------------------------------- drawing -- */
+/* ------------------------------------------------------------------------------------------------------- drawing -- */
 
 /* One head's weights. The square root, so that small ones are seen. */
 typedef struct map {
@@ -90,7 +90,7 @@ static void draw(const picture *p, FILE *to, int64_t first, int64_t last) {
     heat_end(to);
 }
 
-/* ------------------------------------------------------------------------------------------------------ computing -- */
+/* ----------------------------------------------------------------------------------------------------- computing -- */
 
 static int join_words(const inspect_options *options, picture *p, complaint to) {
     size_t length = 0;

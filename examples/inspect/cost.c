@@ -60,7 +60,7 @@ static void evaluate(cost_form *f, const fovea_mha_desc *layer) {
         snprintf(f->why, sizeof f->why, "%s", fovea_error_detail());
 }
 
-/* -------------------------------------------------------------------------------------------------------- showing -- */
+/* ------------------------------------------------------------------------------------------------------- showing -- */
 
 static double flops(const fovea_mha_costs *c) { return c->projection_flops + c->attention_flops + c->output_flops; }
 

@@ -1,5 +1,5 @@
-/* The time of each form (cost.h): all layers are made of the same random weights, and run one after another in rounds, so
- * that what disturbs the machine disturbs all of them. Medians of the rounds' times and of their ratios are kept. */
+/* The time of each form (cost.h): all layers are made of the same random weights, and run one after another in rounds,
+ * so that what disturbs the machine disturbs all of them. Medians of the rounds' times and of their ratios are kept. */
 #include "cost.h"
 
 #include "../stopwatch.h"
@@ -47,7 +47,7 @@ static int allocate(const fovea_mha_desc *d, numbers *n, complaint to) {
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- runs -- */
+/* ---------------------------------------------------------------------------------------------------------- runs -- */
 
 static fovea_tensor rows_of(float *data, int64_t batch, int64_t tokens, int64_t channels) {
     return fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, batch, 1, tokens, channels);

@@ -4,8 +4,9 @@
  *
  * so that whatever follows costs d_k^3, not d_model^3: no matrix of d_model x d_model is ever made.
  *   norms, <A, B>        traces of blocks
- *   column spaces        G_AA = V L V^T gives A = U S V^T with S = sqrt(L), and an orthonormal base U = A V / S of the column
- *                        space; singular values below those of rounding (numpy's matrix_rank for float32 numbers) are left out
+ *   column spaces        G_AA = V L V^T gives A = U S V^T with S = sqrt(L), and an orthonormal base U = A V / S of the
+ *                        column space; singular values below those of rounding (numpy's matrix_rank for float32
+ *                        numbers) are left out
  *   principal angles     the singular values of U_A^T U_B = S_A^-1 V_A^T G_AB V_B S_B^-1 are their cosines [1]
  *   singular values of W those of S_Q V_Q^T V_K S_K, as W = U_Q (S_Q V_Q^T V_K S_K) U_K^T
  *   symmetry             |W|^2 = sum of G_QQ * G_KK elementwise; tr(W W) = sum of G_QK * G_QK^T elementwise;
@@ -48,7 +49,7 @@ struct figures_space {
     double *singular;            /* [d_k] */
 };
 
-/* ---------------------------------------------------------------------------------------------------------- memory -- */
+/* -------------------------------------------------------------------------------------------------------- memory -- */
 
 int figures_space_create(int64_t d_model, int64_t d_k, figures_space **space) {
     *space = NULL;
@@ -96,7 +97,7 @@ void figures_space_free(figures_space *s) {
 
 double *figures_columns(figures_space *s) { return s->columns; }
 
-/* ----------------------------------------------------------------------------------------------------------- steps -- */
+/* --------------------------------------------------------------------------------------------------------- steps -- */
 
 /* Column i of one matrix times column j of another: an element of their block, from the stored half. */
 static double inner(const figures_space *s, int a, int i, int b, int j) {
@@ -129,7 +130,8 @@ static int decompose(figures_space *s, int m) {
     return 0;
 }
 
-/* The singular values of the first rows x columns of core, falling. LAPACK reads it as its transpose, which has the same. */
+/* The singular values of the first rows x columns of core, falling. LAPACK reads it as its transpose, which has the
+ * same. */
 static int singular_values(figures_space *s, int rows, int columns) {
     return LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', columns, rows, s->core, s->d_k, s->singular, NULL, 1, NULL, 1);
 }
@@ -186,13 +188,14 @@ static double symmetry(const figures_space *s) {
     return all > 0.0 ? (1.0 + twice / all) / 2.0 : NAN;
 }
 
-/* -------------------------------------------------------------------------------------------------------- figures -- */
+/* ------------------------------------------------------------------------------------------------------- figures -- */
 
 int figures_compute(figures_space *s, double figure[FIGURES]) {
     static const int pairs[3][2] = {{Q, K}, {Q, V}, {K, V}};
     const int n = 3 * s->d_k;
-    /* Column-major, the columns of a row side by side: the order in which plain BLAS runs along memory; and as many rows
-     * at once as stay in a cache (1.3 times as fast as all at once). What it calls lower is (row <= column) here. */
+    /* Column-major, the columns of a row side by side: the order in which plain BLAS runs along memory; and as many
+     * rows at once as stay in a cache (1.3 times as fast as all at once). What it calls lower is (row <= column) here.
+     */
     const int64_t rows = CHUNK / n + 1;
     for (int64_t row = 0; row < s->d_model; row += rows) {
         const int count = (int)(s->d_model - row < rows ? s->d_model - row : rows);

@@ -1,10 +1,10 @@
 /* How alike the matrices W^Q, W^K and W^V of one head are: figures that no scaling of all weights changes.
  *
  *     figures_space *space;
- *     if (figures_space_create(d_model, d_k, &space) != 0) ...         for one thread; out of memory is all that can fail
- *     double *columns = figures_columns(space);                        fill it
+ *     if (figures_space_create(d_model, d_k, &space) != 0) ...   for one thread; out of memory is all that can fail
+ *     double *columns = figures_columns(space);                  fill it
  *     double figure[FIGURES];
- *     if (figures_compute(space, figure) != 0) ...                     LAPACK did not converge
+ *     if (figures_compute(space, figure) != 0) ...               LAPACK did not converge
  *     figures_space_free(space);
  *
  * A figure that has no value (the cosine with a matrix of zeros) is NaN. */

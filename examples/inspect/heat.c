@@ -48,7 +48,7 @@ void heat_begin(FILE *to, double width, double height, const char *label) {
 
 void heat_end(FILE *to) { fputs("</svg>\n", to); }
 
-/* ----------------------------------------------------------------------------------------------------------- text -- */
+/* ---------------------------------------------------------------------------------------------------------- text -- */
 
 static void write_character(FILE *to, utf8proc_int32_t c) {
     utf8proc_uint8_t bytes[4];
@@ -88,7 +88,7 @@ void heat_text(FILE *to, double x, double y, const char *style, heat_anchor anch
     fputs("</text>\n", to);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- cells -- */
+/* --------------------------------------------------------------------------------------------------------- cells -- */
 
 static void write_class(FILE *to, int level) {
     if (level == HEAT_NONE)

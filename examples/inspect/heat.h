@@ -1,4 +1,5 @@
-/* Heat maps as SVG, light or dark as the reader's page is. A picture is begun, filled with texts, maps and scales, ended. */
+/* Heat maps as SVG, light or dark as the reader's page is. A picture is begun, filled with texts, maps and scales,
+ * ended. */
 #ifndef INSPECT_HEAT_H
 #define INSPECT_HEAT_H
 
@@ -22,8 +23,8 @@ void heat_end(FILE *to);
 
 typedef enum heat_anchor { HEAT_START, HEAT_MIDDLE, HEAT_END } heat_anchor;
 
-/* Text at its baseline; style: "title", "panel", "small", "small soft", "tiny", ""; turned: upwards, read from below. What is
- * no UTF-8 becomes '?'; of more than most characters (0: any number) the rest is left out. */
+/* Text at its baseline; style: "title", "panel", "small", "small soft", "tiny", ""; turned: upwards, read from below.
+ * What is no UTF-8 becomes '?'; of more than most characters (0: any number) the rest is left out. */
 void heat_text(FILE *to, double x, double y, const char *style, heat_anchor anchor, bool turned, int most,
                const char *text);
 

@@ -1,5 +1,5 @@
-/* make-model: writes a model file of random attention weights in LLaMA's names and bfloat16, to see how fovea-inspect does
- * on large ones:  make-model LAYERS HEADS D_MODEL D_K FILE  */
+/* make-model: writes a model file of random attention weights in LLaMA's names and bfloat16, to see how fovea-inspect
+ * does on large ones:  make-model LAYERS HEADS D_MODEL D_K FILE */
 #include "rng.h"
 
 #include <stdio.h>

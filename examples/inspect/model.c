@@ -1,5 +1,5 @@
-/* model.h. Names are looked at once: each array whose name ends as one of namings[] asks becomes an entry; sorted by what
- * comes before the number, by family and number, the entries of a layer are neighbours. */
+/* model.h. Names are looked at once: each array whose name ends as one of namings[] asks becomes an entry; sorted by
+ * what comes before the number, by family and number, the entries of a layer are neighbours. */
 #include "model.h"
 
 #include "config.h"

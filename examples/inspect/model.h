@@ -22,8 +22,8 @@ enum { MODEL_MOST_HEADS = 1 << 16 };
 /* One thread at a time, except model_head(). */
 typedef struct model model;
 
-/* Opens the file and finds the layers whose W^Q, W^K and W^V are all in it. kv_heads 0: from config.json or from the sizes
- * of the arrays, and else as many as heads. *m is NULL after an error. */
+/* Opens the file and finds the layers whose W^Q, W^K and W^V are all in it. kv_heads 0: from config.json or from the
+ * sizes of the arrays, and else as many as heads. *m is NULL after an error. */
 int model_open(const char *path, int64_t heads, int64_t kv_heads, model **m, complaint to);
 void model_close(model *m); /* NULL is allowed */
 

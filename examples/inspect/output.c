@@ -1,5 +1,5 @@
-/* Files that are written whole or not at all (inspect.h): in memory first, then by the library's own file.c, beside what
- * is there, synced, renamed. */
+/* Files that are written whole or not at all (inspect.h): in memory first, then by the library's own file.c, beside
+ * what is there, synced, renamed. */
 #include "inspect.h"
 
 #include "file.h"

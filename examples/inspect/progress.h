@@ -1,5 +1,5 @@
-/* How far a long computation is, and how long it will take: a bar on a terminal, now and then a line elsewhere; on standard
- * error, so that what is computed stays alone on standard output. */
+/* How far a long computation is, and how long it will take: a bar on a terminal, now and then a line elsewhere; on
+ * standard error, so that what is computed stays alone on standard output. */
 #ifndef INSPECT_PROGRESS_H
 #define INSPECT_PROGRESS_H
 

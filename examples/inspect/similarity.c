@@ -1,5 +1,5 @@
-/* fovea-inspect similarity: the figures of each head of a model (figures.h), and those of random heads of the same shape.
- * One layer is in memory at a time; its heads are shared out among threads. */
+/* fovea-inspect similarity: the figures of each head of a model (figures.h), and those of random heads of the same
+ * shape. One layer is in memory at a time; its heads are shared out among threads. */
 #include "similarity.h"
 
 #include "progress.h"
@@ -53,7 +53,7 @@ static int compute(const model *file, int64_t heads, int64_t d_model, int64_t d_
     return j.failed ? complain(to, "similarity", "singular values were not found: LAPACK did not converge") : 0;
 }
 
-/* --------------------------------------------------------------------------------------------------------- random -- */
+/* -------------------------------------------------------------------------------------------------------- random -- */
 
 static int find_shape(const similarity *s, const model_layer *l) {
     int i = 0;
@@ -81,7 +81,7 @@ static int compute_random(similarity *s, random_heads *r, int threads, complaint
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- model -- */
+/* --------------------------------------------------------------------------------------------------------- model -- */
 
 /* Sizes of everything, from the file's header. */
 static int describe(similarity *s, complaint to) {

@@ -69,8 +69,8 @@ static void draw_axes(const similarity *s, FILE *to, double x, double y, double 
     }
 }
 
-/* The colours from the least value to the greatest, and where random heads are. With heads of several shapes, these have
- * no one value, and the ends tell differences. */
+/* The colours from the least value to the greatest, and where random heads are. With heads of several shapes, these
+ * have no one value, and the ends tell differences. */
 static void draw_legend(const panel *p, FILE *to, double x, double y, int digits) {
     const int first = heat_level(p->low / p->span), last = heat_level(p->high / p->span);
     const bool one = p->s->shapes == 1;

@@ -18,7 +18,7 @@ double similarity_tidy(double value, int digits) {
     return round(value * unit) / unit + 0.0;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- table -- */
+/* --------------------------------------------------------------------------------------------------------- table -- */
 
 /* Groups that the table has room for, and how wide their columns are. */
 static const struct {
@@ -119,7 +119,7 @@ void similarity_table(const similarity *s, FILE *to) {
         (long long)s->samples);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ CSV -- */
+/* ----------------------------------------------------------------------------------------------------------- CSV -- */
 
 /* A field that may hold anything, by RFC 4180. */
 static void write_field(FILE *to, const char *text, int length) {

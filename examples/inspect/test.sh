@@ -41,6 +41,8 @@ options) # one table makes help, man page and completion, and every option is in
         expect 64 $wrong
         [ -s err ] && [ ! -s out ] || fail "$wrong: no sentence"
     done
+    expect 64 cost --d-model 8 --heads 65537
+    has err '^fovea-inspect: --heads takes a number from 1 to 65536, not "65537": '
     ;;
 
 cost) # numbers that can be computed by hand

@@ -15,8 +15,9 @@ static test_option options[] = {TEST_FILE_OPTION, {0}};
 static char path[4096], config_path[4096], text[512];
 static const complaint to = {text, sizeof text};
 
-/* jansson is a shared library: it is handed the functions that fail. It does not always say that memory ran out: it may call
- * the text wrong, or lose characters of a long name (2.14). So of its failures no more is asked than a sentence or a result. */
+/* jansson is a shared library: it is handed the functions that fail. It does not always say that memory ran out: it may
+ * call the text wrong, or lose characters of a long name (2.14). So of its failures no more is asked than a sentence or
+ * a result. */
 static bool json_failed;
 
 static void *json_allocate(size_t size) {

@@ -1,5 +1,5 @@
-/* test-inspect-figures: the figures of heads with known answers, and of random ones against another way to compute them,
- * from the matrices themselves: W in full, Gram-Schmidt, singular values by Jacobi's rotations. */
+/* test-inspect-figures: the figures of heads with known answers, and of random ones against another way to compute
+ * them, from the matrices themselves: W in full, Gram-Schmidt, singular values by Jacobi's rotations. */
 #include "figures.h"
 
 #include "test.h"
@@ -38,7 +38,7 @@ static void expect(const char *what, const double f[FIGURES], int index, double 
                index, f[index], want);
 }
 
-/* -------------------------------------------------------------------------------------------------- known answers -- */
+/* ------------------------------------------------------------------------------------------------- known answers -- */
 
 static matrix unit(int rows, int columns, int first, double scale) {
     matrix m = {.rows = rows, .columns = columns};
@@ -156,7 +156,7 @@ static void test_degenerate(void) {
     expect("all zero", f, FIGURE_DISTANCE, NAN);
 }
 
-/* ------------------------------------------------------------------------------------------------------ reference -- */
+/* ----------------------------------------------------------------------------------------------------- reference -- */
 
 static double inner(const matrix *a, int i, const matrix *b, int j) {
     double sum = 0.0;

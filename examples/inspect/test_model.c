@@ -1,4 +1,5 @@
-/* test-inspect-model: the matrices of every head, whatever a family calls and how it orders them, and every complaint. */
+/* test-inspect-model: the matrices of every head, whatever a family calls and how it orders them, and every complaint.
+ */
 #include "model.h"
 
 #include "config.h"
@@ -20,7 +21,7 @@ static float number(int64_t layer, int which, int64_t head, int64_t i, int64_t c
     return (float)((((layer * 3 + which) * HEADS + head) * D_MODEL + i) * D_K + c);
 }
 
-/* ----------------------------------------------------------------------------------------------------- right files -- */
+/* --------------------------------------------------------------------------------------------------- right files -- */
 
 /* The output channel `out` of an array: whose it is. */
 static void owner(naming_order order, int64_t kv_heads, int part, int64_t out, int *which, int64_t *head) {
@@ -103,7 +104,7 @@ static void test_family(const naming *n, int64_t kv_heads) {
     model_close(m);
 }
 
-/* ------------------------------------------------------------------------------------------------------ complaints -- */
+/* ---------------------------------------------------------------------------------------------------- complaints -- */
 
 typedef struct array {
     const char *name, *dtype;
@@ -169,7 +170,7 @@ static void test_complaints(void) {
     refused("too large", 1, 0, ARRAYS({"h.0.attn.c_attn.weight", "BF16", 1, 3 * 4097}), 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- config -- */
+/* -------------------------------------------------------------------------------------------------------- config -- */
 
 static void check_config(const char *content, int64_t want_heads, int64_t want_kv_heads, const char *words) {
     char text[512] = "";

@@ -10,8 +10,9 @@
  * self-attention, then layer norm of the sum with its input, a feed-forward network of two linear maps with GELU
  * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length.
  *
- * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. The library's part of
- * that is its promise; here, sums are taken in 16 lanes and then in a fixed order, and the compiler may not contract. */
+ * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. The library's part
+ * of that is its promise; here, sums are taken in 16 lanes and then in a fixed order, and the compiler may not
+ * contract. */
 #ifndef MINILM_ENCODER_H
 #define MINILM_ENCODER_H
 

@@ -1,5 +1,5 @@
-/* test-encoder: the encoder with a small model of random weights, against the same in float64; the same bits whatever the
- * batch, padding, threads and tier; and models that do not fit together, each with its sentence. */
+/* test-encoder: the encoder with a small model of random weights, against the same in float64; the same bits whatever
+ * the batch, padding, threads and tier; and models that do not fit together, each with its sentence. */
 #include "encoder.h"
 #include "pool.h"
 #include "test_file.h"

@@ -1,6 +1,6 @@
 /* test-failing: readers and encoder where memory fails: each of their allocations in turn (failing.h), alone and with
- * all after it. Each time: -1, a sentence that names the file, the result NULL, no block left over; and an encoder's plan goes on
- * as if nothing had been, and in the end takes no memory from the heap. */
+ * all after it. Each time: -1, a sentence that names the file, the result NULL, no block left over; and an encoder's
+ * plan goes on as if nothing had been, and in the end takes no memory from the heap. */
 #include "encoder.h"
 #include "failing.h"
 #include "test_file.h"

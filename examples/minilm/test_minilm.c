@@ -1,5 +1,5 @@
-/* test-minilm: the whole model, where it was fetched (else skipped), on 50 sentences against reference.safetensors, which
- * make_reference.py computed in float64: the same tokens, and vectors whose cosine is at least 0.999999. */
+/* test-minilm: the whole model, where it was fetched (else skipped), on 50 sentences against reference.safetensors,
+ * which make_reference.py computed in float64: the same tokens, and vectors whose cosine is at least 0.999999. */
 #include "safetensors.h"
 #include "sentences.h"
 #include "test.h"

@@ -36,7 +36,8 @@ model *model_make(void);
 /* The array PREFIX SUFFIX, which must be there. */
 const array *model_array(const model *m, const char *prefix, const char *suffix);
 
-/* Writes the model as a safetensors file; the array of that index (or -1) left out, of another dtype, or of another shape. */
+/* Writes the model as a safetensors file; the array of that index (or -1) left out, of another dtype, or of another
+ * shape. */
 typedef enum damage { LEFT_OUT, OTHER_DTYPE, OTHER_SHAPE } damage;
 void model_write(const model *m, const char *path, int index, damage how);
 

@@ -29,7 +29,7 @@ static safetensors *opened(const char *what) {
     return file;
 }
 
-/* ---------------------------------------------------------------------------------------------------- right files -- */
+/* --------------------------------------------------------------------------------------------------- right files -- */
 
 /* One array of each type that can be read, an empty one and one without dimensions; out of order, with metadata. */
 static const char good[] = "{\"__metadata__\":{\"format\":\"pt\"},"
@@ -93,7 +93,7 @@ static void test_good(void) {
     safetensors_close(file);
 }
 
-/* --------------------------------------------------------------------------------------------------- hostile files -- */
+/* ------------------------------------------------------------------------------------------------- hostile files -- */
 
 static void test_cut_off(void) {
     uint8_t whole[8 + sizeof good - 1 + sizeof good_data + 1] = {(sizeof good - 1) & 0xff, (sizeof good - 1) >> 8};

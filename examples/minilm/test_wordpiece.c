@@ -1,5 +1,5 @@
-/* test-wordpiece: word pieces by a small vocabulary; vocabularies that are none; and, where the model was fetched, by its
- * vocabulary against ids of the tokenizers package 0.23.3 with the model's tokenizer.json. */
+/* test-wordpiece: word pieces by a small vocabulary; vocabularies that are none; and, where the model was fetched, by
+ * its vocabulary against ids of the tokenizers package 0.23.3 with the model's tokenizer.json. */
 #include "test_file.h"
 #include "wordpiece.h"
 

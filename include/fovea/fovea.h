@@ -475,7 +475,7 @@ typedef struct fovea_mha_costs {
     size_t struct_size;
     double parameters;       /* numbers that are stored, as the form stores them for execution */
     double projection_flops; /* of Q, K and V: 2 for a multiplication and an addition */
-    double attention_flops;  /* of scores and values, for the pairs that causality and window leave */
+    double attention_flops;  /* of scores and values, for the pairs that causality and window leave (offsets as 0) */
     double output_flops;     /* of W^O */
     double bytes;            /* inputs, weights, projections, heads and output, each written or read once */
     double scratch;          /* bytes of projections and heads between the steps */

@@ -1,0 +1,173 @@
+/* test-mha-options: what attention can do, a layer can do in every form: masks, windows, causality, lengths, offsets,
+ * scale, lse, weights, any strides. With matrices of ones and zeros a layer computes attention of its inputs' groups of
+ * channels, each product being a number times one and zeros, so it must give attention's own bits.
+ */
+#include "attention_case.h"
+#include "guard.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* [n, n], ones on the diagonal. Freed by the caller. */
+static float *identity(int64_t n) {
+    float *m = must_alloc(n * n, sizeof *m);
+    memset(m, 0, (size_t)(n * n) * sizeof *m);
+    for (int64_t i = 0; i < n; i++)
+        m[i * n + i] = 1.0f;
+    return m;
+}
+
+typedef struct form {
+    const char *name;
+    fovea_mha_form form;
+    fovea_mha_merge merge;
+    fovea_mha_fold fold;
+    bool output; /* W^O, too */
+    bool rows;   /* reads an input as whole rows */
+} form;
+
+static const form forms[] = {
+    {"factored", FOVEA_MHA_FACTORED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, true, false},
+    {"factored, no W^O", FOVEA_MHA_FACTORED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, false, false},
+    {"factored, values folded", FOVEA_MHA_FACTORED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_ALWAYS, true, true},
+    {"merged queries", FOVEA_MHA_MERGED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, true, true},
+    {"merged queries, values folded", FOVEA_MHA_MERGED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_ALWAYS, true, true},
+    {"merged keys, no W^O", FOVEA_MHA_MERGED, FOVEA_MHA_MERGE_KEYS, FOVEA_MHA_FOLD_NEVER, false, true},
+    {"folded", FOVEA_MHA_FOLDED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, true, false},
+    {"folded, values too", FOVEA_MHA_FOLDED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_ALWAYS, true, true},
+    {"projected", FOVEA_MHA_PROJECTED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, true, false},
+    {"projected, no W^O", FOVEA_MHA_PROJECTED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, false, false},
+};
+
+static void check_form(const fovea_context *ctx, const attention_case *c, const form *f, const inputs *in,
+                       const outputs *want) {
+    const fovea_attention_desc *a = &c->desc;
+    const int64_t q = a->q_heads * a->head_dim, k = a->kv_heads * a->head_dim, v = a->kv_heads * a->value_dim;
+    const int64_t o = a->q_heads * a->value_dim;
+    if ((f->form == FOVEA_MHA_MERGED && f->merge == FOVEA_MHA_MERGE_KEYS && a->q_heads != a->kv_heads) ||
+        (f->rows && ((c->layout != LAYOUT_BTHD && c->layout != LAYOUT_PACKED) || q * k > 40000)))
+        return;
+    fovea_mha_desc desc;
+    fovea_mha_weights w;
+    fovea_mha_desc_init(&desc);
+    fovea_mha_weights_init(&w);
+    desc.form = f->form;
+    desc.inputs = FOVEA_MHA_SEPARATE;
+    desc.merge = f->merge;
+    desc.fold_values = f->fold;
+    desc.q_features = q;
+    desc.k_features = k;
+    desc.v_features = v;
+    desc.out_features = f->output ? o : 0;
+    desc.attention = *a;
+    float *ones[] = {identity(q), identity(k), identity(v), identity(o)};
+    w.q = fovea_matrix_in_out(ones[0], q, q);
+    w.k = fovea_matrix_in_out(ones[1], k, k);
+    w.v = fovea_matrix_in_out(ones[2], v, v);
+    w.o = fovea_matrix_in_out(ones[3], o, o);
+    if (f->form == FOVEA_MHA_FOLDED) {
+        w.outer_q = w.q;
+        w.outer_v = w.v;
+    }
+    outputs *got = outputs_make(c, c->layout);
+    const fovea_attention_args args = case_args(in, got);
+    fovea_mha *mha;
+    char text[256];
+    if (test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail())) {
+        test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail());
+        outputs_same(got, want, "%s: %s", f->name, case_text(c, text, sizeof text));
+        fovea_mha_destroy(mha);
+    }
+    outputs_free(got);
+    for (int i = 0; i < 4; i++)
+        free(ones[i]);
+}
+
+static void test_options(const case_contexts *x) {
+    rng r = rng_stream(test_seed(), "options");
+    for (int64_t i = test_scaled(20); i > 0; i--) {
+        attention_case c = case_random(&r, 200000);
+        if (c.values == VALUES_OVERFLOW) /* infinity times zero */
+            c.values = VALUES_RANDOM;
+        if (i % 2 == 0)
+            c.layout = LAYOUT_BTHD;
+        inputs *in = inputs_make(&c, &r);
+        outputs *want = outputs_make(&c, c.layout);
+        if (case_run(x->scalar, NULL, &c, in, want))
+            for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++)
+                check_form(i % 3 == 0 ? x->three : x->one, &c, &forms[f], in, want);
+        outputs_free(want);
+        inputs_free(in);
+    }
+}
+
+/* Self-attention: of each sequence the rows that a query or a key needs are read, and no others. */
+static void test_self_lengths(const case_contexts *x) {
+    enum { BATCH = 4, TOKENS = 9, HEADS = 2, DIM = 4, WIDTH = HEADS * DIM, ROWS = BATCH * TOKENS };
+    static const int64_t q_lens[BATCH] = {9, 3, 0, 4}, kv_lens[BATCH] = {5, 7, 0, 2};
+    rng r = rng_stream(test_seed(), "self");
+    float data[ROWS * WIDTH], weight[3 * WIDTH * WIDTH], bias[WIDTH];
+    float out[2][ROWS * WIDTH];
+    rng_fill_normal(&r, data, ROWS * WIDTH);
+    rng_fill_normal(&r, weight, 3 * WIDTH * WIDTH);
+    rng_fill_normal(&r, bias, WIDTH);
+    /* The last sequence's rows that are not read are not even there. */
+    guard *named = guard_alloc("input", ((BATCH - 1) * TOKENS + 4) * WIDTH * sizeof(float), GUARD_END);
+    memcpy(named->data, data, named->size);
+    for (int b = 0; b < BATCH - 1; b++) {
+        const int64_t read = q_lens[b] > kv_lens[b] ? q_lens[b] : kv_lens[b];
+        poison_fill((float *)named->data + (b * TOKENS + read) * WIDTH, (TOKENS - read) * WIDTH);
+    }
+    float *ones = identity(WIDTH);
+    fovea_mha_desc desc;
+    fovea_mha_weights w;
+    fovea_attention_args args;
+    fovea_mha_desc_init(&desc);
+    fovea_mha_weights_init(&w);
+    fovea_attention_args_init(&args);
+    desc.q_features = desc.out_features = WIDTH;
+    desc.biases = 1;
+    desc.attention.batch = BATCH;
+    desc.attention.q_heads = desc.attention.kv_heads = HEADS;
+    desc.attention.q_len = desc.attention.kv_len = TOKENS;
+    desc.attention.head_dim = desc.attention.value_dim = DIM;
+    w.q = fovea_matrix_in_out(weight, WIDTH, WIDTH);
+    w.k = fovea_matrix_in_out(weight + WIDTH * WIDTH, WIDTH, WIDTH);
+    w.v = fovea_matrix_in_out(weight + 2 * WIDTH * WIDTH, WIDTH, WIDTH);
+    w.o = fovea_matrix_in_out(ones, WIDTH, WIDTH);
+    w.o_bias = bias;
+    args.q_lens = q_lens;
+    args.kv_lens = kv_lens;
+    for (int self = 0; self < 2; self++) {
+        fovea_mha *mha;
+        desc.inputs = self ? FOVEA_MHA_SELF : FOVEA_MHA_SEPARATE;
+        args.q = fovea_tensor_bhtd(self ? named->data : data, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, WIDTH);
+        args.k = args.v = self ? (fovea_tensor){.data = NULL} : args.q;
+        args.out = fovea_tensor_bhtd(out[self], FOVEA_DTYPE_F32, BATCH, 1, TOKENS, WIDTH);
+        poison_fill(out[self], ROWS * WIDTH);
+        if (test_check(fovea_mha_create(x->three, &desc, &w, &mha) == FOVEA_OK, "%s", fovea_error_detail())) {
+            const size_t size = fovea_mha_workspace_size(mha);
+            float *workspace = must_alloc((int64_t)size, 1);
+            poison_fill(workspace, (int64_t)(size / sizeof(float))); /* not what the last layer left there */
+            test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
+            free(workspace);
+        }
+        fovea_mha_destroy(mha);
+    }
+    test_same(out[1], out[0], ROWS * WIDTH, "one input against three");
+    for (int b = 0; b < BATCH; b++) /* a row that is no query, or sees no key, has no head */
+        for (int64_t t = kv_lens[b] == 0 ? 0 : q_lens[b]; t < TOKENS; t++)
+            test_same(out[1] + (b * TOKENS + t) * WIDTH, bias, WIDTH, "row %" PRId64 " of %d: the bias", t, b);
+    free(ones);
+    guard_free(named);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "mha-options", NULL);
+    const case_contexts x = contexts_make();
+    test_options(&x);
+    test_self_lengths(&x);
+    contexts_free(&x);
+    return test_end();
+}
