@@ -19,9 +19,6 @@ fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int
     return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(tokens, token), head, token, 1}};
 }
 
-/* No stride is larger, not even one that an axis of one element does not use: kernels compute with it all the same. */
-static const int64_t stride_limit = (int64_t)1 << 48;
-
 static int64_t dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
 
 static const char *dtype_name(fovea_dtype dtype) {
@@ -85,9 +82,6 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     int64_t last = 0; /* offset of the last element */
     for (int i = 0; i < 4; i++) {
         int64_t reach;
-        if (tensor->stride[i] > stride_limit)
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: a stride of %lld is past what an address can name", rule->name,
-                           (long long)tensor->stride[i]);
         if (tensor->shape[i] == 0)
             return FOVEA_OK;
         if (!fv_multiply(tensor->shape[i] - 1, tensor->stride[i], &reach) || !fv_add(last, reach, &last))
