@@ -10,9 +10,6 @@
  * core (Intel, family 6 model 207), where the copy takes a five-hundredth.
  */
 #include "attention_tile.h"
-#include "registry.h"
-
-#include "registry.h"
 
 #include "registry.h"
 
