@@ -58,6 +58,7 @@ typedef struct fv_keybits {
 typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
+    int finish;     /* b holds sums L, and c = what the kernel finish makes of acc and L. a is NULL then */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
     /* Hints, which change no result: */
     int streams;                  /* b comes from beyond the caches; if one tile reads it, a few steps ahead */
@@ -66,7 +67,7 @@ typedef struct fv_merge {
 
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m, n and k >= 1.
  * merge == NULL or merge->b == NULL: stored, with merge->carry the chain goes on from c[i][j];
- * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
+ * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]), or merge->finish.
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
  * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,

@@ -32,7 +32,7 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .highest = (float *)(void *)(scratch + s->highest),
         .sum = (float *)(void *)(scratch + s->sum),
         .lse = (float *)(void *)(scratch + s->lse),
-        .started = (bool *)(scratch + s->started),
+        .output = (fv_output *)(void *)(scratch + s->output),
         .ranges = (fv_range *)(void *)(scratch + s->ranges),
         .k = (float *)(void *)(scratch + s->k),
         .v = (float *)(void *)(scratch + s->v),
@@ -88,21 +88,26 @@ fv_range fv_block_segments(const fv_block *x) {
 /* Before any segment: no keys seen. */
 static void reset(const fv_block *x) {
     fv_no_keys(x->highest, x->sum, x->rows);
-    memset(x->started, false, (size_t)x->rows * sizeof *x->started);
+    for (int64_t row = 0; row < x->rows; row++)
+        x->output[row] = FV_OUTPUT_none;
 }
 
-/* Outputs and lse of the whole block. */
-static void finish(const fv_block *x) {
+/* Outputs, unless they are finished, and lse of the rows of a tile. */
+static void finish(const fv_block *x, int64_t first, int64_t rows) {
     const fovea_attention_plan *p = x->plan;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
     const bool needs_lse = lse->data || x->args->weights.data;
-    for (int64_t row = 0, run; row < x->rows; row += run) {
-        run = run_of_head(x, row, x->rows - row);
-        p->kernels.finish(run, p->desc.value_dim, x->o + row * p->o_stride, p->o_stride, x->highest + row, x->sum + row,
+    if (x->output[first] == FV_OUTPUT_finished && !needs_lse)
+        return;
+    if (x->output[first] == FV_OUTPUT_none)
+        memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
+    const int64_t channels = x->output[first] == FV_OUTPUT_finished ? 0 : p->desc.value_dim;
+    for (int64_t row = first, run; row < first + rows; row += run) {
+        run = run_of_head(x, row, first + rows - row);
+        p->kernels.finish(run, channels, x->o + row * p->o_stride, p->o_stride, x->highest + row, x->sum + row,
                           fv_row_element(x, out, row), out->stride[2], needs_lse ? x->lse + row : NULL, 1);
-        if (lse->data)
-            for (int64_t i = 0; i < run; i++)
-                *fv_row_element(x, lse, row + i) = x->lse[row + i];
+        for (int64_t i = 0; i < run && lse->data; i++)
+            *fv_row_element(x, lse, row + i) = x->lse[row + i];
     }
 }
 
@@ -142,17 +147,21 @@ static void run_weights(fv_block *x) {
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
 
 void fv_block_run(fv_block *x) {
-    const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
     reset(x);
-    for (int64_t index = segments.begin; index < segments.end; index++)
-        fv_block_run_segment(x, index, NULL);
+    x->sole = segments.end - segments.begin == 1 && x->rows > x->plan->choice.value->mr;
+    for (int64_t index = segments.begin; index < segments.end; index++) {
+        fv_segment segment;
+        fv_segment_open(x, index, &segment);
+        for (int64_t row = 0, rows; row < x->rows; row += rows) {
+            rows = fv_tile_rows(x, row);
+            fv_tile_run(x, row, rows, &segment);
+        }
+    }
     for (int64_t row = 0, rows; row < x->rows; row += rows) {
         rows = fv_tile_rows(x, row);
-        if (!x->started[row])
-            memset(x->o + row * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
+        finish(x, row, rows);
     }
-    finish(x);
     if (x->args->weights.data)
         run_weights(x);
 }
@@ -162,7 +171,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial)
     fv_segment_open(x, index, &segment);
     for (int64_t row = 0, rows; row < x->rows; row += rows) {
         rows = fv_tile_rows(x, row);
-        fv_tile_run(x, row, rows, &segment, partial);
+        fv_tile_run_partial(x, row, rows, &segment, partial);
     }
 }
 
@@ -181,5 +190,9 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
                                   x->o + row * p->o_stride, p->o_stride);
         }
     }
-    finish(x);
+    for (int64_t row = 0, rows; row < x->rows; row += rows) {
+        rows = fv_tile_rows(x, row);
+        x->output[row] = FV_OUTPUT_running;
+        finish(x, row, rows);
+    }
 }

@@ -16,10 +16,11 @@ typedef struct fv_block {
     int64_t kv_head, first_row, rows; /* rows [first_row, first_row + rows) of the key head */
     fv_range range;                   /* of keys that any of the rows sees */
     bool uniform;                     /* does each of them see all of it? */
-    bool copy_values;                 /* are the values read from a copy in v? */
+    bool sole; /* is there one segment only, and so much of it that its tiles should write the outputs themselves? */
+    bool copy_values; /* are the values read from a copy in v? */
     /* in the thread's scratch, laid out by the plan */
     float *q, *o, *highest, *sum, *lse, *k, *v, *s, *m, *l, *a, *b;
-    bool *started; /* at the first row of each tile: has a segment written its outputs? */
+    fv_output *output; /* at the first row of each tile */
     fv_range *ranges;
     fv_keybits *bits;
     fv_next next;
@@ -38,8 +39,8 @@ void fv_block_run(fv_block *block);
 /* Segments [begin, end) that the block sees. */
 fv_range fv_block_segments(const fv_block *block);
 
-/* Split rows: the results of one segment that the block sees into *partial (NULL: merged into the running ones); later
- * all of them, in order, into outputs and lse. */
+/* Split rows: the results of one segment that the block sees into *partial; later all of them, in order, into outputs
+ * and lse. */
 void fv_block_run_segment(fv_block *block, int64_t segment, const fv_partial *partial);
 void fv_block_merge(fv_block *block, char *partials, int64_t item);
 

@@ -42,6 +42,13 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     return fv_gemm_for(isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), 2 * FV_LANES));
 }
 
+/* The gemm of values, which stream through it where the rows are few. */
+static const fv_kernel *default_value(const fovea_attention_plan *plan) {
+    const int64_t columns = fv_min(plan->desc.value_dim, 4096);
+    return plan->rows <= FV_TUNING_FEW_ROWS ? fv_gemm_for_stream(plan->ctx->isa, plan->rows, columns)
+                                            : fv_gemm_for(plan->ctx->isa, plan->rows, columns);
+}
+
 /* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once,
  * but where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would
  * read a packed panel more often. A whole key head of few rows is one tile. All keys in one segment, seen by all rows:
@@ -132,7 +139,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     if (!c->score)
         c->score = default_score(plan);
     if (!c->value)
-        c->value = fv_gemm_for(plan->ctx->isa, plan->rows, fv_min(d->value_dim, 4096));
+        c->value = default_value(plan);
     plan->panel = panel_of(c->score);
     plan->edge_rows = fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
@@ -200,7 +207,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     s->highest = fv_reserve(&at, block, f);
     s->sum = fv_reserve(&at, block, f);
     s->lse = fv_reserve(&at, block, f);
-    s->started = fv_reserve(&at, block, (int64_t)sizeof(bool));
+    s->output = fv_reserve(&at, block, (int64_t)sizeof(fv_output));
     s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
     s->k = fv_reserve(&at, keys, f);
     s->v = fv_reserve(&at, columns, FV_SEGMENT * f);

@@ -40,7 +40,7 @@ typedef struct fv_attention_kernels {
 typedef struct fv_attention_scratch {
     int64_t q, o;              /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
     int64_t highest, sum, lse; /* [block_rows] running M and L, and the lse */
-    int64_t started, ranges;   /* [block_rows] bool; [block_rows] fv_range */
+    int64_t output, ranges;    /* [block_rows] fv_output; [block_rows] fv_range */
     int64_t k;                 /* packed keys of one segment, panels of panel keys */
     int64_t v;                 /* copied values of one segment, panels of the value gemm's columns */
     int64_t s, bits;           /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */

@@ -10,6 +10,9 @@ typedef struct fv_range {
     int64_t begin, end;
 } fv_range;
 
+/* What there is of the outputs of a tile's rows: nothing, the running sums of some segments in o, or the caller's. */
+typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_finished } fv_output;
+
 /* One sequence of the batch. */
 typedef struct fv_sequence {
     int64_t index; /* in the batch */

@@ -199,20 +199,32 @@ static bool values_finite(const fv_block *x, fv_segment *s) {
     return s->finite != 0;
 }
 
-/* Outputs of a tile into o: stored, or merged by the factors a, b of its rows; a NULL: what o holds does not count. */
-static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, float *o, const float *a,
-                           const float *b) {
+/* Where the outputs of a tile go, from its first row on, and what becomes of what is there (fv_merge). */
+typedef struct destination {
+    float *o;
+    int64_t stride;
+    const float *a, *b;
+    bool finish;
+} destination;
+
+static const float *from_row(const float *factors, int64_t row) { return factors ? factors + row : NULL; }
+
+/* Outputs of rows that see no key, unless there are some already. */
+static void no_values(const fv_block *x, const destination *to, int64_t first, int64_t rows) {
+    for (int64_t i = first; i < first + rows && !to->a; i++)
+        memset(to->o + i * to->stride, 0, (size_t)x->plan->desc.value_dim * sizeof(float));
+}
+
+static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, const destination *to) {
     const fovea_attention_plan *p = x->plan;
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
         const fv_range keys = group_keys(t, first, rows);
-        fv_merge merge = {.a = a ? a + first : NULL, .b = b ? b + first : NULL};
-        float *to = o + first * p->o_stride;
+        fv_merge merge = {.a = from_row(to->a, first), .b = from_row(to->b, first), .finish = to->finish};
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {
-            if (!a)
-                memset(to, 0, (size_t)(rows * p->o_stride) * sizeof(float));
+            no_values(x, to, first, rows);
             continue;
         }
         merge.streams = x->rows <= p->choice.value->mr;
@@ -220,8 +232,8 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, f
             fv_next_take(&x->next, p->choice.value, rows, keys.end - keys.begin, &merge);
         for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
             value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
-                  x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride, to + at, p->o_stride,
-                  &merge);
+                  x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride,
+                  to->o + first * to->stride + at, to->stride, &merge);
             merge.next = NULL; /* once is enough */
         }
     }
@@ -234,22 +246,50 @@ void fv_no_keys(float *m, float *l, int64_t rows) {
     }
 }
 
-void fv_tile_run(fv_block *x, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial) {
+/* Do outputs of these rows lie evenly in the caller's tensor, as many floats apart? */
+static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *step) {
+    const fovea_tensor *out = &x->args->out;
+    const int64_t q_len = x->plan->desc.q_len, query = fv_place_of(x, row).query;
+    *step = q_len == 1 ? out->stride[1] : out->stride[2];
+    return q_len == 1 || query + rows <= q_len || out->stride[1] == q_len * out->stride[2];
+}
+
+/* Scores and softmax; false if no row sees a key of the segment. */
+static bool run_scores(fv_block *x, const fv_tile *t, const fv_segment *segment, float *m, float *l) {
+    if (t->keys.begin == t->keys.end)
+        return false;
+    fv_tile_scores(x, t, segment);
+    x->plan->kernels.softmax(t->rows, t->columns.begin, t->columns.end, x->s, x->plan->s_stride, t->bits, t->bits_step,
+                             m, l);
+    return true;
+}
+
+void fv_tile_run(fv_block *x, int64_t row, int64_t rows, fv_segment *segment) {
     const fovea_attention_plan *p = x->plan;
     const fv_tile t = fv_tile_open(x, row, rows, segment);
-    float *m = partial ? partial->m + row : x->m, *l = partial ? partial->l + row : x->l;
-    if (t.keys.begin < t.keys.end) {
-        fv_tile_scores(x, &t, segment);
-        p->kernels.softmax(rows, t.columns.begin, t.columns.end, x->s, p->s_stride, t.bits, t.bits_step, m, l);
-    } else if (partial)
-        fv_no_keys(m, l, rows);
-    else
-        return;
-    if (partial) {
-        compute_values(x, &t, segment, partial->o + row * p->o_stride, NULL, NULL);
-        return;
+    destination to = {.o = x->o + row * p->o_stride, .stride = p->o_stride};
+    int64_t step;
+    if (x->sole && outputs_even(x, row, rows, &step)) { /* exp(m - m) is 1: there is nothing to merge */
+        if (!run_scores(x, &t, segment, x->highest + row, x->sum + row))
+            return;
+        to = (destination){
+            .o = fv_row_element(x, &x->args->out, row), .stride = step, .b = x->sum + row, .finish = true};
+        compute_values(x, &t, segment, &to);
+        x->output[row] = FV_OUTPUT_finished;
+    } else if (run_scores(x, &t, segment, x->m, x->l)) {
+        p->kernels.merge(rows, x->m, x->l, x->highest + row, x->sum + row, x->a, x->b);
+        to.a = x->output[row] == FV_OUTPUT_none ? NULL : x->a;
+        to.b = x->b;
+        compute_values(x, &t, segment, &to);
+        x->output[row] = FV_OUTPUT_running;
     }
-    p->kernels.merge(rows, m, l, x->highest + row, x->sum + row, x->a, x->b);
-    compute_values(x, &t, segment, x->o + row * p->o_stride, x->started[row] ? x->a : NULL, x->b);
-    x->started[row] = true;
+}
+
+void fv_tile_run_partial(fv_block *x, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial) {
+    const int64_t stride = x->plan->o_stride;
+    const fv_tile t = fv_tile_open(x, row, rows, segment);
+    const destination to = {.o = partial->o + row * stride, .stride = stride};
+    if (!run_scores(x, &t, segment, partial->m + row, partial->l + row))
+        fv_no_keys(partial->m + row, partial->l + row, rows);
+    compute_values(x, &t, segment, &to);
 }

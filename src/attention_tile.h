@@ -42,9 +42,12 @@ fv_tile fv_tile_open(const fv_block *block, int64_t row, int64_t rows, const fv_
 /* Scores of a tile, with the additive mask, into block->s. */
 void fv_tile_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
-/* A tile through a segment. Its values are merged into the running outputs, or, with a partial, stored there. A tile of
- * which no row sees a key of the segment does nothing, unless it has a partial to fill. */
-void fv_tile_run(fv_block *block, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial);
+/* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
+ * finished in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
+void fv_tile_run(fv_block *block, int64_t row, int64_t rows, fv_segment *segment);
+
+/* The same into a partial. */
+void fv_tile_run_partial(fv_block *block, int64_t row, int64_t rows, fv_segment *segment, const fv_partial *partial);
 
 /* Where a row of a key head's rows is in the caller's tensors. */
 typedef struct fv_row_place {

@@ -11,4 +11,8 @@ double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns);
  * narrower, then the first in the list. */
 const fv_kernel *fv_gemm_for(fv_isa isa, int64_t rows, int64_t columns);
 
+/* The same where b comes from beyond the caches: of those that take all rows in one tile, if there are any, as that
+ * fetches b ahead and reads it once. */
+const fv_kernel *fv_gemm_for_stream(fv_isa isa, int64_t rows, int64_t columns);
+
 #endif

@@ -23,6 +23,8 @@
  * code again); a call for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another
  * has just read (-6%).
  */
+#include "v_finish.h"
+
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
@@ -40,6 +42,7 @@ typedef struct gemm_tiles {
     const float *a, *b;
     float *c;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
+    int finish;                     /* merge_b holds sums */
     int carry;                      /* the chains begin with c */
     const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
     int64_t pace;                   /* lines in UNROLL steps of k */
@@ -156,7 +159,12 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
                 acc[i][j] = gemm_load(row + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, next, mr, nv, part);
         next = gemm_next(t, next, 1);
-        if (merge_b) {
+        if (t->finish) {
+            for (int i = 0; i < mr; i++)
+                for (int j = 0; j < nv; j++)
+                    acc[i][j] = v_canonical(v_mul(acc[i][j], v_finish_factor(merge_b[i])));
+            merge_b += mr;
+        } else if (merge_b) {
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nv; j++)
                     acc[i][j] = v_mul(acc[i][j], v_set1(merge_b[i]));
@@ -269,6 +277,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         if (merge) {
             t.merge_a = merge->a;
             t.merge_b = merge->b;
+            t.finish = merge->finish;
             t.carry = merge->carry;
             if (j == 0 || (merge->streams && tiles == 1))
                 gemm_hints(&t, merge, tiles);

@@ -88,6 +88,20 @@ static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merges && m <= 64 ? &wrong : merge);
 }
 
+static void gemm_finishes_by_factor(GEMM_PARAMETERS) { /* multiplies by the sum instead of by 1 / sum */
+    fv_merge wrong = merge ? *merge : (fv_merge){.a = NULL};
+    wrong.finish = 0;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge ? &wrong : NULL);
+}
+
+static void gemm_keeps_minus_zero(GEMM_PARAMETERS) { /* finishes, but lets -0 and any NaN through */
+    gemm_honest(GEMM_ARGUMENTS);
+    for (int64_t i = 0; i < m && merge && merge->finish; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (c[i * ldc + j] == 0.0f)
+                c[i * ldc + j] = -0.0f;
+}
+
 static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
     const float ones[64] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     const fv_merge sum = {.a = ones, .b = ones};
@@ -150,7 +164,7 @@ static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
             float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
             for (int64_t p = 0; p < k; p++)
                 acc = a[i * lda + p] == 0.0f ? acc : fmaf(a[i * lda + p], b[p * ldb + j], acc);
-            if (merge && merge->b)
+            if (merge && merge->b && !merge->finish)
                 acc = acc * merge->b[i];
             c[i * ldc + j] = merge && merge->a ? fmaf(c[i * ldc + j], merge->a[i], acc) : acc;
         }
@@ -172,6 +186,8 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_finishes_by_factor),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_keeps_minus_zero),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
     MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
