@@ -22,16 +22,16 @@ static int64_t panel_of(const fv_kernel *score) {
     return panel;
 }
 
-/* Rows whose scores of a segment fill the first-level cache. A block of no more is one tile, which packs a panel of keys
- * when it needs it. */
+/* Rows whose scores of a segment fill the first-level cache. A block of no more is one tile, which packs a panel of
+ * keys when it needs it. */
 static int64_t fitting_rows(const fovea_attention_plan *plan) {
     return plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
 }
 
 /* The gemm of scores. Keys that are packed when they are needed are written to one panel again and again: it takes a
- * third of the first-level cache at most, or the keys that come through the cache push it out each time (one row in each
- * of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share keys).
- */
+ * third of the first-level cache at most, or the keys that come through the cache push it out each time (one row in
+ * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
+ * keys). */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;

@@ -95,7 +95,8 @@ typedef enum fovea_dtype {
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
  * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are from 0 to 2^48, and 0
- * repeats an input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent. */
+ * repeats an input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent.
+ */
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;
@@ -150,14 +151,14 @@ typedef struct fovea_context fovea_context;
 /* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
  * FOVEA_ISA=scalar|avx2|avx512|neon caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU
  * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C);
- * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan and linear map; FOVEA_LOG_SHAPES=file adds
- * a line to that file for each shape that is executed, for fovea-tune to read (at most 1 MiB; a file that cannot be
- * written is told by FOVEA_DEBUG=1 alone). The tuning file is options->tuning_file, or FOVEA_TUNING_FILE, or else the
- * first of $XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset) and /etc/fovea/tuning that is there; an
- * empty name: none. It can change speed and no bit of any result. One that is damaged, foreign or not to be trusted is
- * not an error here: the defaults are used, and fovea_context_info() says why. threads is capped at the affinity mask
- * and the cgroup quota unless parallel_for is given (the pool knows better). On error *ctx is set to NULL. Thread-safe.
- */
+ * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan and linear map;
+ * FOVEA_LOG_SHAPES=file adds a line to that file for each shape that is executed, for fovea-tune to read (at most 1
+ * MiB; a file that cannot be written is told by FOVEA_DEBUG=1 alone). The tuning file is options->tuning_file, or
+ * FOVEA_TUNING_FILE, or else the first of $XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset) and
+ * /etc/fovea/tuning that is there; an empty name: none. It can change speed and no bit of any result. One that is
+ * damaged, foreign or not to be trusted is not an error here: the defaults are used, and fovea_context_info() says why.
+ * threads is capped at the affinity mask and the cgroup quota unless parallel_for is given (the pool knows better). On
+ * error *ctx is set to NULL. Thread-safe. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
 /* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
@@ -344,8 +345,8 @@ FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 /* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL. */
 FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
 
-/* As fovea_attention_plan_describe(): what is decided by default, and a line for each row of the tuning file that is for maps of
- * this size (500 bytes at most; a file has room for some 200), or one that says why there is none. */
+/* As fovea_attention_plan_describe(): what is decided by default, and a line for each row of the tuning file that is
+ * for maps of this size (500 bytes at most; a file has room for some 200), or one that says why there is none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
 typedef struct fovea_linear_args {

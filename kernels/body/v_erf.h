@@ -1,13 +1,13 @@
 /* v_erf: the error function, for the exact GELU.
  *
- * Below V_ERF_SPLIT erf(x) = x + x p(x^2); from there on 1 - exp(q(|x|)) with the sign of x, where q is log(erfc), smooth
- * and never positive, so that the one exp of v_exp.h serves. From 4 on the result is 1. Both are computed and one is
- * selected: a vector has lanes of either kind. A NaN goes through. The constants come from v_erf.py beside this file.
+ * Below V_ERF_SPLIT erf(x) = x + x p(x^2); from there on 1 - exp(q(|x|)) with the sign of x, where q is log(erfc),
+ * smooth and never positive, so that the one exp of v_exp.h serves. From 4 on the result is 1. Both are computed and
+ * one is selected: a vector has lanes of either kind. A NaN goes through. The constants come from v_erf.py beside this
+ * file.
  *
- * Why not SLEEF's: its float form takes four times as long as this, and of its scalar forms the one with the same bits is
- * compiled for FMA3 and does not run on every CPU that the portable tier has to run on. At most 2 ulp from SLEEF's double
- * form: proved for every float by tests/test_activation.c --exhaustive.
- */
+ * Why not SLEEF's: its float form takes four times as long as this, and of its scalar forms the one with the same bits
+ * is compiled for FMA3 and does not run on every CPU that the portable tier has to run on. At most 2 ulp from SLEEF's
+ * double form: proved for every float by tests/test_activation.c --exhaustive. */
 #ifndef FV_V_ERF_H
 #define FV_V_ERF_H
 

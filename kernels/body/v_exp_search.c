@@ -2,10 +2,9 @@
  *
  *     cc -O3 -march=native -ffp-contract=off -fno-math-errno v_exp_search.c -lm -o v_exp_search && ./v_exp_search [SEED]
  *
- * Needs a CPU with FMA; prints a line for each improvement, and ends when a walk over all floats finds no error over the goal:
- * a quarter of an hour on one core. Random steps of one to three coefficients are kept if the largest error over some points
- * becomes smaller; then all floats are walked, and the worst of them become points, too.
- */
+ * Needs a CPU with FMA; prints a line for each improvement, and ends when a walk over all floats finds no error over
+ * the goal: a quarter of an hour on one core. Random steps of one to three coefficients are kept if the largest error
+ * over some points becomes smaller; then all floats are walked, and the worst of them become points, too. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
