@@ -149,6 +149,7 @@ static void run_weights(fv_block *x) {
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     reset(x);
+    /* A single register tile gains nothing: what it finished would be waited for at once (1 x 200: 2% slower). */
     x->sole = segments.end - segments.begin == 1 && x->rows > x->plan->choice.value->mr;
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;

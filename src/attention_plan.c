@@ -59,8 +59,8 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const int64_t fitting = fitting_rows(plan);
     if (plan->rows <= fitting)
         return plan->rows;
-    const bool limited = d->causal != FOVEA_CAUSAL_NONE || d->window_left < d->kv_len || d->window_right < d->kv_len;
-    return fv_max(d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : fitting / 2, plan->choice.value->mr);
+    return fv_max(d->kv_len <= FV_SEGMENT && !fv_attention_limited(d) ? 2 * fitting : fitting / 2,
+                  plan->choice.value->mr);
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
@@ -182,7 +182,7 @@ static void take_kernels(fovea_attention_plan *plan) {
     };
 }
 
-/* Bytes of the partial results of one segment of one block. */
+/* Floats of the partial results of one segment of one block. */
 static int64_t partial_floats(const fovea_attention_plan *plan) {
     return plan->choice.block_rows * (plan->o_stride + 2);
 }

@@ -3,8 +3,8 @@
  *
  * The rows (queries of heads) that share a key head are numbered together: row = head_in_group * q_len + query. A work
  * item is a block of up to block_rows of them, of one batch entry and key head. A block goes through its keys a segment
- * at a time: it packs the segment's keys once, and then computes in tiles of tile_rows rows, whose scores stay in
- * cache.
+ * at a time: it packs the segment's keys once (a block of one tile: panel by panel, when it needs them), and then
+ * computes in tiles of tile_rows rows, whose scores stay in cache.
  */
 #ifndef FV_ATTENTION_PLAN_H
 #define FV_ATTENTION_PLAN_H

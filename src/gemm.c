@@ -22,13 +22,14 @@ double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
 
 /* Of those at least so high and wide; NULL if there is none. */
 static const fv_kernel *cheapest(fv_isa isa, int64_t rows, int64_t columns, int64_t height, int64_t width) {
+    const double tie = 1e-9; /* sums of the same terms may differ in their last bits */
     const fv_kernel *best = NULL;
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *gemm = &fv_kernels[i];
         if (gemm->op != FV_OP_gemm || gemm->isa != isa || gemm->mr < height || gemm->nr < width)
             continue;
         const double less = best ? fv_gemm_cost(best, rows, columns) - fv_gemm_cost(gemm, rows, columns) : 1.0;
-        if (less > 0.0 || (less == 0.0 && gemm->nr < best->nr))
+        if (less > tie || (less > -tie && gemm->nr < best->nr))
             best = gemm;
     }
     return best;

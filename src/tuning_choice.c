@@ -1,6 +1,8 @@
 /* Tunings and choices: which keys a shape has, and what a row means for its plan or linear map (tuning.h). */
 #include "tuning.h"
 
+#include "attention_rows.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +13,7 @@ fv_tuning_op fv_tuning_of_attention(const fovea_attention_desc *d, int64_t key[F
     key[FV_KEY_head_dim] = d->head_dim;
     key[FV_KEY_value_dim] = d->value_dim;
     key[FV_KEY_units] = d->batch * d->kv_heads;
-    const int64_t no_limit = (int64_t)1 << 60; /* plans hold "no limit" as a larger number */
-    const bool left = d->window_left >= 0 && d->window_left < no_limit;
-    const bool right = d->window_right >= 0 && d->window_right < no_limit;
-    const bool causal =
-        d->causal != FOVEA_CAUSAL_NONE && d->q_len > 1; /* one query: as a rule the last, that sees all */
-    key[FV_KEY_limited] = causal || left || right;
+    key[FV_KEY_limited] = fv_attention_limited(d);
     return rows <= FV_TUNING_FEW_ROWS ? FV_TUNING_attention_few : FV_TUNING_attention;
 }
 

@@ -104,6 +104,26 @@ static void test_random_words(void) {
     }
 }
 
+/* Many heads of few queries share keys of one segment: their outputs are written by tiles that go from head to head, as
+ * the layout allows, and must be those of heads with keys of their own. */
+static void test_wide_groups(void) {
+    static const int64_t queries[] = {1, 3};
+    for (int n = 0; n < 2; n++)
+        for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+            attention_case c = case_plain(2, 40, 1, queries[n], 100, 24, 17);
+            rng r = rng_stream(test_seed(), "wide");
+            solved x = solve(ctx, c, inputs_make(&c, &r));
+            c.layout = (case_layout)layout;
+            check_words("a wide group in another layout", &x, c);
+            c.lse = !c.lse;
+            c.weights = !c.weights;
+            check_words("a wide group with other outputs", &x, c);
+            c.desc.kv_heads = c.desc.q_heads;
+            check_words("a wide group as repeated heads", &x, c);
+            forget(&x);
+        }
+}
+
 /* Offsets and windows as far as they may be: all keys, or none, are in sight. */
 static void test_far_offsets(void) {
     static const int64_t far = (int64_t)1 << 60, ends[][2] = {{far, far}, {-far, -far}},
@@ -212,6 +232,7 @@ int main(int argc, char **argv) {
     pool *p = pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_words();
+    test_wide_groups();
     test_far_offsets();
     test_random_words();
     test_broadcast();

@@ -108,7 +108,14 @@ static int finalists(tune_measurement *m, tune_candidate **left, int n, double u
     for (int blocks = 1; n > FINALISTS && blocks <= 16; blocks *= 2) {
         while (!tune_measure(m, left, n, blocks, until) && tune_now() < until)
             ;
+        int seen = 0; /* those that the time was enough for */
+        for (int i = 0; i < n; i++)
+            if (left[i]->blocks > 0)
+                left[seen++] = left[i];
+        n = seen;
         qsort(left, (size_t)n, sizeof *left, by_median);
+        if (n <= FINALISTS)
+            break;
         n = n / 3 > FINALISTS ? n / 3 : FINALISTS;
     }
     return n < FINALISTS ? n : FINALISTS;
@@ -188,11 +195,12 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
         for (int i = 0; i < n; i++)
             left[i]->blocks = 0;
         row->candidates = count;
-        do {
+        row->blocks = 0;
+        while (ok && tune_now() < until && row->blocks < TUNE_BLOCKS - LEAST_BLOCKS &&
+               (row->blocks < LEAST_BLOCKS || width(row->tuned) > enough || width(row->regret) > enough)) {
             tune_measure(&m, left, n, LEAST_BLOCKS, until);
             conclude(left, n, named, m.base.plan, row);
-        } while (ok && tune_now() < until && row->blocks < TUNE_BLOCKS - LEAST_BLOCKS &&
-                 (row->blocks < LEAST_BLOCKS || width(row->tuned) > enough || width(row->regret) > enough));
+        }
         ok = ok && row->blocks >= LEAST_BLOCKS;
         for (int i = 0; i < count + NAMED; i++)
             tune_candidate_free(&all[i]);

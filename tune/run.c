@@ -152,7 +152,7 @@ static void print_outcome(const tune_outcome *o, int count, const char *path) {
         if (others[i].count > 0)
             printf(", %d %s", others[i].count, others[i].words);
     if (o->store)
-        printf(". Stored in %s\n", path);
+        printf(". Stored in %s\n", tune_is_standard_output(path) ? "the standard output" : path);
     else
         puts(". Nothing was stored.");
 }
@@ -207,6 +207,11 @@ static bool may_write(const char *path) {
 
 int tune_run(const tune_options *options) {
     const char *path = options->output ? options->output : tune_default_file();
+    if (!options->output && tune_is_standard_output(path)) {
+        fprintf(stderr,
+                "fovea-tune: FOVEA_TUNING_FILE is -, a file's name to programs; --output says where to write\n");
+        return TUNE_USAGE;
+    }
     if (options->json && tune_is_standard_output(path)) {
         fprintf(stderr, "fovea-tune: --json and --output - cannot both have the standard output\n");
         return TUNE_USAGE;

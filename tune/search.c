@@ -132,8 +132,8 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
         tune_measurement m;
         char error[256], name[96];
         if (!tune_problem_make(s->ctx, &proof, &problem, error)) {
-            passed[0] = passed[1] = false; /* a shape that memory has no room for proves nothing */
-            break;
+            r->verdict = VERDICT_large; /* what memory has no room for proves nothing */
+            return;
         }
         tune_candidate candidate[2] = {0}, *list[2];
         bool made = tune_measurement_begin(&m, &problem);

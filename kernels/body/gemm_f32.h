@@ -34,8 +34,8 @@ enum {
     NV = FV_NR / FV_W,
     UNROLL = FV_W == 8 ? 4 : 2, /* steps of k for each branch: as many as a tile's steps are short */
     LINE = 16,                  /* floats of a cache line */
-    STREAM_STEPS = 16,          /* steps of k that a vector is fetched before a tile needs it, */
-    STREAM_FLOATS = 2048        /* and floats of B: a step of a narrow panel is soon over */
+    STREAM_STEPS = 16,          /* at least so many steps of k is a vector fetched before a tile needs it, */
+    STREAM_FLOATS = 2048        /* and so many floats of B: a step of a narrow panel is soon over */
 };
 
 /* Tiles of the same height, one below the other. */
@@ -162,9 +162,11 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
         gemm_multiply(acc, a, t, next, mr, nv, part);
         next = gemm_next(t, next, 1);
         if (t->finish) {
-            for (int i = 0; i < mr; i++)
+            for (int i = 0; i < mr; i++) {
+                const vf factor = v_finish_factor(merge_b[i]);
                 for (int j = 0; j < nv; j++)
-                    acc[i][j] = v_canonical(v_mul(acc[i][j], v_finish_factor(merge_b[i])));
+                    acc[i][j] = v_canonical(v_mul(acc[i][j], factor));
+            }
             merge_b += mr;
         } else if (merge_b) {
             for (int i = 0; i < mr; i++)
@@ -255,8 +257,10 @@ static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
     t->next_end = merge->next_end;
     t->near = merge->streams && tiles == 1;
     if (t->near) {
-        const int64_t steps = STREAM_STEPS * t->ldb;
-        t->next = gemm_ahead(t->b, steps > STREAM_FLOATS ? steps : STREAM_FLOATS);
+        int64_t ahead = STREAM_STEPS;
+        if (t->ldb > 0 && ahead * t->ldb < STREAM_FLOATS)
+            ahead = (STREAM_FLOATS + t->ldb - 1) / t->ldb;
+        t->next = gemm_ahead(t->b, ahead * t->ldb);
         t->next_end = gemm_ahead(t->next, t->k * t->ldb);
     }
     const int64_t steps = tiles * t->k * LINE;

@@ -34,6 +34,8 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
         operand *sums = trial_floats(t, "sums", CELL_KEPT, 1, m, m);
         fill_uniform(t, sums, 1.0f, 300.0f);
         *float_before(sums, 0, rng_below(&t->rng, m)) = 0.0f; /* a row that sees no key */
+        if (kind == DATA_SPECIAL)
+            *float_before(sums, 0, rng_below(&t->rng, m)) = NAN;
     }
     if (how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);

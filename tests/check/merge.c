@@ -205,7 +205,9 @@ static void finish_trials(checker *c) {
         for (int i = 0; i < 4; i++)
             finish_trial(c, rows, 1 + i, true);
     for (int i = 0; i < 20; i++)
-        finish_trial(c, 300 + i, 1, true); /* many values of log */
+        finish_trial(c, 300 + i, 1, true);    /* many values of log */
+    for (int64_t rows = 1; rows < 20; rows++) /* lse alone */
+        finish_trial(c, rows, 0, true);
     for (int64_t n = 63; n <= 130; n++)
         finish_trial(c, 5 + n % 30, n, n % 2 == 0);
 }

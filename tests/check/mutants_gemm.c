@@ -69,7 +69,7 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 }
 
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
-    const bool first = merge && merge->b && !merge->a && m <= 64;
+    const bool first = merge && merge->b && !merge->a && !merge->finish && m <= 64;
     if (first)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++)
@@ -81,7 +81,7 @@ static void gemm_reads_old_c(GEMM_PARAMETERS) {
 
 static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
     float same[64];
-    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same};
+    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same, .finish = merge ? merge->finish : 0};
     const bool merges = merge && merge->b;
     for (int64_t i = 0; i < 64; i++)
         same[i] = merges ? merge->b[0] : 0.0f;
@@ -94,7 +94,7 @@ static void gemm_finishes_by_factor(GEMM_PARAMETERS) { /* multiplies by the sum 
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge ? &wrong : NULL);
 }
 
-static void gemm_keeps_minus_zero(GEMM_PARAMETERS) { /* finishes, but lets -0 and any NaN through */
+static void gemm_keeps_minus_zero(GEMM_PARAMETERS) { /* finishes, but with zeros of the other sign */
     gemm_honest(GEMM_ARGUMENTS);
     for (int64_t i = 0; i < m && merge && merge->finish; i++)
         for (int64_t j = 0; j < n; j++)
@@ -159,12 +159,16 @@ static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUM
 /* ------------------------------------------------------------------------------------------------------ gemmskip -- */
 
 static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
+    if (merge && merge->finish) {
+        honest(FV_OP_gemmskip)->run.gemmskip_f32(m, n, k, a, lda, b, ldb, c, ldc, merge);
+        return;
+    }
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
             for (int64_t p = 0; p < k; p++)
                 acc = a[i * lda + p] == 0.0f ? acc : fmaf(a[i * lda + p], b[p * ldb + j], acc);
-            if (merge && merge->b && !merge->finish)
+            if (merge && merge->b)
                 acc = acc * merge->b[i];
             c[i * ldc + j] = merge && merge->a ? fmaf(c[i * ldc + j], merge->a[i], acc) : acc;
         }
