@@ -58,7 +58,6 @@ typedef struct fv_keybits {
 typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
-    int finish;     /* b, not NULL, holds sums L, a is NULL: c = acc * (L == 0 ? 0 : 1 / L), NaN and -0 as in finish */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
     /* Hints, which change no result: */
     int streams;                  /* b comes from beyond the caches; if one tile reads it, a few steps ahead */
@@ -67,7 +66,7 @@ typedef struct fv_merge {
 
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m, n and k >= 1.
  * merge == NULL or merge->b == NULL: stored, with merge->carry the chain goes on from c[i][j];
- * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]), or merge->finish.
+ * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
  * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
@@ -103,7 +102,7 @@ typedef void fv_merge_f32_fn(int64_t rows, const float *m, const float *l, float
 typedef void fv_accumulate_f32_fn(int64_t rows, int64_t n, const float *o, int64_t ldo, const float *a, const float *b,
                                   float *O, int64_t ldO);
 
-/* finish: out and lse of rows rows of n channels from O, M, L. lse[i * ldlse]; lse may be NULL; n may be 0. */
+/* finish: out and lse of rows rows of n channels from O, M, L. lse[i * ldlse]; lse may be NULL; out may be O. */
 typedef void fv_finish_f32_fn(int64_t rows, int64_t n, const float *O, int64_t ldO, const float *M, const float *L,
                               float *out, int64_t ldout, float *lse, int64_t ldlse);
 

@@ -92,20 +92,19 @@ static void reset(const fv_block *x) {
         x->output[row] = FV_OUTPUT_none;
 }
 
-/* Outputs, unless they are finished, and lse of the rows of a tile. */
+/* Outputs and lse of the rows of a tile. */
 static void finish(const fv_block *x, int64_t first, int64_t rows) {
     const fovea_attention_plan *p = x->plan;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
-    const bool needs_lse = lse->data || x->args->weights.data;
-    if (x->output[first] == FV_OUTPUT_finished && !needs_lse)
-        return;
+    const bool needs_lse = lse->data || x->args->weights.data, there = x->output[first] == FV_OUTPUT_there;
     if (x->output[first] == FV_OUTPUT_none)
         memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
-    const int64_t channels = x->output[first] == FV_OUTPUT_finished ? 0 : p->desc.value_dim;
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = run_of_head(x, row, first + rows - row);
-        p->kernels.finish(run, channels, x->o + row * p->o_stride, p->o_stride, x->highest + row, x->sum + row,
-                          fv_row_element(x, out, row), out->stride[2], needs_lse ? x->lse + row : NULL, 1);
+        float *to = fv_row_element(x, out, row);
+        p->kernels.finish(run, p->desc.value_dim, there ? to : x->o + row * p->o_stride,
+                          there ? out->stride[2] : p->o_stride, x->highest + row, x->sum + row, to, out->stride[2],
+                          needs_lse ? x->lse + row : NULL, 1);
         for (int64_t i = 0; i < run && lse->data; i++)
             *fv_row_element(x, lse, row + i) = x->lse[row + i];
     }
@@ -149,17 +148,18 @@ static void run_weights(fv_block *x) {
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     reset(x);
-    /* A single register tile gains nothing: what it finished would be waited for at once (1 x 200: 2% slower). */
-    x->sole = segments.end - segments.begin == 1 && x->rows > x->plan->choice.value->mr;
+    x->sole = segments.end - segments.begin == 1;
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
         for (int64_t row = 0, rows; row < x->rows; row += rows) {
             rows = fv_tile_rows(x, row);
             fv_tile_run(x, row, rows, &segment);
+            if (x->sole) /* while what the tile wrote is in the first-level cache */
+                finish(x, row, rows);
         }
     }
-    for (int64_t row = 0, rows; row < x->rows; row += rows) {
+    for (int64_t row = 0, rows; row < x->rows && !x->sole; row += rows) {
         rows = fv_tile_rows(x, row);
         finish(x, row, rows);
     }

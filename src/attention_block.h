@@ -16,8 +16,8 @@ typedef struct fv_block {
     int64_t kv_head, first_row, rows; /* rows [first_row, first_row + rows) of the key head */
     fv_range range;                   /* of keys that any of the rows sees */
     bool uniform;                     /* does each of them see all of it? */
-    bool sole;        /* one segment only, and more rows than a register tile: tiles write the outputs themselves */
-    bool copy_values; /* are the values read from a copy in v? */
+    bool sole;                        /* do all keys that its rows see lie in one segment? */
+    bool copy_values;                 /* are the values read from a copy in v? */
     /* in the thread's scratch, laid out by the plan */
     float *q, *o, *highest, *sum, *lse, *k, *v, *s, *m, *l, *a, *b;
     fv_output *output; /* at the first row of each tile */

@@ -204,7 +204,6 @@ typedef struct destination {
     float *o;
     int64_t stride;
     const float *a, *b;
-    bool finish;
 } destination;
 
 static const float *from_row(const float *factors, int64_t row) { return factors ? factors + row : NULL; }
@@ -221,7 +220,7 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
         const fv_range keys = group_keys(t, first, rows);
-        fv_merge merge = {.a = from_row(to->a, first), .b = from_row(to->b, first), .finish = to->finish};
+        fv_merge merge = {.a = from_row(to->a, first), .b = from_row(to->b, first)};
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {
             no_values(x, to, first, rows);
@@ -272,10 +271,9 @@ void fv_tile_run(fv_block *x, int64_t row, int64_t rows, fv_segment *segment) {
     if (x->sole && outputs_even(x, row, rows, &step)) { /* exp(m - m) is 1: there is nothing to merge */
         if (!run_scores(x, &t, segment, x->highest + row, x->sum + row))
             return;
-        to = (destination){
-            .o = fv_row_element(x, &x->args->out, row), .stride = step, .b = x->sum + row, .finish = true};
+        to = (destination){.o = fv_row_element(x, &x->args->out, row), .stride = step};
         compute_values(x, &t, segment, &to);
-        x->output[row] = FV_OUTPUT_finished;
+        x->output[row] = FV_OUTPUT_there;
     } else if (run_scores(x, &t, segment, x->m, x->l)) {
         p->kernels.merge(rows, x->m, x->l, x->highest + row, x->sum + row, x->a, x->b);
         to.a = x->output[row] == FV_OUTPUT_none ? NULL : x->a;

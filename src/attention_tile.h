@@ -43,7 +43,7 @@ fv_tile fv_tile_open(const fv_block *block, int64_t row, int64_t rows, const fv_
 void fv_tile_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
- * finished in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
+ * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
 void fv_tile_run(fv_block *block, int64_t row, int64_t rows, fv_segment *segment);
 
 /* The same into a partial. */

@@ -24,8 +24,6 @@
  * has just read (-6%); B that streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2,
  * panels of 16 columns: -12% to -24%).
  */
-#include "v_finish.h"
-
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
@@ -44,7 +42,6 @@ typedef struct gemm_tiles {
     const float *a, *b;
     float *c;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
-    int finish;                     /* merge_b holds sums */
     int carry;                      /* the chains begin with c */
     const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
     int64_t pace;                   /* lines in UNROLL steps of k */
@@ -161,14 +158,7 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
                 acc[i][j] = gemm_load(row + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, next, mr, nv, part);
         next = gemm_next(t, next, 1);
-        if (t->finish) {
-            for (int i = 0; i < mr; i++) {
-                const vf factor = v_finish_factor(merge_b[i]);
-                for (int j = 0; j < nv; j++)
-                    acc[i][j] = v_canonical(v_mul(acc[i][j], factor));
-            }
-            merge_b += mr;
-        } else if (merge_b) {
+        if (merge_b) {
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nv; j++)
                     acc[i][j] = v_mul(acc[i][j], v_set1(merge_b[i]));
@@ -284,7 +274,6 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         if (merge) {
             t.merge_a = merge->a;
             t.merge_b = merge->b;
-            t.finish = merge->finish;
             t.carry = merge->carry;
             if (j == 0 || (merge->streams && tiles == 1))
                 gemm_hints(&t, merge, tiles);

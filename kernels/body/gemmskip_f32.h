@@ -1,7 +1,5 @@
 /* gemmskip: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
  * contract). One row at a time, FV_NR columns in registers. Rare: boundary tiles over values that are not finite. */
-#include "v_finish.h"
-
 enum { SKIP_VECTORS = FV_NR / FV_W };
 
 static inline int skip_masked(float x) {
@@ -16,7 +14,7 @@ static inline vf skip_load(const float *p, int64_t n) {
 }
 
 static inline void skip_strip(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c,
-                              const float *merge_a, const float *merge_b, int finish, int carry) {
+                              const float *merge_a, const float *merge_b, int carry) {
     vf acc[SKIP_VECTORS];
     for (int j = 0; j < SKIP_VECTORS; j++)
         acc[j] = carry ? skip_load(c + j * FV_W, n - j * FV_W) : v_set1(0.0f);
@@ -30,7 +28,7 @@ static inline void skip_strip(int64_t n, int64_t k, const float *a, const float 
         const int64_t left = n - j * FV_W;
         vf x = acc[j];
         if (merge_b)
-            x = finish ? v_canonical(v_mul(x, v_finish_factor(*merge_b))) : v_mul(x, v_set1(*merge_b));
+            x = v_mul(x, v_set1(*merge_b));
         if (merge_a)
             x = v_fma(skip_load(c + j * FV_W, left), v_set1(*merge_a), x);
         if (left < FV_W)
@@ -46,5 +44,5 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         for (int64_t j = 0; j < n; j += FV_NR)
             skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,
                        merge && merge->a ? merge->a + i : NULL, merge && merge->b ? merge->b + i : NULL,
-                       merge && merge->finish, merge && merge->carry);
+                       merge && merge->carry);
 }

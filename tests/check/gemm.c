@@ -6,8 +6,8 @@
 enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE };                                /* t->size */
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A }; /* t->operand */
 
-typedef enum store { STORE_PLAIN, STORE_FIRST, STORE_MERGE, STORE_CARRY, STORE_FINISH, STORES } store;
-static const char *const store_words[STORES] = {"stored", "first segment", "merged", "carried on", "finished"};
+typedef enum store { STORE_PLAIN, STORE_FIRST, STORE_MERGE, STORE_CARRY, STORES } store;
+static const char *const store_words[STORES] = {"stored", "first segment", "merged", "carried on"};
 
 typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
 static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
@@ -30,13 +30,6 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
         fill_normal(t, out);
     if (how == STORE_FIRST || how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
-    if (how == STORE_FINISH) {
-        operand *sums = trial_floats(t, "sums", CELL_KEPT, 1, m, m);
-        fill_uniform(t, sums, 1.0f, 300.0f);
-        *float_before(sums, 0, rng_below(&t->rng, m)) = 0.0f; /* a row that sees no key */
-        if (kind == DATA_SPECIAL)
-            *float_before(sums, 0, rng_below(&t->rng, m)) = NAN;
-    }
     if (how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
     if (kind == DATA_SPECIAL) {
@@ -96,8 +89,7 @@ static void gemm_invoke(const fv_kernel *kernel, trial *t) {
     const float *b = trial_pointer(t, OPERAND_B);
     const fv_merge merge = {
         .a = how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
-        .b = how == STORE_PLAIN || how == STORE_CARRY ? NULL : trial_pointer(t, OPERAND_MERGE_B),
-        .finish = how == STORE_FINISH,
+        .b = how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
         .carry = how == STORE_CARRY,
         .streams = t->size[SIZE_M] % 2 == 0,
         .next = b,
@@ -124,9 +116,8 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
         magnitude += fabs((double)x * y);
     }
     const bool overflows = !(magnitude < 0x1p127); /* then the chain may be infinite, or is NaN */
-    if (how == STORE_FIRST || how == STORE_MERGE || how == STORE_FINISH) {
-        const float by = *float_before(&t->operand[OPERAND_MERGE_B], 0, i);
-        const float factor = how != STORE_FINISH ? by : by == 0.0f ? 0.0f : 1.0f / by;
+    if (how == STORE_FIRST || how == STORE_MERGE) {
+        const float factor = *float_before(&t->operand[OPERAND_MERGE_B], 0, i);
         acc = acc * factor;
         sum *= factor;
         magnitude *= factor;
@@ -138,9 +129,7 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
         magnitude += fabs((double)old * factor);
     }
     const float got = float_want(c, i, j);
-    if (how == STORE_FINISH)
-        acc = float_canonical(acc);
-    if (float_bits(got) != float_bits(acc) && !(how != STORE_FINISH && float_is_nan(got) && float_is_nan(acc))) {
+    if (float_bits(got) != float_bits(acc) && !(float_is_nan(got) && float_is_nan(acc))) {
         trial_fail(t, "c[%" PRId64 "][%" PRId64 "] is %.9g, the chain of kernels.h gives %.9g", i, j, (double)got,
                    (double)acc);
         return false;

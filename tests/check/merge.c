@@ -205,9 +205,7 @@ static void finish_trials(checker *c) {
         for (int i = 0; i < 4; i++)
             finish_trial(c, rows, 1 + i, true);
     for (int i = 0; i < 20; i++)
-        finish_trial(c, 300 + i, 1, true);    /* many values of log */
-    for (int64_t rows = 1; rows < 20; rows++) /* lse alone */
-        finish_trial(c, rows, 0, true);
+        finish_trial(c, 300 + i, 1, true); /* many values of log */
     for (int64_t n = 63; n <= 130; n++)
         finish_trial(c, 5 + n % 30, n, n % 2 == 0);
 }
@@ -220,6 +218,9 @@ static void finish_invoke(const fv_kernel *kernel, trial *t) {
                            with_lse ? t->operand[FINISH_LSE].stride : 0);
 }
 
+/* NaN has one pattern in outputs, and -0 none. */
+static float canonical(float x) { return float_is_nan(x) ? bits_float(CANONICAL_NAN) : x == 0.0f ? 0.0f : x; }
+
 static void finish_verify(const trial *t) {
     const operand *op = t->operand;
     for (int64_t i = 0; i < t->size[0]; i++) {
@@ -228,10 +229,10 @@ static void finish_verify(const trial *t) {
         for (int64_t j = 0; j < t->size[1]; j++) {
             const float O = *float_before(&op[FINISH_O], i, j), got = float_want(&op[FINISH_OUT], i, j);
             const double exact = L == 0.0f ? 0.0 : (double)O / L;
-            if (float_bits(got) != float_bits(float_canonical(O * R)) ||
+            if (float_bits(got) != float_bits(canonical(O * R)) ||
                 !near_double(got, exact, 3.0 * (float_eps() * fabs(exact) + 0x1p-149))) {
                 trial_fail(t, "out[%" PRId64 "][%" PRId64 "] is %.9g (0x%08" PRIx32 "), O * R is %.9g", i, j,
-                           (double)got, float_bits(got), (double)float_canonical(O * R));
+                           (double)got, float_bits(got), (double)canonical(O * R));
                 return;
             }
         }
@@ -241,7 +242,7 @@ static void finish_verify(const trial *t) {
         const double exact = L == 0.0f ? -INFINITY : (double)M + log((double)L);
         /* log to within 1 ulp of float, then the rounding of the sum. */
         const double bound = 4.0 * float_eps() * (fabs((double)M) + fabs(log((double)L)));
-        if (!near_double(lse, exact, bound) || float_bits(lse) != float_bits(float_canonical(lse))) {
+        if (!near_double(lse, exact, bound) || float_bits(lse) != float_bits(canonical(lse))) {
             trial_fail(t, "lse[%" PRId64 "] is %.9g (0x%08" PRIx32 "), float64 gives %.17g", i, (double)lse,
                        float_bits(lse), exact);
             return;

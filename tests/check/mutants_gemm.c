@@ -69,7 +69,7 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 }
 
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
-    const bool first = merge && merge->b && !merge->a && !merge->finish && m <= 64;
+    const bool first = merge && merge->b && !merge->a && m <= 64;
     if (first)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++)
@@ -81,25 +81,11 @@ static void gemm_reads_old_c(GEMM_PARAMETERS) {
 
 static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
     float same[64];
-    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same, .finish = merge ? merge->finish : 0};
+    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same};
     const bool merges = merge && merge->b;
     for (int64_t i = 0; i < 64; i++)
         same[i] = merges ? merge->b[0] : 0.0f;
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merges && m <= 64 ? &wrong : merge);
-}
-
-static void gemm_finishes_by_factor(GEMM_PARAMETERS) { /* multiplies by the sum instead of by 1 / sum */
-    fv_merge wrong = merge ? *merge : (fv_merge){.a = NULL};
-    wrong.finish = 0;
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge ? &wrong : NULL);
-}
-
-static void gemm_keeps_minus_zero(GEMM_PARAMETERS) { /* finishes, but with zeros of the other sign */
-    gemm_honest(GEMM_ARGUMENTS);
-    for (int64_t i = 0; i < m && merge && merge->finish; i++)
-        for (int64_t j = 0; j < n; j++)
-            if (c[i * ldc + j] == 0.0f)
-                c[i * ldc + j] = -0.0f;
 }
 
 static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
@@ -159,10 +145,6 @@ static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUM
 /* ------------------------------------------------------------------------------------------------------ gemmskip -- */
 
 static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
-    if (merge && merge->finish) {
-        honest(FV_OP_gemmskip)->run.gemmskip_f32(m, n, k, a, lda, b, ldb, c, ldc, merge);
-        return;
-    }
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
@@ -190,8 +172,6 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_finishes_by_factor),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_keeps_minus_zero),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
     MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),

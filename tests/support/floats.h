@@ -27,11 +27,6 @@ static inline float bits_float(uint32_t bits) {
 /* Without arithmetic, so that signalling NaN and -ffast-math callers are no matter. */
 static inline bool float_is_nan(float f) { return (float_bits(f) & 0x7fffffff) > 0x7f800000; }
 
-/* As outputs of the library are: NaN has one pattern, and -0 none. */
-static inline float float_canonical(float f) {
-    return float_is_nan(f) ? bits_float(CANONICAL_NAN) : f == 0.0f ? 0.0f : f;
-}
-
 /* The NaN that memory is poisoned with: quiet, negative, with a payload nobody computes. */
 static inline float poison(void) { return bits_float(0xffe5e5e5); }
 
