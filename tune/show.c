@@ -125,6 +125,8 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int
         return FINDING_skipped;
     finding found = FINDING_noisy;
     if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, &choice, &candidate)) {
+        if (tune_same_choice(&candidate.plan->made, &m.base.plan->made))
+            found = FINDING_drift; /* by chance the default might seem faster than itself */
         for (int look = 0; look < LOOKS && found == FINDING_noisy; look++) {
             const bool quiet = tune_measure(&m, list, 1, blocks, until);
             const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
