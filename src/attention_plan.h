@@ -36,6 +36,10 @@ typedef struct fv_attention_kernels {
     fv_finite_f32_fn *finite;
 } fv_attention_kernels;
 
+/* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
+ * caller's outputs will be. */
+typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_there } fv_output;
+
 /* Where the parts of a thread's scratch begin, in bytes. */
 typedef struct fv_attention_scratch {
     int64_t q, o;              /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */

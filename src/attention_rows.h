@@ -10,10 +10,6 @@ typedef struct fv_range {
     int64_t begin, end;
 } fv_range;
 
-/* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
- * caller's outputs will be. */
-typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_there } fv_output;
-
 /* One sequence of the batch. */
 typedef struct fv_sequence {
     int64_t index; /* in the batch */

@@ -127,10 +127,12 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
         v->shared = true;
         v->channels = v->features;
     }
+    int64_t columns;
     for (int i = 0; i < FV_MHA_ROLES; i++)
-        if (!fv_multiply(s->heads, s->role[i].channels, &s->o_in)) /* the last: what the heads give */
+        if (!fv_multiply(s->heads, s->role[i].channels, &columns))
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld heads of %lld channels are more than any memory holds",
                            (long long)s->heads, (long long)s->role[i].channels);
+    s->o_in = s->heads * v->channels;
     return FOVEA_OK;
 }
 
