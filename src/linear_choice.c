@@ -1,17 +1,19 @@
 /* What is decided for a linear map and a number of rows (linear_choice.h): the tuning file's row, or defaults by a
  * model of caches.
  *
- * The model. A block of weights takes three quarters of the first-level cache: most of it stays there for all rows of
- * an item, while the gemm brings the next one near. The products of these rows, to which each block adds, take three
- * eighths, and go to y a few rows at a time after the last block, so that the lines of y come from farther while the
- * next rows are computed. The rows themselves, which each panel reads again, take twice the second-level cache at most:
- * they come evenly, and the more they are, the more share what is read of the weights. Threads get four items each, so
+ * The model. A tile of rows reads a panel of weights from the second-level cache, which is fast enough for that, and
+ * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. The rows
+ * of an item, which each panel reads again, take a quarter of it, but are so many that what is read of the weights,
+ * each time from farther, is shared by enough; where they are then too large for that cache, blocks of weights take
+ * three quarters of the first-level cache instead and leave the other to the rows. Products go to y a few rows at a
+ * time, so that the lines of y come from farther while the next rows are computed. Threads get four items each, so
  * that none waits long for the last.
  *
- * Measured on an AVX-512 core (Intel, family 6 model 207): against panels that each tile reads whole from the
- * second-level cache, 32 rows of 768 x 768 are 10% faster and 512 rows 1%; as many rows as half of the second-level
- * cache holds are slower than this by 15% (2048 x 1024 x 1024), 5% (512 x 2304 x 768) and 19% (128 x 4096 x 11008),
- * all rows to y at once by 3% to 8%.
+ * Measured on Intel, family 6 model 207, against weights that lie in the first-level cache whatever the rows are
+ * (median of interleaved runs): AVX-512 32, 128 and 512 rows of 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768 and
+ * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03, but 128 x 4096 x 11008 0.97, where the rows do not fit; AVX2 with 72
+ * rows of 4096 channels instead of 288 1.04 to 1.07. Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24
+ * rows of 4096 channels (-4%), of 512 rows of 768 (-2%).
  */
 #include "linear.h"
 
@@ -24,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 4096, ITEMS = 4 };
+enum { MANY = 4096, ITEMS = 4, LEAST_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
     return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY));
@@ -33,21 +35,26 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
 /* Fields of 0 or NULL get their defaults. */
 static void complete(const fovea_linear *l, fv_linear_choice *c) {
     const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
-    const int64_t in_flight = 48 * 16; /* floats: 48 lines, of about 64 that cores can wait for while they compute */
     if (!c->gemm)
         c->gemm = l->gemm;
+    int64_t rows = c->row_block;
+    if (rows <= 0) {
+        rows = fv_min(fv_max(l2 / 4 / (l->in * f), LEAST_ROWS), MOST_ROWS);
+        rows = fv_min(rows, fv_max(2 * l2 / (l->in * f), LEAST_ROWS / 2));
+    }
+    if (c->chunk <= 0) {
+        const int64_t chunks = fv_ceil_div(rows, fv_max(l1 / 4 / (l->panel * f), 1));
+        c->chunk = fv_round_up(fv_ceil_div(rows, chunks), c->gemm->mr); /* chunks of equal length */
+    }
+    if (c->row_block <= 0)
+        c->row_block = fv_round_up(rows, c->chunk);
+    c->chunk = fv_min(c->chunk, c->row_block);
     if (c->k_block <= 0) {
-        const int64_t most = fv_max(l1 / 4 * 3 / (l->panel * f), 64);
-        c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, most)); /* blocks of equal length */
+        const bool fit = c->row_block * l->in * f <= l2 / 4 * 3;
+        const int64_t most = fit ? fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS) : l1 / 4 * 3 / (l->panel * f);
+        c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, fv_max(most, 64))); /* blocks of equal length */
     }
     c->k_block = fv_min(c->k_block, l->in);
-    if (c->chunk <= 0)
-        c->chunk = fv_round_up(fv_ceil_div(in_flight, l->panel), c->gemm->mr);
-    if (c->row_block <= 0) {
-        const int64_t rows = fv_min(l1 / 8 * 3 / (l->panel * f), fv_max(2 * l2 / (l->in * f), 32));
-        c->row_block = fv_round_up(fv_max(rows, 1), c->chunk);
-    }
-    c->chunk = fv_min(c->chunk, c->row_block);
     if (c->items <= 0)
         c->items = ITEMS;
 }

@@ -178,12 +178,25 @@ static void items_task(void *arg, int64_t task) {
             run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
 }
 
-/* Rows are dealt evenly to blocks, each a whole number of tiles but the last; where there are fewer blocks than items
- * wanted for each thread, their panels are dealt to several items. */
+/* Rows of a block, a whole number of tiles: at most the choice's, evenly dealt, and as many blocks for one thread as for
+ * another if that leaves them rows enough. */
+static int64_t rows_of_block(const execution *e) {
+    enum { ENOUGH = 32 }; /* for what they share, the reading of all weights */
+    const int64_t threads = e->linear->ctx->threads, mr = e->choice.gemm->mr;
+    const int64_t least = fv_ceil_div(e->rows, e->choice.row_block);
+    for (int64_t blocks = fv_round_up(least, threads); least > 1 && e->rows / blocks >= ENOUGH; blocks += threads) {
+        const int64_t rows = fv_round_up(fv_ceil_div(e->rows, blocks), mr);
+        if (rows <= e->choice.row_block && fv_ceil_div(e->rows, rows) % threads == 0)
+            return rows;
+    }
+    return fv_min(fv_round_up(fv_ceil_div(e->rows, least), mr), e->choice.row_block);
+}
+
+/* Where there are fewer blocks of rows than items wanted for each thread, their panels are dealt to several items. */
 static void deal(execution *e) {
     const fovea_linear *l = e->linear;
-    const int64_t blocks = fv_ceil_div(e->rows, e->choice.row_block), wanted = e->choice.items * l->ctx->threads;
-    e->row_block = fv_min(fv_round_up(fv_ceil_div(e->rows, blocks), e->choice.gemm->mr), e->choice.row_block);
+    const int64_t wanted = e->choice.items * l->ctx->threads;
+    e->row_block = rows_of_block(e);
     const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
     const int64_t groups = l->ctx->threads == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
     e->group = fv_ceil_div(l->panels, groups);

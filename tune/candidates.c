@@ -123,7 +123,7 @@ static void list_splits(list *l, const tune_choice *best) {
 
 /* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. */
 static void list_blocks(list *l, const tune_choice *best, const tune_choice *made) {
-    static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 2, 4, 1024};
+    static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 0.25, 2, 1024};
     static const int64_t channels[] = {0, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
     const int64_t unit = made->knob[FV_KNOB_gemm].kernel->mr, in = l->problem->shape.in;
     for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
