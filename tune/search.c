@@ -203,7 +203,7 @@ static void search_problem(search *s, const tune_class *c, double seconds, tune_
     }
     s->result->seconds = s->m.base.seconds;
     s->result->share = share_of_bound(s, c->operation, s->m.base.seconds);
-    const double enough = tune_is_cold(c->operation) ? 0.85 : 0.90;
+    const double enough = 0.97; /* what may be left to gain is not much more than the least that is stored */
     if (s->result->share >= enough && s->result->share < 1.5) { /* more than the bound: the bound is wrong */
         s->result->verdict = VERDICT_bound;
         return;
