@@ -30,6 +30,9 @@ typedef struct effort_numbers {
 static const effort_numbers efforts[] = {
     [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
 
+/* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
+static const double near_bound = 0.97;
+
 int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
 
 typedef struct search {
@@ -175,18 +178,25 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
     }
 }
 
-/* How near the default is to what the machine can do. */
+/* How near the default is to what the machine can do. What it can do is the most that was seen: a share that says that
+ * nothing is to be gained is not believed before the bound was measured again, as a neighbour may have been busy then.
+ */
 static double share_of_bound(const search *s, fv_tuning_op operation, double seconds) {
-    static double peak, bandwidth;
-    static fv_isa isa;
-    if (tune_is_cold(operation)) {
-        bandwidth = bandwidth > 0 ? bandwidth : tune_bandwidth(s->ctx);
-        return bandwidth > 0 ? tune_bytes(&s->problem.shape) / seconds / bandwidth : 0;
-    }
-    if (isa != s->ctx->isa)
-        peak = tune_peak(s->ctx);
-    isa = s->ctx->isa;
-    return peak > 0 ? tune_flops(&s->problem.shape) / seconds / peak : 0;
+    enum { AGAIN = 5 };
+    static struct {
+        double most;
+        fv_isa isa;
+        int threads;
+    } bounds[2];
+    const bool cold = tune_is_cold(operation);
+    const double work = cold ? tune_bytes(&s->problem.shape) : tune_flops(&s->problem.shape);
+    if (bounds[cold].isa != s->ctx->isa || bounds[cold].threads != s->ctx->threads)
+        bounds[cold].most = 0;
+    bounds[cold].isa = s->ctx->isa;
+    bounds[cold].threads = s->ctx->threads;
+    for (int i = 0; i < AGAIN && work / seconds >= near_bound * bounds[cold].most; i++)
+        bounds[cold].most = fmax(bounds[cold].most, cold ? tune_bandwidth(s->ctx) : tune_peak(s->ctx));
+    return bounds[cold].most > 0 ? work / seconds / bounds[cold].most : 0;
 }
 
 /* best[2]: what is to be proved, *count of them. */
@@ -203,8 +213,7 @@ static void search_problem(search *s, const tune_class *c, double seconds, tune_
     }
     s->result->seconds = s->m.base.seconds;
     s->result->share = share_of_bound(s, c->operation, s->m.base.seconds);
-    const double enough = 0.97; /* what may be left to gain is not much more than the least that is stored */
-    if (s->result->share >= enough && s->result->share < 1.5) { /* more than the bound: the bound is wrong */
+    if (s->result->share >= near_bound && s->result->share < 2 - near_bound) { /* more: the bound is wrong */
         s->result->verdict = VERDICT_bound;
         return;
     }
