@@ -24,6 +24,22 @@ bool fv_attention_limited(const fovea_attention_desc *d) {
     return causal || left || right;
 }
 
+/* Pairs of a row i and a key j of one head with j <= i + reach. */
+static double pairs_up_to(const fovea_attention_desc *d, int64_t reach) {
+    const int64_t first = fv_min(fv_max(-reach, 0), d->q_len);                  /* row that has such a key */
+    const int64_t all = fv_min(fv_max(d->kv_len - 1 - reach, first), d->q_len); /* row that has all keys */
+    const double sum = (double)first + (double)all + 2.0 * (double)reach + 1.0; /* of the ends between */
+    return (double)(all - first) * sum / 2.0 + (double)(d->q_len - all) * (double)d->kv_len;
+}
+
+double fv_attention_pairs(const fovea_attention_desc *d) {
+    const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0;
+    const int64_t far = d->q_len + d->kv_len; /* past every key from every row */
+    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right < 0 ? far : fv_min(d->window_right, far);
+    const double seen = pairs_up_to(d, offset + right);
+    return d->window_left < 0 ? seen : seen - pairs_up_to(d, offset - fv_min(d->window_left, far) - 1);
+}
+
 fv_range fv_bits_range(const fv_keybits *bits) {
     fv_range range = {0, 0};
     for (int64_t i = 0; i < FV_SEGMENT / 64; i++)

@@ -35,6 +35,9 @@ static inline fv_range fv_attention_range(const fovea_attention_plan *plan, cons
 /* Is it causal, or with a window, so that rows may see different keys? */
 bool fv_attention_limited(const fovea_attention_desc *desc);
 
+/* Pairs of a row and a key that causality and window leave, of one head, if all sequences have their full lengths. */
+double fv_attention_pairs(const fovea_attention_desc *desc);
+
 /* The smallest range that holds both. */
 static inline fv_range fv_range_union(fv_range a, fv_range b) {
     if (a.begin == a.end)

@@ -1,5 +1,6 @@
 /* What a layer's description comes to, and what it costs. */
 #include "attention_plan.h"
+#include "attention_rows.h"
 #include "mha.h"
 #include "size.h"
 #include "status.h"
@@ -29,30 +30,13 @@ int fv_mha_input(const fovea_mha_desc *desc, int role) {
                                              : role;
 }
 
-/* Pairs of a row i and a key j of one head with j <= i + reach. */
-static double pairs_up_to(const fovea_attention_desc *d, int64_t reach) {
-    const int64_t first = fv_min(fv_max(-reach, 0), d->q_len);                  /* row that has such a key */
-    const int64_t all = fv_min(fv_max(d->kv_len - 1 - reach, first), d->q_len); /* row that has all keys */
-    const double sum = (double)first + (double)all + 2.0 * (double)reach + 1.0; /* of the ends between */
-    return (double)(all - first) * sum / 2.0 + (double)(d->q_len - all) * (double)d->kv_len;
-}
-
-/* Pairs of a row and a key that causality and window leave, of one head. */
-static double pairs(const fovea_attention_desc *d) {
-    const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0;
-    const int64_t far = d->q_len + d->kv_len; /* past every key from every row */
-    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right < 0 ? far : fv_min(d->window_right, far);
-    const double seen = pairs_up_to(d, offset + right);
-    return d->window_left < 0 ? seen : seen - pairs_up_to(d, offset - fv_min(d->window_left, far) - 1);
-}
-
 /* Flops of everything that values pass through. */
 static double value_flops(const fovea_attention_desc *d, const fv_mha_shape *s, bool fold) {
     const double features = (double)s->role[FV_MHA_V].features, d_v = fold ? features : (double)s->d_v;
     const double rows = (double)d->batch * (double)d->q_len, keys = (double)d->batch * (double)d->kv_len;
     const double heads = (double)s->heads;
     return (fold ? 0.0 : 2.0 * keys * features * d_v * (double)s->kv_heads) +
-           2.0 * (double)d->batch * heads * pairs(d) * d_v + 2.0 * rows * heads * d_v * (double)s->o_out;
+           2.0 * (double)d->batch * heads * fv_attention_pairs(d) * d_v + 2.0 * rows * heads * d_v * (double)s->o_out;
 }
 
 static fovea_status check_enums(const fovea_mha_desc *d) {
@@ -198,7 +182,7 @@ fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
         cost->output_flops = 2.0 * heads * (double)s.o_out;
         cost->parameters += ((double)s.o_in + (desc->biases ? 1.0 : 0.0)) * (double)s.o_out;
     }
-    cost->attention_flops = 2.0 * (double)a->batch * (double)s.heads * pairs(a) *
+    cost->attention_flops = 2.0 * (double)a->batch * (double)s.heads * fv_attention_pairs(a) *
                             (double)(s.role[FV_MHA_Q].channels + s.role[FV_MHA_V].channels);
     cost->scratch = f * between;
     cost->bytes = f * (inputs + cost->parameters + 2.0 * between + (s.o_out > 0 ? queries * (double)s.o_out : heads));

@@ -1,10 +1,12 @@
 /* Shapes: from words, presets and logs (tune.h). */
+#include "attention_rows.h"
 #include "size.h"
 #include "status.h"
 #include "tune.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,10 +172,7 @@ double tune_flops(const tune_shape *shape) {
     const fovea_attention_desc *d = &shape->attention;
     if (shape->linear)
         return 2.0 * (double)shape->rows * (double)shape->in * (double)shape->out;
-    double pairs = (double)d->q_len * (double)d->kv_len;
-    if (d->causal == FOVEA_CAUSAL_TOP_LEFT || (d->causal != FOVEA_CAUSAL_NONE && d->q_len == d->kv_len))
-        pairs /= 2;
-    return 2.0 * (double)(d->head_dim + d->value_dim) * pairs * (double)(d->batch * d->q_heads);
+    return 2.0 * (double)(d->head_dim + d->value_dim) * fv_attention_pairs(d) * (double)(d->batch * d->q_heads);
 }
 
 double tune_bytes(const tune_shape *shape) {
@@ -181,7 +180,9 @@ double tune_bytes(const tune_shape *shape) {
     if (shape->linear)
         return (double)sizeof(float) * ((double)shape->in * (double)shape->out +
                                         (double)shape->rows * ((double)shape->in + (double)shape->out));
-    const double keys = (double)(d->kv_heads * d->kv_len) * (double)(d->head_dim + d->value_dim);
+    /* Each row sees as many keys, one further on than the row before. */
+    const double seen = fmin((double)d->kv_len, fv_attention_pairs(d) / (double)d->q_len + (double)(d->q_len - 1));
+    const double keys = (double)d->kv_heads * seen * (double)(d->head_dim + d->value_dim);
     const double rows = (double)(d->q_heads * d->q_len) * (double)(d->head_dim + d->value_dim);
     return (double)sizeof(float) * (double)d->batch * (keys + rows);
 }

@@ -1,0 +1,71 @@
+/* Operations and bytes of shapes, against counts of each row and key. */
+#include "test.h"
+#include "tune.h"
+
+#include <math.h>
+#include <signal.h>
+
+volatile sig_atomic_t tune_stopped;
+
+/* Pairs of a row and a key that it sees, of one head, and the keys that some row sees. */
+static void count(const fovea_attention_desc *d, double *pairs, double *keys) {
+    const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0;
+    *pairs = *keys = 0;
+    for (int64_t j = 0; j < d->kv_len; j++) {
+        int64_t rows = 0;
+        for (int64_t i = 0; i < d->q_len; i++) {
+            const int64_t position = i + offset;
+            const bool causal = d->causal == FOVEA_CAUSAL_NONE || j <= position;
+            const bool left = d->window_left < 0 || j >= position - d->window_left;
+            const bool right = d->window_right < 0 || j <= position + d->window_right;
+            rows += causal && left && right;
+        }
+        *pairs += (double)rows;
+        *keys += rows > 0;
+    }
+}
+
+static void test_attention(void) {
+    static const char *const shapes[] = {
+        "q_len=100 kv_len=100",
+        "q_len=100 kv_len=100 causal=top_left",
+        "q_len=100 kv_len=40 causal=bottom_right",
+        "q_len=40 kv_len=100 causal=bottom_right",
+        "q_len=100 kv_len=40 causal=top_left",
+        "q_len=100 kv_len=100 window_left=16 window_right=3",
+        "q_len=100 kv_len=100 causal=top_left window_left=16",
+        "batch=3 q_heads=4 kv_heads=2 q_len=1 kv_len=300 causal=bottom_right window_left=63 value_dim=32",
+        "q_len=5 kv_len=300 causal=bottom_right window_left=63",
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        tune_shape shape;
+        char error[256];
+        if (!test_check(tune_shape_read(shapes[i], &shape, error), "%s: %s", shapes[i], error))
+            continue;
+        const fovea_attention_desc *d = &shape.attention;
+        double pairs, keys;
+        count(d, &pairs, &keys);
+        const double channels = (double)(d->head_dim + d->value_dim), heads = (double)(d->batch * d->q_heads);
+        test_check(tune_flops(&shape) == 2 * channels * pairs * heads, "%s: %.0f flops, not %.0f", shapes[i],
+                   tune_flops(&shape), 2 * channels * pairs * heads);
+        const double rows = heads * (double)d->q_len;
+        const double bytes = 4 * channels * (keys * (double)(d->batch * d->kv_heads) + rows);
+        if (d->q_len <= 8) /* bytes are asked for where memory is the bound */
+            test_check(tune_bytes(&shape) == bytes, "%s: %.0f bytes, not %.0f", shapes[i], tune_bytes(&shape), bytes);
+    }
+}
+
+static void test_linear(void) {
+    tune_shape shape;
+    char error[256];
+    test_check(tune_shape_read("linear rows=3 in=5 out=7", &shape, error), "%s", error);
+    test_check(tune_flops(&shape) == 2 * 3 * 5 * 7, "linear: %.0f flops", tune_flops(&shape));
+    test_check(tune_bytes(&shape) == 4 * (5 * 7 + 3 * (5 + 7)), "linear: %.0f bytes", tune_bytes(&shape));
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "tune_shapes", NULL);
+    test_attention();
+    test_linear();
+    return test_end();
+}
