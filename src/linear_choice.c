@@ -52,9 +52,9 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
     if (c->k_block <= 0) {
         const bool fit = c->row_block * l->in * f <= l2 / 4 * 3;
         const int64_t most = fit ? fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS) : l1 / 4 * 3 / (l->panel * f);
-        c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, fv_max(most, 64))); /* blocks of equal length */
+        c->k_block = fv_max(most, 64);
     }
-    c->k_block = fv_min(c->k_block, l->in);
+    c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, c->k_block)); /* blocks of equal length */
     if (c->items <= 0)
         c->items = ITEMS;
 }

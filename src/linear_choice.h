@@ -11,7 +11,7 @@
 /* None of these changes a bit of any result. A field of 0 or NULL: the default. */
 typedef struct fv_linear_choice {
     const fv_kernel *gemm; /* any gemm row of the tier: a panel is worked off in strips as wide as its tile */
-    int64_t k_block;       /* input channels of one call of the gemm, at most */
+    int64_t k_block;       /* input channels of one call of the gemm, at most: blocks are of equal length */
     int64_t row_block;     /* rows of a work item, at most: they are read again for each panel */
     int64_t chunk;         /* rows that go through all blocks of k, and then to y, together */
     int64_t items;         /* work items that each thread has at least, if there are panels enough */

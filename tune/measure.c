@@ -188,12 +188,11 @@ tune_interval tune_statistic(const double *values, int count) {
     return (tune_interval){median, sorted[k - 1], sorted[count - k]};
 }
 
-double tune_noise_floor(const tune_measurement *m, int blocks) {
+double tune_block_noise(const tune_measurement *m) {
     double deviation[TUNE_BLOCKS];
     const int n = m->base.blocks;
     const double median = tune_statistic(m->base.ratio, n).median;
     for (int i = 0; i < n; i++)
         deviation[i] = fabs(m->base.ratio[i] - median);
-    const double sigma = 1.4826 * tune_statistic(deviation, n).median;
-    return 3 * 1.2533 * sigma / sqrt(blocks > 1 ? blocks : 1);
+    return 1.4826 * tune_statistic(deviation, n).median;
 }

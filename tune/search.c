@@ -5,8 +5,8 @@
  * far behind the best falls out at once.
  *
  * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the
- * class, measured anew. Stored is what is faster on each of them, its 95 % interval away from 1, and on all together
- * by more than 2 % and than three standard errors of the default against itself.
+ * class, measured anew. Stored is what is known to be no slower on each of them, and on all together faster by more
+ * than 2 % and than three standard errors of the default against itself.
  */
 #include "tune.h"
 
@@ -32,6 +32,9 @@ static const effort_numbers efforts[] = {
 
 /* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
 static const double near_bound = 0.97;
+
+/* What a choice may be slower than the default, on a shape of its proof, as far as is known: log of a ratio of times. */
+static const double no_slower = 0.01;
 
 int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
 
@@ -62,6 +65,8 @@ static void too_few(search *s, const tune_measurement *m) {
         s->cut = true;
 }
 
+enum { MANY = 32 }; /* candidates */
+
 /* Halves until two are left; *best is replaced by the winner, if it is faster than the default and than before. */
 static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, tune_choice *best,
                       double *best_ratio) {
@@ -71,7 +76,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
         if (tune_candidate_make(&s->m, &list[i], &all[i]))
             left[n++] = &all[i];
     s->result->candidates += n;
-    for (int blocks = s->effort.first; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
+    const int few = n > MANY && s->effort.first > 1 ? s->effort.first / 2 : s->effort.first; /* or time is over too soon */
+    for (int blocks = few; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
         s->watcher(s->arg, what, *best_ratio);
         if (!tune_measure(&s->m, left, n, blocks, until)) {
             s->noisy = true;
@@ -103,8 +109,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     free(all);
 }
 
-/* Measures until each of the choices is known to be faster or not to be, but at most a few times the blocks of the
- * effort. */
+/* Measures until each of the choices is known to be no slower or to be slower, but at most a few times the blocks of
+ * the effort. */
 static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
     enum { LOOKS = 3 };
     bool open = true, quiet = true;
@@ -113,7 +119,7 @@ static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list,
         open = false;
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_statistic(list[i]->ratio, list[i]->blocks);
-            open = open || (t.high >= 0 && t.median < -log(1.01));
+            open = open || (t.high >= no_slower && t.median < no_slower);
         }
     }
     return quiet;
@@ -123,7 +129,7 @@ static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list,
 static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
     tune_result *r = s->result;
     tune_shape proofs[TUNE_PROOFS];
-    double ratios[2][TUNE_PROOFS * TUNE_BLOCKS], floor = 0;
+    double ratios[2][TUNE_PROOFS * TUNE_BLOCKS], variance[2] = {0, 0}; /* of the sum of all blocks */
     int n[2] = {0, 0};
     const int shapes = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, proofs);
     const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
@@ -148,26 +154,28 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
         const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
         if (!made || !measure_proof(s, &m, list, count, share))
             s->noisy = s->noisy || made;
+        const double noise = made ? tune_block_noise(&m) : 0;
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
-            passed[i] = passed[i] && made && t.high < 0;
+            passed[i] = passed[i] && made && t.high < no_slower;
             if (made && isinf(t.high)) /* so few blocks say nothing */
                 too_few(s, &m);
             memcpy(&ratios[i][n[i]], candidate[i].ratio, (size_t)candidate[i].blocks * sizeof(double));
             n[i] += candidate[i].blocks;
+            variance[i] += candidate[i].blocks * noise * noise;
             tune_candidate_free(&candidate[i]);
         }
-        floor = fmax(floor, tune_noise_floor(&m, s->effort.proof));
         tune_measurement_end(&m);
         tune_problem_free(&problem);
         tune_shape_name(&proof, name, sizeof name);
         snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
     }
-    const double least = fmax(log(1.02), floor);
+    const double median_error = 1.2533; /* of the mean's: sqrt(pi / 2) for normal noise */
     double best = 0;
     for (int i = 0; i < count; i++) {
         const int kept = n[i] < TUNE_BLOCKS ? n[i] : TUNE_BLOCKS;
         const tune_interval t = tune_statistic(ratios[i], kept);
+        const double least = fmax(log(1.02), n[i] ? 3 * median_error * sqrt(variance[i]) / n[i] : 0);
         if (!passed[i] || tune_stopped || -t.median < least || t.median >= best)
             continue;
         best = t.median;
@@ -201,7 +209,7 @@ static double share_of_bound(const search *s, fv_tuning_op operation, double sec
 
 /* best[2]: what is to be proved, *count of them. */
 static void search_problem(search *s, const tune_class *c, double seconds, tune_choice *best, int *count) {
-    const double begin = tune_now(), until = begin + 0.65 * seconds;
+    const double begin = tune_now(), until = begin + 0.55 * seconds;
     tune_choice list[TUNE_CANDIDATES], winner = {0}, first = {0};
     double ratio = 0, after_first = 0;
     s->watcher(s->arg, "noise", 0);

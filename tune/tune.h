@@ -271,8 +271,8 @@ bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, i
 /* Median and its interval by order statistics: no distribution is assumed. */
 tune_interval tune_statistic(const double *values, int count);
 
-/* Three standard errors of the median of so many blocks, by the spread of the default against itself. */
-double tune_noise_floor(const tune_measurement *m, int blocks);
+/* Standard deviation of a block, by the spread of the default against itself: 1.4826 median absolute deviations. */
+double tune_block_noise(const tune_measurement *m);
 
 /* ------------------------------------------------------------------------------------------------- candidates.c -- */
 
