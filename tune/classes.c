@@ -59,13 +59,15 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
 }
 
 /* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel
- * of them. */
+ * of them. Rows may be fewer, too, where the fewest columns take long. */
 static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
     const fv_interval *range = &c->key[FV_KEY_out];
     const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */
     const double columns = PRICE / fmax(2.0 * (double)rows * (double)in / rate_of(threads, isa), (double)in / reading);
     const int64_t affordable = fv_max(fv_round_down((int64_t)fmin(columns, 1 << 20), WHOLE), threads * WHOLE);
     out = fv_max(fv_min(out, affordable), range->least);
+    const double dear = 2 * PRICE * rate_of(threads, isa) / (2.0 * (double)in * (double)out); /* rows, of few columns */
+    rows = fv_min(rows, fv_max((int64_t)fmin(dear, 1 << 20), fv_max(c->key[FV_KEY_rows].least, 1)));
     return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out};
 }
 

@@ -67,14 +67,15 @@ static void too_few(search *s, const tune_measurement *m) {
 
 enum { MANY = 32 }; /* candidates */
 
-/* Halves until two are left; *best is replaced by the winner, if it is faster than the default and than before. */
+/* Halves until two are left. The fastest of them, if it is faster than the default, is *best from then on, which runs
+ * along if there is one: what a few blocks said of it earlier may have been luck. */
 static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, tune_choice *best,
                       double *best_ratio) {
-    tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
-    int n = 0;
-    for (int i = 0; all && i < count; i++)
-        if (tune_candidate_make(&s->m, &list[i], &all[i]))
-            left[n++] = &all[i];
+    tune_candidate *all = calloc((size_t)count + 1, sizeof *all), *left[TUNE_CANDIDATES + 1];
+    int n = 0, made = 0;
+    for (int i = *best_ratio < 0 ? -1 : 0; all && count > 0 && i < count; i++)
+        if (tune_candidate_make(&s->m, i < 0 ? best : &list[i], &all[made]))
+            left[n++] = &all[made++];
     s->result->candidates += n;
     const int few = n > MANY && s->effort.first > 1 ? s->effort.first / 2 : s->effort.first; /* or time is over too soon */
     for (int blocks = few; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
@@ -92,10 +93,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
             break;
         qsort(left, (size_t)n, sizeof left[0], by_median);
         const double fastest = median(left[0]);
-        if (fastest < *best_ratio) {
-            *best_ratio = fastest;
-            *best = left[0]->choice;
-        }
+        *best_ratio = fmin(fastest, 0);
+        *best = fastest < 0 ? left[0]->choice : (tune_choice){0};
         int kept = n <= 2 ? n : (n + 1) / 2;
         while (kept > 1 && median(left[kept - 1]) > fastest + log(1.5))
             kept--;
@@ -103,9 +102,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
             break;
         n = kept;
     }
-    for (int i = 0; all && i < count; i++)
-        if (all[i].plan)
-            tune_candidate_free(&all[i]);
+    for (int i = 0; i < made; i++)
+        tune_candidate_free(&all[i]);
     free(all);
 }
 
@@ -234,10 +232,10 @@ static void search_problem(search *s, const tune_class *c, double seconds, tune_
             after_first = ratio;
         }
     }
-    if (after_first < 0)
-        best[(*count)++] = first;
-    if (ratio < after_first)
+    if (ratio < 0)
         best[(*count)++] = winner;
+    if (after_first < 0 && !tune_same_choice(&first, &winner))
+        best[(*count)++] = first;
     s->result->seen = exp(-ratio);
 }
 
