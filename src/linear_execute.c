@@ -178,8 +178,8 @@ static void items_task(void *arg, int64_t task) {
             run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
 }
 
-/* Rows of a block, a whole number of tiles: at most the choice's, evenly dealt, and as many blocks for one thread as for
- * another if that leaves them rows enough. */
+/* Rows of a block, a whole number of tiles: at most the choice's, evenly dealt, and as many blocks for one thread as
+ * for another if that leaves them rows enough. */
 static int64_t rows_of_block(const execution *e) {
     enum { ENOUGH = 32 }; /* for what they share, the reading of all weights */
     const int64_t threads = e->linear->ctx->threads, mr = e->choice.gemm->mr;

@@ -33,7 +33,7 @@ static const effort_numbers efforts[] = {
 /* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
 static const double near_bound = 0.97;
 
-/* What a choice may be slower than the default, on a shape of its proof, as far as is known: log of a ratio of times. */
+/* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
 static const double no_slower = 0.01;
 
 int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
@@ -77,8 +77,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
         if (tune_candidate_make(&s->m, i < 0 ? best : &list[i], &all[made]))
             left[n++] = &all[made++];
     s->result->candidates += n;
-    const int few = n > MANY && s->effort.first > 1 ? s->effort.first / 2 : s->effort.first; /* or time is over too soon */
-    for (int blocks = few; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
+    const int fewer = n > MANY ? (s->effort.first + 1) / 2 : s->effort.first; /* or time is over too soon */
+    for (int blocks = fewer; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
         s->watcher(s->arg, what, *best_ratio);
         if (!tune_measure(&s->m, left, n, blocks, until)) {
             s->noisy = true;
