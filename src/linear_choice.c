@@ -4,15 +4,15 @@
  * The model. A tile of rows reads a panel of weights from the second-level cache, which is fast enough for that, and
  * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. The rows
  * of an item, which each panel reads again, take a quarter of it, but are so many that what is read of the weights,
- * each time from farther, is shared by enough; where they are then too large for that cache, blocks of weights take
- * three quarters of the first-level cache instead and leave the other to the rows. Products go to y a few rows at a
- * time, so that the lines of y come from farther while the next rows are computed. Threads get four items each, so
- * that none waits long for the last.
+ * each time from farther, is shared by enough, up to twice that cache; where they do not fit into it, blocks of weights
+ * take three quarters of the first-level cache instead and leave the other to the rows. Products go to y a few rows at
+ * a time, a quarter of the first-level cache, so that the lines of y come from farther while the next rows are
+ * computed. Threads get four items each, so that none waits long for the last.
  *
  * Measured on Intel, family 6 model 207, against weights that lie in the first-level cache whatever the rows are
  * (median of interleaved runs): AVX-512 32, 128 and 512 rows of 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768 and
- * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03, but 128 x 4096 x 11008 0.97, where the rows do not fit; AVX2 with 72
- * rows of 4096 channels instead of 288 1.04 to 1.07. Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24
+ * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03, but 128 x 4096 x 11008 0.97, where the rows do not fit; AVX2, 72 rows
+ * of 4096 channels against 288: 1.04 to 1.07. Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24
  * rows of 4096 channels (-4%), of 512 rows of 768 (-2%).
  */
 #include "linear.h"
@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 4096, ITEMS = 4, LEAST_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
+enum { MANY = 4096, ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
     return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY));
@@ -39,8 +39,8 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
         c->gemm = l->gemm;
     int64_t rows = c->row_block;
     if (rows <= 0) {
-        rows = fv_min(fv_max(l2 / 4 / (l->in * f), LEAST_ROWS), MOST_ROWS);
-        rows = fv_min(rows, fv_max(2 * l2 / (l->in * f), LEAST_ROWS / 2));
+        rows = fv_min(fv_max(l2 / 4 / (l->in * f), ENOUGH_ROWS), MOST_ROWS);
+        rows = fv_min(rows, fv_max(2 * l2 / (l->in * f), ENOUGH_ROWS / 2));
     }
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(rows, fv_max(l1 / 4 / (l->panel * f), 1));

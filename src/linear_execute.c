@@ -178,18 +178,18 @@ static void items_task(void *arg, int64_t task) {
             run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
 }
 
-/* Rows of a block, a whole number of tiles: at most the choice's, evenly dealt, and as many blocks for one thread as
- * for another if that leaves them rows enough. */
+/* Rows of a block: at most the choice's, evenly dealt, in whole tiles, and as many blocks for one thread as for another
+ * if that leaves them rows enough for what they share, the reading of all weights. */
 static int64_t rows_of_block(const execution *e) {
-    enum { ENOUGH = 32 }; /* for what they share, the reading of all weights */
-    const int64_t threads = e->linear->ctx->threads, mr = e->choice.gemm->mr;
-    const int64_t least = fv_ceil_div(e->rows, e->choice.row_block);
-    for (int64_t blocks = fv_round_up(least, threads); least > 1 && e->rows / blocks >= ENOUGH; blocks += threads) {
-        const int64_t rows = fv_round_up(fv_ceil_div(e->rows, blocks), mr);
-        if (rows <= e->choice.row_block && fv_ceil_div(e->rows, rows) % threads == 0)
-            return rows;
-    }
-    return fv_min(fv_round_up(fv_ceil_div(e->rows, least), mr), e->choice.row_block);
+    enum { ENOUGH = 64 };
+    const int64_t threads = e->linear->ctx->threads, mr = e->choice.gemm->mr, most = e->choice.row_block;
+    int64_t blocks = fv_ceil_div(e->rows, most);
+    for (int64_t rows = most; blocks > 1 && rows >= ENOUGH; rows -= mr)
+        if (fv_ceil_div(e->rows, rows) % threads == 0) {
+            blocks = fv_ceil_div(e->rows, rows);
+            break;
+        }
+    return fv_min(fv_round_up(fv_ceil_div(e->rows, blocks), mr), most);
 }
 
 /* Where there are fewer blocks of rows than items wanted for each thread, their panels are dealt to several items. */

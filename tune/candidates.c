@@ -111,7 +111,10 @@ static void list_tiles(list *l, const tune_choice *best, const tune_choice *made
 
 static void list_splits(list *l, const tune_choice *best) {
     static const int64_t splits[] = {-1, 1, 2, 4, 8};
-    for (size_t i = 0; i < sizeof splits / sizeof splits[0] && l->problem->ctx->threads > 1; i++) {
+    if (l->problem->ctx->threads == 1)
+        return;
+    add(l, best);
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         tune_choice choice = *best;
         choice.knob[FV_KNOB_split].number = splits[i];
         if (splits[i] < l->base->attention->seen_segments)
@@ -144,7 +147,10 @@ static void list_blocks(list *l, const tune_choice *best, const tune_choice *mad
 
 static void list_items(list *l, const tune_choice *best) {
     static const int64_t items[] = {1, 2, 8, 16};
-    for (size_t i = 0; i < sizeof items / sizeof items[0] && l->problem->ctx->threads > 1; i++) {
+    if (l->problem->ctx->threads == 1)
+        return;
+    add(l, best);
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
         tune_choice choice = *best;
         choice.knob[FV_KNOB_items].number = items[i];
         add(l, &choice);

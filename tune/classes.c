@@ -17,7 +17,10 @@
 
 static const double PRICE = 0.0015; /* seconds that an execution for measuring may take, about */
 
-enum { WHOLE = 64 };
+enum {
+    WHOLE = 64,
+    LONGEST = 1024 /* rows for measuring: from there on it is the same again and again */
+};
 
 /* Flops per second, about. */
 static double rate_of(int threads, fv_isa isa) { return 7e9 * fv_isa_lanes(isa) * threads; }
@@ -59,15 +62,13 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
 }
 
 /* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel
- * of them. Rows may be fewer, too, where the fewest columns take long. */
+ * of them. */
 static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
     const fv_interval *range = &c->key[FV_KEY_out];
     const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */
     const double columns = PRICE / fmax(2.0 * (double)rows * (double)in / rate_of(threads, isa), (double)in / reading);
     const int64_t affordable = fv_max(fv_round_down((int64_t)fmin(columns, 1 << 20), WHOLE), threads * WHOLE);
     out = fv_max(fv_min(out, affordable), range->least);
-    const double dear = 2 * PRICE * rate_of(threads, isa) / (2.0 * (double)in * (double)out); /* rows, of few columns */
-    rows = fv_min(rows, fv_max((int64_t)fmin(dear, 1 << 20), fv_max(c->key[FV_KEY_rows].least, 1)));
     return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out};
 }
 
@@ -84,6 +85,9 @@ static int64_t channels(fv_interval range, double where) {
     return whole >= range.least ? whole : size;
 }
 
+/* Keys for measuring, at most. */
+static int64_t longest_keys(const tune_class *c) { return fv_max(2 * LONGEST, c->key[FV_KEY_keys].least); }
+
 tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa) {
     if (tune_is_linear(c->operation)) {
         fv_interval out = c->key[FV_KEY_out];
@@ -96,6 +100,8 @@ tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_i
     int64_t q_len = fv_max(rows / c->group, 1), kv_len = between(c->key[FV_KEY_keys], where);
     if (c->square && q_len >= c->key[FV_KEY_keys].least && q_len <= c->key[FV_KEY_keys].most)
         kv_len = q_len;
+    if (!tune_is_cold(c->operation))
+        kv_len = fv_min(kv_len, longest_keys(c));
     while (q_len * c->group < c->key[FV_KEY_rows].least)
         q_len++;
     return sized(c, q_len, kv_len, threads, isa);
@@ -178,7 +184,10 @@ static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa i
     c.key[FV_KEY_rows] = interval_of(key[FV_KEY_rows], is_few ? few : rows, is_few ? 3 : 4, table[FV_KEY_rows].range);
     c.key[FV_KEY_in] = interval_of(key[FV_KEY_in], in, 4, table[FV_KEY_in].range);
     c.key[FV_KEY_out] = interval_of(key[FV_KEY_out], out, 1, table[FV_KEY_out].range);
-    const int64_t longest = fv_max(1024, c.key[FV_KEY_rows].least); /* from there on it is the same again and again */
+    /* Fewer rows, too, where even the fewest columns take long; the proof has as many as the class. */
+    const int64_t columns = fv_max(c.key[FV_KEY_out].least, 1), least = c.key[FV_KEY_rows].least;
+    const double affordable = 2 * PRICE * rate_of(threads, isa) / (2.0 * (double)shape->in * (double)columns);
+    const int64_t longest = fv_max((int64_t)fmin(affordable, LONGEST), least);
     c.search = sized_linear(&c, fv_min(shape->rows, longest), shape->in, shape->out, threads, isa);
     name_class(&c);
     return c;
@@ -202,9 +211,8 @@ tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
     c.key[FV_KEY_keys] = interval_of(key[FV_KEY_keys], keys, 4, table[FV_KEY_keys].range);
     c.key[FV_KEY_units] =
         threads == 1 ? table[FV_KEY_units].range : interval_of(key[FV_KEY_units], units, 2, table[FV_KEY_units].range);
-    const int64_t longest = 1024; /* rows for measuring: from there on it is the same again and again */
-    const int64_t q_len = fv_max(fv_min(desc->q_len, longest / c.group), 1);
-    int64_t kv_len = fv_min(desc->kv_len, fv_max(2 * longest, c.key[FV_KEY_keys].least));
+    const int64_t q_len = fv_max(fv_min(desc->q_len, LONGEST / c.group), 1);
+    int64_t kv_len = fv_min(desc->kv_len, longest_keys(&c));
     if (c.square && q_len >= c.key[FV_KEY_keys].least)
         kv_len = q_len;
     c.search = sized(&c, q_len, kv_len, threads, isa);

@@ -188,11 +188,25 @@ tune_interval tune_statistic(const double *values, int count) {
     return (tune_interval){median, sorted[k - 1], sorted[count - k]};
 }
 
-double tune_block_noise(const tune_measurement *m) {
+/* Standard deviation of a block, by the spread of the default against itself: 1.4826 median absolute deviations. */
+static double block_noise(const tune_measurement *m) {
     double deviation[TUNE_BLOCKS];
     const int n = m->base.blocks;
     const double median = tune_statistic(m->base.ratio, n).median;
     for (int i = 0; i < n; i++)
         deviation[i] = fabs(m->base.ratio[i] - median);
     return 1.4826 * tune_statistic(deviation, n).median;
+}
+
+void tune_together_add(tune_together *t, const tune_measurement *m, const tune_candidate *candidate) {
+    const double error_of_median = 1.2533 * block_noise(m); /* sqrt(pi / 2) times that of a mean */
+    t->sum += tune_statistic(candidate->ratio, candidate->blocks).median;
+    t->variance += error_of_median * error_of_median / (candidate->blocks > 0 ? candidate->blocks : 1);
+    t->shapes++;
+}
+
+tune_interval tune_together_ratio(const tune_together *t, double *error) {
+    const double shapes = t->shapes > 0 ? t->shapes : 1, mean = t->sum / shapes;
+    *error = sqrt(t->variance) / shapes;
+    return (tune_interval){mean, mean - 1.96 * *error, mean + 1.96 * *error};
 }

@@ -73,8 +73,8 @@ static bool make_sets(tune_problem *problem, int64_t set_bytes, int64_t out_byte
     problem->set_bytes = set_bytes;
     problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / set_bytes, 1), MOST_SETS) : 1;
     problem->out = aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes);
-    const int64_t whole = problem->sets > 1 ? cold_bytes(problem->ctx) : set_bytes;
-    if (problem->out && have_arena(fv_max(whole, set_bytes * problem->sets)))
+    /* What measures the bandwidth meanwhile needs cold_bytes(), and must not make the arena grow. */
+    if (problem->out && have_arena(cold ? fv_max(cold_bytes(problem->ctx), set_bytes) : set_bytes))
         return true;
     snprintf(error, 256, "no memory for the operands");
     return false;

@@ -5,7 +5,7 @@
  * far behind the best falls out at once.
  *
  * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the
- * class, measured anew. Stored is what is known to be no slower on each of them, and on all together faster by more
+ * class, measured anew. Stored is what is known to be at most 1 % slower on each of them, and on average faster by more
  * than 2 % and than three standard errors of the default against itself.
  */
 #include "tune.h"
@@ -67,14 +67,14 @@ static void too_few(search *s, const tune_measurement *m) {
 
 enum { MANY = 32 }; /* candidates */
 
-/* Halves until two are left. The fastest of them, if it is faster than the default, is *best from then on, which runs
- * along if there is one: what a few blocks said of it earlier may have been luck. */
+/* Halves until two are left. The fastest of them, if it is faster than the default, is *best from then on; the best so
+ * far is among the candidates, as what a few blocks said of it may have been luck. */
 static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, tune_choice *best,
                       double *best_ratio) {
-    tune_candidate *all = calloc((size_t)count + 1, sizeof *all), *left[TUNE_CANDIDATES + 1];
+    tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
     int n = 0, made = 0;
-    for (int i = *best_ratio < 0 ? -1 : 0; all && count > 0 && i < count; i++)
-        if (tune_candidate_make(&s->m, i < 0 ? best : &list[i], &all[made]))
+    for (int i = 0; all && i < count; i++)
+        if (tune_candidate_make(&s->m, &list[i], &all[made]))
             left[n++] = &all[made++];
     s->result->candidates += n;
     const int fewer = n > MANY ? (s->effort.first + 1) / 2 : s->effort.first; /* or time is over too soon */
@@ -127,7 +127,7 @@ static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list,
 static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
     tune_result *r = s->result;
     tune_shape proofs[TUNE_PROOFS];
-    double ratios[2][TUNE_PROOFS * TUNE_BLOCKS], variance[2] = {0, 0}; /* of the sum of all blocks */
+    tune_together together[2] = {{0, 0, 0}, {0, 0, 0}};
     int n[2] = {0, 0};
     const int shapes = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, proofs);
     const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
@@ -152,15 +152,14 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
         const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
         if (!made || !measure_proof(s, &m, list, count, share))
             s->noisy = s->noisy || made;
-        const double noise = made ? tune_block_noise(&m) : 0;
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
             passed[i] = passed[i] && made && t.high < no_slower;
             if (made && isinf(t.high)) /* so few blocks say nothing */
                 too_few(s, &m);
-            memcpy(&ratios[i][n[i]], candidate[i].ratio, (size_t)candidate[i].blocks * sizeof(double));
+            if (made)
+                tune_together_add(&together[i], &m, &candidate[i]);
             n[i] += candidate[i].blocks;
-            variance[i] += candidate[i].blocks * noise * noise;
             tune_candidate_free(&candidate[i]);
         }
         tune_measurement_end(&m);
@@ -168,13 +167,11 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
         tune_shape_name(&proof, name, sizeof name);
         snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
     }
-    const double median_error = 1.2533; /* of the mean's: sqrt(pi / 2) for normal noise */
     double best = 0;
     for (int i = 0; i < count; i++) {
-        const int kept = n[i] < TUNE_BLOCKS ? n[i] : TUNE_BLOCKS;
-        const tune_interval t = tune_statistic(ratios[i], kept);
-        const double least = fmax(log(1.02), n[i] ? 3 * median_error * sqrt(variance[i]) / n[i] : 0);
-        if (!passed[i] || tune_stopped || -t.median < least || t.median >= best)
+        double error;
+        const tune_interval t = tune_together_ratio(&together[i], &error);
+        if (!passed[i] || tune_stopped || -t.median < fmax(log(1.02), 3 * error) || t.median >= best)
             continue;
         best = t.median;
         r->verdict = VERDICT_tuned;
@@ -236,7 +233,7 @@ static void search_problem(search *s, const tune_class *c, double seconds, tune_
         best[(*count)++] = winner;
     if (after_first < 0 && !tune_same_choice(&first, &winner))
         best[(*count)++] = first;
-    s->result->seen = exp(-ratio);
+    s->result->seen = exp(-fmin(ratio, after_first));
 }
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,8 +179,12 @@ double tune_bytes(const tune_shape *shape) {
     if (shape->linear)
         return (double)sizeof(float) * ((double)shape->in * (double)shape->out +
                                         (double)shape->rows * ((double)shape->in + (double)shape->out));
-    /* Each row sees as many keys, one further on than the row before. */
-    const double seen = fmin((double)d->kv_len, fv_attention_pairs(d) / (double)d->q_len + (double)(d->q_len - 1));
+    /* Keys from the first that the first row sees to the last that the last row sees. */
+    const bool causal = d->causal != FOVEA_CAUSAL_NONE;
+    const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0, last = d->kv_len - 1;
+    const int64_t first = d->window_left < 0 ? 0 : fv_max(offset - fv_min(d->window_left, last), 0);
+    const int64_t right = causal ? 0 : d->window_right < 0 ? last : fv_min(d->window_right, last);
+    const double seen = (double)fv_max(fv_min(offset + d->q_len - 1 + right, last) - first + 1, 0);
     const double keys = (double)d->kv_heads * seen * (double)(d->head_dim + d->value_dim);
     const double rows = (double)(d->q_heads * d->q_len) * (double)(d->head_dim + d->value_dim);
     return (double)sizeof(float) * (double)d->batch * (keys + rows);

@@ -110,35 +110,57 @@ int tune_show(const tune_options *options) {
 
 typedef enum finding { FINDING_good, FINDING_drift, FINDING_noisy, FINDING_skipped } finding;
 
-/* Measures a row's choice against the default again, on a shape in the middle of its box. */
+/* Adds what a row's choice takes on a shape against the default. */
+static finding check_shape(const fovea_context *ctx, const tune_shape *shape, const tune_choice *choice, int blocks,
+                           double until, tune_together *together) {
+    tune_problem problem;
+    tune_measurement m;
+    tune_candidate candidate, *list[] = {&candidate};
+    char error[256];
+    if (!tune_problem_make(ctx, shape, &problem, error))
+        return FINDING_skipped;
+    finding found = FINDING_noisy;
+    if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, choice, &candidate)) {
+        if (tune_same_choice(&candidate.plan->made, &m.base.plan->made)) {
+            together->shapes++; /* by chance the default might seem faster than itself */
+            found = FINDING_good;
+        } else {
+            tune_measure(&m, list, 1, blocks, until);
+            if (!isinf(tune_statistic(candidate.ratio, candidate.blocks).high)) { /* fewer blocks say nothing */
+                tune_together_add(together, &m, &candidate);
+                found = FINDING_good;
+            }
+        }
+        tune_candidate_free(&candidate);
+    }
+    tune_measurement_end(&m);
+    tune_problem_free(&problem);
+    return found;
+}
+
+/* Measures a row's choice against the default again, on shapes such as those of its proof. */
 static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int blocks, double until,
                          tune_interval *gain) {
     enum { LOOKS = 3 };
     const tune_class c = tune_class_of_row(row, ctx->isa);
     tune_choice choice;
     memcpy(choice.knob, row->knob, sizeof choice.knob);
-    tune_problem problem;
-    tune_measurement m;
-    tune_candidate candidate, *list[] = {&candidate};
-    char error[256];
-    if (!tune_problem_make(ctx, &c.search, &problem, error))
-        return FINDING_skipped;
+    tune_shape shapes[TUNE_PROOFS] = {c.search};
+    const int proofs = tune_class_proofs(&c, ctx->threads, ctx->isa, shapes), count = proofs > 0 ? proofs : 1;
+    tune_together together = {0};
     finding found = FINDING_noisy;
-    if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, &choice, &candidate)) {
-        if (tune_same_choice(&candidate.plan->made, &m.base.plan->made))
-            found = FINDING_drift; /* by chance the default might seem faster than itself */
-        for (int look = 0; look < LOOKS && found == FINDING_noisy; look++) {
-            const bool quiet = tune_measure(&m, list, 1, blocks, until);
-            const tune_interval t = tune_statistic(candidate.ratio, candidate.blocks);
-            *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
-            found = gain->low > 1 ? FINDING_good : gain->high < 1.01 ? FINDING_drift : FINDING_noisy;
-            if (!quiet)
-                break;
+    for (int look = 0; look < LOOKS && found == FINDING_noisy && tune_now() < until; look++) {
+        for (int i = 0; i < count; i++) {
+            const double share = tune_now() + (until - tune_now()) / (count - i);
+            const finding one = check_shape(ctx, &shapes[i], &choice, blocks, share, &together);
+            if (one != FINDING_good)
+                return one;
         }
-        tune_candidate_free(&candidate);
+        double error;
+        const tune_interval t = tune_together_ratio(&together, &error);
+        *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
+        found = gain->low > 1 ? FINDING_good : gain->high < 1.01 ? FINDING_drift : FINDING_noisy;
     }
-    tune_measurement_end(&m);
-    tune_problem_free(&problem);
     return found;
 }
 

@@ -2,7 +2,6 @@
 #include "test.h"
 #include "tune.h"
 
-#include <math.h>
 #include <signal.h>
 
 volatile sig_atomic_t tune_stopped;
@@ -36,6 +35,9 @@ static void test_attention(void) {
         "q_len=100 kv_len=100 causal=top_left window_left=16",
         "batch=3 q_heads=4 kv_heads=2 q_len=1 kv_len=300 causal=bottom_right window_left=63 value_dim=32",
         "q_len=5 kv_len=300 causal=bottom_right window_left=63",
+        "q_len=5 kv_len=300 causal=top_left",
+        "q_len=5 kv_len=300 window_left=2 window_right=3",
+        "q_len=8 kv_len=3 window_left=1",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         tune_shape shape;

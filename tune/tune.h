@@ -271,8 +271,16 @@ bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, i
 /* Median and its interval by order statistics: no distribution is assumed. */
 tune_interval tune_statistic(const double *values, int count);
 
-/* Standard deviation of a block, by the spread of the default against itself: 1.4826 median absolute deviations. */
-double tune_block_noise(const tune_measurement *m);
+/* What was measured of a candidate on several shapes, each of which counts as much as any other. Begins as {0}. */
+typedef struct tune_together {
+    double sum, variance; /* of the shapes' medians */
+    int shapes;
+} tune_together;
+
+void tune_together_add(tune_together *together, const tune_measurement *m, const tune_candidate *candidate);
+
+/* The mean over the shapes, and its standard error by the spread of the default against itself. */
+tune_interval tune_together_ratio(const tune_together *together, double *error);
 
 /* ------------------------------------------------------------------------------------------------- candidates.c -- */
 
