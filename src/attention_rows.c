@@ -32,12 +32,23 @@ static double pairs_up_to(const fovea_attention_desc *d, int64_t reach) {
     return (double)(all - first) * sum / 2.0 + (double)(d->q_len - all) * (double)d->kv_len;
 }
 
-double fv_attention_pairs(const fovea_attention_desc *d) {
+/* Row i may see keys [begin + i, end + i), if there are such. */
+static fv_range reach(const fovea_attention_desc *d) {
     const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0;
     const int64_t far = d->q_len + d->kv_len; /* past every key from every row */
+    const int64_t left = d->window_left < 0 ? far : fv_min(d->window_left, far);
     const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right < 0 ? far : fv_min(d->window_right, far);
-    const double seen = pairs_up_to(d, offset + right);
-    return d->window_left < 0 ? seen : seen - pairs_up_to(d, offset - fv_min(d->window_left, far) - 1);
+    return (fv_range){offset - left, offset + right + 1};
+}
+
+double fv_attention_pairs(const fovea_attention_desc *d) {
+    const fv_range keys = reach(d);
+    return pairs_up_to(d, keys.end - 1) - pairs_up_to(d, keys.begin - 1);
+}
+
+int64_t fv_attention_keys(const fovea_attention_desc *d) {
+    const fv_range keys = reach(d);
+    return fv_max(fv_min(keys.end + d->q_len - 1, d->kv_len) - fv_max(keys.begin, 0), 0);
 }
 
 fv_range fv_bits_range(const fv_keybits *bits) {

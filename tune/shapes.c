@@ -179,13 +179,7 @@ double tune_bytes(const tune_shape *shape) {
     if (shape->linear)
         return (double)sizeof(float) * ((double)shape->in * (double)shape->out +
                                         (double)shape->rows * ((double)shape->in + (double)shape->out));
-    /* Keys from the first that the first row sees to the last that the last row sees. */
-    const bool causal = d->causal != FOVEA_CAUSAL_NONE;
-    const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0, last = d->kv_len - 1;
-    const int64_t first = d->window_left < 0 ? 0 : fv_max(offset - fv_min(d->window_left, last), 0);
-    const int64_t right = causal ? 0 : d->window_right < 0 ? last : fv_min(d->window_right, last);
-    const double seen = (double)fv_max(fv_min(offset + d->q_len - 1 + right, last) - first + 1, 0);
-    const double keys = (double)d->kv_heads * seen * (double)(d->head_dim + d->value_dim);
+    const double keys = (double)(d->kv_heads * fv_attention_keys(d)) * (double)(d->head_dim + d->value_dim);
     const double rows = (double)(d->q_heads * d->q_len) * (double)(d->head_dim + d->value_dim);
     return (double)sizeof(float) * (double)d->batch * (keys + rows);
 }

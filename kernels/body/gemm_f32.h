@@ -17,12 +17,12 @@
  * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache): 6x64
  * on AVX-512 98% of the peak at k = 64 (scores of 64 channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and
  * 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%; what is missing is a tile's beginning and end. Weights of 768 x 768
- * from beyond the second-level cache, the next panel fetched meanwhile: 8x48 94% with 32 rows and more, 82% with 8, where
- * memory is the bound. Tried and lost: a pointer for each row (94%,
- * gcc 12 keeps those that find no register in vectors); on AVX-512 four steps of k a branch (12x32 -1%, half as much
- * code again); a call for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another
- * has just read (-6%); B that streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2,
- * panels of 16 columns: -12% to -24%).
+ * from beyond the second-level cache, the next panel fetched meanwhile: 8x48 94% with 32 rows and more, 82% with 8,
+ * where memory is the bound. Tried and lost: a pointer for each row (94%, gcc 12 keeps those that find no register
+ * in vectors); on AVX-512 four steps of k a branch (12x32 -1%, half as much code again); a call for each tile
+ * instead of for each run of equal tiles (-4%); fetching for each tile what another has just read (-6%); B that
+ * streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns: -12%
+ * to -24%).
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
