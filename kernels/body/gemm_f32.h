@@ -19,10 +19,10 @@
  * 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%; what is missing is a tile's beginning and end. Weights of 768 x 768
  * from beyond the second-level cache, the next panel fetched meanwhile: 8x48 94% with 32 rows and more, 82% with 8,
  * where memory is the bound. Tried and lost: a pointer for each row (94%, gcc 12 keeps those that find no register
- * in vectors); on AVX-512 four steps of k a branch (12x32 -1%, half as much code again); a call for each tile
- * instead of for each run of equal tiles (-4%); fetching for each tile what another has just read (-6%); B that
- * streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns: -12%
- * to -24%).
+ * in vectors); two steps of k a branch (values of 64 channels -0.8% on AVX-512, where code was a third shorter); a call
+ * for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another has just read (-6%);
+ * B that streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns:
+ * -12% to -24%).
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -30,7 +30,7 @@
 
 enum {
     NV = FV_NR / FV_W,
-    UNROLL = FV_W == 8 ? 4 : 2, /* steps of k for each branch: as many as a tile's steps are short */
+    UNROLL = FV_W >= 8 ? 4 : 2, /* steps of k for each branch */
     LINE = 16,                  /* floats of a cache line */
     STREAM_STEPS = 16,          /* at least so many steps of k is a vector fetched before a tile needs it, */
     STREAM_FLOATS = 2048        /* and so many floats of B: a step of a narrow panel is soon over */

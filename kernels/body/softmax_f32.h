@@ -1,13 +1,16 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
  *
- * Two passes over FV_W rows that lie in the first-level cache: maxima, then exp and sums. The FV_LANES virtual lanes of
- * a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE
- * vectors go through exp side by side. The lanes of FV_W rows are transposed, so that one tree folds all of them.
+ * Two passes over the rows, whose scores lie in the first-level cache: maxima of all, then exp and sums of all, so that
+ * no row waits for the maximum of its own run. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of
+ * FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE vectors go through exp side by side. One
+ * tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own
+ * loops, whose ends the compiler knows.
  *
- * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector; on AMD
- * Zen 5 6 cycles for 16 keys on AVX-512, where 7.6 are reached (fovea-bench --filter kernel/softmax). Tried and
- * lost: one chain of exp after the other (11.7 cycles, the scheduler is full of operations that wait), each row folded
- * by itself (8.1).
+ * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector; on
+ * Intel's AVX-512 cores 8 cycles for 16 keys, where 9.2 are reached between two gemms (24 rows, family 6 model 207).
+ * Tried and lost: one chain of exp after the other (11.7 cycles, the scheduler is full of operations that wait), each
+ * row folded by itself (8.1 where 7.6 were reached on AMD Zen 5), FV_W rows transposed for one tree, and their maxima
+ * and sums one run after the other (9.6; on AVX2 15.9 where 14.8 are reached).
  */
 #include "v_exp.h"
 
@@ -20,20 +23,32 @@ typedef struct row_lanes {
 
 static inline vf softmax_add(vf a, vf b, const int maximum) { return maximum ? v_max(a, b) : v_add(a, b); }
 
-/* Folds the lanes of each row by the tree of kernels.h: one value a row. */
+/* Lanes of a and b, each with the one half further on: 2 half lanes of each become half. */
+static inline vf softmax_halve(vf a, vf b, const int half, const int maximum) {
+    vf low, high;
+    v_part(a, b, half, &low, &high);
+    return softmax_add(low, high, maximum);
+}
+
+/* Folds the lanes of each row by the tree of kernels.h: one value a row. Vectors halve in number with each level: row
+ * 4 q + i has at last lane i of four lanes q, where v_part leaves those of vector i. */
 static inline __attribute__((always_inline)) vf softmax_tree(row_lanes *lanes, const int maximum) {
-    vf block[FV_W];
+    vf x[FV_W];
     for (int r = 0; r < FV_W; r++) {
         for (int half = GROUP / 2; half > 0; half /= 2)
             for (int g = 0; g < half; g++)
                 lanes->row[r][g] = softmax_add(lanes->row[r][g], lanes->row[r][g + half], maximum);
-        block[r] = lanes->row[r][0];
+        x[r] = lanes->row[r][0];
     }
-    v_transpose(block);
-    for (int half = FV_W / 2; half > 0; half /= 2)
+    for (int half = FV_W / 2; half >= 4; half /= 2)
+        for (int j = 0; j < half; j++) {
+            const int first = j / 4 * 8 + j % 4;
+            x[j] = softmax_halve(x[first], x[first + 4], half, maximum);
+        }
+    for (int half = FV_W < 4 ? 0 : 2; half > 0; half /= 2)
         for (int j = 0; j < half; j++)
-            block[j] = softmax_add(block[j], block[j + half], maximum);
-    return block[0];
+            x[j] = softmax_halve(x[2 * j], x[2 * j + 1], half, maximum);
+    return x[0];
 }
 
 /* The attended ones of the FV_W keys from key on; key is a multiple of FV_W. */
@@ -104,32 +119,65 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
         v_store(to, x);
 }
 
-/* Up to FV_W rows. */
-static inline __attribute__((always_inline)) void softmax_rows(int64_t rows, int64_t begin, int64_t end, float *s,
-                                                               int64_t lds, const fv_keybits *bits, int64_t bits_step,
-                                                               float *m, float *l) {
-    row_lanes lanes;
-    for (int r = 0; r < FV_W; r++) /* lanes of rows that are not there: any number */
+/* Rows of a run of FV_W, whose bits are bits_step apart or one for all. */
+typedef struct softmax_rows {
+    int64_t count, begin, end;
+    float *s;
+    int64_t lds;
+    const fv_keybits *bits;
+    int64_t bits_step;
+} softmax_rows;
+
+/* Lanes of rows that are not there: any number. */
+static inline void softmax_clear(row_lanes *lanes) {
+    for (int r = 0; r < FV_W; r++)
         for (int g = 0; g < GROUP; g++)
-            lanes.row[r][g] = v_set1(0.0f);
-    for (int64_t i = 0; i < rows; i++)
-        softmax_highest(begin, end, s + i * lds, bits ? bits + i * bits_step : NULL, lanes.row[i]);
-    const vf highest = softmax_tree(&lanes, 1);
-    softmax_store(m, rows, highest);
-    float base[FV_W];
-    v_store(base, v_select(v_eq(highest, v_set1(-INFINITY)), v_set1(0.0f), highest));
-    for (int64_t i = 0; i < rows; i++)
-        softmax_exp(begin, end, s + i * lds, bits ? bits + i * bits_step : NULL, base[i], lanes.row[i]);
-    softmax_store(l, rows, softmax_tree(&lanes, 0));
+            lanes->row[r][g] = v_set1(0.0f);
+}
+
+static inline __attribute__((always_inline)) void softmax_maxima(const softmax_rows *x, float *m) {
+    row_lanes lanes;
+    softmax_clear(&lanes);
+    for (int64_t i = 0; i < x->count; i++)
+        softmax_highest(x->begin, x->end, x->s + i * x->lds, x->bits ? x->bits + i * x->bits_step : NULL, lanes.row[i]);
+    softmax_store(m, x->count, softmax_tree(&lanes, 1));
+}
+
+static inline __attribute__((always_inline)) void softmax_sums(const softmax_rows *x, const float *m, float *l) {
+    row_lanes lanes;
+    softmax_clear(&lanes);
+    for (int64_t i = 0; i < x->count; i++)
+        softmax_exp(x->begin, x->end, x->s + i * x->lds, x->bits ? x->bits + i * x->bits_step : NULL,
+                    m[i] == -INFINITY ? 0.0f : m[i], lanes.row[i]);
+    softmax_store(l, x->count, softmax_tree(&lanes, 0));
+}
+
+static inline __attribute__((always_inline)) softmax_rows softmax_run(int64_t first, int64_t rows, int64_t begin,
+                                                                      int64_t end, float *s, int64_t lds,
+                                                                      const fv_keybits *bits, int64_t bits_step) {
+    return (softmax_rows){rows - first < FV_W ? rows - first : FV_W, begin,    end, s + first * lds, lds,
+                          bits ? bits + first * bits_step : NULL,    bits_step};
+}
+
+static inline __attribute__((always_inline)) void softmax_all(int64_t rows, int64_t begin, int64_t end, float *s,
+                                                              int64_t lds, const fv_keybits *bits, int64_t bits_step,
+                                                              float *m, float *l) {
+    for (int64_t i = 0; i < rows; i += FV_W) {
+        const softmax_rows x = softmax_run(i, rows, begin, end, s, lds, bits, bits_step);
+        softmax_maxima(&x, m + i);
+    }
+    for (int64_t i = 0; i < rows; i += FV_W) {
+        const softmax_rows x = softmax_run(i, rows, begin, end, s, lds, bits, bits_step);
+        softmax_sums(&x, m + i, l + i);
+    }
 }
 
 void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,
              float *m, float *l) {
-    for (int64_t i = 0; i < rows; i += FV_W) {
-        const int64_t count = rows - i < FV_W ? rows - i : FV_W;
-        if (bits)
-            softmax_rows(count, begin, end, s + i * lds, lds, bits + i * bits_step, bits_step, m + i, l + i);
-        else
-            softmax_rows(count, begin, end, s + i * lds, lds, NULL, 0, m + i, l + i);
-    }
+    if (bits)
+        softmax_all(rows, begin, end, s, lds, bits, bits_step, m, l);
+    else if (begin == 0 && end == FV_SEGMENT)
+        softmax_all(rows, 0, FV_SEGMENT, s, lds, NULL, 0, m, l);
+    else
+        softmax_all(rows, begin, end, s, lds, NULL, 0, m, l);
 }

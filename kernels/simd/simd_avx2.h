@@ -94,6 +94,24 @@ static inline void v_load_transposed(vf v[8], const float *p, int64_t ld) {
     }
 }
 
+static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+    const __m256d c = _mm256_castps_pd(a), d = _mm256_castps_pd(b);
+    switch (half) {
+    case 4:
+        *low = _mm256_permute2f128_ps(a, b, 0x20);
+        *high = _mm256_permute2f128_ps(a, b, 0x31);
+        break;
+    case 2:
+        *low = _mm256_castpd_ps(_mm256_unpacklo_pd(c, d));
+        *high = _mm256_castpd_ps(_mm256_unpackhi_pd(c, d));
+        break;
+    default:
+        *low = _mm256_shuffle_ps(a, b, 0x88);
+        *high = _mm256_shuffle_ps(a, b, 0xdd);
+        break;
+    }
+}
+
 static inline vf v_log(vf a) {
     __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
     __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));

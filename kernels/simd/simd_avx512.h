@@ -98,6 +98,28 @@ static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) {
     }
 }
 
+static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+    const __m512d c = _mm512_castps_pd(a), d = _mm512_castps_pd(b);
+    switch (half) {
+    case 8:
+        *low = _mm512_shuffle_f32x4(a, b, 0x44);
+        *high = _mm512_shuffle_f32x4(a, b, 0xee);
+        break;
+    case 4:
+        *low = _mm512_shuffle_f32x4(a, b, 0x88);
+        *high = _mm512_shuffle_f32x4(a, b, 0xdd);
+        break;
+    case 2:
+        *low = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
+        *high = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
+        break;
+    default:
+        *low = _mm512_shuffle_ps(a, b, 0x88);
+        *high = _mm512_shuffle_ps(a, b, 0xdd);
+        break;
+    }
+}
+
 static inline vf v_log(vf a) {
     __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
     __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));

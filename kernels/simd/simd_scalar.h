@@ -9,6 +9,8 @@
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
  *   v_exponent(t)        2^n for t = n + FV_MAGIC, -126 <= n <= 127 (see body/v_exp.h)
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
+ *   v_part(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
+ *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
  *   v_bytes_to_bits      bit i: mask[i] != 0, for i < n <= 64
  *   v_log                natural logarithm: SLEEF's in double, rounded
  *
@@ -74,6 +76,12 @@ static inline void v_transpose(vf v[1]) { (void)v; }
 static inline void v_load_transposed(vf v[1], const float *p, int64_t ld) {
     (void)ld;
     v[0] = *p;
+}
+
+static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+    (void)half;
+    *low = a;
+    *high = b;
 }
 
 static inline vf v_log(vf a) { return (float)Sleef_cinz_logd1_u10purec(a); }
