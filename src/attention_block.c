@@ -32,7 +32,7 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .highest = (float *)(void *)(scratch + s->highest),
         .sum = (float *)(void *)(scratch + s->sum),
         .lse = (float *)(void *)(scratch + s->lse),
-        .output = (fv_output *)(void *)(scratch + s->output),
+        .tiles = (fv_tile_rows *)(void *)(scratch + s->tiles),
         .ranges = (fv_range *)(void *)(scratch + s->ranges),
         .k = (float *)(void *)(scratch + s->k),
         .v = (float *)(void *)(scratch + s->v),
@@ -49,6 +49,8 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
     const int64_t head = item / plan->blocks;
+    x->item = item;
+    x->following = next;
     fv_next_open(&x->next, plan, args, next);
     x->sequence = fv_attention_sequence(plan, args, head / plan->desc.kv_heads);
     x->kv_head = head % plan->desc.kv_heads;
@@ -58,6 +60,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const int64_t dim = plan->desc.head_dim;
     fv_range all = {0, 0};
     bool uniform = true;
+    x->one_head = run_of_head(x, 0, x->rows) == x->rows;
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = run_of_head(x, row, x->rows - row);
         const fv_row_place at = fv_place_of(x, row);
@@ -85,19 +88,33 @@ fv_range fv_block_segments(const fv_block *x) {
     return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
 }
 
-/* Before any segment: no keys seen. */
-static void reset(const fv_block *x) {
+/* The last segment that rows go through: even those that see no key go through one. */
+static int64_t last_segment(const fv_block *x, int64_t first, int64_t count) {
+    int64_t end = 0;
+    for (int64_t i = first; i < first + count; i++)
+        end = fv_max(end, x->ranges[i].end);
+    return fv_max(fv_ceil_div(end, FV_SEGMENT) - 1, fv_block_segments(x).begin);
+}
+
+/* Before any segment: rows, dealt evenly to tiles, and no keys seen. */
+static void reset(fv_block *x) {
     fv_no_keys(x->highest, x->sum, x->rows);
-    for (int64_t row = 0; row < x->rows; row++)
-        x->output[row] = FV_OUTPUT_none;
+    x->tile_count = fv_ceil_div(x->rows, x->plan->choice.tile_rows);
+    const int64_t low = x->rows / x->tile_count, higher = x->rows % x->tile_count; /* that many have a row more */
+    for (int64_t i = 0, row = 0; i < x->tile_count; i++) {
+        const int64_t rows = low + (i < higher);
+        x->tiles[i] = (fv_tile_rows){row, rows, last_segment(x, row, rows), FV_OUTPUT_none};
+        row += rows;
+    }
 }
 
 /* Outputs and lse of the rows of a tile. */
-static void finish(const fv_block *x, int64_t first, int64_t rows) {
+static void finish(const fv_block *x, const fv_tile_rows *tile) {
     const fovea_attention_plan *p = x->plan;
+    const int64_t first = tile->first, rows = tile->count;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
-    const bool needs_lse = lse->data || x->args->weights.data, there = x->output[first] == FV_OUTPUT_there;
-    if (x->output[first] == FV_OUTPUT_none)
+    const bool needs_lse = lse->data || x->args->weights.data, there = tile->output == FV_OUTPUT_there;
+    if (tile->output == FV_OUTPUT_none)
         memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = run_of_head(x, row, first + rows - row);
@@ -108,6 +125,11 @@ static void finish(const fv_block *x, int64_t first, int64_t rows) {
         for (int64_t i = 0; i < run && lse->data; i++)
             *fv_row_element(x, lse, row + i) = x->lse[row + i];
     }
+}
+
+static void finish_all(const fv_block *x) {
+    for (int64_t i = 0; i < x->tile_count; i++)
+        finish(x, &x->tiles[i]);
 }
 
 /* ------------------------------------------------------------------------------------------------------ weights -- */
@@ -134,9 +156,8 @@ static void run_weights(fv_block *x) {
     for (int64_t index = 0; index < x->plan->segments; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
-        for (int64_t row = 0, rows; row < x->rows; row += rows) {
-            rows = fv_tile_rows(x, row);
-            const fv_tile t = fv_tile_open(x, row, rows, &segment);
+        for (int64_t i = 0; i < x->tile_count; i++) {
+            const fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
             fv_tile_scores(x, &t, &segment);
             write_weights(x, &t, index);
         }
@@ -145,6 +166,18 @@ static void run_weights(fv_block *x) {
 
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
 
+/* While tiles go through a segment, what comes after it is brought near. */
+static void fetch_next(fv_block *x, fv_range segments, int64_t index) {
+    int64_t tiles = 0;
+    if (x->plan->fetches_next || x->tile_count == 1)
+        return;
+    for (int64_t i = 0; i < x->tile_count; i++)
+        tiles += x->tiles[i].last >= index;
+    const bool more = index + 1 < segments.end;
+    fv_next_segment(&x->next, x->plan, x->args, more ? x->item : x->following, more ? (index + 1) * FV_SEGMENT : -1,
+                    tiles);
+}
+
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     reset(x);
@@ -152,28 +185,31 @@ void fv_block_run(fv_block *x) {
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
-        for (int64_t row = 0, rows; row < x->rows; row += rows) {
-            rows = fv_tile_rows(x, row);
-            fv_tile_run(x, row, rows, &segment);
-            if (x->sole) /* while what the tile wrote is in the first-level cache */
-                finish(x, row, rows);
+        fetch_next(x, segments, index);
+        for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
+            if (index > tile->last)
+                continue;
+            if (index == tile->last) {
+                const fv_row_place at = fv_place_of(x, tile->first);
+                fv_next_outputs(&x->next, x->plan, x->args, x->sequence.index, at.head, at.query, tile->count);
+            }
+            fv_tile_run(x, tile, &segment);
+            if (index == tile->last) /* while what the tile wrote is in the first-level cache */
+                finish(x, tile);
         }
     }
-    for (int64_t row = 0, rows; row < x->rows && !x->sole; row += rows) {
-        rows = fv_tile_rows(x, row);
-        finish(x, row, rows);
-    }
+    if (segments.begin >= segments.end)
+        finish_all(x);
     if (x->args->weights.data)
         run_weights(x);
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial) {
     fv_segment segment;
+    reset(x);
     fv_segment_open(x, index, &segment);
-    for (int64_t row = 0, rows; row < x->rows; row += rows) {
-        rows = fv_tile_rows(x, row);
-        fv_tile_run_partial(x, row, rows, &segment, partial);
-    }
+    for (int64_t i = 0; i < x->tile_count; i++)
+        fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
 }
 
 /* Tile by tile, as a and b have the size of a tile. */
@@ -184,16 +220,13 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
     for (int64_t segment = segments.begin; segment < segments.end; segment++) {
         const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);
-        for (int64_t row = 0, rows; row < x->rows; row += rows) {
-            rows = fv_tile_rows(x, row);
+        for (int64_t i = 0; i < x->tile_count; i++) {
+            const int64_t row = x->tiles[i].first, rows = x->tiles[i].count;
             p->kernels.merge(rows, part.m + row, part.l + row, x->highest + row, x->sum + row, x->a, x->b);
             p->kernels.accumulate(rows, p->desc.value_dim, part.o + row * p->o_stride, p->o_stride, x->a, x->b,
                                   x->o + row * p->o_stride, p->o_stride);
+            x->tiles[i].output = FV_OUTPUT_running;
         }
     }
-    for (int64_t row = 0, rows; row < x->rows; row += rows) {
-        rows = fv_tile_rows(x, row);
-        x->output[row] = FV_OUTPUT_running;
-        finish(x, row, rows);
-    }
+    finish_all(x);
 }

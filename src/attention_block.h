@@ -12,15 +12,18 @@
 typedef struct fv_block {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
+    int64_t item, following; /* numbers; following: of the item after it */
     fv_sequence sequence;
     int64_t kv_head, first_row, rows; /* rows [first_row, first_row + rows) of the key head */
     fv_range range;                   /* of keys that any of the rows sees */
     bool uniform;                     /* does each of them see all of it? */
+    bool one_head;                    /* do all rows belong to one query head? */
     bool sole;                        /* do all keys that its rows see lie in one segment? */
     bool copy_values;                 /* are the values read from a copy in v? */
     /* in the thread's scratch, laid out by the plan */
     float *q, *o, *highest, *sum, *lse, *k, *v, *s, *m, *l, *a, *b;
-    fv_output *output; /* at the first row of each tile */
+    fv_tile_rows *tiles;
+    int64_t tile_count;
     fv_range *ranges;
     fv_keybits *bits;
     fv_next next;

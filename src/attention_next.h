@@ -1,4 +1,6 @@
-/* What the next item reads and writes, brought near by the gemms of this one (fv_merge.next), which leave memory idle.
+/* What is read and written next, brought near by the gemms of what is computed now (fv_merge.next), which leave memory
+ * idle: all of the next item where the second-level cache holds two, else segment by segment. Nothing is brought near
+ * that does not lie row behind row.
  */
 #ifndef FV_ATTENTION_NEXT_H
 #define FV_ATTENTION_NEXT_H
@@ -6,17 +8,27 @@
 #include "attention_plan.h"
 #include "near.h"
 
-/* Queries, keys, values and outputs of one item, in the order in which they are needed. */
+/* Rows of queries, keys, values and outputs, in the order in which they are needed. */
 typedef struct fv_next {
+    fv_near outputs; /* of the tile that is being computed */
     fv_near part[4];
     int count, now; /* parts; the one that is being brought near */
+    int64_t most;   /* floats a call */
 } fv_next;
 
-/* Item number item is the next one. Nothing is brought near where an item is so large that the second-level cache does
- * not hold two of them, nor where its rows do not lie one behind the other. */
+/* Before an item: number item is the one after it. */
 void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item);
 
-/* What a call of gemm for rows rows and k steps of k brings near: a line a step. */
+/* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
+ * or queries and first segment if key < 0. */
+void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                     int64_t key, int64_t tiles);
+
+/* Before the last segment of rows that begin with query query of a head: their outputs. */
+void fv_next_outputs(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch,
+                     int64_t head, int64_t query, int64_t rows);
+
+/* What a call of gemm for rows rows and k steps of k brings near: at most a line a step. */
 void fv_next_take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge);
 
 #endif

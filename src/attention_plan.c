@@ -207,7 +207,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     s->highest = fv_reserve(&at, block, f);
     s->sum = fv_reserve(&at, block, f);
     s->lse = fv_reserve(&at, block, f);
-    s->output = fv_reserve(&at, block, (int64_t)sizeof(fv_output));
+    s->tiles = fv_reserve(&at, fv_ceil_div(block, tile), (int64_t)sizeof(fv_tile_rows));
     s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
     s->k = fv_reserve(&at, keys, f);
     s->v = fv_reserve(&at, columns, FV_SEGMENT * f);

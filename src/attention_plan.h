@@ -40,11 +40,18 @@ typedef struct fv_attention_kernels {
  * caller's outputs will be. */
 typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_there } fv_output;
 
+/* Rows of a block that make a tile, and how far they are. */
+typedef struct fv_tile_rows {
+    int64_t first, count;
+    int64_t last; /* segment that they go through */
+    fv_output output;
+} fv_tile_rows;
+
 /* Where the parts of a thread's scratch begin, in bytes. */
 typedef struct fv_attention_scratch {
     int64_t q, o;              /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
     int64_t highest, sum, lse; /* [block_rows] running M and L, and the lse */
-    int64_t output, ranges;    /* [block_rows] fv_output; [block_rows] fv_range */
+    int64_t tiles, ranges;     /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;                 /* packed keys of one segment, panels of panel keys */
     int64_t v;                 /* copied values of one segment, panels of the value gemm's columns */
     int64_t s, bits;           /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
