@@ -70,10 +70,9 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         const bool same = first.begin < first.end && first.begin == last.begin && first.end == last.end;
         for (int64_t i = row; i < row + run; i++)
             x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, at.query + i - row);
-        for (int64_t i = row; i < row + (same ? 1 : run); i++) {
+        for (int64_t i = row; i < row + (same ? 1 : run); i++)
             all = fv_range_union(all, x->ranges[i]);
-            uniform = uniform && x->ranges[i].begin == x->ranges[0].begin && x->ranges[i].end == x->ranges[0].end;
-        }
+        uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
         const int64_t named = fv_max(fv_min(run, x->sequence.q_len - at.query), 0); /* rows past q_lens are not read */
         if (named > 0)
             plan->kernels.scale(named, dim, plan->scale, fv_row_element(x, &args->q, row), args->q.stride[2],
@@ -90,8 +89,8 @@ fv_range fv_block_segments(const fv_block *x) {
 
 /* The last segment that rows go through: even those that see no key go through one. */
 static int64_t last_segment(const fv_block *x, int64_t first, int64_t count) {
-    int64_t end = 0;
-    for (int64_t i = first; i < first + count; i++)
+    int64_t end = x->uniform ? x->range.end : 0;
+    for (int64_t i = first; i < first + count && !x->uniform; i++)
         end = fv_max(end, x->ranges[i].end);
     return fv_max(fv_ceil_div(end, FV_SEGMENT) - 1, fv_block_segments(x).begin);
 }

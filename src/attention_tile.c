@@ -24,9 +24,10 @@ static fv_range rows_range(const fv_block *x, int64_t row, int64_t rows, int64_t
                    last = fv_range_in_segment(x->ranges[row + rows - 1], segment);
     fv_range all = first;
     *same = true;
-    /* Both ends move one way along a sequence. */
-    if (x->one_head && first.begin < first.end && first.begin == last.begin && first.end == last.end)
-        return all;
+    if (x->one_head && first.begin < first.end && last.begin < last.end) { /* both ends move one way along a sequence */
+        *same = first.begin == last.begin && first.end == last.end;
+        return (fv_range){first.begin, last.end};
+    }
     for (int64_t i = 1; i < rows && !x->uniform; i++) {
         const fv_range r = fv_range_in_segment(x->ranges[row + i], segment);
         *same = *same && r.begin == first.begin && r.end == first.end;
@@ -62,9 +63,12 @@ static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
 }
 
 /* Keys that rows [first, first + rows) of a tile see. */
-static fv_range group_keys(const fv_tile *t, int64_t first, int64_t rows) {
+static fv_range group_keys(const fv_block *x, const fv_tile *t, int64_t segment, int64_t first, int64_t rows) {
     if (!t->mixed)
         return t->keys;
+    bool same;
+    if (x->plan->desc.mask == FOVEA_MASK_NONE)
+        return rows_range(x, t->row + first, rows, segment, &same);
     fv_keybits any = {{0}};
     for (int64_t i = first; i < first + rows; i++)
         for (int w = 0; w < FV_SEGMENT / 64; w++)
@@ -85,7 +89,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *of, const fv_segment
             x->bits[i] = fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
         if (x->plan->desc.mask == FOVEA_MASK_BOOLEAN) {
             mask_bits(x, &t, segment);
-            t.keys = group_keys(&t, 0, rows);
+            t.keys = group_keys(x, &t, segment, 0, rows);
         }
         t.columns = widen(t.keys);
     } else {
@@ -165,7 +169,7 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, const fv_segment *segment) {
         pack_keys(x, segment);
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
-        const fv_range columns = widen(group_keys(t, first, rows));
+        const fv_range columns = widen(group_keys(x, t, segment->index, first, rows));
         for (int64_t at = fv_round_down(columns.begin, p->panel); at < columns.end; at += p->panel) {
             float *panel = x->k + (pack ? 0 : at * dim);
             if (pack)
@@ -223,7 +227,7 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
-        const fv_range keys = group_keys(t, first, rows);
+        const fv_range keys = group_keys(x, t, segment->index, first, rows);
         fv_merge merge = {.a = from_row(to->a, first), .b = from_row(to->b, first)};
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {

@@ -1,12 +1,7 @@
 /* finish: output rows and lse from the running O, M, L (kernels.h has the formulas). */
 
-/* One bit pattern for NaN, none for -0: what the operands of an operation were does not show. */
-static inline vf finish_canonical(vf x) {
-    return v_select(v_nan(x), v_set1(NAN), v_select(v_eq(x, v_set1(0.0f)), v_set1(0.0f), x));
-}
-
 static inline vf finish_lse(vf M, vf L) {
-    return finish_canonical(v_select(v_eq(L, v_set1(0.0f)), v_set1(-INFINITY), v_add(M, v_log(L))));
+    return v_canonical(v_select(v_eq(L, v_set1(0.0f)), v_set1(-INFINITY), v_add(M, v_log(L))));
 }
 
 void FV_NAME(int64_t rows, int64_t n, const float *O, int64_t ldO, const float *M, const float *L, float *out,
@@ -15,9 +10,9 @@ void FV_NAME(int64_t rows, int64_t n, const float *O, int64_t ldO, const float *
         const vf reciprocal = v_set1(L[i] == 0.0f ? 0.0f : 1.0f / L[i]);
         int64_t j = 0;
         for (; j + FV_W <= n; j += FV_W)
-            v_store(out + j, finish_canonical(v_mul(v_load(O + j), reciprocal)));
+            v_store(out + j, v_canonical(v_mul(v_load(O + j), reciprocal)));
         if (j < n)
-            v_store_n(out + j, n - j, finish_canonical(v_mul(v_load_n(O + j, n - j), reciprocal)));
+            v_store_n(out + j, n - j, v_canonical(v_mul(v_load_n(O + j, n - j), reciprocal)));
     }
     if (!lse)
         return;

@@ -50,6 +50,10 @@ static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 static inline vm v_not_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
 static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline vm v_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static inline vf v_canonical(vf a) {
+    const vf kept = _mm256_andnot_ps(v_eq(a, _mm256_setzero_ps()), a);
+    return _mm256_blendv_ps(kept, _mm256_set1_ps(NAN), v_nan(a));
+}
 static inline vm v_bits(uint32_t bits) {
     __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane));

@@ -49,6 +49,13 @@ static inline vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vm v_not_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
 static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+
+/* Four bits for each kind of number, from the lowest: NaNs become the first operand, 0 and -0 become 0 (8), others stay
+ * as they are (1). */
+static inline vf v_canonical(vf a) {
+    return _mm512_fixupimm_ps(_mm512_set1_ps(NAN), a, _mm512_set1_epi32(0x11111800), 0);
+}
+
 static inline vm v_bits(uint32_t bits) { return (vm)bits; }
 static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }

@@ -54,6 +54,10 @@ static inline vf v_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vm v_not_lt(vf a, vf b) { return vmvnq_u32(vcltq_f32(a, b)); }
 static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
 static inline vm v_nan(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
+static inline vf v_canonical(vf a) {
+    const vf zero = vdupq_n_f32(0.0f), kept = vbslq_f32(vceqq_f32(a, zero), zero, a);
+    return vbslq_f32(vceqq_f32(a, a), kept, vdupq_n_f32(NAN));
+}
 static inline uint32x4_t v_lane_bits(void) {
     static const uint32_t lane[4] = {1, 2, 4, 8};
     return vld1q_u32(lane);

@@ -5,6 +5,7 @@
  *   v_load_n, v_store_n  the first n lanes only, 0 < n < W; lanes past them load as +0 and are not touched in memory
  *   v_max                the greater; if either is NaN, either (never a third value)
  *   v_not_lt             not a < b: true if either is NaN     v_nan  is NaN
+ *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
  *   v_bits               lanes of the low W bits
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
  *   v_exponent(t)        2^n for t = n + FV_MAGIC, -126 <= n <= 127 (see body/v_exp.h)
@@ -59,6 +60,7 @@ static inline vf v_max(vf a, vf b) { return a > b ? a : b; }
 static inline vm v_not_lt(vf a, vf b) { return !(a < b); }
 static inline vm v_eq(vf a, vf b) { return a == b; }
 static inline vm v_nan(vf a) { return a != a; }
+static inline vf v_canonical(vf a) { return a != a ? NAN : a == 0.0f ? 0.0f : a; }
 static inline vm v_bits(uint32_t bits) { return bits & 1; }
 static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return m ? a : b; }
