@@ -92,21 +92,24 @@ static void list_kernels(list *l, const tune_choice *best) {
 
 /* ---------------------------------------------------------------------------------------------------- attention -- */
 
-/* Sizes around those of the best plan: multiples of its register tile's rows, so that tiles are whole. */
+/* Sizes around those of the best plan: multiples of its register tile's rows, so that tiles are whole. First those that
+ * differ in one size, as the time may not be enough for all. */
 static void list_tiles(list *l, const tune_choice *best, const tune_choice *made) {
-    static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75};
+    static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75}, blocks[] = {1, 0.5, 2, 0.25, 4, 16};
     const int64_t unit = made->knob[FV_KNOB_value].kernel->mr;
-    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
-        for (int j = 0; j < 5; j++) {
-            tune_choice choice = *best;
-            if (i > 0)
-                choice.knob[FV_KNOB_tile_rows].number =
-                    scaled(made->knob[FV_KNOB_tile_rows].number, factors[i], unit, 4096);
-            if (j > 0)
-                choice.knob[FV_KNOB_block_rows].number =
-                    scaled(made->knob[FV_KNOB_block_rows].number, factors[j], 1, 4096);
-            add(l, &choice);
-        }
+    for (int changes = 0; changes <= 2; changes++)
+        for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
+            for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++) {
+                tune_choice choice = *best;
+                if (i > 0)
+                    choice.knob[FV_KNOB_tile_rows].number =
+                        scaled(made->knob[FV_KNOB_tile_rows].number, factors[i], unit, 4096);
+                if (j > 0)
+                    choice.knob[FV_KNOB_block_rows].number =
+                        scaled(made->knob[FV_KNOB_block_rows].number, blocks[j], 1, 4096);
+                if ((i > 0) + (j > 0) == changes)
+                    add(l, &choice);
+            }
 }
 
 static void list_splits(list *l, const tune_choice *best) {
@@ -124,25 +127,28 @@ static void list_splits(list *l, const tune_choice *best) {
 
 /* ------------------------------------------------------------------------------------------------------- linear -- */
 
-/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. */
+/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. First those that
+ * differ in one of the three, then in two. */
 static void list_blocks(list *l, const tune_choice *best, const tune_choice *made) {
     static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 0.25, 2, 1024};
     static const int64_t channels[] = {0, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
     const int64_t unit = made->knob[FV_KNOB_gemm].kernel->mr, in = l->problem->shape.in;
-    for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 5; j++) {
-                tune_choice choice = *best;
-                if (k > 0)
-                    choice.knob[FV_KNOB_k_block].number = fv_min(channels[k], in);
-                if (i > 0)
-                    choice.knob[FV_KNOB_row_block].number =
-                        scaled(made->knob[FV_KNOB_row_block].number, rows[i], unit, 4096);
-                if (j > 0)
-                    choice.knob[FV_KNOB_chunk].number = scaled(made->knob[FV_KNOB_chunk].number, chunks[j], unit, 4096);
-                if ((i == 0) + (j == 0) + (k == 0) >= 1) /* two of them at once */
-                    add(l, &choice);
-            }
+    for (int changes = 0; changes <= 2; changes++)
+        for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 5; j++) {
+                    tune_choice choice = *best;
+                    if (k > 0)
+                        choice.knob[FV_KNOB_k_block].number = fv_min(channels[k], in);
+                    if (i > 0)
+                        choice.knob[FV_KNOB_row_block].number =
+                            scaled(made->knob[FV_KNOB_row_block].number, rows[i], unit, 4096);
+                    if (j > 0)
+                        choice.knob[FV_KNOB_chunk].number =
+                            scaled(made->knob[FV_KNOB_chunk].number, chunks[j], unit, 4096);
+                    if ((k > 0) + (i > 0) + (j > 0) == changes)
+                        add(l, &choice);
+                }
 }
 
 static void list_items(list *l, const tune_choice *best) {

@@ -25,6 +25,10 @@ enum {
 /* Flops per second, about. */
 static double rate_of(int threads, fv_isa isa) { return 7e9 * fv_isa_lanes(isa) * threads; }
 
+double tune_class_cost(const tune_class *c, int threads, fv_isa isa) {
+    return tune_is_cold(c->operation) ? PRICE : tune_flops(&c->search) / rate_of(threads, isa);
+}
+
 static fv_interval interval_of(int64_t value, const int64_t *ends, int count, fv_interval range) {
     int64_t least = range.least;
     for (int i = 0; i < count; i++) {

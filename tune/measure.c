@@ -188,20 +188,33 @@ tune_interval tune_statistic(const double *values, int count) {
     return (tune_interval){median, sorted[k - 1], sorted[count - k]};
 }
 
-/* Standard deviation of a block, by the spread of the default against itself: 1.4826 median absolute deviations. */
-static double block_noise(const tune_measurement *m) {
+/* Of the median of so many values, by the spread of these. */
+static double median_error(const double *values, int count, int blocks) {
     double deviation[TUNE_BLOCKS];
-    const int n = m->base.blocks;
-    const double median = tune_statistic(m->base.ratio, n).median;
-    for (int i = 0; i < n; i++)
-        deviation[i] = fabs(m->base.ratio[i] - median);
-    return 1.4826 * tune_statistic(deviation, n).median;
+    const double median = tune_statistic(values, count).median;
+    for (int i = 0; i < count; i++)
+        deviation[i] = fabs(values[i] - median);
+    const double one = 1.4826 * tune_statistic(deviation, count).median; /* the standard deviation of one */
+    return 1.2533 * one / sqrt(blocks > 0 ? blocks : 1);                 /* sqrt(pi / 2) times that of a mean */
+}
+
+double tune_median_error(const tune_measurement *m, int blocks) {
+    return median_error(m->base.ratio, m->base.blocks, blocks);
+}
+
+tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c) {
+    enum { LEAST = 5 }; /* blocks that tell of a spread */
+    const double median = tune_statistic(c->ratio, c->blocks).median;
+    const double error = c->blocks < LEAST
+                             ? INFINITY
+                             : fmax(median_error(c->ratio, c->blocks, c->blocks), tune_median_error(m, c->blocks));
+    return (tune_interval){median, median - 1.96 * error, median + 1.96 * error};
 }
 
 void tune_together_add(tune_together *t, const tune_measurement *m, const tune_candidate *candidate) {
-    const double error_of_median = 1.2533 * block_noise(m); /* sqrt(pi / 2) times that of a mean */
+    const double error = tune_median_error(m, candidate->blocks);
     t->sum += tune_statistic(candidate->ratio, candidate->blocks).median;
-    t->variance += error_of_median * error_of_median / (candidate->blocks > 0 ? candidate->blocks : 1);
+    t->variance += error * error;
     t->shapes++;
 }
 

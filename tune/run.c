@@ -125,7 +125,7 @@ static int dry_run(const tune_class *classes, int count, double budget) {
 /* Before and after each search. */
 static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
     progress *p = arg;
-    p->number = index + 1;
+    p->number += !result && p->number < p->count; /* later rounds begin none anew */
     p->c = &p->classes[index];
     if (!result)
         return;

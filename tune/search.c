@@ -36,6 +36,9 @@ static const double near_bound = 0.97;
 /* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
 static const double no_slower = 0.01;
 
+/* A standard error with which the last two of a stage are told from each other. */
+static const double near_enough = 0.003;
+
 int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
 
 typedef struct search {
@@ -96,9 +99,12 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
         *best_ratio = fmin(fastest, 0);
         *best = fastest < 0 ? left[0]->choice : (tune_choice){0};
         int kept = n <= 2 ? n : (n + 1) / 2;
-        while (kept > 1 && median(left[kept - 1]) > fastest + log(1.5))
+        /* The fastest of many is also the luckiest, and whoever is really faster may have had bad luck. */
+        const double behind = 0.01 + 4 * tune_median_error(&s->m, left[0]->blocks);
+        while (kept > 1 && median(left[kept - 1]) > fastest + behind)
             kept--;
-        if (tune_stopped || tune_now() >= until || (n <= 2 && blocks > 2 * s->effort.first))
+        const bool known = n < 2 || (n == 2 && tune_median_error(&s->m, left[0]->blocks) < near_enough);
+        if (tune_stopped || tune_now() >= until || (known && blocks > 2 * s->effort.first))
             break;
         n = kept;
     }
@@ -107,17 +113,19 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     free(all);
 }
 
-/* Measures until each of the choices is known to be no slower or to be slower, but at most a few times the blocks of
- * the effort. */
+/* Measures until each of the choices is known to be slower, or to be no slower and by how much: LOOKS times a third of
+ * the effort's blocks at most. */
 static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
-    enum { LOOKS = 3 };
+    enum { LOOKS = 9, LEAST = 6 };
+    const int blocks = s->effort.proof / 3 > LEAST ? s->effort.proof / 3 : LEAST;
     bool open = true, quiet = true;
     for (int look = 0; look < LOOKS && open && quiet && tune_now() < until; look++) {
-        quiet = tune_measure(m, list, count, s->effort.proof, until);
+        quiet = tune_measure(m, list, count, blocks, until);
         open = false;
         for (int i = 0; i < count; i++) {
-            const tune_interval t = tune_statistic(list[i]->ratio, list[i]->blocks);
-            open = open || (t.high >= no_slower && t.median < no_slower);
+            const tune_interval t = tune_candidate_interval(m, list[i]);
+            const double error = tune_median_error(m, list[i]->blocks);
+            open = open || (t.median < no_slower && (t.high >= no_slower || 3 * error > fmax(-t.median, no_slower)));
         }
     }
     return quiet;
@@ -133,7 +141,7 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
     const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
     bool passed[2] = {enough, enough};
     r->shapes[0] = '\0';
-    for (int shape = 0; shape < s->effort.shapes && enough && !tune_stopped; shape++) {
+    for (int shape = 0; shape < s->effort.shapes && (passed[0] || (count > 1 && passed[1])) && !tune_stopped; shape++) {
         const tune_shape proof = proofs[shape];
         tune_problem problem;
         tune_measurement m;
@@ -143,23 +151,29 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
             return;
         }
         tune_candidate candidate[2] = {0}, *list[2];
+        int open = 0; /* those that did not fail on an earlier shape */
         bool made = tune_measurement_begin(&m, &problem);
-        for (int i = 0; i < count && made; i++) {
-            made = tune_candidate_make(&m, &choices[i], &candidate[i]);
-            list[i] = &candidate[i];
-        }
+        for (int i = 0; i < count && made; i++)
+            if (passed[i]) {
+                made = tune_candidate_make(&m, &choices[i], &candidate[i]);
+                list[open++] = &candidate[i];
+            }
         s->watcher(s->arg, "proof", -log(r->seen));
         const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
-        if (!made || !measure_proof(s, &m, list, count, share))
+        if (!made || !measure_proof(s, &m, list, open, share))
             s->noisy = s->noisy || made;
-        for (int i = 0; i < count; i++) {
-            const tune_interval t = tune_statistic(candidate[i].ratio, candidate[i].blocks);
-            passed[i] = passed[i] && made && t.high < no_slower;
-            if (made && isinf(t.high)) /* so few blocks say nothing */
+        for (int i = 0; i < count && made; i++) {
+            if (!candidate[i].plan)
+                continue;
+            const tune_interval t = tune_candidate_interval(&m, &candidate[i]);
+            passed[i] = t.high < no_slower;
+            if (isinf(t.high)) /* so few blocks say nothing */
                 too_few(s, &m);
-            if (made)
-                tune_together_add(&together[i], &m, &candidate[i]);
+            tune_together_add(&together[i], &m, &candidate[i]);
             n[i] += candidate[i].blocks;
+        }
+        for (int i = 0; i < count; i++) {
+            passed[i] = passed[i] && made;
             tune_candidate_free(&candidate[i]);
         }
         tune_measurement_end(&m);
@@ -266,29 +280,68 @@ static bool is_open(const tune_result *r) {
            (r->verdict == VERDICT_default && r->seen > 1.02);
 }
 
-void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
-                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
+typedef struct turn {
+    int index;
+    double cost;  /* seconds that an execution takes, about */
+    double share; /* of the time */
+} turn;
+
+static int by_turn(const void *a, const void *b) {
+    const turn *x = a, *y = b;
+    return x->cost != y->cost ? (x->cost > y->cost) - (x->cost < y->cost) : x->index - y->index;
+}
+
+/* Classes that are quick to measure first: what they leave of their share goes to those that need more, whose share is
+ * up to most times as large. */
+static turn *turns_of(const fovea_context *ctx, const tune_class *classes, int count) {
+    const double usual = 0.002, most = 2.5;
+    turn *turns = calloc((size_t)(count ? count : 1), sizeof *turns);
+    for (int i = 0; turns && i < count; i++) {
+        const double cost = tune_class_cost(&classes[i], ctx->threads, ctx->isa);
+        turns[i] = (turn){i, cost, fmin(fmax(cost / usual, 1), most)};
+    }
+    if (turns)
+        qsort(turns, (size_t)count, sizeof *turns, by_turn);
+    return turns;
+}
+
+static void search_in_turn(const fovea_context *ctx, const tune_class *classes, const turn *turns, int count,
+                           const tune_options *options, tune_watcher *watcher, tune_reporter *reporter, void *arg,
+                           tune_result *results) {
     enum { ROUNDS = 4 }; /* who asks often enough is told what he wants to hear */
     const double begin = tune_now();
-    for (int round = 0, open = count; round < ROUNDS && open > 0 && !tune_stopped; round++) {
-        int done = 0, still = 0;
-        for (int i = 0; i < count && !tune_stopped; i++) {
-            const double before = tune_now(), left = options->budget - (before - begin);
+    double open = 0;
+    for (int t = 0; t < count; t++)
+        open += turns[t].share;
+    for (int round = 0; round < ROUNDS && open > 0 && !tune_stopped; round++) {
+        double still = 0;
+        for (int t = 0; t < count && !tune_stopped; t++) {
+            const int i = turns[t].index;
+            const double before = tune_now(), left = options->budget - (before - begin), share = turns[t].share;
             if (left <= 0 || (round > 0 && left <= 1))
                 return;
             if (round > 0 && !is_open(&results[i]))
                 continue;
             const tune_result earlier = results[i];
             reporter(arg, i, NULL, false, 0);
-            tune_search(ctx, &classes[i], options->effort, left / (open - done++), watcher, arg, &results[i]);
+            tune_search(ctx, &classes[i], options->effort, left * share / open, watcher, arg, &results[i]);
+            open = fmax(open - share, share);
             const bool decided = results[i].verdict != VERDICT_noisy && results[i].verdict != VERDICT_unseen;
             if (round > 0 && !decided)
                 results[i] = earlier;
-            still += is_open(&results[i]);
+            still += is_open(&results[i]) ? share : 0;
             reporter(arg, i, &results[i], round == 0 || results[i].verdict != earlier.verdict, tune_now() - before);
         }
         open = still;
     }
+}
+
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
+    turn *turns = turns_of(ctx, classes, count);
+    if (turns)
+        search_in_turn(ctx, classes, turns, count, options, watcher, reporter, arg, results);
+    free(turns);
 }
 
 /* Too noisy to tell is an answer, and then nothing is stored; but who interrupts keeps what was proved until then. */

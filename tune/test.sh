@@ -102,7 +102,7 @@ END
     TERM=xterm python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err || status=$?
     [[ $status = 0 || $status = 3 ]] || fail "on a terminal: status $status"
     grep -o $'\r\033\\[K\\[[^\r]*' out | tr -d '\r' | sed 's/\x1b\[K//' >lines
-    has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of att' '2/2' 'kernels of'
+    has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of lin' '2/2' 'kernels of'
     [ "$(wc -L <lines)" -le 63 ] || fail "wider than the terminal: $(cat lines)"
     ! tail -1 out | sed 's/.*\x1b\[K//' | grep -q '\[' || fail "the line is still there"
     TERM=dumb python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err

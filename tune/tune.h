@@ -145,6 +145,9 @@ static inline bool tune_is_linear(fv_tuning_op operation) {
  * The caller frees *classes. */
 int tune_classes(const tune_options *options, int threads, fv_isa isa, tune_class **classes);
 
+/* Seconds that an execution of its shape of the search takes, about. */
+double tune_class_cost(const tune_class *c, int threads, fv_isa isa);
+
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa);
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 
@@ -271,6 +274,13 @@ bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, i
 /* Median and its interval by order statistics: no distribution is assumed. */
 tune_interval tune_statistic(const double *values, int count);
 
+/* The standard error of the median of so many blocks, by the spread of the default against itself. */
+double tune_median_error(const tune_measurement *m, int blocks);
+
+/* A candidate's median and its interval by standard errors: the default's against itself or its own, if that is larger.
+ * Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than 5 blocks: no end. */
+tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c);
+
 /* What was measured of a candidate on several shapes, each of which counts as much as any other. Begins as {0}. */
 typedef struct tune_together {
     double sum, variance; /* of the shapes' medians */
@@ -290,7 +300,8 @@ enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 96 };
 extern const char *const tune_stages[TUNE_STAGES];
 
 /* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
- * are in the order of the model that the defaults come from, sizes begin with those nearest to the best's. */
+ * are in the order of the model that the defaults come from, sizes begin with those that differ in one from the best's.
+ */
 int tune_list(tune_problem *problem, int stage, const tune_choice *best, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
 
@@ -333,7 +344,7 @@ int tune_proof_blocks(tune_effort effort);
 /* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
 
-/* Searches the classes one after another, within the budget; then, as long as there is time, those again that were
+/* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is time, those again that were
  * too noisy or in which something was seen but not proved. */
 void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
