@@ -45,6 +45,25 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
     };
 }
 
+/* The last segment that rows go through: even those that see no key go through one. */
+static int64_t last_segment(const fv_block *x, int64_t first, int64_t count) {
+    int64_t end = x->uniform ? x->range.end : 0;
+    for (int64_t i = first; i < first + count && !x->uniform; i++)
+        end = fv_max(end, x->ranges[i].end);
+    return fv_max(fv_ceil_div(end, FV_SEGMENT) - 1, fv_block_segments(x).begin);
+}
+
+/* Deals the rows evenly to tiles. */
+static void deal_tiles(fv_block *x) {
+    x->tile_count = fv_ceil_div(x->rows, x->plan->choice.tile_rows);
+    const int64_t low = x->rows / x->tile_count, higher = x->rows % x->tile_count; /* that many have a row more */
+    for (int64_t i = 0, row = 0; i < x->tile_count; i++) {
+        const int64_t rows = low + (i < higher);
+        x->tiles[i] = (fv_tile_rows){row, rows, last_segment(x, row, rows), FV_OUTPUT_none};
+        row += rows;
+    }
+}
+
 void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
@@ -81,30 +100,18 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     }
     x->range = all;
     x->uniform = uniform;
+    deal_tiles(x);
 }
 
 fv_range fv_block_segments(const fv_block *x) {
     return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
 }
 
-/* The last segment that rows go through: even those that see no key go through one. */
-static int64_t last_segment(const fv_block *x, int64_t first, int64_t count) {
-    int64_t end = x->uniform ? x->range.end : 0;
-    for (int64_t i = first; i < first + count && !x->uniform; i++)
-        end = fv_max(end, x->ranges[i].end);
-    return fv_max(fv_ceil_div(end, FV_SEGMENT) - 1, fv_block_segments(x).begin);
-}
-
-/* Before any segment: rows, dealt evenly to tiles, and no keys seen. */
+/* Before any segment: no keys seen. */
 static void reset(fv_block *x) {
     fv_no_keys(x->highest, x->sum, x->rows);
-    x->tile_count = fv_ceil_div(x->rows, x->plan->choice.tile_rows);
-    const int64_t low = x->rows / x->tile_count, higher = x->rows % x->tile_count; /* that many have a row more */
-    for (int64_t i = 0, row = 0; i < x->tile_count; i++) {
-        const int64_t rows = low + (i < higher);
-        x->tiles[i] = (fv_tile_rows){row, rows, last_segment(x, row, rows), FV_OUTPUT_none};
-        row += rows;
-    }
+    for (int64_t i = 0; i < x->tile_count; i++)
+        x->tiles[i].output = FV_OUTPUT_none;
 }
 
 /* Outputs and lse of the rows of a tile. */
@@ -188,9 +195,9 @@ void fv_block_run(fv_block *x) {
         for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
             if (index > tile->last)
                 continue;
-            if (index == tile->last) {
+            if (index == tile->last && !x->plan->fetches_next) {
                 const fv_row_place at = fv_place_of(x, tile->first);
-                fv_next_outputs(&x->next, x->plan, x->args, x->sequence.index, at.head, at.query, tile->count);
+                fv_next_outputs(&x->next, x->args, x->sequence.index, at.head, at.query, tile->count);
             }
             fv_tile_run(x, tile, &segment);
             if (index == tile->last) /* while what the tile wrote is in the first-level cache */
@@ -205,7 +212,6 @@ void fv_block_run(fv_block *x) {
 
 void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial) {
     fv_segment segment;
-    reset(x);
     fv_segment_open(x, index, &segment);
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);

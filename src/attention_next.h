@@ -13,10 +13,11 @@ typedef struct fv_next {
     fv_near outputs; /* of the tile that is being computed */
     fv_near part[4];
     int count, now; /* parts; the one that is being brought near */
-    int64_t most;   /* floats a call */
+    int64_t floats; /* that a call may bring near on average, or -1: as many as it can */
+    int64_t credit; /* what calls before were allowed and did not take */
 } fv_next;
 
-/* Before an item: number item is the one after it. */
+/* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
 void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item);
 
 /* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
@@ -25,10 +26,11 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
                      int64_t key, int64_t tiles);
 
 /* Before the last segment of rows that begin with query query of a head: their outputs. */
-void fv_next_outputs(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch,
-                     int64_t head, int64_t query, int64_t rows);
+void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
+                     int64_t rows);
 
-/* What a call of gemm for rows rows and k steps of k brings near: at most a line a step. */
+/* What a call of gemm for rows rows and k steps of k brings near: at most a line a step. Where it is to come evenly,
+ * some calls bring a line every few steps near, the others nothing: one that ends in the midst of a call is slower. */
 void fv_next_take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge);
 
 #endif

@@ -64,7 +64,10 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
- * second-level cache; but no more rows than give each thread four blocks, so that none waits long for the last. */
+ * second-level cache; but no more rows than give each thread four blocks, so that none waits long for the last. Where
+ * causality or a window limits the keys of grouped heads, a block is the rows of one head, all of which see less than
+ * those of two do (8 heads of 285 x 128, two of keys, 3.7% faster on AVX-512). Else blocks are of equal length (without
+ * limits 1.8%). */
 static int64_t default_block_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t channels = d->head_dim + plan->o_stride, floats = plan->ctx->cpu.l2 / (int64_t)sizeof(float) / 4 * 3;
@@ -75,7 +78,9 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
         if (fv_multiply(plan->rows, d->batch * d->kv_heads, &all))
             rows = fv_min(rows, fv_max(all / plan->ctx->threads / 4, plan->choice.tile_rows));
     }
-    return rows;
+    if (plan->group > 1 && fv_attention_limited(d) && d->q_len >= FV_COPY_ROWS && d->q_len <= rows)
+        return d->q_len;
+    return fv_ceil_div(plan->rows, fv_ceil_div(plan->rows, rows));
 }
 
 /* The most segments that a window lets the queries of a sequence see, wherever they stand. */

@@ -42,8 +42,8 @@ typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_there } fv
 
 /* Rows of a block that make a tile, and how far they are. */
 typedef struct fv_tile_rows {
-    int64_t first, count;
-    int64_t last; /* segment that they go through */
+    int64_t first, count; /* in the block */
+    int64_t last;         /* the last segment that they go through */
     fv_output output;
 } fv_tile_rows;
 

@@ -24,7 +24,8 @@ static fv_range rows_range(const fv_block *x, int64_t row, int64_t rows, int64_t
                    last = fv_range_in_segment(x->ranges[row + rows - 1], segment);
     fv_range all = first;
     *same = true;
-    if (x->one_head && first.begin < first.end && last.begin < last.end) { /* both ends move one way along a sequence */
+    /* Both ends move one way along a sequence, and rows that see nothing come before or after the others. */
+    if (x->one_head && first.begin < first.end && last.begin < last.end) {
         *same = first.begin == last.begin && first.end == last.end;
         return (fv_range){first.begin, last.end};
     }
@@ -76,8 +77,8 @@ static fv_range group_keys(const fv_block *x, const fv_tile *t, int64_t segment,
     return fv_bits_range(&any);
 }
 
-fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *of, const fv_segment *s) {
-    const int64_t segment = s->index, row = of->first, rows = of->count;
+fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
+    const int64_t segment = s->index, row = place->first, rows = place->count;
     bool same;
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
     t.keys = rows_range(x, row, rows, segment, &same);
@@ -271,32 +272,32 @@ static bool run_scores(fv_block *x, const fv_tile *t, const fv_segment *segment,
     return true;
 }
 
-void fv_tile_run(fv_block *x, fv_tile_rows *rows, fv_segment *segment) {
+void fv_tile_run(fv_block *x, fv_tile_rows *place, fv_segment *segment) {
     const fovea_attention_plan *p = x->plan;
-    const int64_t row = rows->first;
-    const fv_tile t = fv_tile_open(x, rows, segment);
+    const int64_t row = place->first;
+    const fv_tile t = fv_tile_open(x, place, segment);
     destination to = {.o = x->o + row * p->o_stride, .stride = p->o_stride};
     int64_t step;
-    if (x->sole && outputs_even(x, row, rows->count, &step)) { /* exp(m - m) is 1: there is nothing to merge */
+    if (x->sole && outputs_even(x, row, place->count, &step)) { /* exp(m - m) is 1: there is nothing to merge */
         if (!run_scores(x, &t, segment, x->highest + row, x->sum + row))
             return;
         to = (destination){.o = fv_row_element(x, &x->args->out, row), .stride = step};
         compute_values(x, &t, segment, &to);
-        rows->output = FV_OUTPUT_there;
+        place->output = FV_OUTPUT_there;
     } else if (run_scores(x, &t, segment, x->m, x->l)) {
-        p->kernels.merge(rows->count, x->m, x->l, x->highest + row, x->sum + row, x->a, x->b);
-        to.a = rows->output == FV_OUTPUT_none ? NULL : x->a;
+        p->kernels.merge(place->count, x->m, x->l, x->highest + row, x->sum + row, x->a, x->b);
+        to.a = place->output == FV_OUTPUT_none ? NULL : x->a;
         to.b = x->b;
         compute_values(x, &t, segment, &to);
-        rows->output = FV_OUTPUT_running;
+        place->output = FV_OUTPUT_running;
     }
 }
 
-void fv_tile_run_partial(fv_block *x, const fv_tile_rows *rows, fv_segment *segment, const fv_partial *partial) {
-    const int64_t stride = x->plan->o_stride, row = rows->first;
-    const fv_tile t = fv_tile_open(x, rows, segment);
+void fv_tile_run_partial(fv_block *x, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial) {
+    const int64_t stride = x->plan->o_stride, row = place->first;
+    const fv_tile t = fv_tile_open(x, place, segment);
     const destination to = {.o = partial->o + row * stride, .stride = stride};
     if (!run_scores(x, &t, segment, partial->m + row, partial->l + row))
-        fv_no_keys(partial->m + row, partial->l + row, rows->count);
+        fv_no_keys(partial->m + row, partial->l + row, place->count);
     compute_values(x, &t, segment, &to);
 }

@@ -31,17 +31,17 @@ typedef struct fv_segment {
 void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
 
 /* What the rows of a tile see of a segment. */
-fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *rows, const fv_segment *segment);
+fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
 
 /* Scores of a tile, with the additive mask, into block->s. */
 void fv_tile_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
  * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
-void fv_tile_run(fv_block *block, fv_tile_rows *rows, fv_segment *segment);
+void fv_tile_run(fv_block *block, fv_tile_rows *place, fv_segment *segment);
 
 /* The same into a partial. */
-void fv_tile_run_partial(fv_block *block, const fv_tile_rows *rows, fv_segment *segment, const fv_partial *partial);
+void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial);
 
 /* Where a row of a key head's rows is in the caller's tensors. */
 typedef struct fv_row_place {

@@ -191,6 +191,8 @@ tune_interval tune_statistic(const double *values, int count) {
 /* Of the median of so many values, by the spread of these. */
 static double median_error(const double *values, int count, int blocks) {
     double deviation[TUNE_BLOCKS];
+    if (count < 2)
+        return INFINITY;
     const double median = tune_statistic(values, count).median;
     for (int i = 0; i < count; i++)
         deviation[i] = fabs(values[i] - median);
@@ -205,10 +207,10 @@ double tune_median_error(const tune_measurement *m, int blocks) {
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c) {
     enum { LEAST = 5 }; /* blocks that tell of a spread */
     const double median = tune_statistic(c->ratio, c->blocks).median;
-    const double error = c->blocks < LEAST
-                             ? INFINITY
-                             : fmax(median_error(c->ratio, c->blocks, c->blocks), tune_median_error(m, c->blocks));
-    return (tune_interval){median, median - 1.96 * error, median + 1.96 * error};
+    const double own = median_error(c->ratio, c->blocks, c->blocks), twin = tune_median_error(m, c->blocks);
+    const double factor = 1.96 * (1 + 3.0 / fmax(c->blocks, 1)); /* as Student's: few tell little of their spread */
+    const double half = c->blocks < LEAST ? INFINITY : factor * fmax(own, twin);
+    return (tune_interval){median, median - half, median + half};
 }
 
 void tune_together_add(tune_together *t, const tune_measurement *m, const tune_candidate *candidate) {

@@ -114,7 +114,7 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
 }
 
 static int dry_run(const tune_class *classes, int count, double budget) {
-    printf("%d classes of shapes, %.1f s for each:\n", count, budget / (count ? count : 1));
+    printf("%d classes of shapes, %.1f s for each on average:\n", count, budget / (count ? count : 1));
     for (int i = 0; i < count; i++) {
         char name[96];
         printf("%-46s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));

@@ -113,8 +113,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     free(all);
 }
 
-/* Measures until each of the choices is known to be slower, or to be no slower and by how much: LOOKS times a third of
- * the effort's blocks at most. */
+/* Measures until each of the choices is known to be slower, or to be no slower and by how much; it looks after some
+ * blocks, LOOKS times at most. */
 static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
     enum { LOOKS = 9, LEAST = 6 };
     const int blocks = s->effort.proof / 3 > LEAST ? s->effort.proof / 3 : LEAST;
@@ -125,7 +125,7 @@ static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list,
         for (int i = 0; i < count; i++) {
             const tune_interval t = tune_candidate_interval(m, list[i]);
             const double error = tune_median_error(m, list[i]->blocks);
-            open = open || (t.median < no_slower && (t.high >= no_slower || 3 * error > fmax(-t.median, no_slower)));
+            open = open || (t.low <= no_slower && (t.high >= no_slower || 3 * error > fmax(-t.median, no_slower)));
         }
     }
     return quiet;
@@ -282,8 +282,8 @@ static bool is_open(const tune_result *r) {
 
 typedef struct turn {
     int index;
-    double cost;  /* seconds that an execution takes, about */
-    double share; /* of the time */
+    double cost;   /* seconds that an execution takes, about */
+    double weight; /* of its share of the time */
 } turn;
 
 static int by_turn(const void *a, const void *b) {
@@ -312,24 +312,24 @@ static void search_in_turn(const fovea_context *ctx, const tune_class *classes, 
     const double begin = tune_now();
     double open = 0;
     for (int t = 0; t < count; t++)
-        open += turns[t].share;
+        open += turns[t].weight;
     for (int round = 0; round < ROUNDS && open > 0 && !tune_stopped; round++) {
         double still = 0;
         for (int t = 0; t < count && !tune_stopped; t++) {
             const int i = turns[t].index;
-            const double before = tune_now(), left = options->budget - (before - begin), share = turns[t].share;
+            const double before = tune_now(), left = options->budget - (before - begin), weight = turns[t].weight;
             if (left <= 0 || (round > 0 && left <= 1))
                 return;
             if (round > 0 && !is_open(&results[i]))
                 continue;
             const tune_result earlier = results[i];
             reporter(arg, i, NULL, false, 0);
-            tune_search(ctx, &classes[i], options->effort, left * share / open, watcher, arg, &results[i]);
-            open = fmax(open - share, share);
+            tune_search(ctx, &classes[i], options->effort, left * weight / open, watcher, arg, &results[i]);
+            open = fmax(open - weight, weight);
             const bool decided = results[i].verdict != VERDICT_noisy && results[i].verdict != VERDICT_unseen;
             if (round > 0 && !decided)
                 results[i] = earlier;
-            still += is_open(&results[i]) ? share : 0;
+            still += is_open(&results[i]) ? weight : 0;
             reporter(arg, i, &results[i], round == 0 || results[i].verdict != earlier.verdict, tune_now() - before);
         }
         open = still;
@@ -341,6 +341,8 @@ void tune_search_all(const fovea_context *ctx, const tune_class *classes, int co
     turn *turns = turns_of(ctx, classes, count);
     if (turns)
         search_in_turn(ctx, classes, turns, count, options, watcher, reporter, arg, results);
+    for (int i = 0; i < count && !turns; i++)
+        results[i].verdict = VERDICT_large;
     free(turns);
 }
 

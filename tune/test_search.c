@@ -42,6 +42,32 @@ static void test_statistic(void) {
     test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
 }
 
+/* Likewise that by standard errors, of few blocks: time and time of the default are skewed, a ratio is not. */
+static void test_candidate_interval(void) {
+    static const int blocks[] = {6, 15};
+    rng r = rng_stream(test_seed(), "candidate interval");
+    for (int k = 0; k < 2; k++) {
+        int inside = 0, runs = 2000;
+        for (int i = 0; i < runs; i++) {
+            static tune_measurement m;
+            static tune_candidate c;
+            for (int j = 0; j < blocks[k]; j++) {
+                const double base = -log(1 - (double)rng_unit(&r));
+                c.ratio[j] = -log(1 - (double)rng_unit(&r)) - base;
+                m.base.ratio[j] = -log(1 - (double)rng_unit(&r)) - base;
+            }
+            c.blocks = m.base.blocks = blocks[k];
+            const tune_interval t = tune_candidate_interval(&m, &c);
+            inside += t.low <= 0 && 0 <= t.high;
+        }
+        test_check(inside >= runs * 94 / 100, "of %d blocks, the interval holds the median in %d of %d runs", blocks[k],
+                   inside, runs);
+    }
+    static tune_measurement m;
+    static tune_candidate c = {.blocks = 4};
+    test_check(isinf(tune_candidate_interval(&m, &c).high), "an interval from 4 blocks");
+}
+
 /* ------------------------------------------------------------------------------------------------ the simulation -- */
 
 /* Disturbances: rates in a second of time, lengths in seconds. */
@@ -410,6 +436,7 @@ static void test_nothing(const fovea_context *ctx, const tune_class *c) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_search", NULL);
     test_statistic();
+    test_candidate_interval();
     test_outcome();
     fovea_context_options options;
     fovea_context *ctx;

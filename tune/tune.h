@@ -277,8 +277,8 @@ tune_interval tune_statistic(const double *values, int count);
 /* The standard error of the median of so many blocks, by the spread of the default against itself. */
 double tune_median_error(const tune_measurement *m, int blocks);
 
-/* A candidate's median and its interval by standard errors: the default's against itself or its own, if that is larger.
- * Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than 5 blocks: no end. */
+/* A candidate's median and its 95 % interval by standard errors: the default's against itself or its own, if that is
+ * larger. Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than 5: no end. */
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c);
 
 /* What was measured of a candidate on several shapes, each of which counts as much as any other. Begins as {0}. */
@@ -338,14 +338,14 @@ typedef void tune_watcher(void *arg, const char *what, double best);
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result);
 
-/* Blocks of a proof on a shape; three times as many where that does not tell. */
+/* Blocks that check takes of a shape, and a proof about: fewer where they tell, more where they do not. */
 int tune_proof_blocks(tune_effort effort);
 
 /* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
 
-/* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is time, those again that were
- * too noisy or in which something was seen but not proved. */
+/* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is
+ * time, those again that were too noisy or in which something was seen but not proved. */
 void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 

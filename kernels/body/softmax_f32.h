@@ -6,13 +6,16 @@
  * tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own
  * loops, whose ends the compiler knows.
  *
- * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector; on
- * Intel's AVX-512 cores 8 cycles for 16 keys, where 9.2 are reached between two gemms (24 rows, family 6 model 207).
- * Tried and lost: one chain of exp after the other (11.7 cycles, the scheduler is full of operations that wait), each
- * row folded by itself (8.1 where 7.6 were reached on AMD Zen 5), FV_W rows transposed for one tree, and their maxima
- * and sums one run after the other (9.6; on AVX2 15.9 where 14.8 are reached).
+ * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector. On
+ * Intel's AVX-512 cores that is 8 cycles for 16 keys, of which 9.2 were reached between the gemms of 24 rows (family 6
+ * model 207; fovea-bench --filter kernel/softmax times it alone); FV_W rows transposed for one tree, and maxima and
+ * sums of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8). On AMD Zen 5, 6 cycles and 7.6 before that;
+ * there one chain of exp after the other took 11.7, as the scheduler is full of operations that wait, and rows each
+ * folded by itself 8.1.
  */
 #include "v_exp.h"
+
+_Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
 
 enum { GROUP = FV_LANES / FV_W, SIDE = FV_EXP_SIDE > GROUP ? FV_EXP_SIDE : GROUP };
 
