@@ -11,7 +11,7 @@
  *
  * Measured on Intel, family 6 model 207, against weights that lie in the first-level cache whatever the rows are
  * (median of interleaved runs): AVX-512 32, 128 and 512 rows of 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768 and
- * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03, but 128 x 4096 x 11008 0.97, where the rows do not fit; AVX2, 72 rows
+ * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03, but 128 x 4096 x 11008 0.97, where rows do not fit; AVX2, 72 rows
  * of 4096 channels against 288: 1.04 to 1.07. Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24
  * rows of 4096 channels (-4%), of 512 rows of 768 (-2%).
  */

@@ -10,7 +10,7 @@
  * remainder is as short: x - n LN2 is exact in one fma, and what LN2 is off by, 1.9e-9 n, goes in by a second.
  *
  * q takes part only through r^2 q, so its rounding errors are a small part of e's. That keeps neighbours in order:
- * plain Horner, 1 + r (1 + r (...)), was tried and is not monotonic in 2863 places between -0.25 and 0. Degree 6 in all:
+ * plain Horner, 1 + r (1 + r (...)), was tried and is not monotonic in 2863 places from -0.25 to 0. Degree 6 in all:
  * degree 5 leaves 1.4 ulp.
  *
  * The roundings of r, e and the result alone can add up to 0.95 ulp, so that the nearest floats of the minimax

@@ -1,6 +1,6 @@
 /* Searches the coefficients of v_exp.h: neighbours of the minimax ones whose roundings work out well.
  *
- *     cc -O3 -march=native -ffp-contract=off -fno-math-errno v_exp_search.c -lm -o v_exp_search && ./v_exp_search [SEED]
+ *     cc -O3 -march=native -ffp-contract=off -fno-math-errno v_exp_search.c -lm -o search && ./search [SEED]
  *
  * Needs a CPU with FMA; prints a line for each improvement, and ends when a walk over all floats finds no error over
  * the goal: a quarter of an hour on one core. Random steps of one to three coefficients are kept if the largest error
