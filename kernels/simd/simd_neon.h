@@ -49,7 +49,11 @@ static inline vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf v_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 static inline vf v_accumulate(vf a, vf b, vf acc) { return v_fma(a, b, acc); }
-static inline vf v_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+static inline vf v_max(vf a, vf b) {
+    uint32x4_t greater = vcgtq_f32(a, b);
+    __asm__("" : "+w"(greater)); /* clang makes FMAXNM of it where b is a constant */
+    return vbslq_f32(greater, a, b);
+}
 
 static inline vm v_not_lt(vf a, vf b) { return vmvnq_u32(vcltq_f32(a, b)); }
 static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
