@@ -67,7 +67,7 @@ static double sample(tune_measurement *m, const tune_plan *plan) {
     return -1;
 }
 
-static int ascending(const void *a, const void *b) {
+int tune_ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -79,7 +79,7 @@ static double quiet_time(tune_measurement *m, double seconds) {
     m->recent[m->looked_at++ % TUNE_RECENT] = seconds;
     const int n = m->looked_at < TUNE_RECENT ? m->looked_at : TUNE_RECENT;
     memcpy(sorted, m->recent, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)n, sizeof *sorted, tune_ascending);
     return sorted[n / 4];
 }
 
@@ -174,7 +174,7 @@ tune_interval tune_statistic(const double *values, int count) {
     if (count < 1)
         return (tune_interval){0, -INFINITY, INFINITY};
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)count, sizeof *sorted, tune_ascending);
     const double median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
     double tail = 0, chance = pow(0.5, count); /* of exactly k heads */
     int k = 0;
@@ -186,6 +186,22 @@ tune_interval tune_statistic(const double *values, int count) {
     if (k == 0)
         return (tune_interval){median, -INFINITY, INFINITY};
     return (tune_interval){median, sorted[k - 1], sorted[count - k]};
+}
+
+double tune_median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
+
+static int by_median(const void *a, const void *b) {
+    const double x = tune_median(*(tune_candidate *const *)a), y = tune_median(*(tune_candidate *const *)b);
+    return (x > y) - (x < y);
+}
+
+int tune_sort(tune_candidate **candidates, int count) {
+    int seen = 0;
+    for (int i = 0; i < count; i++)
+        if (candidates[i]->blocks > 0)
+            candidates[seen++] = candidates[i];
+    qsort(candidates, (size_t)seen, sizeof *candidates, by_median);
+    return seen;
 }
 
 /* Of the median of so many values, by the spread of these. */
@@ -206,7 +222,7 @@ double tune_median_error(const tune_measurement *m, int blocks) {
 
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c) {
     enum { LEAST = 5 }; /* blocks that tell of a spread */
-    const double median = tune_statistic(c->ratio, c->blocks).median;
+    const double median = tune_median(c);
     const double own = median_error(c->ratio, c->blocks, c->blocks), twin = tune_median_error(m, c->blocks);
     const double factor = 1.96 * (1 + 3.0 / fmax(c->blocks, 1)); /* as Student's: few tell little of their spread */
     const double half = c->blocks < LEAST ? INFINITY : factor * fmax(own, twin);
@@ -215,7 +231,7 @@ tune_interval tune_candidate_interval(const tune_measurement *m, const tune_cand
 
 void tune_together_add(tune_together *t, const tune_measurement *m, const tune_candidate *candidate) {
     const double error = tune_median_error(m, candidate->blocks);
-    t->sum += tune_statistic(candidate->ratio, candidate->blocks).median;
+    t->sum += tune_median(candidate);
     t->variance += error * error;
     t->shapes++;
 }

@@ -271,11 +271,6 @@ static void read_task(void *arg, int64_t task) {
     b->sink[task % 256] = (float)b->kernel->run.finite_f32(1, b->floats, b->memory + task * b->floats, b->floats);
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The quickest tenth of short runs that nobody interrupted, on all threads; each run step floats further on. */
 static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void (*task)(void *arg, int64_t index)) {
     double times[RUNS];
@@ -287,7 +282,7 @@ static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void 
         times[n] = tune_now() - start;
         n += tune_involuntary() == before;
     }
-    qsort(times, (size_t)n, sizeof *times, ascending);
+    qsort(times, (size_t)n, sizeof *times, tune_ascending);
     return n ? times[n / 10] : INFINITY;
 }
 

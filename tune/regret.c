@@ -96,24 +96,12 @@ static void tune_into(fovea_context *ctx, const tune_options *options, const tun
 
 /* -------------------------------------------------------------------------------------------------------- sweep -- */
 
-static double median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
-
-static int by_median(const void *a, const void *b) {
-    const double x = median(*(tune_candidate *const *)a), y = median(*(tune_candidate *const *)b);
-    return (x > y) - (x < y);
-}
-
 /* The fastest of all candidates, by halving. */
 static int finalists(tune_measurement *m, tune_candidate **left, int n, double until) {
     for (int blocks = 1; n > FINALISTS && blocks <= 16; blocks *= 2) {
         while (!tune_measure(m, left, n, blocks, until) && tune_now() < until)
             ;
-        int seen = 0; /* those that the time was enough for */
-        for (int i = 0; i < n; i++)
-            if (left[i]->blocks > 0)
-                left[seen++] = left[i];
-        n = seen;
-        qsort(left, (size_t)n, sizeof *left, by_median);
+        n = tune_sort(left, n); /* those that the time was enough for */
         if (n <= FINALISTS)
             break;
         n = n / 3 > FINALISTS ? n / 3 : FINALISTS;

@@ -53,13 +53,6 @@ typedef struct search {
     tune_result *result;
 } search;
 
-static double median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
-
-static int by_median(const void *a, const void *b) {
-    const double x = median(*(tune_candidate *const *)a), y = median(*(tune_candidate *const *)b);
-    return (x > y) - (x < y);
-}
-
 /* There are too few blocks to tell: why? */
 static void too_few(search *s, const tune_measurement *m) {
     if (m->thrown > m->kept)
@@ -87,21 +80,16 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
             s->noisy = true;
             break;
         }
-        int seen = 0;
-        for (int i = 0; i < n; i++)
-            if (left[i]->blocks > 0)
-                left[seen++] = left[i];
-        n = seen;
+        n = tune_sort(left, n);
         if (n == 0)
             break;
-        qsort(left, (size_t)n, sizeof left[0], by_median);
-        const double fastest = median(left[0]);
+        const double fastest = tune_median(left[0]);
         *best_ratio = fmin(fastest, 0);
         *best = fastest < 0 ? left[0]->choice : (tune_choice){0};
         int kept = n <= 2 ? n : (n + 1) / 2;
         /* The fastest of many is also the luckiest, and whoever is really faster may have had bad luck. */
         const double behind = 0.01 + 4 * tune_median_error(&s->m, left[0]->blocks);
-        while (kept > 1 && median(left[kept - 1]) > fastest + behind)
+        while (kept > 1 && tune_median(left[kept - 1]) > fastest + behind)
             kept--;
         const bool known = n < 2 || (n == 2 && tune_median_error(&s->m, left[0]->blocks) < near_enough);
         if (tune_stopped || tune_now() >= until || (known && blocks > 2 * s->effort.first))
