@@ -67,14 +67,14 @@ static void deal_tiles(fv_block *x) {
 void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
-    const int64_t head = item / plan->blocks;
+    const fv_item at = fv_attention_item(plan, item);
     x->item = item;
     x->following = next;
     fv_next_open(&x->next, plan, args, next);
-    x->sequence = fv_attention_sequence(plan, args, head / plan->desc.kv_heads);
-    x->kv_head = head % plan->desc.kv_heads;
-    x->first_row = item % plan->blocks * plan->choice.block_rows;
-    x->rows = fv_min(plan->choice.block_rows, plan->rows - x->first_row);
+    x->sequence = fv_attention_sequence(plan, args, at.batch);
+    x->kv_head = at.kv_head;
+    x->first_row = at.first_row;
+    x->rows = at.rows;
     x->copy_values = copies_values(x);
     const int64_t dim = plan->desc.head_dim;
     fv_range all = {0, 0};
@@ -82,17 +82,17 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     x->one_head = run_of_head(x, 0, x->rows) == x->rows;
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = run_of_head(x, row, x->rows - row);
-        const fv_row_place at = fv_place_of(x, row);
-        const fv_range first = fv_attention_range(plan, &x->sequence, at.query),
-                       last = fv_attention_range(plan, &x->sequence, at.query + run - 1);
+        const int64_t query = fv_place_of(x, row).query;
+        const fv_range first = fv_attention_range(plan, &x->sequence, query),
+                       last = fv_attention_range(plan, &x->sequence, query + run - 1);
         /* Both ends move one way along a sequence: where first and last row see the same keys, so do all. */
         const bool same = first.begin < first.end && first.begin == last.begin && first.end == last.end;
         for (int64_t i = row; i < row + run; i++)
-            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, at.query + i - row);
+            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, query + i - row);
         for (int64_t i = row; i < row + (same ? 1 : run); i++)
             all = fv_range_union(all, x->ranges[i]);
         uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
-        const int64_t named = fv_max(fv_min(run, x->sequence.q_len - at.query), 0); /* rows past q_lens are not read */
+        const int64_t named = fv_max(fv_min(run, x->sequence.q_len - query), 0); /* rows past q_lens are not read */
         if (named > 0)
             plan->kernels.scale(named, dim, plan->scale, fv_row_element(x, &args->q, row), args->q.stride[2],
                                 x->q + row * dim, dim);
@@ -105,13 +105,6 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
 
 fv_range fv_block_segments(const fv_block *x) {
     return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
-}
-
-/* Before any segment: no keys seen. */
-static void reset(fv_block *x) {
-    fv_no_keys(x->highest, x->sum, x->rows);
-    for (int64_t i = 0; i < x->tile_count; i++)
-        x->tiles[i].output = FV_OUTPUT_none;
 }
 
 /* Outputs and lse of the rows of a tile. */
@@ -186,7 +179,7 @@ static void fetch_next(fv_block *x, fv_range segments, int64_t index) {
 
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
-    reset(x);
+    fv_no_keys(x->highest, x->sum, x->rows);
     x->sole = segments.end - segments.begin == 1;
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;
@@ -221,7 +214,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial)
 void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
-    reset(x);
+    fv_no_keys(x->highest, x->sum, x->rows);
     memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
     for (int64_t segment = segments.begin; segment < segments.end; segment++) {
         const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);

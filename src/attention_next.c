@@ -11,23 +11,6 @@ enum {
     SPARSE = 4 /* steps of k for each line, where a call brings as little near as it can (UNROLL of gemm_f32.h) */
 };
 
-/* Where an item is in the caller's tensors. */
-typedef struct item_place {
-    int64_t batch, head, q_head, query, rows;
-    bool first; /* of its key head */
-} item_place;
-
-static item_place place_of(const fovea_attention_plan *plan, int64_t item) {
-    const int64_t block = item % plan->blocks, head = item / plan->blocks, row = block * plan->choice.block_rows;
-    const fovea_attention_desc *d = &plan->desc;
-    return (item_place){.batch = head / d->kv_heads,
-                        .head = head % d->kv_heads,
-                        .q_head = head % d->kv_heads * plan->group + row / d->q_len,
-                        .query = row % d->q_len,
-                        .rows = fv_min(plan->choice.block_rows, plan->rows - row),
-                        .first = block == 0};
-}
-
 /* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */
 static fv_near rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const int64_t channels = t->shape[3];
@@ -45,6 +28,12 @@ static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t hea
         next->part[next->count++] = part;
 }
 
+/* Queries or outputs of an item. */
+static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fovea_tensor *t, const fv_item *at) {
+    const int64_t q_len = plan->desc.q_len, head = at->kv_head * plan->group + at->first_row / q_len;
+    add(next, t, at->batch, head, at->first_row % q_len, at->rows);
+}
+
 static void clear(fv_next *next) {
     next->outputs = (fv_near){NULL, NULL};
     next->count = next->now = 0;
@@ -56,13 +45,13 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
     clear(next);
     if (!plan->fetches_next || item >= plan->items)
         return;
-    const item_place at = place_of(plan, item);
-    add(next, &args->q, at.batch, at.q_head, at.query, at.rows);
-    if (at.first) {
-        add(next, &args->k, at.batch, at.head, 0, plan->desc.kv_len);
-        add(next, &args->v, at.batch, at.head, 0, plan->desc.kv_len);
+    const fv_item at = fv_attention_item(plan, item);
+    add_rows(next, plan, &args->q, &at);
+    if (at.first_row == 0) {
+        add(next, &args->k, at.batch, at.kv_head, 0, plan->desc.kv_len);
+        add(next, &args->v, at.batch, at.kv_head, 0, plan->desc.kv_len);
     }
-    add(next, &args->out, at.batch, at.q_head, at.query, at.rows);
+    add_rows(next, plan, &args->out, &at);
 }
 
 void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
@@ -70,15 +59,15 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
     clear(next);
     if (item >= plan->items || tiles < 1)
         return;
-    const item_place at = place_of(plan, item);
+    const fv_item at = fv_attention_item(plan, item);
     if (key < 0) {
         const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
-        add(next, &args->q, at.batch, at.q_head, at.query, at.rows);
-        key = fv_attention_range(plan, &sequence, at.query).begin;
+        add_rows(next, plan, &args->q, &at);
+        key = fv_attention_range(plan, &sequence, at.first_row % plan->desc.q_len).begin;
     }
     const int64_t first = fv_round_down(key, FV_SEGMENT), keys = fv_min(plan->desc.kv_len - first, FV_SEGMENT);
-    add(next, &args->k, at.batch, at.head, first, keys);
-    add(next, &args->v, at.batch, at.head, first, keys);
+    add(next, &args->k, at.batch, at.kv_head, first, keys);
+    add(next, &args->v, at.batch, at.kv_head, first, keys);
     int64_t all = 0;
     for (int i = 0; i < next->count; i++)
         all += next->part[i].end - next->part[i].at;

@@ -187,6 +187,14 @@ static void take_kernels(fovea_attention_plan *plan) {
     };
 }
 
+fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item) {
+    const int64_t head = item / plan->blocks, first = item % plan->blocks * plan->choice.block_rows;
+    return (fv_item){.batch = head / plan->desc.kv_heads,
+                     .kv_head = head % plan->desc.kv_heads,
+                     .first_row = first,
+                     .rows = fv_min(plan->choice.block_rows, plan->rows - first)};
+}
+
 /* Floats of the partial results of one segment of one block. */
 static int64_t partial_floats(const fovea_attention_plan *plan) {
     return plan->choice.block_rows * (plan->o_stride + 2);

@@ -85,6 +85,13 @@ struct fovea_attention_plan {
     int64_t bytes;    /* of workspace, with room to align it */
 };
 
+/* What is computed in one item: rows [first_row, first_row + rows) of a key head. */
+typedef struct fv_item {
+    int64_t batch, kv_head, first_row, rows;
+} fv_item;
+
+fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item);
+
 /* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. */
 typedef struct fv_partial {
     float *o, *m, *l;

@@ -127,9 +127,9 @@ static void prove(search *s, const tune_class *c, const tune_choice *choices, in
     int n[2] = {0, 0};
     const int shapes = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, proofs);
     const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
-    bool passed[2] = {enough, enough};
+    bool passed[2] = {enough, enough && count > 1};
     r->shapes[0] = '\0';
-    for (int shape = 0; shape < s->effort.shapes && (passed[0] || (count > 1 && passed[1])) && !tune_stopped; shape++) {
+    for (int shape = 0; shape < s->effort.shapes && (passed[0] || passed[1]) && !tune_stopped; shape++) {
         const tune_shape proof = proofs[shape];
         tune_problem problem;
         tune_measurement m;

@@ -122,7 +122,7 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
         v_store(to, x);
 }
 
-/* Rows of a run of FV_W, whose bits are bits_step apart or one for all. */
+/* Rows of scores, whose bits are bits_step apart, or one for all. */
 typedef struct softmax_rows {
     int64_t count, begin, end;
     float *s;
@@ -136,6 +136,15 @@ static inline void softmax_clear(row_lanes *lanes) {
     for (int r = 0; r < FV_W; r++)
         for (int g = 0; g < GROUP; g++)
             lanes->row[r][g] = v_set1(0.0f);
+}
+
+/* At most FV_W of the rows, from first on. */
+static inline __attribute__((always_inline)) softmax_rows softmax_run(const softmax_rows *all, int64_t first) {
+    softmax_rows x = *all;
+    x.count = all->count - first < FV_W ? all->count - first : FV_W;
+    x.s += first * all->lds;
+    x.bits = all->bits ? all->bits + first * all->bits_step : NULL;
+    return x;
 }
 
 static inline __attribute__((always_inline)) void softmax_maxima(const softmax_rows *x, float *m) {
@@ -155,22 +164,13 @@ static inline __attribute__((always_inline)) void softmax_sums(const softmax_row
     softmax_store(l, x->count, softmax_tree(&lanes, 0));
 }
 
-static inline __attribute__((always_inline)) softmax_rows softmax_run(int64_t first, int64_t rows, int64_t begin,
-                                                                      int64_t end, float *s, int64_t lds,
-                                                                      const fv_keybits *bits, int64_t bits_step) {
-    return (softmax_rows){rows - first < FV_W ? rows - first : FV_W, begin,    end, s + first * lds, lds,
-                          bits ? bits + first * bits_step : NULL,    bits_step};
-}
-
-static inline __attribute__((always_inline)) void softmax_all(int64_t rows, int64_t begin, int64_t end, float *s,
-                                                              int64_t lds, const fv_keybits *bits, int64_t bits_step,
-                                                              float *m, float *l) {
-    for (int64_t i = 0; i < rows; i += FV_W) {
-        const softmax_rows x = softmax_run(i, rows, begin, end, s, lds, bits, bits_step);
+static inline __attribute__((always_inline)) void softmax_all(const softmax_rows all, float *m, float *l) {
+    for (int64_t i = 0; i < all.count; i += FV_W) {
+        const softmax_rows x = softmax_run(&all, i);
         softmax_maxima(&x, m + i);
     }
-    for (int64_t i = 0; i < rows; i += FV_W) {
-        const softmax_rows x = softmax_run(i, rows, begin, end, s, lds, bits, bits_step);
+    for (int64_t i = 0; i < all.count; i += FV_W) {
+        const softmax_rows x = softmax_run(&all, i);
         softmax_sums(&x, m + i, l + i);
     }
 }
@@ -178,9 +178,9 @@ static inline __attribute__((always_inline)) void softmax_all(int64_t rows, int6
 void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,
              float *m, float *l) {
     if (bits)
-        softmax_all(rows, begin, end, s, lds, bits, bits_step, m, l);
+        softmax_all((softmax_rows){rows, begin, end, s, lds, bits, bits_step}, m, l);
     else if (begin == 0 && end == FV_SEGMENT)
-        softmax_all(rows, 0, FV_SEGMENT, s, lds, NULL, 0, m, l);
+        softmax_all((softmax_rows){rows, 0, FV_SEGMENT, s, lds, NULL, 0}, m, l);
     else
-        softmax_all(rows, begin, end, s, lds, NULL, 0, m, l);
+        softmax_all((softmax_rows){rows, begin, end, s, lds, NULL, 0}, m, l);
 }
