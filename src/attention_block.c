@@ -38,6 +38,7 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .v = (float *)(void *)(scratch + s->v),
         .s = (float *)(void *)(scratch + s->s),
         .bits = (fv_keybits *)(void *)(scratch + s->bits),
+        .groups = (fv_range *)(void *)(scratch + s->groups),
         .m = (float *)(void *)(scratch + s->m),
         .l = (float *)(void *)(scratch + s->l),
         .a = (float *)(void *)(scratch + s->a),

@@ -26,6 +26,7 @@ typedef struct fv_block {
     int64_t tile_count;
     fv_range *ranges;
     fv_keybits *bits;
+    fv_range *groups;
     fv_next next;
 } fv_block;
 

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The panel that a gemm of nr columns reads best: a whole number of its tiles, and of the granule of packed keys. */
+enum { CALL_KEYS = 64 }; /* of a panel that one call of a gemm multiplies */
+
+/* The least panel of a gemm of nr columns: a whole number of its tiles, and of the granule of packed keys. */
 static int64_t panel_of(const fv_kernel *score) {
     int64_t panel = score->nr;
     while (panel % FV_LANES != 0)
@@ -28,6 +30,11 @@ static int64_t fitting_rows(const fovea_attention_plan *plan) {
     return plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
 }
 
+/* Keys that take a third of the first-level cache when they are packed. */
+static int64_t near_keys(const fovea_attention_plan *plan) {
+    return plan->ctx->cpu.l1d / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
+}
+
 /* The gemm of scores. Keys that are packed when they are needed are written to one panel again and again: it takes a
  * third of the first-level cache at most, or the keys that come through the cache push it out each time (one row in
  * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
@@ -36,10 +43,18 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;
     const fv_kernel *score = fv_gemm_for(isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
-    const int64_t keys = plan->ctx->cpu.l1d / (int64_t)sizeof(float) / 3 / d->head_dim;
+    const int64_t keys = near_keys(plan);
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
     return fv_gemm_for(isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), 2 * FV_LANES));
+}
+
+/* Keys of a packed panel. Where blocks have many tiles, it is about CALL_KEYS wide, as far as it stays near: a gemm of
+ * 24 rows and the 16 keys of one 6x16 tile was so short that 2048 x 64 on AVX2 took 1.5% longer (Intel, family 6 model
+ * 207; 128 keys gave no more). A block of one tile packs a panel just before its gemm, the less the better. */
+static int64_t panel_keys(const fovea_attention_plan *plan) {
+    const int64_t least = panel_of(plan->choice.score);
+    return plan->rows <= fitting_rows(plan) ? least : least * fv_max(fv_min(near_keys(plan), CALL_KEYS) / least, 1);
 }
 
 /* The gemm of values, which stream through it where the rows are few. */
@@ -145,7 +160,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
         c->score = default_score(plan);
     if (!c->value)
         c->value = default_value(plan);
-    plan->panel = panel_of(c->score);
+    plan->panel = panel_keys(plan);
     plan->edge_rows = fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
     plan->s_stride =
@@ -226,6 +241,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     s->v = fv_reserve(&at, columns, FV_SEGMENT * f);
     s->s = fv_reserve(&at, tile, plan->s_stride * f);
     s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
+    s->groups = fv_reserve(&at, fv_ceil_div(tile, plan->edge_rows), (int64_t)sizeof(fv_range));
     s->m = fv_reserve(&at, tile, f);
     s->l = fv_reserve(&at, tile, f);
     s->a = fv_reserve(&at, tile, f);
