@@ -167,47 +167,59 @@ def choose(engine, case, data, notes):
     return best
 
 
-def compare(case, contestants, rounds):
-    """Rounds of turns; contestants is {name: Contestant}, "fovea" first. Returns ({name: result}, rounds)."""
+def compare(case, contestants, peak, rounds):
+    """Rounds of turns; contestants is {name: Contestant}, "fovea" first. The FMA peak has a turn in each round, too, as the
+    clock of a core changes from one to the next. Returns ({name: result}, rounds)."""
     ours = contestants["fovea"].form.output()
     for name, one in contestants.items():
         if not np.allclose(one.form.output(), ours, TOLERANCE, TOLERANCE):
             raise RuntimeError(f"{name} and fovea do not agree")
     clock = clock_of(case)
     wall = case.threads > 1
-    once = sum(one.seconds * (one.repeats + (one.repeats > 1 or wall)) + REST * wall for one in contestants.values())
+    turns = {**contestants, "peak": peak.contestant()}
+    once = sum(one.seconds * (one.repeats + (one.repeats > 1 or wall)) + REST * wall for one in turns.values())
     rounds = max(MIN_ROUNDS, min(rounds, int(BUDGET / once)))
-    names, times = list(contestants), {name: [] for name in contestants}
+    names, times = list(turns), {name: [] for name in turns}
     for k in range(rounds):
         shift = k % len(names)
         for name in names[shift:] + names[:shift]:
-            one = contestants[name]
+            one = turns[name]
             times[name].append(turn(one.form, one.repeats, clock) - one.overhead)
     results = {}
-    for name in names:
+    for name in contestants:
         ratios = [theirs / ours for theirs, ours in zip(times[name], times["fovea"])]
         low, _, high = statistics.quantiles(ratios, n=4)
+        shares = [case.work / one / (peak.flops / fma) for one, fma in zip(times[name], times["peak"])]
         results[name] = {
             "form": contestants[name].form.label,
             "seconds": statistics.median(times[name]),
             "ratio": statistics.median(ratios),
             "ratio_quartiles": [low, high],
+            "share": statistics.median(shares) / case.threads,
         }
     return results, rounds
 
 
 class Peak:
-    """The FMA peak of a tier: the best of many short runs, taken again before each case."""
+    """The FMA peak of a tier: the best of many short runs, taken again before each case; and as what has turns."""
 
     def __init__(self, library, tier):
-        self.library, self.tier, self.best = library, tier, 0.0
+        self.library, self.tier, self.best, self.label = library, tier, 0.0, "FMA peak"
+        self.flops = library.peak_run(tier)
+
+    def run(self):
+        self.library.peak_run(self.tier)
 
     def measure(self):
         for _ in range(20):
             start = time.perf_counter()
-            flops = self.library.peak_run(self.tier)
-            self.best = max(self.best, flops / (time.perf_counter() - start))
+            self.run()
+            self.best = max(self.best, self.flops / (time.perf_counter() - start))
         return self.best
+
+    def contestant(self):
+        seconds = self.flops / self.best
+        return Contestant(self, seconds, max(1, round(TURN / seconds)))
 
 
 def start_engines(tier, notes):
@@ -232,7 +244,7 @@ def start_engines(tier, notes):
     return started, versions
 
 
-def measure(case, started, rounds):
+def measure(case, started, peak, rounds):
     notes, contestants = [], {}
     data = encoder.Data(case) if case.kind == "encoder" else Data(case)
     if case.kind == "threads":
@@ -250,7 +262,7 @@ def measure(case, started, rounds):
             contestants[engine.name] = best
         elif engine.name == "fovea":
             raise RuntimeError(f"fovea has no right result: {'; '.join(notes)}")
-    results, rounds = compare(case, contestants, rounds)
+    results, rounds = compare(case, contestants, peak, rounds)
     return {"notes": notes, "results": results, "rounds": rounds}
 
 
@@ -278,7 +290,7 @@ def main():
         peak.measure()
         print(json.dumps({"start": case.title}), flush=True)
         try:
-            record = measure(case, started, options.rounds)
+            record = measure(case, started, peak, options.rounds)
         except RuntimeError as problem:
             record, status = {"notes": [str(problem)], "results": {}, "rounds": 0, "failed": True}, 1
         print(json.dumps({"title": case.title, **record}), flush=True)
