@@ -286,7 +286,7 @@ int tune_sort(tune_candidate **candidates, int count);
 double tune_median_error(const tune_measurement *m, int blocks);
 
 /* A candidate's median and its 95 % interval by standard errors: the default's against itself or its own, if that is
- * larger. Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than 5: no end. */
+ * larger. Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than 6: no end. */
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c);
 
 /* What was measured of a candidate on several shapes, each of which counts as much as any other. Begins as {0}. */
