@@ -74,7 +74,8 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     fv_next_open(&x->next, plan, args, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
-    x->first_row = at.first_row;
+    x->first =
+        (fv_row_place){at.kv_head * plan->group + at.first_row / plan->desc.q_len, at.first_row % plan->desc.q_len};
     x->rows = at.rows;
     x->copy_values = copies_values(x);
     const int64_t dim = plan->desc.head_dim;
@@ -97,7 +98,8 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         if (named > 0)
             plan->kernels.scale(named, dim, plan->scale, fv_row_element(x, &args->q, row), args->q.stride[2],
                                 x->q + row * dim, dim);
-        memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
+        if (named < run) /* to set nothing takes hundreds of cycles where the page was never written */
+            memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
     }
     x->range = all;
     x->uniform = uniform;

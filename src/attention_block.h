@@ -8,18 +8,25 @@
 
 #include <stdbool.h>
 
+/* Where a row is in the caller's tensors. */
+typedef struct fv_row_place {
+    int64_t head, query;
+} fv_row_place;
+
 /* One thread's work on one item. */
 typedef struct fv_block {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
     int64_t item, following; /* numbers; following: of the item after it */
     fv_sequence sequence;
-    int64_t kv_head, first_row, rows; /* rows [first_row, first_row + rows) of the key head */
-    fv_range range;                   /* of keys that any of the rows sees */
-    bool uniform;                     /* does each of them see all of it? */
-    bool one_head;                    /* do all rows belong to one query head? */
-    bool sole;                        /* do all keys that its rows see lie in one segment? */
-    bool copy_values;                 /* are the values read from a copy in v? */
+    int64_t kv_head;
+    fv_row_place first; /* its first row; others follow query by query, then head by head */
+    int64_t rows;
+    fv_range range;   /* of keys that any of the rows sees */
+    bool uniform;     /* does each of them see all of it? */
+    bool one_head;    /* do all rows belong to one query head? */
+    bool sole;        /* do all keys that its rows see lie in one segment? */
+    bool copy_values; /* are the values read from a copy in v? */
     /* in the thread's scratch, laid out by the plan */
     float *q, *o, *highest, *sum, *lse, *k, *v, *s, *m, *l, *a, *b;
     fv_tile_rows *tiles;

@@ -64,7 +64,9 @@ static inline uint64_t fv_low_bits(int64_t n) { return n >= 64 ? ~(uint64_t)0 : 
 static inline fv_keybits fv_range_bits(fv_range range) {
     fv_keybits bits;
     for (int64_t i = 0; i < FV_SEGMENT / 64; i++)
-        bits.word[i] = fv_low_bits(range.end - i * 64) & ~fv_low_bits(range.begin - i * 64);
+        bits.word[i] = fv_low_bits(range.end - i * 64);
+    for (int64_t i = 0; i < FV_SEGMENT / 64 && range.begin > 0; i++)
+        bits.word[i] &= ~fv_low_bits(range.begin - i * 64);
     return bits;
 }
 

@@ -43,14 +43,12 @@ void fv_tile_run(fv_block *block, fv_tile_rows *place, fv_segment *segment);
 /* The same into a partial. */
 void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial);
 
-/* Where a row of a key head's rows is in the caller's tensors. */
-typedef struct fv_row_place {
-    int64_t head, query;
-} fv_row_place;
-
+/* Where a row of the block is in the caller's tensors. */
 static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
-    const int64_t r = x->first_row + row, q_len = x->plan->desc.q_len;
-    return (fv_row_place){x->kv_head * x->plan->group + r / q_len, r % q_len};
+    const int64_t q_len = x->plan->desc.q_len, query = x->first.query + row;
+    if (query < q_len) /* as a rule: no division */
+        return (fv_row_place){x->first.head, query};
+    return (fv_row_place){x->first.head + query / q_len, query % q_len};
 }
 
 static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
