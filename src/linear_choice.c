@@ -4,16 +4,18 @@
  * The model. A tile of rows reads a panel of weights from the second-level cache, which is fast enough for that, and
  * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. The rows
  * of an item, which each panel reads again, take a quarter of it, but are so many that what is read of the weights,
- * each time from farther, is shared by enough, up to twice that cache; where they do not fit into it, blocks of weights
- * take three quarters of the first-level cache instead and leave the other to the rows. Products go to y a few rows at
- * a time, a quarter of the first-level cache, so that the lines of y come from farther while the next rows are
- * computed. Threads get four items each, so that none waits long for the last.
+ * each time from farther, is shared by enough. Rows of which so many do not fit come from farther, too: then they are
+ * three for each column of a panel, so that three quarters of what comes is rows, and more would save little.
+ * Products go to y a few rows at a time, a quarter of the first-level cache, so that the lines of y come from farther
+ * while the next rows are computed. Threads get four items each, so that none waits long for the last.
  *
  * Measured on Intel, family 6 model 207, against weights that lie in the first-level cache whatever the rows are
  * (median of interleaved runs): AVX-512 32, 128 and 512 rows of 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768 and
- * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03, but 128 x 4096 x 11008 0.97, where rows do not fit; AVX2, 72 rows
- * of 4096 channels against 288: 1.04 to 1.07. Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24
- * rows of 4096 channels (-4%), of 512 rows of 768 (-2%).
+ * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03; AVX2, 72 rows of 4096 channels against 288: 1.04 to 1.07. Rows that
+ * do not fit, against 72 of them or fewer and weights in the first-level cache: AVX-512 373 x 256 x 7936 1.03,
+ * 128 x 1024 x 11008 1.03, 512 x 512 x 16384 1.05, 384 x 256 x 32768 1.09; AVX2 0.99 to 1.01. Tried and lost: blocks of 2048
+ * channels (-2% to -12%), items of 24 rows of 4096 channels (-4%), of 512 rows of 768 (-2%), AVX2 192 rows that do
+ * not fit (-1% to -3%).
  */
 #include "linear.h"
 
@@ -39,8 +41,9 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
         c->gemm = l->gemm;
     int64_t rows = c->row_block;
     if (rows <= 0) {
-        rows = fv_min(fv_max(l2 / 4 / (l->in * f), ENOUGH_ROWS), MOST_ROWS);
-        rows = fv_min(rows, fv_max(2 * l2 / (l->in * f), ENOUGH_ROWS / 2));
+        const int64_t bytes = l->in * f; /* of a row */
+        const bool fit = ENOUGH_ROWS * bytes <= l2 / 4 * 3;
+        rows = fv_min(fv_max(fit ? l2 / 4 / bytes : 3 * l->panel, ENOUGH_ROWS), MOST_ROWS);
     }
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(rows, fv_max(l1 / 4 / (l->panel * f), 1));
@@ -49,11 +52,8 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
     if (c->row_block <= 0)
         c->row_block = fv_round_up(rows, c->chunk);
     c->chunk = fv_min(c->chunk, c->row_block);
-    if (c->k_block <= 0) {
-        const bool fit = c->row_block * l->in * f <= l2 / 4 * 3;
-        const int64_t most = fit ? fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS) : l1 / 4 * 3 / (l->panel * f);
-        c->k_block = fv_max(most, 64);
-    }
+    if (c->k_block <= 0)
+        c->k_block = fv_max(fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS), 64);
     c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, c->k_block)); /* blocks of equal length */
     if (c->items <= 0)
         c->items = ITEMS;
