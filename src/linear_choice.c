@@ -3,19 +3,19 @@
  *
  * The model. A tile of rows reads a panel of weights from the second-level cache, which is fast enough for that, and
  * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. The rows
- * of an item, which each panel reads again, take a quarter of it, but are so many that what is read of the weights,
- * each time from farther, is shared by enough. Rows of which so many do not fit come from farther, too: then they are
- * three for each column of a panel, so that three quarters of what comes is rows, and more would save little.
- * Products go to y a few rows at a time, a quarter of the first-level cache, so that the lines of y come from farther
- * while the next rows are computed. Threads get four items each, so that none waits long for the last.
+ * of an item, which each panel reads again, take a quarter of it, but are at least three for each column of a panel, so
+ * that of what comes from farther, all weights once for each item and rows that do not fit once for each panel, no more
+ * than a quarter is weights. Products go to y a few rows at a time, a quarter of the first-level cache, so that the
+ * lines of y come from farther while the next rows are computed. Threads get four items each, so that none waits long
+ * for the last.
  *
  * Measured on Intel, family 6 model 207, against weights that lie in the first-level cache whatever the rows are
  * (median of interleaved runs): AVX-512 32, 128 and 512 rows of 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768 and
  * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03; AVX2, 72 rows of 4096 channels against 288: 1.04 to 1.07. Rows that
  * do not fit, against 72 of them or fewer and weights in the first-level cache: AVX-512 373 x 256 x 7936 1.03,
- * 128 x 1024 x 11008 1.03, 512 x 512 x 16384 1.05, 384 x 256 x 32768 1.09; AVX2 0.99 to 1.01. Tried and lost: blocks of 2048
- * channels (-2% to -12%), items of 24 rows of 4096 channels (-4%), of 512 rows of 768 (-2%), AVX2 192 rows that do
- * not fit (-1% to -3%).
+ * 128 x 1024 x 11008 1.03, 512 x 512 x 16384 1.05, 384 x 256 x 32768 1.09; AVX2 0.99 to 1.01. AVX-512 192 rows against
+ * 72: 219 x 256 x 2176 1.02, 512 x 1024 x 2048 to 5120 0.99 to 1.01. Tried and lost: blocks of 2048 channels (-2% to
+ * -12%), items of 24 rows of 4096 channels (-4%), of 512 rows of 768 (-2%), AVX2 192 rows that do not fit (-1% to -3%).
  */
 #include "linear.h"
 
@@ -40,11 +40,8 @@ static void complete(const fovea_linear *l, fv_linear_choice *c) {
     if (!c->gemm)
         c->gemm = l->gemm;
     int64_t rows = c->row_block;
-    if (rows <= 0) {
-        const int64_t bytes = l->in * f; /* of a row */
-        const bool fit = ENOUGH_ROWS * bytes <= l2 / 4 * 3;
-        rows = fv_min(fv_max(fit ? l2 / 4 / bytes : 3 * l->panel, ENOUGH_ROWS), MOST_ROWS);
-    }
+    if (rows <= 0)
+        rows = fv_min(fv_max(l2 / 4 / (l->in * f), fv_max(3 * l->panel, ENOUGH_ROWS)), MOST_ROWS);
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(rows, fv_max(l1 / 4 / (l->panel * f), 1));
         c->chunk = fv_round_up(fv_ceil_div(rows, chunks), c->gemm->mr); /* chunks of equal length */
