@@ -2,20 +2,22 @@
  * model of caches.
  *
  * The model. A tile of rows reads a panel of weights from the second-level cache, which is fast enough for that, and
- * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. The rows
- * of an item, which each panel reads again, take a quarter of it, but are at least three for each column of a panel, so
- * that of what comes from farther, all weights once for each item and rows that do not fit once for each panel, no more
- * than a quarter is weights. Products go to y a few rows at a time, a quarter of the first-level cache, so that the
- * lines of y come from farther while the next rows are computed. Threads get four items each, so that none waits long
- * for the last.
+ * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. An item
+ * has at most as many rows as take a quarter of it, but so many, three for each column of a panel, that what is read of
+ * the weights, each time from farther, is shared by enough, as long as the rows, which each panel reads again, take
+ * three quarters. Where not even 72 rows would, they come from farther, too, once for each panel, and three for each
+ * column make a quarter of what comes weights. Products go to y a few rows at a time, a quarter of the first-level
+ * cache, so that the lines of y come from farther while the next rows are computed. Threads get four items each, so
+ * that none waits long for the last.
  *
- * Measured on Intel, family 6 model 207, against weights that lie in the first-level cache whatever the rows are
- * (median of interleaved runs): AVX-512 32, 128 and 512 rows of 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768 and
- * 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03; AVX2, 72 rows of 4096 channels against 288: 1.04 to 1.07. Rows that
- * do not fit, against 72 of them or fewer and weights in the first-level cache: AVX-512 373 x 256 x 7936 1.03,
- * 128 x 1024 x 11008 1.03, 512 x 512 x 16384 1.05, 384 x 256 x 32768 1.09; AVX2 0.99 to 1.01. AVX-512 192 rows against
- * 72: 219 x 256 x 2176 1.02, 512 x 1024 x 2048 to 5120 0.99 to 1.01. Tried and lost: blocks of 2048 channels (-2% to
- * -12%), items of 24 rows of 4096 channels (-4%), of 512 rows of 768 (-2%), AVX2 192 rows that do not fit (-1% to -3%).
+ * Measured on Intel, family 6 model 207, as rows x out x in (median of interleaved runs), against weights that lie in
+ * the first-level cache whatever the rows are: AVX-512 32, 128 and 512 x 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768
+ * and 2048 x 1024 x 1024 1.03, 512 x 1024 x 4096 1.03; AVX2, 72 rows of 4096 channels against 288: 1.04 to 1.07. Rows
+ * that do not fit, against 72 of them or fewer and weights in the first-level cache: AVX-512 373 x 256 x 7936 1.03,
+ * 128 x 1024 x 11008 1.03, 512 x 512 x 16384 1.05, 384 x 256 x 32768 1.09, where they are not fetched ahead, as they
+ * would not stay, another 1.02 to 1.06; AVX2 0.99 to 1.01. AVX-512, up to 180 rows against 72: 219 x 256 x 2176 1.02.
+ * Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24 rows of 4096 channels (-4%), of 512 rows of 768
+ * (-2%), AVX2 192 rows that do not fit (-1% to -3%).
  */
 #include "linear.h"
 
@@ -34,14 +36,24 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
     return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY));
 }
 
+/* Rows that take three quarters of the second-level cache. */
+static int64_t rows_that_fit(const fovea_linear *l) {
+    return l->ctx->cpu.l2 / 4 * 3 / (l->in * (int64_t)sizeof(float));
+}
+
+bool fv_linear_rows_fit(const fovea_linear *l, int64_t rows) { return rows <= rows_that_fit(l); }
+
 /* Fields of 0 or NULL get their defaults. */
 static void complete(const fovea_linear *l, fv_linear_choice *c) {
     const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
     if (!c->gemm)
         c->gemm = l->gemm;
     int64_t rows = c->row_block;
-    if (rows <= 0)
-        rows = fv_min(fv_max(l2 / 4 / (l->in * f), fv_max(3 * l->panel, ENOUGH_ROWS)), MOST_ROWS);
+    if (rows <= 0) {
+        const int64_t fitting = rows_that_fit(l), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
+        rows = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
+        rows = fv_min(fv_max(fitting / 3, rows), MOST_ROWS);
+    }
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(rows, fv_max(l1 / 4 / (l->panel * f), 1));
         c->chunk = fv_round_up(fv_ceil_div(rows, chunks), c->gemm->mr); /* chunks of equal length */

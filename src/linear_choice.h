@@ -8,6 +8,8 @@
 #include "fovea/fovea.h"
 #include "kernels.h"
 
+#include <stdbool.h>
+
 /* None of these changes a bit of any result. A field of 0 or NULL: the default. */
 typedef struct fv_linear_choice {
     const fv_kernel *gemm; /* any gemm row of the tier: a panel is worked off in strips as wide as its tile */
@@ -19,6 +21,9 @@ typedef struct fv_linear_choice {
 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
 fv_linear_choice fv_linear_choose(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
+
+/* Do so many rows stay in the second-level cache beside weights? */
+bool fv_linear_rows_fit(const fovea_linear *linear, int64_t rows);
 
 /* Bytes of workspace for a choice that fv_linear_choose() made. */
 int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);

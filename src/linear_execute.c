@@ -1,10 +1,10 @@
 /* Execution of linear maps (linear.h): row blocks times groups of panels, claimed by threads from a counter.
  *
- * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, a panel is read
- * from wherever it is once for each row block; with a few rows that reading is all the work there is, and takes as long
- * as memory takes. Products of a chunk of rows and one panel go to scratch, and from there, still in cache, through
- * bias, activation and residual to where the caller wants them, in runs of columns of one head and of rows whose places
- * are evenly apart.
+ * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or come from
+ * beyond it once for each panel (linear_choice.c), a panel is read from wherever it is once for each row block; with a
+ * few rows that reading is all the work there is, and takes as long as memory takes. Products of a chunk of rows and
+ * one panel go to scratch, and from there, still in cache, through bias, activation and residual to where the caller
+ * wants them, in runs of columns of one head and of rows whose places are evenly apart.
  */
 #include "linear.h"
 #include "near.h"
@@ -141,11 +141,12 @@ static void run_panel(const execution *e, const row_run *rows, int64_t panel, co
     }
 }
 
-/* The rows of an item, where they lie one behind the other. */
+/* The rows of an item, where they lie one behind the other and would stay until they are read. */
 static fv_near rows_of(const execution *e, int64_t item) {
     const fovea_tensor *x = &e->args->x;
     const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
-    if (!e->even || row_stride(x) != in || channels_together(e) != in)
+    const bool stay = fv_linear_rows_fit(e->linear, e->row_block);
+    if (!stay || !e->even || row_stride(x) != in || channels_together(e) != in)
         return (fv_near){NULL, NULL};
     const float *at = (const float *)x->data + first * in;
     return (fv_near){at, at + fv_min(e->row_block, e->rows - first) * in};
@@ -178,13 +179,16 @@ static void items_task(void *arg, int64_t task) {
             run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
 }
 
-/* Rows of a block: at most the choice's, evenly dealt, in whole tiles, and as many blocks for one thread as for another
- * if that leaves them rows enough for what they share, the reading of all weights. */
+/* Rows of a block: at most the choice's, evenly dealt, in whole tiles. Threads for which there are too few panels get
+ * more blocks, and as many one as another, if that leaves them rows enough for what they share, the reading of all
+ * weights. */
 static int64_t rows_of_block(const execution *e) {
     enum { ENOUGH = 64 };
     const int64_t threads = e->linear->ctx->threads, mr = e->choice.gemm->mr, most = e->choice.row_block;
     int64_t blocks = fv_ceil_div(e->rows, most);
-    for (int64_t rows = most; blocks > 1 && rows >= ENOUGH; rows -= mr)
+    if (threads > 1)
+        blocks = fv_max(blocks, fv_min(fv_ceil_div(e->choice.items * threads, e->linear->panels), e->rows / ENOUGH));
+    for (int64_t rows = fv_ceil_div(e->rows, blocks); blocks > 1 && rows >= ENOUGH; rows -= mr)
         if (fv_ceil_div(e->rows, rows) % threads == 0) {
             blocks = fv_ceil_div(e->rows, rows);
             break;

@@ -4,10 +4,10 @@
  * no row waits for the maximum of its own run. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of
  * FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE vectors go through exp side by side. One
  * tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own
- * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time (32 x 32: 13
- * cycles for 16 keys instead of 16). Where bits tell what is attended, SIDE vectors whose keys all are need no masks,
- * and those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a mask takes three operations, 1% on
- * AVX-512).
+ * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time (32 rows of
+ * 32 keys: 13 cycles for 16 of them instead of 16 on the AVX-512 core named below, within attention). Where bits tell
+ * what is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64:
+ * 4% faster on AVX2, where a mask takes three operations, 1% on AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector. On
  * Intel's AVX-512 cores that is 8 cycles for 16 keys, of which 9.2 were reached between the gemms of 24 rows (family 6
@@ -21,7 +21,9 @@
 _Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
 _Static_assert((FV_EXP_SIDE > FV_LANES / FV_W ? FV_EXP_SIDE * FV_W : FV_LANES) <= 64, "their bits are one word");
 
+/* HALF: what is left after SIDE at a time, where that is more than a group (AVX-512). */
 enum { GROUP = FV_LANES / FV_W, SIDE = FV_EXP_SIDE > GROUP ? FV_EXP_SIDE : GROUP, HALF = SIDE / 2 };
+_Static_assert(SIDE % GROUP == 0 && (HALF <= GROUP || HALF % GROUP == 0), "whole groups: keys meet their lanes");
 
 /* The virtual lanes of FV_W rows. */
 typedef struct row_lanes {
