@@ -55,7 +55,13 @@ static inline vf v_mul(vf a, vf b) { return a * b; }
 static inline vf v_div(vf a, vf b) { return a / b; }
 static inline vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
 static inline vf v_accumulate(vf a, vf b, vf acc) { return v_fma(a, b, acc); }
-static inline vf v_max(vf a, vf b) { return a > b ? a : b; }
+static inline vf v_max(vf a, vf b) {
+    int greater = a > b;
+#if defined(__clang__) && defined(__aarch64__) /* which makes FMAXNM of it where b is a constant (simd_neon.h) */
+    __asm__("" : "+r"(greater));
+#endif
+    return greater ? a : b;
+}
 
 static inline vm v_not_lt(vf a, vf b) { return !(a < b); }
 static inline vm v_eq(vf a, vf b) { return a == b; }
