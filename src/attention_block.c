@@ -74,8 +74,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     fv_next_open(&x->next, plan, args, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
-    x->first =
-        (fv_row_place){at.kv_head * plan->group + at.first_row / plan->desc.q_len, at.first_row % plan->desc.q_len};
+    x->first = fv_attention_place(plan, at.kv_head, at.first_row);
     x->rows = at.rows;
     x->copy_values = copies_values(x);
     const int64_t dim = plan->desc.head_dim;

@@ -8,11 +8,6 @@
 
 #include <stdbool.h>
 
-/* Where a row is in the caller's tensors. */
-typedef struct fv_row_place {
-    int64_t head, query;
-} fv_row_place;
-
 /* One thread's work on one item. */
 typedef struct fv_block {
     const fovea_attention_plan *plan;
@@ -20,7 +15,7 @@ typedef struct fv_block {
     int64_t item, following; /* numbers; following: of the item after it */
     fv_sequence sequence;
     int64_t kv_head;
-    fv_row_place first; /* its first row; others follow query by query, then head by head */
+    fv_row_place first; /* its first row */
     int64_t rows;
     fv_range range;   /* of keys that any of the rows sees */
     bool uniform;     /* does each of them see all of it? */

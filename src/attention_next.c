@@ -30,8 +30,8 @@ static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t hea
 
 /* Queries or outputs of an item. */
 static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fovea_tensor *t, const fv_item *at) {
-    const int64_t q_len = plan->desc.q_len, head = at->kv_head * plan->group + at->first_row / q_len;
-    add(next, t, at->batch, head, at->first_row % q_len, at->rows);
+    const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row);
+    add(next, t, at->batch, first.head, first.query, at->rows);
 }
 
 static void clear(fv_next *next) {
@@ -63,7 +63,7 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
     if (key < 0) {
         const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
         add_rows(next, plan, &args->q, &at);
-        key = fv_attention_range(plan, &sequence, at.first_row % plan->desc.q_len).begin;
+        key = fv_attention_range(plan, &sequence, fv_attention_place(plan, at.kv_head, at.first_row).query).begin;
     }
     const int64_t first = fv_round_down(key, FV_SEGMENT), keys = fv_min(plan->desc.kv_len - first, FV_SEGMENT);
     add(next, &args->k, at.batch, at.kv_head, first, keys);
