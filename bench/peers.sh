@@ -1,6 +1,6 @@
 #!/bin/sh
-# Measures Fovea beside ONNX Runtime and, where installed, PyTorch and OpenVINO; writes docs/peers.md, peers.svg,
-# peers.json.
+# Measures Fovea beside ONNX Runtime and, where installed, PyTorch and OpenVINO; writes the page of this CPU
+# in docs/peers.
 #
 #   make bench-peers                                    ONNX Runtime, and what else Python already has
 #   make bench-peers PEERS="onnxruntime torch openvino" installs these first, into a venv of its own in the build folder

@@ -1,4 +1,4 @@
-"""The picture docs/peers.svg: for each case one bar per library, in panels of one unit each. Self-contained; it brings
+"""The picture peers.svg: for each case one bar per library, in panels of one unit each. Self-contained; it brings
 its own background, light or dark as the reader's system, so that it is readable on any page."""
 
 from html import escape

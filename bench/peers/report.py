@@ -1,4 +1,4 @@
-"""The table of docs/peers.md, from what the workers measured."""
+"""The tables of docs/peers/, from what the workers measured: a page for each CPU, and their ratios side by side."""
 
 TITLES = {"fovea": "Fovea", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "sleef": "SLEEF"}
 PEERS = ("torch", "onnxruntime", "openvino")
@@ -164,3 +164,33 @@ def markdown(chosen, run):
     if extra:
         parts += ["## Notes", extra]
     return "\n\n".join(parts) + "\n"
+
+
+def index(chosen, runs):
+    """The ratios of all CPUs that were measured: runs by the name of their folder."""
+    lines = [
+        "# Fovea beside its peers",
+        "How many times as fast Fovea is as the better of PyTorch and ONNX Runtime in one case, and its share of the FMA peak "
+        "of the same second; a ratio in bold reaches its target. Made by `make bench-peers`, which measures the CPU it runs on "
+        "and writes its page; not edited by hand.",
+    ]
+    lines.append("\n".join(f"- [{run['cpu']}]({name}/peers.md), {run['date']}" for name, run in runs.items()))
+    rows = [
+        "| case | target | " + " | ".join(run["cpu"] for run in runs.values()) + " |",
+        "|---|---|" + "---|" * len(runs),
+    ]
+    for case in chosen:
+        cells = []
+        for run in runs.values():
+            record = run["cases"].get(case.title)
+            measured = ratio(case, record) if record else None
+            if measured is None:
+                cells.append("-")
+                continue
+            text = f"{measured:.2f}x"
+            if case.target and measured >= case.target:
+                text = f"**{text}**"
+            own = share(case, record, "fovea")
+            cells.append(text + (f", {100 * own:.0f}%" if own else ""))
+        rows.append(f"| {case.title} | {f'{case.target:g}x' if case.target else ''} | " + " | ".join(cells) + " |")
+    return "\n\n".join([*lines, "\n".join(rows)]) + "\n"

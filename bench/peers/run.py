@@ -1,5 +1,6 @@
 """Fovea beside ONNX Runtime, PyTorch and OpenVINO. Called by bench/peers.sh, which builds the library and finds Python;
-writes docs/peers.md, docs/peers.svg and docs/peers.json. Exit status 1 if a result of Fovea's is wrong.
+writes peers.md, peers.svg and peers.json to the folder of this CPU in docs/peers, and docs/peers/README.md, where all CPUs
+stand side by side. Exit status 1 if a result of Fovea's is wrong.
 
   cases.py    what is compared           engines.py  by whom, in which forms
   worker.py   measures, one process per tier         api.py      Fovea from Python
@@ -29,17 +30,39 @@ HELD_TO_AVX2 = {
 }
 
 
-def cpu_name():
-    """The CPU as the system knows it, with the numbers that tell a generation where the name does not."""
+def cpu_fields():
+    """What the system says of its first CPU."""
     fields = {}
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
             fields.setdefault(key.strip(), value.strip())
     except OSError:
-        return "unknown CPU"
+        pass
+    return fields
+
+
+def cpu_name(fields):
+    """The CPU as the system knows it, with the numbers that tell a generation where the name does not."""
     name = fields.get("model name", "unknown CPU")
     return f"{name} (family {fields.get('cpu family', '?')}, model {fields.get('model', '?')})"
+
+
+def cpu_folder(fields):
+    """The same as the name of a folder: intel-family6-model207."""
+    vendor = fields.get("vendor_id", "unknown")
+    vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(vendor, "".join(filter(str.isalnum, vendor)).lower())
+    return f"{vendor}-family{fields.get('cpu family', '0')}-model{fields.get('model', '0')}"
+
+
+def write(folder, chosen, run):
+    """The page of a CPU, and the one beside it that names all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "peers.md").write_text(report.markdown(chosen, run))
+    (folder / "peers.svg").write_text(chart.svg(chosen, run))
+    (folder / "peers.json").write_text(json.dumps(run, indent=1) + "\n")
+    runs = {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.parent.glob("*/peers.json"))}
+    (folder.parent / "README.md").write_text(report.index(chosen, runs))
 
 
 class Progress:
@@ -96,7 +119,8 @@ def main():
     parser = argparse.ArgumentParser(prog="bench/peers.sh", description=__doc__.split(".")[0] + ".")
     parser.add_argument("--only", default="*", metavar="GLOB", help="cases whose title or name matches; printed only")
     parser.add_argument("--rounds", type=int, default=25, metavar="N", help="most rounds of a case (default 25)")
-    parser.add_argument("--output", default=str(HERE.parents[1] / "docs"), metavar="FOLDER", help="default: docs")
+    parser.add_argument("--output", default=str(HERE.parents[1] / "docs" / "peers"), metavar="FOLDER",
+                        help="has a folder for each CPU (default docs/peers)")
     options = parser.parse_args()
     chosen = [case for tier in cases.TIERS for case in cases.select(options.only, tier)]
     if not chosen:
@@ -116,22 +140,19 @@ def main():
             status = 1
     if not summaries:
         return 1
+    fields = cpu_fields()
     run = {
         "date": datetime.date.today().isoformat(),
-        "cpu": cpu_name(),
+        "cpu": cpu_name(fields),
         "command": "make bench-peers",
         "tiers": summaries,
         "cases": records,
     }
-    text = report.markdown(chosen, run)
-    print(text if options.only != "*" else report.table(chosen, run))
+    print(report.markdown(chosen, run) if options.only != "*" else report.table(chosen, run))
     if options.only == "*":
-        folder = pathlib.Path(options.output)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "peers.md").write_text(text)
-        (folder / "peers.svg").write_text(chart.svg(chosen, run))
-        (folder / "peers.json").write_text(json.dumps(run, indent=1) + "\n")
-        print(f"written: {folder}/peers.md, peers.svg, peers.json", file=sys.stderr)
+        folder = pathlib.Path(options.output) / cpu_folder(fields)
+        write(folder, chosen, run)
+        print(f"written: {folder}/peers.md, peers.svg, peers.json; {folder.parent}/README.md", file=sys.stderr)
     return status
 
 
