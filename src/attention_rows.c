@@ -15,13 +15,17 @@ fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_
     return s;
 }
 
-bool fv_attention_limited(const fovea_attention_desc *d) {
+bool fv_attention_windowed(const fovea_attention_desc *d) {
     const int64_t no_limit = (int64_t)1 << 60; /* plans hold "no limit" as a larger number */
     const bool left = d->window_left >= 0 && d->window_left < no_limit;
     const bool right = d->window_right >= 0 && d->window_right < no_limit;
+    return left || right;
+}
+
+bool fv_attention_limited(const fovea_attention_desc *d) {
     const bool causal =
         d->causal != FOVEA_CAUSAL_NONE && d->q_len > 1; /* one query: as a rule the last, that sees all */
-    return causal || left || right;
+    return causal || fv_attention_windowed(d);
 }
 
 /* Pairs of a row i and a key j of one head with j <= i + reach. */

@@ -32,6 +32,8 @@ static inline fv_range fv_attention_range(const fovea_attention_plan *plan, cons
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
+bool fv_attention_windowed(const fovea_attention_desc *desc);
+
 /* Is it causal, or with a window, so that rows may see different keys? */
 bool fv_attention_limited(const fovea_attention_desc *desc);
 

@@ -4,6 +4,7 @@
 #include "hash.h"
 #include "registry.h"
 #include "size.h"
+#include "sources_hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_IT
 #define ATTENTION_KEYS                                                                                                 \
     [FV_KEY_keys] = {"keys", {0, INT64_MAX}}, [FV_KEY_head_dim] = {"head_dim", {1, INT64_MAX}},                        \
     [FV_KEY_value_dim] = {"value_dim", {1, INT64_MAX}}, [FV_KEY_units] = {"units", {1, INT64_MAX}},                    \
-    [FV_KEY_limited] = {"limited", {0, 1}}
+    [FV_KEY_limited] = {"limited", {FV_LIMITED_no, FV_LIMITED_window}}, [FV_KEY_group] = {"group", {1, INT64_MAX}}
 
 #define LINEAR_KNOBS                                                                                                   \
     .knob = {                                                                                                          \
@@ -36,7 +37,8 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_IT
     }
 #define LINEAR_KEYS [FV_KEY_in] = {"in", {1, INT64_MAX}}, [FV_KEY_out] = {"out", {1, INT64_MAX}}
 
-/* rows: queries that share a key head; units: key heads of the batch; limited: causal, or with a window. */
+/* rows: queries that share a key head; units: key heads of the batch; limited: 1 causal, 2 with a window; group: query
+ * heads of a key head. */
 const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS] = {
     [FV_TUNING_attention] = {"attention_f32",
                              .key = {[FV_KEY_rows] = {"rows", {FV_TUNING_FEW_ROWS + 1, INT64_MAX}}, ATTENTION_KEYS},
@@ -54,8 +56,8 @@ const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS] = {
 
 /* ----------------------------------------------------------------------------------------------------- sections -- */
 
-static uint64_t kernel_list(void) {
-    uint64_t hash = FV_HASH_BEGIN;
+static uint64_t build(void) {
+    uint64_t hash = fv_hash(FV_HASH_BEGIN, FV_SOURCES_HASH, strlen(FV_SOURCES_HASH));
     for (int i = 0; i < fv_kernel_count; i++)
         hash = fv_hash(hash, fv_kernels[i].name, strlen(fv_kernels[i].name) + 1);
     return hash;
@@ -67,12 +69,12 @@ void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section) {
              "cpu vendor=%s family=%" PRId64 " model=%" PRId64 " stepping=%" PRId64 " isa=%s l1d=%" PRId64
              " l2=%" PRId64 " l3=%" PRId64 " cores=%" PRId64 " kernels=%016" PRIx64,
              cpu->vendor, cpu->family, cpu->model, cpu->stepping, fv_isa_word(cpu->isa), cpu->l1d, cpu->l2, cpu->l3,
-             cpu->cores, kernel_list());
+             cpu->cores, build());
 }
 
 bool fv_tuning_section_known(const fv_tuning_section *section) {
     char word[32];
-    snprintf(word, sizeof word, " kernels=%016" PRIx64, kernel_list());
+    snprintf(word, sizeof word, " kernels=%016" PRIx64, build());
     const char *found = strstr(section->text, " kernels=");
     return found && strcmp(found, word) == 0;
 }
@@ -107,7 +109,7 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
     if (!nearest || !own)
         snprintf(text, size, "it has no rows");
     else if (strncmp(nearest, "kernels=", 8) == 0)
-        snprintf(text, size, "it is for this CPU and another build: its list of kernels is another (%.*s, here %.*s)",
+        snprintf(text, size, "it is for this CPU and another build, with other kernels or defaults (%.*s, here %.*s)",
                  (int)length, nearest, (int)of_own, own);
     else
         snprintf(text, size, "it is for another CPU: nearest is one with %.*s, here it is %.*s", (int)length, nearest,
@@ -189,7 +191,7 @@ fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *sectio
 }
 
 /* Dimensions first: what is explained is the row that differs last, and lengths are the nearest miss. */
-static const int order[FV_TUNING_KEYS] = {FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_limited,
+static const int order[FV_TUNING_KEYS] = {FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_limited, FV_KEY_group,
                                           FV_KEY_units,    FV_KEY_keys,      FV_KEY_rows};
 
 /* How many of the things that a row is for are those asked for, in order; all: FV_TUNING_KEYS + 3. */

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 enum {
-    FV_TUNING_KEYS = 6,
+    FV_TUNING_KEYS = 7,
     FV_TUNING_KNOBS = 5,
     FV_TUNING_BYTES = 64 << 10, /* of a file */
     FV_TUNING_ROWS = 1024,
@@ -70,8 +70,9 @@ extern const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS];
 
 /* rows of an attention: queries that share a key head. */
 enum { FV_TUNING_FEW_ROWS = 16, FV_TUNING_LINEAR_FEW_ROWS = 8 };
-enum { FV_KEY_rows, FV_KEY_keys, FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_units, FV_KEY_limited };
+enum { FV_KEY_rows, FV_KEY_keys, FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_units, FV_KEY_limited, FV_KEY_group };
 enum { FV_KEY_in = FV_KEY_rows + 1, FV_KEY_out };
+enum { FV_LIMITED_no, FV_LIMITED_causal, FV_LIMITED_window }; /* values of FV_KEY_limited */
 enum { FV_KNOB_score, FV_KNOB_value, FV_KNOB_block_rows, FV_KNOB_tile_rows, FV_KNOB_split };
 enum { FV_KNOB_gemm, FV_KNOB_k_block, FV_KNOB_row_block, FV_KNOB_chunk, FV_KNOB_items };
 
@@ -95,7 +96,8 @@ typedef struct fv_tuning_row {
     fv_tuning_evidence evidence;
 } fv_tuning_row;
 
-/* A CPU and a kernel list, as a line of text: equal text, equal machine. */
+/* A CPU and a build, as a line of text: equal text, equal machine. The build is known by a hash of the kernel list and
+ * of the sources of kernels and of what chooses and calls them. */
 typedef struct fv_tuning_section {
     char text[256];
 } fv_tuning_section;
@@ -109,7 +111,7 @@ struct fovea_tuning {
 /* The section of this build on a CPU. */
 void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section);
 
-/* Is it for the kernel list of this build? */
+/* Is it for this build? */
 bool fv_tuning_section_known(const fv_tuning_section *section);
 
 /* A sentence: where the sections of a tuning differ from one that it does not have. */

@@ -13,7 +13,10 @@ fv_tuning_op fv_tuning_of_attention(const fovea_attention_desc *d, int64_t key[F
     key[FV_KEY_head_dim] = d->head_dim;
     key[FV_KEY_value_dim] = d->value_dim;
     key[FV_KEY_units] = d->batch * d->kv_heads;
-    key[FV_KEY_limited] = fv_attention_limited(d);
+    key[FV_KEY_limited] = fv_attention_windowed(d)  ? FV_LIMITED_window
+                          : fv_attention_limited(d) ? FV_LIMITED_causal
+                                                    : FV_LIMITED_no;
+    key[FV_KEY_group] = d->q_heads / d->kv_heads;
     return rows <= FV_TUNING_FEW_ROWS ? FV_TUNING_attention_few : FV_TUNING_attention;
 }
 

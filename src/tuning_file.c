@@ -148,6 +148,71 @@ fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path) {
     return status == FOVEA_OK ? status : fv_fail(status, "%s", error);
 }
 
+/* A word of a row's text. */
+typedef struct word {
+    char name[32], value[64];
+} word;
+
+static bool next_word(const char **text, word *w) {
+    int length = 0;
+    if (sscanf(*text, " %31[^ =]=%63[^ ]%n", w->name, w->value, &length) != 2)
+        return false;
+    *text += length;
+    return true;
+}
+
+/* "any", "7", "7..9" or "7..any"; false if it is something else. */
+static bool interval_of(const char *value, fv_interval *interval) {
+    char *end = NULL;
+    *interval = (fv_interval){0, INT64_MAX};
+    if (strcmp(value, "any") == 0)
+        return true;
+    if (value[0] < '0' || value[0] > '9')
+        return false;
+    interval->least = interval->most = strtoll(value, &end, 10);
+    if (strcmp(end, "..any") == 0)
+        interval->most = INT64_MAX;
+    else if (strncmp(end, "..", 2) == 0)
+        interval->most = strtoll(end + 2, &end, 10);
+    return *end == '\0' || strcmp(end, "..any") == 0;
+}
+
+/* Is it what a row decides, or its evidence, and not what it is for? */
+static bool is_choice(const char *name) {
+    for (int op = 0; op < FV_TUNING_OPERATIONS; op++)
+        for (int i = 0; i < FV_TUNING_KNOBS; i++)
+            if (strcmp(fv_tuning_operations[op].knob[i].name, name) == 0)
+                return true;
+    return strcmp(name, "gain") == 0;
+}
+
+/* May two rows of one other build be asked for the same shape? By their text: its operations and keys need not be
+ * known here, only that keys stand before choices. */
+static bool overlap_by_text(const char *a, const char *b) {
+    const size_t operation = strcspn(a, " ");
+    if (strncmp(a, b, operation) != 0 || b[operation] != a[operation])
+        return false;
+    word x, y;
+    a += operation;
+    b += operation;
+    while (next_word(&a, &x) && next_word(&b, &y) && strcmp(x.name, y.name) == 0 && !is_choice(x.name)) {
+        fv_interval of_x, of_y;
+        const bool sizes = interval_of(x.value, &of_x) && interval_of(y.value, &of_y);
+        if (sizes ? of_x.most < of_y.least || of_y.most < of_x.least : strcmp(x.value, y.value) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Is a row of another build replaced by one of from? Its machine would refuse a file that holds both. */
+static bool replaced(const fv_tuning_row *row, const char *section, const fovea_tuning *from) {
+    for (int i = 0; i < from->rows && !row->known; i++)
+        if (strcmp(from->section[from->row[i].section].text, section) == 0 &&
+            overlap_by_text(row->text, from->row[i].text))
+            return true;
+    return false;
+}
+
 fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from) {
     if (!into || !from)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", into ? "from" : "into");
@@ -162,7 +227,9 @@ fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from) {
             fv_tuning_section_index(all, &parts[part]->section[i], true);
         for (int i = 0; i < parts[part]->rows && status == FOVEA_OK; i++) {
             const fv_tuning_row *row = &parts[part]->row[i];
-            status = fv_tuning_put(all, &parts[part]->section[row->section], row, error);
+            const fv_tuning_section *section = &parts[part]->section[row->section];
+            if (part == 1 || !replaced(row, section->text, from))
+                status = fv_tuning_put(all, section, row, error);
         }
     }
     if (status != FOVEA_OK) {

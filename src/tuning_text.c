@@ -3,15 +3,15 @@
  *     fovea-tuning 1
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 l1d=49152 l2=2097152 l3=67108864 cores=2
  *         kernels=<hash>                                                              (one line, here folded)
- *     attention_f32 isa=avx512 threads=2 rows=257..1023 keys=any head_dim=64 value_dim=64 units=any limited=0
+ *     attention_f32 isa=avx512 threads=2 rows=257..1023 keys=any head_dim=64 value_dim=64 units=any limited=0 group=1
  *         score=gemm_f32_6x64_avx512 value=default block_rows=default tile_rows=32 split_segments=default
  *         gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300          (one line, here folded)
  *     end sum=<hash of all bytes before this line>
  *
  * Words are parted by one space and come in this order, so there is one text for one content; lines end with a newline;
- * lines that begin with # and empty lines mean nothing. Rows follow the cpu line of the CPU and kernel list that they
- * are for; a cpu line without rows says that the defaults are best there. What is for another kernel list is carried
- * along unread: its kernels and operations are not known here.
+ * lines that begin with # and empty lines mean nothing. Rows follow the cpu line of the CPU and build that they are
+ * for; a cpu line without rows says that the defaults are best there. What is for another build is carried along
+ * unread: its kernels and operations may not be known here.
  *
  * Not one byte may be missing: the last line tells. All or nothing: the first thing wrong refuses the whole file. */
 #include "tuning.h"

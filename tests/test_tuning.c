@@ -148,6 +148,37 @@ static void test_merge(void) {
     fovea_tuning_destroy(c);
 }
 
+/* Rows for another build are known by their text only; its machine refuses two for one shape, so none are merged. */
+static void test_merge_unknown(void) {
+    static const char *const all[] = {
+        "gemm_f16 isa=sve2 threads=2 rows=17..64 form=a keys=any tile_rows=1 gain=1.100 shapes=x",
+        "gemm_f16 isa=sve2 threads=2 rows=65..any form=a keys=any tile_rows=2 gain=1.100 shapes=x",
+        "gemm_f16 isa=sve2 threads=2 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y", /* instead of the first */
+        "gemm_f16 isa=sve2 threads=2 rows=60..63 form=b keys=7 tile_rows=9 gain=1.200 shapes=y", /* beside all */
+        "gemm_f16 isa=sve2 threads=1 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y",
+        "gemm_f16 isa=neon threads=2 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y",
+        "gemm_f32 isa=sve2 threads=2 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y",
+    };
+    enum { COUNT = sizeof all / sizeof all[0], OLD = 2 };
+    fovea_tuning *into, *from;
+    char error[FV_FILE_ERROR];
+    fv_tuning_section other = section_own();
+    memcpy(strstr(other.text, "kernels=") + 8, "0123456789abcdef", 16);
+    fv_tuning_create(&into, error);
+    fv_tuning_create(&from, error);
+    for (int i = 0; i < COUNT; i++) {
+        fv_tuning_row row = {.known = false};
+        snprintf(row.text, sizeof row.text, "%s", all[i]);
+        test_check(fv_tuning_put(i < OLD ? into : from, &other, &row, error) == FOVEA_OK, "put: %s", error);
+    }
+    test_check(fovea_tuning_merge(into, from) == FOVEA_OK, "merge: %s", fovea_error_detail());
+    test_check(into->rows == COUNT - 1, "merge: %d rows", into->rows);
+    for (int i = 0; i < into->rows && into->rows == COUNT - 1; i++)
+        test_check(strcmp(into->row[i].text, all[i + 1]) == 0, "row %d: %s", i, into->row[i].text);
+    fovea_tuning_destroy(into);
+    fovea_tuning_destroy(from);
+}
+
 /* Any choice, for any case: the same bits with the file and without. */
 static void test_bits(void) {
     const char *path = files_name("bits");
@@ -190,6 +221,7 @@ int main(int argc, char **argv) {
     test_memory();
     test_lookup();
     test_merge();
+    test_merge_unknown();
     test_bits();
     files_end();
     return test_end();

@@ -1,7 +1,7 @@
 /* Classes of shapes (tune.h).
  *
  * A class is a box. Of attentions: rows and keys within about a factor of four, units (key heads of the batch) in three
- * sizes if there are several threads, dimensions and limits as they are. Of linear maps: rows within a factor of
+ * sizes if there are several threads, groups of query heads in four, dimensions and limits as they are. Of linear maps: rows within a factor of
  * four, channels by how they fit into the caches. What decides among choices changes little within it, and the proof
  * on shapes near both ends of the box tells where it does.
  */
@@ -19,6 +19,7 @@ static const double PRICE = 0.0015; /* seconds that an execution for measuring m
 
 enum {
     WHOLE = 64,
+    WINDOW = 64,   /* keys, at least, where a row does not say how many */
     LONGEST = 1024 /* rows for measuring: from there on it is the same again and again */
 };
 
@@ -51,7 +52,7 @@ static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, i
 
 static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int threads, fv_isa isa) {
     fovea_attention_desc d = c->search.attention;
-    const bool limited = c->key[FV_KEY_limited].least == 1;
+    const bool limited = c->key[FV_KEY_limited].least != FV_LIMITED_no;
     d.q_len = q_len;
     d.kv_len = kv_len;
     d.head_dim = c->key[FV_KEY_head_dim].least;
@@ -173,8 +174,11 @@ static void name_class(tune_class *c) {
         return;
     }
     name_interval("keys", &c->key[FV_KEY_keys], keys);
-    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s", rows, keys, c->key[FV_KEY_head_dim].least,
-             c->key[FV_KEY_limited].least ? ", causal" : "");
+    static const char *const limits[] = {"", ", causal", ", window"};
+    name_interval("group", &c->key[FV_KEY_group], out);
+    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s%s%s", rows, keys, c->key[FV_KEY_head_dim].least,
+             limits[c->key[FV_KEY_limited].least], c->key[FV_KEY_group].most > 1 ? ", " : "",
+             c->key[FV_KEY_group].most > 1 ? out : "");
 }
 
 static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa isa) {
@@ -200,7 +204,7 @@ static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa i
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
     static const int64_t few[] = {1, 4, 8, FV_TUNING_FEW_ROWS}, rows[] = {64, 256, 1023},
                          keys[] = {64, 256, 1023, 4095};
-    static const int64_t units[] = {1, 7};
+    static const int64_t units[] = {1, 7}, groups[] = {1, 4, 8};
     const fovea_attention_desc *desc = &shape->attention;
     if (shape->linear)
         return linear_class_of(shape, threads, isa);
@@ -215,6 +219,7 @@ tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
     c.key[FV_KEY_keys] = interval_of(key[FV_KEY_keys], keys, 4, table[FV_KEY_keys].range);
     c.key[FV_KEY_units] =
         threads == 1 ? table[FV_KEY_units].range : interval_of(key[FV_KEY_units], units, 2, table[FV_KEY_units].range);
+    c.key[FV_KEY_group] = interval_of(key[FV_KEY_group], groups, 3, table[FV_KEY_group].range);
     const int64_t q_len = fv_max(fv_min(desc->q_len, LONGEST / c.group), 1);
     int64_t kv_len = fv_min(desc->kv_len, longest_keys(&c));
     if (c.square && q_len >= c.key[FV_KEY_keys].least)
@@ -225,12 +230,19 @@ tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
 }
 
 tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
-    tune_class c = {.operation = row->operation, .group = 1};
+    tune_class c = {.operation = row->operation};
     memcpy(c.key, row->key, sizeof c.key);
-    fovea_attention_desc_init(&c.search.attention);
+    fovea_attention_desc *d = &c.search.attention;
+    fovea_attention_desc_init(d);
     c.square = !tune_is_cold(c.operation);
-    if (c.operation == FV_TUNING_attention_few)
-        c.group = fv_max(c.key[FV_KEY_rows].least, 1);
+    const fv_interval *group = &c.key[FV_KEY_group]; /* of models it is the largest, as a rule */
+    c.group = group->most < INT64_MAX ? group->most : 2 * fv_round_down(fv_max(group->least, 2), 2);
+    if (tune_is_cold(c.operation))
+        c.group = fv_max(fv_min(c.group, c.key[FV_KEY_rows].most), group->least);
+    if (c.key[FV_KEY_limited].least == FV_LIMITED_window) {
+        d->causal = FOVEA_CAUSAL_TOP_LEFT;
+        d->window_left = fv_max(c.key[FV_KEY_keys].least / 4, WINDOW);
+    }
     c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);
     name_class(&c);
     return c;

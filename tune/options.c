@@ -81,10 +81,10 @@ static const cli_option options_table[] = {
     {"--output", "FILE", "@file", cli_read_text, 0, 0, AT(output), RUN | MERGE | REPORT,
      "the file to write, or - for the standard output (default: the tuning file that programs of this user load; "
      "report: tune.html)"},
-    {"--isa", "TIER", tiers, read_isa, 0, 0, AT(isa), RUN | CHECK | EXPLAIN | REPORT,
-     "tune this tier (default: the best)"},
-    {"--threads", "N", "1 2 4 8", read_threads, 1, 4096, AT(threads), RUN | CHECK | EXPLAIN | REPORT,
-     "tune this number of threads (default: all that are allowed, as programs use by default)"},
+    {"--isa", "TIER", tiers, read_isa, 0, 0, AT(isa), RUN | SHOW | CHECK | EXPLAIN | REPORT,
+     "for this tier (default: the best)"},
+    {"--threads", "N", "1 2 4 8", read_threads, 1, 4096, AT(threads), RUN | SHOW | CHECK | EXPLAIN | REPORT,
+     "for this number of threads (default: all that are allowed, as programs use by default)"},
     {"--dry-run", NULL, NULL, NULL, 0, 0, AT(dry_run), RUN, "say what would be tuned, measure and write nothing"},
     {"--json", NULL, NULL, NULL, 0, 0, AT(json), RUN | SHOW | CHECK | EXPLAIN, "print JSON instead of text"},
     {"--quiet", NULL, NULL, NULL, 0, 0, AT(quiet), RUN | CHECK, "print nothing but errors"},
@@ -100,10 +100,9 @@ static const cli_command commands[] = {
     {"report", REPORT, 0, 1, "[FILE]", "a page with what was gained, a map of tile sizes, and how far the bound is"},
 };
 static const char exit_statuses[] =
-    "0 good; 1 something failed, or check: a choice is no longer faster; 2 check: the file is not for this CPU or "
-    "build; "
-    "3 too noisy or too little time to tell, nothing was stored; 64 wrong usage; 130 interrupted, what was proved "
-    "until then was stored";
+    "0 good; 1 check: a choice is no longer faster; 2 check: the file is not for this CPU or build, or is none; 3 too "
+    "noisy or too little time to tell, nothing was stored; 4 something failed; 64 wrong usage; 130 interrupted, what "
+    "was proved until then was stored";
 
 static const char description[] =
     "Measures kernels, block and tile sizes of libfovea's attention and linear maps for the shapes of some models, "

@@ -295,7 +295,7 @@ static int summarise(const regret_row *rows, int n, const regret_options *o) {
     printf("%s\n", all == LIMIT_holds    ? "all limits hold"
                    : all == LIMIT_unsure ? "the machine is too noisy to tell whether all limits hold"
                                          : "NOT all limits hold");
-    return all == LIMIT_holds ? TUNE_GOOD : all == LIMIT_unsure ? TUNE_NOISY : TUNE_FAILED;
+    return all == LIMIT_holds ? TUNE_GOOD : all == LIMIT_unsure ? TUNE_NOISY : TUNE_DRIFT;
 }
 
 /* --------------------------------------------------------------------------------------------------------- main -- */

@@ -27,8 +27,8 @@ static fovea_tuning *load(const tune_options *options, const char **path) {
 }
 
 /* Where a row is used, or why it is not. */
-static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, const fovea_tuning *tuning, char *text,
-                  size_t size) {
+static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, const fovea_tuning *tuning, bool named,
+                  char *text, size_t size) {
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
     if (!row->known)
@@ -43,21 +43,39 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
         snprintf(text, size, "only by contexts of %" PRId64 " threads; by default it is %d", row->threads,
                  ctx->threads);
     else
-        snprintf(text, size, "used");
+        snprintf(text, size, named ? "used by contexts that load this file" : "used");
 }
 
-static void choice_text(const fv_tuning_row *row, char *text, size_t size) {
+/* What a row decides, and in place of what: the values of other in the same respects. */
+static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV_TUNING_KNOBS], char *text,
+                        size_t size) {
     const fv_tuning_operation *operation = &fv_tuning_operations[row->operation];
     size_t n = 0;
     text[0] = '\0';
     for (int i = 0; i < FV_TUNING_KNOBS; i++) {
-        const fv_tuning_value *v = &row->knob[i];
+        const fv_tuning_value *v = &other[i];
+        if (!row->knob[i].kernel && !row->knob[i].number)
+            continue;
         if (v->kernel)
             snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", operation->knob[i].name, v->kernel->name);
         else if (v->number)
             snprintf(text + n, size - n, "%s%s %" PRId64, n ? ", " : "", operation->knob[i].name, v->number);
         n = strlen(text);
     }
+}
+
+/* The same of the default of this machine, for a shape in the middle of those that the row is for. */
+static void default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size) {
+    const tune_class c = tune_class_of_row(row, ctx->isa);
+    tune_choice choice;
+    text[0] = '\0';
+    if (tune_choice_of(ctx, &c.search, &choice))
+        choice_text(row, choice.knob, text, size);
+}
+
+/* May contexts of this tier and number of threads use the row? */
+static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
+    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads;
 }
 
 int tune_show(const tune_options *options) {
@@ -76,24 +94,29 @@ int tune_show(const tune_options *options) {
         printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
     for (int i = 0; i < tuning->rows; i++) {
         const fv_tuning_row *row = &tuning->row[i];
-        char used[300], choice[300] = "";
-        usage(ctx, index, row, tuning, used, sizeof used);
+        char used[300], choice[300] = "", instead[300] = "";
+        usage(ctx, index, row, tuning, options->file_count > 0, used, sizeof used);
         if (row->known)
-            choice_text(row, choice, sizeof choice);
+            choice_text(row, row->knob, choice, sizeof choice);
+        if (row->known && fits(ctx, row, index))
+            default_text(ctx, row, instead, sizeof instead);
         if (options->json)
-            json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f, s:s, s:s}", "line", row->line, "cpu",
+            json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f, s:s, s:s, s:s}", "line", row->line, "cpu",
                                                   tuning->section[row->section].text, "row", row->text, "gain",
-                                                  (double)row->evidence.gain / 1000, "choice", choice, "use", used));
+                                                  (double)row->evidence.gain / 1000, "choice", choice, "default",
+                                                  instead, "use", used));
         else if (!row->known)
             printf("line %-4d %s\n          %s\n", row->line, row->text, used);
         else {
             const tune_class c = tune_class_of_row(row, row->isa);
             printf("line %-4d %s, %s, %" PRId64
-                   " thread%s: %.3f times as fast as the default (%.3f to %.3f)\n          %s"
-                   "\n          %s\n",
+                   " thread%s: %.3f times as fast as the default (%.3f to %.3f)\n          %s\n",
                    row->line, c.name, fv_isa_word(row->isa), row->threads, row->threads == 1 ? "" : "s",
                    (double)row->evidence.gain / 1000, (double)row->evidence.low / 1000,
-                   (double)row->evidence.high / 1000, choice, used);
+                   (double)row->evidence.high / 1000, choice);
+            if (instead[0])
+                printf("          instead of %s\n", instead);
+            printf("          %s\n", used);
         }
     }
     if (options->json) {
@@ -162,11 +185,6 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int
         found = gain->low > 1 ? FINDING_good : gain->high < 1.01 ? FINDING_drift : FINDING_noisy;
     }
     return found;
-}
-
-/* May contexts of this tier and number of threads use the row? */
-static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
-    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads;
 }
 
 static int check_section(const tune_options *options, const fovea_context *ctx, const fovea_tuning *tuning, int own,

@@ -40,7 +40,7 @@ options) # one table makes help, man page and completion, and every option is in
     ! grep -q -- --shape out || fail "show --help tells options of others"
     has man 'output.*, .*-o' 'FOVEA_TUNING_FILE'
     expect 64 show --threads 1
-    expect 1 show -- --no-file
+    expect 4 show -- --no-file
     has err 'fovea-tune: --no-file: No such file'
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
         '--preset nobody' '--shape q_heads=0' '--shape heads=3' '--shape linear' '--shape linear_rows=3' \
@@ -128,17 +128,17 @@ check) # rows that are not faster are never called so, and rows for others are s
     ;;
 
 files) # files that are not to be had, or not for this machine
-    expect 1 show nowhere
+    expect 4 show nowhere
     expect 2 check nowhere
     has err 'nowhere'
     printf 'fovea-tuning 1\ncut' >cut
     expect 2 check cut
     has err 'line 2'
-    expect 1 run "${small[@]}" --budget 2s -o cut # what is no tuning file is left alone
+    expect 4 run "${small[@]}" --budget 2s -o cut # what is no tuning file is left alone
     [ "$(cat cut)" = $'fovea-tuning 1\ncut' ] || fail "a file that is none was replaced"
-    expect 1 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
+    expect 4 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'
-    expect 1 merge cut -o other
+    expect 4 merge cut -o other
     # A long name is taken whole, and one that is too long is refused, by whoever writes and whoever reads.
     long=$PWD/$(printf '%0200d/%0200d/%0200d' 1 2 3)
     made sound </dev/null
@@ -152,9 +152,9 @@ files) # files that are not to be had, or not for this machine
     ) || exit 1
     expect '0|3' run "${small[@]}" --budget 2s -o "$long/own"
     [ "$(ls "$long")" = fovea ] || sound "$long/own"
-    expect 1 merge "$long/tuning" -o "$long/$long/$long/$long/$long/$long/$long/$long"
+    expect 4 merge "$long/tuning" -o "$long/$long/$long/$long/$long/$long/$long/$long"
     # A shape that no memory holds is said so, not tried.
-    expect 1 run --shape 'linear rows=1 in=1000000000000 out=10' --budget 1s -o huge
+    expect 4 run --shape 'linear rows=1 in=1000000000000 out=10' --budget 1s -o huge
     has out 'more than memory allows' 'Nothing was stored'
     # A log without shapes, and one that is none.
     : >empty
@@ -195,13 +195,13 @@ output) # to the standard output, where nothing can be written; a page that cann
     (
         trap '' XFSZ
         ulimit -f 1
-        expect 1 report sound "${page[@]}" -o page.html
+        expect 4 report sound "${page[@]}" -o page.html
     ) || exit 1
     has err 'left as it was'
     [ "$(cat page.html)" = old ] || fail "the old page is gone"
     if [ -e /dev/full ]; then
         "$TUNE" --help >/dev/full 2>err
-        [ $? = 1 ] || fail "help that nobody could read is no error"
+        [ $? = 4 ] || fail "help that nobody could read is no error"
     fi
     ;;
 
@@ -209,7 +209,7 @@ home) # no HOME at all
     (
         unset XDG_CACHE_HOME HOME
         "$TUNE" show >out 2>err
-        [ $? = 1 ] || fail "show without HOME"
+        [ $? = 4 ] || fail "show without HOME"
         has err 'no tuning file|/etc/fovea'
     ) || exit 1
     ;;
@@ -221,9 +221,9 @@ locked) # a folder where nothing may be written: to root there is none, so it ru
         "${nobody[@]}" "$TUNE" --help >/dev/null 2>&1 || exit 77
         status=0
         "${nobody[@]}" "$TUNE" run "${small[@]}" --budget 2s -o "$PWD/locked/tuning" >out 2>err || status=$?
-        [ $status = 1 ] || fail "status $status, not 1, where nothing may be written"
+        [ $status = 4 ] || fail "status $status, not 4, where nothing may be written"
     else
-        expect 1 run "${small[@]}" --budget 2s -o locked/tuning
+        expect 4 run "${small[@]}" --budget 2s -o locked/tuning
     fi
     [ ! -e locked/tuning ] || fail "something was written"
     ;;

@@ -1,0 +1,34 @@
+# sources_hash.h: a hash of what kernels are and of what chooses and calls them. Tuning files are for one (src/tuning.c):
+# what was measured of other kernels, or against other defaults, says nothing here.
+#
+# Included, sets hashed_sources; as a script, cmake -DROOT=... -DOUTPUT=... -P, writes the header.
+cmake_minimum_required(VERSION 3.25)
+
+set(hashed_patterns
+    kernels/*.c
+    kernels/*.h
+    kernels/*.inc
+    src/attention_*.c
+    src/attention_*.h
+    src/gemm.[ch]
+    src/linear_*.c
+    src/linear_*.h
+    src/near.h
+    src/parallel.[ch])
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+    list(TRANSFORM hashed_patterns PREPEND ${PROJECT_SOURCE_DIR}/)
+    file(GLOB_RECURSE hashed_sources CONFIGURE_DEPENDS ${hashed_patterns})
+    return()
+endif()
+
+list(TRANSFORM hashed_patterns PREPEND ${ROOT}/)
+file(GLOB_RECURSE sources RELATIVE ${ROOT} ${hashed_patterns})
+set(all "")
+foreach(source IN LISTS sources)
+    file(SHA256 ${ROOT}/${source} hash)
+    string(APPEND all "${source} ${hash}\n")
+endforeach()
+string(SHA256 hash "${all}")
+string(SUBSTRING ${hash} 0 16 hash)
+file(WRITE ${OUTPUT} "#define FV_SOURCES_HASH \"${hash}\"\n")
