@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_KEYS = 64 }; /* of a panel that one call of a gemm multiplies */
+enum {
+    CALL_KEYS = 64, /* of a panel that one call of a gemm multiplies */
+    WHOLE_ROWS = 24 /* of four register tiles of six */
+};
 
 /* The least panel of a gemm of nr columns: a whole number of its tiles, and of the granule of packed keys. */
 static int64_t panel_of(const fv_kernel *score) {
@@ -66,16 +69,19 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
 
 /* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once,
  * but where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would
- * read a packed panel more often. A whole key head of few rows is one tile. All keys in one segment, seen by all rows:
- * four times as many rows, as what a tile takes besides its products is then a larger part (8 x 12 heads of 128 x 64 2%
- * faster, 94 x 32 4%, on AVX-512). */
+ * read a packed panel more often. Nor fewer than WHOLE_ROWS, which matters where that cache has 32 KiB (AMD family 25
+ * model 17, 24 instead of 16: AVX2 2048 x 64 3%, 331 x 32 5%, AVX-512 0 to 1%), unless rows see different keys and a
+ * register tile is as wide as a call (causal 512 x 64 on AVX-512 would lose 1%). A whole key head of few rows is one
+ * tile. All keys in one segment, seen by all rows: four times as many rows, as what a tile takes besides its products is
+ * then a larger part (8 x 12 heads of 128 x 64 2% faster, 94 x 32 4%, on AVX-512). */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan);
     if (plan->rows <= fitting)
         return plan->rows;
-    return fv_max(d->kv_len <= FV_SEGMENT && !fv_attention_limited(d) ? 2 * fitting : fitting / 2,
-                  plan->choice.value->mr);
+    const bool limited = fv_attention_limited(d);
+    const int64_t least = limited && plan->choice.score->nr >= CALL_KEYS ? plan->choice.value->mr : WHOLE_ROWS;
+    return fv_max(d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : fitting / 2, least);
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
