@@ -177,6 +177,11 @@ class Library:
         """Runs the tier's FMA peak kernel once; returns its flops."""
         return self.module.peers_peak(TIERS[tier], rounds)
 
+    def reader(self, tier, x):
+        """A call that reads an array once."""
+        arguments = (ctypes.c_int(TIERS[tier]), I64(x.size), x.ctypes.data_as(FLOATS))
+        return lambda: self.module.peers_read(*arguments)
+
 
 class Context:
     def __init__(self, library, threads, tier):

@@ -72,6 +72,15 @@ class Case:
         return rows * sum(min(i + 1, width, self.kv_len) for i in range(self.q_len))
 
     @property
+    def bytes(self):
+        """Of the weights, or keys and values, that a case reads once, where that is what bounds it; else 0."""
+        if self.kind == "linear" and self.rows == 1:
+            return 4 * self.columns * self.channels
+        if self.kind == "attention" and self.q_len == 1:
+            return 2 * 4 * self.batch * self.groups * self.kv_len * self.head_dim
+        return 0
+
+    @property
     def work(self):
         """Flops, or elements of an exp."""
         if self.kind == "exp":

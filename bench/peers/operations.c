@@ -1,4 +1,5 @@
-/* What bench/peers measures and the shared library does not show: exp kernels, SLEEF's exp, and the FMA peak, each by tier.
+/* What bench/peers measures and the shared library does not show: exp kernels, SLEEF's exp, the FMA peak and
+ * reading of memory, each by tier.
  * Loaded by peers/api.py; the functions are called from Python, hence no header. */
 #include <sleef.h>
 
@@ -10,6 +11,7 @@
 EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y);
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y);
 EXPORT double peers_peak(int isa, int64_t rounds);
+EXPORT int peers_read(int isa, int64_t n, const float *x);
 EXPORT int peers_sleef_version(void);
 
 EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y) {
@@ -33,6 +35,11 @@ EXPORT double peers_peak(int isa, int64_t rounds) {
     sink = kernel->run.peak_f32(rounds);
     (void)sink;
     return 2.0 * kernel->mr * kernel->nr * (double)rounds;
+}
+
+/* Reads an array once, by the kernel that looks for numbers that are not finite. */
+EXPORT int peers_read(int isa, int64_t n, const float *x) {
+    return fv_kernel_best(FV_OP_finite, (fv_isa)isa)->run.finite_f32(1, n, x, n);
 }
 
 EXPORT int peers_sleef_version(void) {

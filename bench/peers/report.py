@@ -12,10 +12,8 @@ def rate(case, seconds):
     """What a case is measured in, as (value, unit)."""
     if case.kind == "exp":
         return case.work / seconds / 1e9, "G/s"
-    if case.kind == "linear" and case.rows == 1:  # bound by memory: weights
-        return 4 * case.columns * case.channels / seconds / 1e9, "GB/s"
-    if case.q_len == 1:  # bound by memory: keys and values
-        return 2 * 4 * case.batch * case.groups * case.kv_len * case.head_dim / seconds / 1e9, "GB/s"
+    if case.bytes:
+        return case.bytes / seconds / 1e9, "GB/s"
     return case.work / seconds / 1e9, "GF/s"
 
 
@@ -48,8 +46,8 @@ def cell(case, record, name, run):
 
 
 def share(case, record, name):
-    """An engine's share of the FMA peak, where arithmetic is what limits a case; else None."""
-    if case.kind == "exp" or case.q_len == 1 or case.rows == 1 or name not in PEERS + ("fovea",):
+    """An engine's share of the FMA peak or, where memory bounds a case, of the speed of reading; None for an exp."""
+    if case.kind == "exp" or name not in PEERS + ("fovea",):
         return None
     return record["results"].get(name, {}).get("share")
 
@@ -57,7 +55,8 @@ def share(case, record, name):
 def shares(case, record):
     """Of Fovea and the better rival."""
     known = [share(case, record, name) for name in ["fovea", *rivals(case, record)[:1]]]
-    return ", ".join(f"{100 * one:.0f}%" for one in known if one)
+    text = ", ".join(f"{100 * one:.0f}%" for one in known if one)
+    return text + (" of reading" if text and case.bytes else "")
 
 
 def verdict(case, record):
@@ -72,7 +71,8 @@ def verdict(case, record):
     if measured >= case.target:
         return text, f"{case.target:g}x reached"
     wanted = case.target * (share(case, record, rival) or 0)
-    return text, f"{case.target:g}x not reached" + (f": {100 * wanted:.0f}% of the peak" if wanted else "")
+    bound = "reading" if case.bytes else "the peak"
+    return text, f"{case.target:g}x not reached" + (f": {100 * wanted:.0f}% of {bound}" if wanted else "")
 
 
 def peer_cells(case, record, run):
@@ -154,8 +154,8 @@ def markdown(chosen, run):
         "heads, 4096 keys, its GB/s those of keys and values; exp: less what a call takes on one element; MiniLM: the "
         "sentence encoder all-MiniLM-L6-v2 from token ids to vectors, two threads, wall clock, flops without padding. All "
         "results were compared with float64 and with each other before they were timed. Of peak: the shares of the FMA peak of "
-        "Fovea and of that rival, medians over the rounds, in each of which the peak is measured, too; a target not reached says "
-        "which share it asks for.",
+        "Fovea and of that rival, medians over the rounds, in each of which the peak is measured, too; where memory is the bound, "
+        "of the speed at which as many bytes are only read. A target not reached says which share it asks for.",
         "## Forms",
         "Each library was tried in the forms below and others it has for the case, and measured in its fastest:",
         forms(chosen, run),
@@ -170,8 +170,8 @@ def index(chosen, runs):
     """The ratios of all CPUs that were measured: runs by the name of their folder."""
     lines = [
         "# Fovea beside its peers",
-        "How many times as fast Fovea is as the better of PyTorch and ONNX Runtime in one case, and its share of the FMA peak "
-        "of the same second; a ratio in bold reaches its target. Made by `make bench-peers`, which measures the CPU it runs on "
+        "How many times as fast Fovea is as the better of PyTorch and ONNX Runtime in one case, and its share of the FMA peak (or, "
+        "where memory is the bound, of the speed of reading) of the same second; a ratio in bold reaches its target. Made by `make bench-peers`, which measures the CPU it runs on "
         "and writes its page; not edited by hand.",
     ]
     lines.append("\n".join(f"- [{run['cpu']}]({name}/peers.md), {run['date']}" for name, run in runs.items()))

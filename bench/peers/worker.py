@@ -168,15 +168,16 @@ def choose(engine, case, data, notes):
 
 
 def compare(case, contestants, peak, rounds):
-    """Rounds of turns; contestants is {name: Contestant}, "fovea" first. The FMA peak has a turn in each round, too, as the
-    clock of a core changes from one to the next. Returns ({name: result}, rounds)."""
+    """Rounds of turns; contestants is {name: Contestant}, "fovea" first. The bound has a turn in each round, too: the FMA
+    peak, as the clock of a core changes from one to the next, or reading, as memory is shared. Returns ({name: result}, rounds)."""
     ours = contestants["fovea"].form.output()
     for name, one in contestants.items():
         if not np.allclose(one.form.output(), ours, TOLERANCE, TOLERANCE):
             raise RuntimeError(f"{name} and fovea do not agree")
     clock = clock_of(case)
     wall = case.threads > 1
-    turns = {**contestants, "peak": peak.contestant()}
+    bound, work = (Reading(peak, case.bytes), case.bytes) if case.bytes else (peak, case.work)
+    turns = {**contestants, "bound": bound.contestant()}
     once = sum(one.seconds * (one.repeats + (one.repeats > 1 or wall)) + REST * wall for one in turns.values())
     rounds = max(MIN_ROUNDS, min(rounds, int(BUDGET / once)))
     names, times = list(turns), {name: [] for name in turns}
@@ -189,7 +190,7 @@ def compare(case, contestants, peak, rounds):
     for name in contestants:
         ratios = [theirs / ours for theirs, ours in zip(times[name], times["fovea"])]
         low, _, high = statistics.quantiles(ratios, n=4)
-        shares = [case.work / one / (peak.flops / fma) for one, fma in zip(times[name], times["peak"])]
+        shares = [work / one / (bound.work / least) for one, least in zip(times[name], times["bound"])]
         results[name] = {
             "form": contestants[name].form.label,
             "seconds": statistics.median(times[name]),
@@ -205,7 +206,7 @@ class Peak:
 
     def __init__(self, library, tier):
         self.library, self.tier, self.best, self.label = library, tier, 0.0, "FMA peak"
-        self.flops = library.peak_run(tier)
+        self.work = library.peak_run(tier)
 
     def run(self):
         self.library.peak_run(self.tier)
@@ -214,11 +215,23 @@ class Peak:
         for _ in range(20):
             start = time.perf_counter()
             self.run()
-            self.best = max(self.best, self.flops / (time.perf_counter() - start))
+            self.best = max(self.best, self.work / (time.perf_counter() - start))
         return self.best
 
     def contestant(self):
-        seconds = self.flops / self.best
+        seconds = self.work / self.best
+        return Contestant(self, seconds, max(1, round(TURN / seconds)))
+
+
+class Reading:
+    """As many bytes of memory as a case reads, and nothing else."""
+
+    def __init__(self, peak, work):
+        self.work, self.label = work, "reading"
+        self.run = peak.library.reader(peak.tier, np.ones(work // 4, np.float32))
+
+    def contestant(self):
+        seconds = min(turn(self, 1) for _ in range(5))
         return Contestant(self, seconds, max(1, round(TURN / seconds)))
 
 
