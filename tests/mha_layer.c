@@ -15,7 +15,7 @@ float *normals(rng *r, int64_t n, double scale) {
     return x;
 }
 
-static double *doubles(const float *x, int64_t n) {
+double *doubles(const float *x, int64_t n) {
     double *y = must_alloc(n, sizeof *y);
     for (int64_t i = 0; i < n; i++)
         y[i] = x ? x[i] : 0.0;

@@ -53,4 +53,7 @@ float *layer_run_args(const fovea_context *ctx, const fovea_mha_desc *desc, cons
 /* n normal numbers times scale. */
 float *normals(rng *r, int64_t n, double scale);
 
+/* x in float64, or zeros where x is NULL. */
+double *doubles(const float *x, int64_t n);
+
 #endif

@@ -1,77 +1,135 @@
-/* test-mha: the layer in every form. Each form against float64; forms that are the same computation against each other
- * by bits; every tier and thread count against the scalar tier by bits. */
+/* test-mha: the layer in every form. Each form against float64, and against form 1 (factored) of the same layer: by
+ * bits where it is the same computation, else within rounding. Every tier, thread count and stride of the weights
+ * against the scalar tier by bits. */
 #include "attention_case.h"
 #include "guard.h"
 #include "mha_layer.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void check_near(const float *got, const double *want, int64_t n, const char *what) {
+/* Within limit, a share of the largest. */
+static void check_near(const float *got, const double *want, int64_t n, double limit, const char *what) {
     double worst = 0.0, largest = 0.0;
     for (int64_t i = 0; i < n; i++) {
         const double error = fabs((double)got[i] - want[i]);
         worst = !(error <= worst) ? error : worst;
         largest = fabs(want[i]) > largest ? fabs(want[i]) : largest;
     }
-    test_check(worst <= 3e-6 * (1 + largest) && largest > 0.01, "%s: off by %.3g of %.3g", what, worst, largest);
+    test_check(worst <= limit * (1 + largest) && largest > 0.01, "%s: off by %.3g of %.3g", what, worst, largest);
 }
 
-/* A form against float64, its tiers and threads against each other, and against the bits of form 1 if it must have
- * them. */
+/* The same weights elsewhere, with gaps, which are poison, after rows and heads. */
+enum { MOST_MATRICES = 16 };
+
+typedef struct spread {
+    bool turned; /* rows are output channels, not input channels */
+    bool apart;  /* each head by itself */
+    int64_t step;
+    fovea_mha_weights w;
+    fovea_matrix merged[MOST_MATRICES];
+    float *memory[MOST_MATRICES];
+    int count;
+} spread;
+
+/* m anew. The heads share its columns or, as in W^O, its rows; NULL: a matrix that cannot lie head by head. */
+static void spread_matrix(spread *s, fovea_matrix *m, int64_t heads, bool by_rows, int64_t *head_stride) {
+    if (!m->data)
+        return;
+    const fovea_matrix from = *m;
+    const int64_t parts = s->apart && head_stride ? heads : 1;
+    const int64_t in = by_rows ? from.in / parts : from.in, out = by_rows ? from.out : from.out / parts;
+    const int64_t row = s->step * (s->turned ? in : out) + 3, part = (s->turned ? out : in) * row + 5;
+    float *data = s->memory[s->count++] = must_alloc(parts * part, sizeof *data);
+    poison_fill(data, parts * part);
+    *m = (fovea_matrix){data, from.in, from.out, s->turned ? s->step : row, s->turned ? row : s->step};
+    for (int64_t i = 0; i < from.in; i++)
+        for (int64_t j = 0; j < from.out; j++)
+            data[(by_rows ? i / in : j / out) * part + i % in * m->in_stride + j % out * m->out_stride] =
+                from.data[i * from.in_stride + j * from.out_stride];
+    if (parts > 1)
+        *head_stride = part;
+}
+
+static void spread_weights(spread *s, const layer *l, const fovea_mha_weights *from) {
+    fovea_mha_weights *w = &s->w;
+    *w = *from;
+    spread_matrix(s, &w->q, l->heads, false, &w->q_head_stride);
+    spread_matrix(s, &w->k, l->kv_heads, false, &w->k_head_stride);
+    spread_matrix(s, &w->v, l->kv_heads, false, &w->v_head_stride);
+    spread_matrix(s, &w->o, l->heads, true, &w->o_head_stride);
+    fovea_matrix *whole[] = {&w->outer_q, &w->outer_k, &w->outer_v, &w->fused};
+    for (int i = 0; i < 4; i++)
+        spread_matrix(s, whole[i], 1, false, NULL);
+    for (int64_t h = 0; w->merged && h < l->heads; h++) {
+        s->merged[h] = w->merged[h];
+        spread_matrix(s, &s->merged[h], 1, false, NULL);
+    }
+    w->merged = w->merged ? s->merged : NULL;
+}
+
+static void check_strides(const fovea_context *ctx, const layer *l, const fovea_mha_desc *desc,
+                          const fovea_mha_weights *w, const fovea_attention_args *given, const float *same,
+                          const char *what) {
+    for (int i = 0; i < 8; i++) {
+        spread s = {.turned = i & 1, .apart = i & 2, .step = i & 4 ? 2 : 1};
+        fovea_attention_args args = *given;
+        spread_weights(&s, l, w);
+        float *out = layer_run_args(ctx, desc, &s.w, &args, layer_floats(l), what);
+        test_same(out, same, layer_floats(l), "%s, weights with gaps and step %d%s%s", what, (int)s.step,
+                  s.turned ? ", turned" : "", s.apart ? ", heads apart" : "");
+        free(out);
+        for (int k = 0; k < s.count; k++)
+            free(s.memory[k]);
+    }
+}
+
+/* What a form must give. */
+typedef struct wanted {
+    const double *exact; /* float64 */
+    const float *form_1; /* of the same layer; NULL: this is it */
+    bool bits;           /* the very bits of form 1 */
+} wanted;
+
+/* A form against what it must give, and its tiers, threads and strides against each other. */
 static void check_form(const case_contexts *x, const layer *l, const fovea_mha_desc *desc, const fovea_mha_weights *w,
-                       const double *exact, const float *same, const char *what) {
+                       const wanted *want, const char *what) {
+    const fovea_attention_args args = layer_args(l, NULL);
     float *scalar = layer_run(x->scalar, l, desc, w, what), *one = layer_run(x->one, l, desc, w, what);
     float *three = layer_run(x->three, l, desc, w, what);
-    check_near(scalar, exact, layer_floats(l), what);
+    check_near(scalar, want->exact, layer_floats(l), 3e-6, what);
     test_same(one, scalar, layer_floats(l), "%s: one thread", what);
     test_same(three, scalar, layer_floats(l), "%s: three threads", what);
-    if (same)
-        test_same(scalar, same, layer_floats(l), "%s against form 1", what);
+    check_strides(x->one, l, desc, w, &args, scalar, what);
+    if (want->form_1 && want->bits)
+        test_same(scalar, want->form_1, layer_floats(l), "%s against form 1", what);
+    else if (want->form_1) {
+        double *form_1 = doubles(want->form_1, layer_floats(l));
+        char text[64];
+        snprintf(text, sizeof text, "%s against form 1", what);
+        check_near(scalar, form_1, layer_floats(l), 1e-6, text); /* three times what is usual */
+        free(form_1);
+    }
     float *all[] = {scalar, one, three};
     for (int i = 0; i < 3; i++)
         free(all[i]);
 }
 
-/* Weights that lie head by head, [heads, features, d], and W^O as [heads, out, d_v], with gaps after rows and heads. */
-static void check_head_by_head(const case_contexts *x, const layer *l, const double *exact, const float *same) {
-    fovea_mha_weights w = l->w;
-    fovea_matrix *matrix[] = {&w.q, &w.k, &w.v, &w.o};
-    int64_t *head_stride[] = {&w.q_head_stride, &w.k_head_stride, &w.v_head_stride, &w.o_head_stride};
-    float *copies[4];
-    for (int i = 0; i < 4; i++) {
-        const int64_t in = layer_rows(l, i), out = layer_columns(l, i);
-        const int64_t heads = i == 0 || i == 3 ? l->heads : l->kv_heads;
-        const int64_t d = i == 3 ? l->d_v : out / heads, row = d + 3, head = (i == 3 ? out : in) * row + 5;
-        copies[i] = must_alloc(heads * head, sizeof(float));
-        poison_fill(copies[i], heads * head);
-        for (int64_t k = 0; k < in; k++)
-            for (int64_t j = 0; j < out; j++) {
-                const int64_t at = i < 3 ? j / d * head + k * row + j % d : k / d * head + j * row + k % d;
-                copies[i][at] = l->m[i][k * out + j];
-            }
-        *matrix[i] = (fovea_matrix){copies[i], in, out, i < 3 ? row : 1, i < 3 ? 1 : row};
-        *head_stride[i] = head;
-    }
-    check_form(x, l, &l->desc, &w, exact, same, "weights head by head");
-    for (int i = 0; i < 4; i++)
-        free(copies[i]);
-}
-
 /* W_i from the factors, and given; by queries and by keys. */
-static void check_merged(const case_contexts *x, const layer *l, const double *exact) {
+static void check_merged(const case_contexts *x, const layer *l, const wanted *want) {
     fovea_mha_desc desc = l->desc;
     fovea_mha_weights w = l->w;
     desc.form = FOVEA_MHA_MERGED;
-    check_form(x, l, &desc, &w, exact, NULL, "merged from factors, (Q W) K^T");
+    check_form(x, l, &desc, &w, want, "merged from factors, (Q W) K^T");
     w.q_bias = NULL;
     fovea_mha_desc keys = desc;
     keys.merge = FOVEA_MHA_MERGE_KEYS;
     const bool by_keys = l->heads == l->kv_heads && !l->desc.biases;
     if (by_keys)
-        check_form(x, l, &keys, &w, exact, NULL, "merged from factors, Q (K W^T)^T");
+        check_form(x, l, &keys, &w, want, "merged from factors, Q (K W^T)^T");
     if (l->desc.biases)
         return;
     const int64_t size = l->features[0] * l->features[1];
@@ -91,9 +149,9 @@ static void check_merged(const case_contexts *x, const layer *l, const double *e
     }
     w.q.data = w.k.data = NULL;
     w.merged = merged;
-    check_form(x, l, &desc, &w, exact, NULL, "merged, given, (Q W) K^T");
+    check_form(x, l, &desc, &w, want, "merged, given, (Q W) K^T");
     if (by_keys)
-        check_form(x, l, &keys, &w, exact, NULL, "merged, given, Q (K W^T)^T");
+        check_form(x, l, &keys, &w, want, "merged, given, Q (K W^T)^T");
     free(merged);
     free(data);
 }
@@ -105,21 +163,22 @@ static void check_folded(const case_contexts *x, const layer_sizes *s, rng *r) {
     fovea_mha_weights w = l->w;
     desc.form = FOVEA_MHA_FOLDED;
     const int64_t middle = 11;
-    float *outer[3], *inner[3], *outer_bias[3];
+    float *outer[3], *inner[3], *outer_bias[3], *inner_bias[3];
     for (int i = 0; i < 3; i++) {
         const int64_t in = layer_rows(l, i), out = layer_columns(l, i);
         outer[i] = normals(r, in * middle, 1 / sqrt((double)in));
         inner[i] = normals(r, middle * out, 1 / sqrt((double)middle));
         outer_bias[i] = normals(r, middle, 0.5);
-        for (int64_t j = 0; j < out; j++)
-            for (int64_t k = 0; k <= in; k++) { /* the last row is the bias */
-                double sum = k < in || !s->biases ? 0.0 : l->bias[i][j];
+        inner_bias[i] = normals(r, out, 0.5);
+        for (int64_t k = 0; k < (s->biases ? in + 1 : in); k++) /* the last row is the bias */
+            for (int64_t j = 0; j < out; j++) {
+                double sum = 0.0;
                 for (int64_t c = 0; c < middle; c++)
-                    sum += (k < in      ? (double)outer[i][k * middle + c]
-                            : s->biases ? (double)outer_bias[i][c]
-                                        : 0.0) *
-                           (double)inner[i][c * out + j];
+                    sum +=
+                        (double)(k < in ? outer[i][k * middle + c] : outer_bias[i][c]) * (double)inner[i][c * out + j];
+                sum += k < in ? 0.0 : (double)inner_bias[i][j];
                 *(k < in ? &l->exact[i][k * out + j] : &l->bias_exact[i][j]) = sum;
+                *(k < in ? &l->m[i][k * out + j] : &l->bias[i][j]) = (float)sum;
             }
     }
     w.outer_q = fovea_matrix_in_out(outer[0], layer_rows(l, 0), middle);
@@ -132,18 +191,24 @@ static void check_folded(const case_contexts *x, const layer_sizes *s, rng *r) {
         w.outer_q_bias = outer_bias[0];
         w.outer_k_bias = outer_bias[1];
         w.outer_v_bias = outer_bias[2];
+        w.q_bias = inner_bias[0];
+        w.k_bias = inner_bias[1];
+        w.v_bias = inner_bias[2];
     }
     double *exact = layer_reference(l);
-    check_form(x, l, &desc, &w, exact, NULL, "folded");
+    float *form_1 = layer_run(x->scalar, l, &l->desc, &l->w, "products of folded matrices");
+    check_form(x, l, &desc, &w, &(wanted){exact, form_1, true}, "folded"); /* rounded once, here as there */
     if (!s->biases) {
         desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
-        check_form(x, l, &desc, &w, exact, NULL, "folded, values too");
+        check_form(x, l, &desc, &w, &(wanted){exact, form_1, false}, "folded, values too");
     }
     free(exact);
+    free(form_1);
     for (int i = 0; i < 3; i++) {
         free(outer[i]);
         free(inner[i]);
         free(outer_bias[i]);
+        free(inner_bias[i]);
     }
     layer_free(l);
 }
@@ -182,6 +247,7 @@ static void check_projected(const case_contexts *x, const layer *l, const float 
     w.o_bias = l->w.o_bias;
     float *out = layer_run_args(x->one, &desc, &w, &args, layer_floats(l), "already projected");
     test_same(out, same, layer_floats(l), "already projected");
+    check_strides(x->one, l, &desc, &w, &args, same, "already projected");
     free(out);
     /* Nothing after: attention itself. */
     const int64_t n = a->batch * a->q_len * l->heads * l->d_v;
@@ -203,31 +269,35 @@ static void check_projected(const case_contexts *x, const layer *l, const float 
 }
 
 /* One W for all three. */
-static void check_tied(const case_contexts *x, const layer *l) {
-    fovea_mha_desc desc = l->desc;
-    fovea_mha_weights w = l->w;
-    if (l->heads != l->kv_heads || l->d_k != l->d_v || l->features[1] != l->features[0] ||
-        l->features[2] != l->features[0])
+static void check_tied(const case_contexts *x, const layer_sizes *s, rng *r) {
+    if (s->heads != s->kv_heads || s->d_k != s->d_v || s->features[1] != s->features[0] ||
+        s->features[2] != s->features[0])
         return;
-    w.k = w.v = w.q;
-    w.k_bias = w.v_bias = w.q_bias;
-    float *same = layer_run(x->one, l, &desc, &w, "thrice the same W");
+    layer *l = layer_make(s, r);
+    const int64_t in = layer_rows(l, 0), out = layer_columns(l, 0);
+    for (int i = 1; i < 3; i++) {
+        memcpy(l->m[i], l->m[0], (size_t)(in * out) * sizeof *l->m[i]);
+        memcpy(l->bias[i], l->bias[0], (size_t)out * sizeof *l->bias[i]);
+        memcpy(l->exact[i], l->exact[0], (size_t)(in * out) * sizeof *l->exact[i]);
+        memcpy(l->bias_exact[i], l->bias_exact[0], (size_t)out * sizeof *l->bias_exact[i]);
+    }
+    double *exact = layer_reference(l);
+    float *thrice = layer_run(x->scalar, l, &l->desc, &l->w, "thrice the same W");
+    fovea_mha_desc desc = l->desc;
+    fovea_mha_weights w;
     desc.form = FOVEA_MHA_TIED;
     fovea_mha_weights_init(&w);
     w.q = l->w.q;
     w.q_bias = l->w.q_bias;
     w.o = l->w.o;
     w.o_bias = l->w.o_bias;
-    fovea_context *all[] = {x->scalar, x->one, x->three};
-    for (int i = 0; i < 3; i++) {
-        float *out = layer_run(all[i], l, &desc, &w, "tied");
-        test_same(out, same, layer_floats(l), "tied, context %d", i);
-        free(out);
-    }
-    free(same);
+    check_form(x, l, &desc, &w, &(wanted){exact, thrice, true}, "tied");
+    free(exact);
+    free(thrice);
+    layer_free(l);
 }
 
-static void check_fused(const case_contexts *x, const layer *l, const double *exact, const float *same) {
+static void check_fused(const case_contexts *x, const layer *l, const wanted *want) {
     if (l->features[1] != l->features[0] || l->features[2] != l->features[0])
         return;
     const int64_t in = l->features[0], group = l->heads / l->kv_heads,
@@ -256,7 +326,7 @@ static void check_fused(const case_contexts *x, const layer *l, const double *ex
         w.order = (fovea_mha_order)order;
         w.o = l->w.o;
         w.o_bias = l->w.o_bias;
-        check_form(x, l, &desc, &w, exact, same, order ? "fused, grouped" : "fused, q k v");
+        check_form(x, l, &desc, &w, want, order ? "fused, grouped" : "fused, q k v");
     }
     free(fused);
     free(bias);
@@ -358,19 +428,19 @@ static void test_forms(const case_contexts *x, const layer_sizes *s) {
     layer *l = layer_make(s, &r);
     double *exact = layer_reference(l);
     float *same = layer_run(x->scalar, l, &l->desc, &l->w, "factored");
-    check_form(x, l, &l->desc, &l->w, exact, NULL, "factored");
-    check_head_by_head(x, l, exact, same);
-    check_merged(x, l, exact);
+    const wanted form_1 = {exact, NULL, false}, near = {exact, same, false}, bits = {exact, same, true};
+    check_form(x, l, &l->desc, &l->w, &form_1, "factored");
+    check_merged(x, l, &near);
     check_folded(x, s, &r);
     check_projected(x, l, same);
-    check_tied(x, l);
-    check_fused(x, l, exact, same);
+    check_tied(x, s, &r);
+    check_fused(x, l, &bits);
     check_reshape(x, l, same);
     check_shared(x, l, same);
     if (!s->biases) {
         fovea_mha_desc desc = l->desc;
         desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
-        check_form(x, l, &desc, &l->w, exact, NULL, "values folded into W^O");
+        check_form(x, l, &desc, &l->w, &near, "values folded into W^O");
     }
     check_padding(x, l, same);
     free(exact);
