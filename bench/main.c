@@ -149,7 +149,8 @@ static void filter(list *benches, const char *expression) {
 }
 
 static void help(void) {
-    printf("fovea-bench: measures Fovea's attention, exp and kernels; checks each result before it is timed.\n\n"
+    printf("fovea-bench: measures Fovea's attention, linear maps, layers, exp and kernels; checks each result before "
+           "it is timed.\n\n"
            "usage: fovea-bench [options]\n"
            "  --list             names what would be measured, and stops\n"
            "  --filter REGEX     only cases whose name matches (POSIX extended, anywhere in the name)\n"
@@ -161,12 +162,11 @@ static void help(void) {
            "TEXT is a kind and key=value words, each with a default:\n");
     for (int i = 0; i < KINDS; i++)
         printf("  %s\n      %s\n", kinds[i]->name, kinds[i]->help);
-    printf(
-        "\nColumns: GFLOPS (2 * (head_dim + value_dim) flops for each pair of a row and a key it attends to), peak "
-        "(the same as a\n"
-        "share of the FMA peak of the tier, measured in this run, times threads), GB/s (operands, each counted once),\n"
-        "Gelem/s.\n"
-        "Environment: FOVEA_ISA=TIER caps the tiers. TIER is one of");
+    printf("\nColumns: GFLOPS (2 flops for each multiplication with its addition; none for keys that are not attended "
+           "to),\n"
+           "of_peak (the same as a share of the FMA peak of the tier, measured in this run, times threads), GB/s\n"
+           "(operands, each counted once), Gelem/s.\n"
+           "Environment: FOVEA_ISA=TIER caps the tiers. TIER is one of");
     for (int i = 1; bench_isa_words[i] != NULL; i++)
         printf(" %s", bench_isa_words[i]);
     printf(

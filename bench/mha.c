@@ -1,8 +1,9 @@
 /* fovea-bench: a whole layer of self-attention through the public API, with biases and the workspace of the caller, in
- * a form of the description: factored, merged, folded values, tied or fused. Before it is timed, its first sequence is
- * computed again on the scalar tier and must have the same bits.
+ * a form of the description: factored, merged, factored with values folded into W^O, tied or fused. Before it is timed,
+ * its first sequence is computed again on the scalar tier and must have the same bits.
  *
- * Flops and bytes are those of fovea_mha_cost(): merged matrices count what they cost, not what the factors would.
+ * Flops and bytes are those of fovea_mha_cost(): merged matrices and folded values count what they cost, not what the
+ * factors would.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -26,8 +27,10 @@ typedef struct layer {
     void *workspace;
 } layer;
 
-static const char *const form_words[] = {"factored", "merged", "tied", "fused", NULL};
-static const fovea_mha_form forms[] = {FOVEA_MHA_FACTORED, FOVEA_MHA_MERGED, FOVEA_MHA_TIED, FOVEA_MHA_FUSED};
+static const char *const form_words[] = {"factored", "merged", "folded_values", "tied", "fused", NULL};
+static const fovea_mha_form forms[] = {FOVEA_MHA_FACTORED, FOVEA_MHA_MERGED, FOVEA_MHA_FACTORED, FOVEA_MHA_TIED,
+                                       FOVEA_MHA_FUSED};
+enum { FOLDED_VALUES = 2, FUSED = 4 };
 
 static void layer_end(bench *base) {
     layer *self = (layer *)base;
@@ -134,7 +137,7 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
 static bench *layer_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const dtypes[] = {"f32", NULL};
     const int64_t most = INT64_C(1) << 20;
-    int64_t dtype = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = 3, isa = 0, threads = 1;
+    int64_t dtype = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED, isa = 0, threads = 1;
     const bench_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
                               {"batch", NULL, 1, most, &batch},
                               {"tokens", NULL, 1, most, &tokens},
@@ -159,6 +162,7 @@ static bench *layer_make(const bench_words *words, char error[BENCH_ERROR_SIZE])
                     .threads = (int)threads};
     fovea_mha_desc_init(&self->desc);
     self->desc.form = forms[form];
+    self->desc.fold_values = form == FOLDED_VALUES ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
     self->desc.q_features = self->desc.out_features = d_model;
     self->desc.biases = 1;
     self->desc.attention.batch = batch;
@@ -171,6 +175,7 @@ static bench *layer_make(const bench_words *words, char error[BENCH_ERROR_SIZE])
     return &self->base;
 }
 
-const bench_kind bench_mha = {"mha", layer_make,
-                              "dtype=f32 batch=1 tokens=512 d_model=768 heads=12 form=factored|merged|tied|fused\n"
-                              "      isa=best|scalar|avx2|avx512 threads=1"};
+const bench_kind bench_mha = {
+    "mha", layer_make,
+    "dtype=f32 batch=1 tokens=512 d_model=768 heads=12\n"
+    "      form=factored|merged|folded_values|tied|fused isa=best|scalar|avx2|avx512 threads=1"};
