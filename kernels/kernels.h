@@ -2,7 +2,8 @@
  *
  * Kernels see pointers, sizes and strides (in elements) and nothing else of the library. They are single-threaded,
  * allocate nothing, cannot fail, read and write no element that is not named below, and need no alignment beyond 4
- * bytes.
+ * bytes. Sizes and strides are not negative, and rows that are written are so far apart that they do not overlap: what
+ * callers owe is asserted on the first lines of a body, in debug builds.
  *
  * The arithmetic that all tiers share bit for bit (float32, every operation rounded once, no contraction):
  *

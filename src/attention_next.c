@@ -6,6 +6,8 @@
 #include "attention_rows.h"
 #include "size.h"
 
+#include <assert.h>
+
 enum {
     LINE = 16, /* floats */
     SPARSE = 4 /* steps of k for each line, where a call brings as little near as it can (UNROLL of gemm_f32.h) */
@@ -23,6 +25,7 @@ static fv_near rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64
 }
 
 static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+    assert(next->count < (int)(sizeof next->part / sizeof next->part[0]));
     const fv_near part = rows_of(t, batch, head, first, rows);
     if (part.at != part.end)
         next->part[next->count++] = part;

@@ -8,6 +8,7 @@
 #include "size.h"
 #include "status.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -209,6 +210,7 @@ static void take_kernels(fovea_attention_plan *plan) {
 }
 
 fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item) {
+    assert(item >= 0 && item < plan->items);
     const int64_t head = item / plan->blocks, first = item % plan->blocks * plan->choice.block_rows;
     return (fv_item){.batch = head / plan->desc.kv_heads,
                      .kv_head = head % plan->desc.kv_heads,
@@ -222,6 +224,7 @@ static int64_t partial_floats(const fovea_attention_plan *plan) {
 }
 
 fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment) {
+    assert(item >= 0 && item < plan->items && segment >= 0 && segment < plan->seen_segments);
     float *o = (float *)(void *)partials + (item * plan->seen_segments + segment) * partial_floats(plan);
     float *m = o + plan->choice.block_rows * plan->o_stride;
     return (fv_partial){.o = o, .m = m, .l = m + plan->choice.block_rows};

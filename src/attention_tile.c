@@ -83,6 +83,7 @@ static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
 }
 
 fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
+    assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
     const int64_t segment = s->index, row = place->first, rows = place->count;
     bool same;
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
@@ -155,6 +156,7 @@ static void copy_values(const fv_block *x, fv_segment *s) {
 static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile_rows; }
 
 void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
+    assert(index >= 0 && index < x->plan->segments);
     s->index = index;
     s->keys = fv_range_in_segment(x->range, index);
     s->v = fv_element(&x->args->v, x->sequence.index, x->kv_head, index * FV_SEGMENT);

@@ -6,6 +6,8 @@
 #include "attention_block.h"
 #include "size.h"
 
+#include <assert.h>
+
 /* Rows of a block that go through a segment together. */
 typedef struct fv_tile {
     int64_t row, rows;      /* in the block */
@@ -45,6 +47,7 @@ void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, fv_segment 
 
 /* Where a row of the block is in the caller's tensors. */
 static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
+    assert(row >= 0 && row < x->rows);
     const int64_t q_len = x->plan->desc.q_len, query = x->first.query + row;
     if (query < q_len) /* as a rule: no division */
         return (fv_row_place){x->first.head, query};

@@ -12,6 +12,7 @@
 #include "size.h"
 #include "status.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -122,6 +123,7 @@ static fv_near near_after(const execution *e, int64_t panel, int64_t k, int64_t 
  * after which a few at a time go to y, whose lines come from farther while the next rows are computed. */
 static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_near *next_rows,
                       float *scratch) {
+    assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
     const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
     int64_t k = 0, step;
@@ -210,6 +212,8 @@ static void deal(execution *e) {
 
 void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace) {
+    assert(choice->gemm && choice->k_block > 0 && choice->items > 0);
+    assert(0 < choice->chunk && choice->chunk <= choice->row_block);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     execution e = {.linear = l,
                    .args = args,

@@ -5,12 +5,15 @@
 #include "kernels.h"
 #include "size.h"
 
+#include <assert.h>
+
 typedef struct fv_near {
     const float *at, *end; /* what is not near yet */
 } fv_near;
 
 /* The next call brings floats of it near. */
 static inline void fv_near_take(fv_near *near, int64_t floats, fv_merge *merge) {
+    assert(floats >= 0 && near->at <= near->end);
     if (near->at == near->end)
         return;
     merge->next = near->at;

@@ -4,6 +4,7 @@
 #include "size.h"
 #include "status.h"
 
+#include <assert.h>
 #include <fenv.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg) {
 }
 
 int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end) {
+    assert(tasks >= 1);
     int64_t first = atomic_load(next);
     do
         *end = first < count ? first + fv_max((count - first) / (tasks == 1 ? 1 : 4 * tasks), 1) : first;
@@ -83,6 +85,7 @@ static void run_serial(job *j, int64_t count) {
 }
 
 void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    assert(count >= 0 && count <= ctx->threads);
     job j = {.task = task, .arg = arg};
     if (count <= 1 || inside_task) {
         run_serial(&j, count);

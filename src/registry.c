@@ -1,6 +1,7 @@
 /* The table of kernels (registry.h). */
 #include "registry.h"
 
+#include <assert.h>
 #include <string.h>
 
 const fv_kernel fv_kernels[] = {
@@ -45,7 +46,10 @@ static const tier tiers[FV_ISA_COUNT] = {
 #undef FV_TIER
 };
 
-fv_isa fv_isa_below(fv_isa isa) { return tiers[isa].below; }
+fv_isa fv_isa_below(fv_isa isa) {
+    assert((unsigned)isa < FV_ISA_COUNT);
+    return tiers[isa].below;
+}
 
 /* A tier's number is greater than that of the one below it, so the greater of two cannot be below the other. */
 fv_isa fv_isa_capped(fv_isa isa, fv_isa cap) {
@@ -57,7 +61,10 @@ fv_isa fv_isa_capped(fv_isa isa, fv_isa cap) {
     return isa;
 }
 
-int fv_isa_lanes(fv_isa isa) { return tiers[isa].lanes; }
+int fv_isa_lanes(fv_isa isa) {
+    assert((unsigned)isa < FV_ISA_COUNT);
+    return tiers[isa].lanes;
+}
 
 const char *fv_isa_word(fv_isa isa) {
     const unsigned index = (unsigned)isa;

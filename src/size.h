@@ -2,6 +2,7 @@
 #ifndef FV_SIZE_H
 #define FV_SIZE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,8 +10,15 @@
 enum { FV_ALIGNMENT = 64 }; /* bytes: a cache line, and the widest vector */
 
 /* *result = a * b or a + b, both >= 0; false if that does not fit. */
-static inline bool fv_multiply(int64_t a, int64_t b, int64_t *result) { return !__builtin_mul_overflow(a, b, result); }
-static inline bool fv_add(int64_t a, int64_t b, int64_t *result) { return !__builtin_add_overflow(a, b, result); }
+static inline bool fv_multiply(int64_t a, int64_t b, int64_t *result) {
+    assert(a >= 0 && b >= 0);
+    return !__builtin_mul_overflow(a, b, result);
+}
+
+static inline bool fv_add(int64_t a, int64_t b, int64_t *result) {
+    assert(a >= 0 && b >= 0);
+    return !__builtin_add_overflow(a, b, result);
+}
 
 /* Lays out a workspace: *offset grows by count * size bytes rounded up to FV_ALIGNMENT; returns where the part begins.
  * An overflow sticks: *offset becomes negative. */

@@ -48,6 +48,10 @@ static inline __attribute__((always_inline)) void after_row(int64_t n, const flo
 }
 
 void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_after *after, float *y, int64_t ldy) {
+    assert(rows >= 0 && n >= 0 && ldc >= 0);
+    assert(rows <= 1 || ldy >= n);
+    assert((unsigned)after->activation <= FV_ACT_GELU_TANH);
+    assert(after->residual != y || after->ldresidual == ldy || rows <= 1);
     const float *residual = after->residual;
     for (int64_t i = 0; i < rows; i++, c += ldc, y += ldy, residual += residual ? after->ldresidual : 0)
         switch (after->activation) {

@@ -3,6 +3,8 @@
 static inline vf bias_load(const float *p, int64_t n) { return n < FV_W ? v_load_n(p, n) : v_load(p); }
 
 void FV_NAME(int64_t begin, int64_t end, const float *mask, int64_t step, float *s, fv_keybits *bits) {
+    assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0);
+    assert(step == 0 || step == 1);
     for (int64_t key = begin; key < end; key += FV_W) {
         const int64_t n = end - key;
         const vf bias = step ? bias_load(mask + key, n) : v_set1(*mask);

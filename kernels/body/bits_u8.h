@@ -1,5 +1,7 @@
 /* bits: a boolean mask of bytes into the bits of a row's keys, 64 at once (kernels.h has the contract). */
 void FV_NAME(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits) {
+    assert(0 <= begin && begin <= end && end <= FV_SEGMENT);
+    assert(step == 0 || step == 1);
     if (step == 0 && begin < end && *mask)
         return;
     for (int64_t word = begin / 64; word * 64 < end; word++) {

@@ -2,6 +2,7 @@
 #include "v_exp.h"
 
 void FV_NAME(int64_t n, const float *x, float *y) {
+    assert(n >= 0);
     enum { SIDE = FV_EXP_SIDE };
     int64_t i = 0;
     for (; i + SIDE * FV_W <= n; i += SIDE * FV_W) {

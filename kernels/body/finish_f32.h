@@ -6,6 +6,8 @@ static inline vf finish_lse(vf M, vf L) {
 
 void FV_NAME(int64_t rows, int64_t n, const float *O, int64_t ldO, const float *M, const float *L, float *out,
              int64_t ldout, float *lse, int64_t ldlse) {
+    assert(rows >= 0 && n >= 0 && ldO >= 0);
+    assert(rows <= 1 || (ldout >= n && (out != O || ldout == ldO) && (!lse || ldlse >= 1)));
     for (int64_t i = 0; i < rows; i++, O += ldO, out += ldout) {
         const vf reciprocal = v_set1(L[i] == 0.0f ? 0.0f : 1.0f / L[i]);
         int64_t j = 0;

@@ -1,5 +1,6 @@
 /* finite: are all values finite? x * 0 is 0 if x is, else NaN, and NaN stays in a sum. */
 int FV_NAME(int64_t rows, int64_t n, const float *v, int64_t ldv) {
+    assert(rows >= 0 && n >= 0 && ldv >= 0);
     vf sum[4]; /* four chains hide the latency of one */
     for (int j = 0; j < 4; j++)
         sum[j] = v_set1(0.0f);

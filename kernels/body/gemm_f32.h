@@ -259,6 +259,9 @@ static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
              int64_t ldc, const fv_merge *merge) {
+    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
+    assert(m == 1 || ldc >= n);
+    assert(!merge || merge->b || !merge->a);
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
     for (int64_t j = 0; j < n; j += FV_NR) {

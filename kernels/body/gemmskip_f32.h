@@ -40,6 +40,9 @@ static inline void skip_strip(int64_t n, int64_t k, const float *a, const float 
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
              int64_t ldc, const fv_merge *merge) {
+    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
+    assert(m == 1 || ldc >= n);
+    assert(!merge || merge->b || !merge->a);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j += FV_NR)
             skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,

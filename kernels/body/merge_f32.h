@@ -17,6 +17,7 @@ static inline void merge_store(float *p, int64_t n, vf x) {
 }
 
 void FV_NAME(int64_t rows, const float *m, const float *l, float *M, float *L, float *a, float *b) {
+    assert(rows >= 0 && M != m && L != l && a != b);
     for (int64_t i = 0; i < rows; i += FV_W) {
         const int64_t n = rows - i;
         const vf old = merge_load(M + i, n), new = merge_load(m + i, n), highest = v_max(old, new);

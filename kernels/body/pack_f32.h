@@ -28,6 +28,8 @@ static inline void pack_edge(int64_t keys, int64_t channels, const float *k, int
 }
 
 void FV_NAME(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr) {
+    assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0);
+    assert(channels >= 0 && ldk >= 0);
     const int64_t padded = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
     for (int64_t i = 0; i < padded; i += FV_W)
         for (int64_t c = 0; c < channels; c += FV_W) {

@@ -1,5 +1,7 @@
 /* scale: rows times a factor into rows (kernels.h has the contract). */
 void FV_NAME(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy) {
+    assert(rows >= 0 && n >= 0 && ldx >= 0);
+    assert(rows <= 1 || ldy >= n);
     const vf f = v_set1(factor);
     for (int64_t i = 0; i < rows; i++, x += ldx, y += ldy) {
         int64_t j = 0;

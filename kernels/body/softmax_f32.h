@@ -232,6 +232,9 @@ static inline __attribute__((always_inline)) void softmax_groups(softmax_rows al
 
 void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,
              float *m, float *l) {
+    assert(rows >= 0 && (rows <= 1 || lds >= end - begin));
+    assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
+    assert(!bits || bits_step >= 0);
     const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step};
     if (bits) {
         softmax_all(all, m, l);

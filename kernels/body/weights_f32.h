@@ -3,6 +3,8 @@
 #include "v_exp.h"
 
 void FV_NAME(int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w) {
+    assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0);
+    assert(bits);
     const vf base = v_set1(lse == -INFINITY ? INFINITY : lse); /* exp(s - inf) = 0; no attended s is +inf then */
     for (int64_t key = begin; key < end; key += FV_W) {
         const vm attended = v_bits((uint32_t)(bits->word[key / 64] >> (key % 64)) & (uint32_t)((1ull << FV_W) - 1));

@@ -2,6 +2,7 @@
 #ifndef FV_SIMD_AVX2_H
 #define FV_SIMD_AVX2_H
 
+#include <assert.h>
 #include <immintrin.h>
 #include <math.h>
 #include <sleef.h>

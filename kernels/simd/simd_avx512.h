@@ -3,6 +3,7 @@
 #ifndef FV_SIMD_AVX512_H
 #define FV_SIMD_AVX512_H
 
+#include <assert.h>
 #include <immintrin.h>
 #include <math.h>
 #include <sleef.h>

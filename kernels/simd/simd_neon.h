@@ -7,6 +7,7 @@
 #define FV_SIMD_NEON_H
 
 #include <arm_neon.h>
+#include <assert.h>
 #include <math.h>
 #include <sleef.h>
 #include <stddef.h>

@@ -22,6 +22,7 @@
 #ifndef FV_SIMD_SCALAR_H
 #define FV_SIMD_SCALAR_H
 
+#include <assert.h>
 #include <math.h>
 #include <sleef.h>
 #include <stddef.h>
