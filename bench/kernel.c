@@ -170,7 +170,7 @@ static const char *compare(const kernel_bench *self) {
     operands judge = {.m = data->m, .n = data->n, .k = data->k};
     const char *error = "no memory";
     if (operands_make(&judge) == 0) {
-        operations[self->kernel->op].call(fv_kernel_best(self->kernel->op, FV_ISA_scalar), &judge);
+        operations[self->kernel->op].call(fv_kernel_best(self->kernel->op, self->kernel->type, FV_ISA_scalar), &judge);
         int same = judge.truth == data->truth && memcmp(&judge.bits, &data->bits, sizeof judge.bits) == 0;
         for (int i = 0; i < OUTPUTS; i++)
             same &= memcmp(judge.out[i], data->out[i], (size_t)room(data) * sizeof(float)) == 0;

@@ -31,7 +31,7 @@ double bench_peak(fv_isa isa) {
     enum { RUNS = 12, ROUNDS = 100000 }; /* a run is about a millisecond: shorter than what else a machine does */
     static double best[FV_ISA_COUNT];
     static volatile float sink;
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, isa);
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, isa);
     for (int i = 0; i < RUNS; i++) {
         double start = seconds();
         sink = kernel->run.peak_f32(ROUNDS);

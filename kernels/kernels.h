@@ -175,7 +175,7 @@ typedef enum fv_isa {
 #undef FV_TIER
     FV_ISA_COUNT
 } fv_isa;
-typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8 } fv_type;
+typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_COUNT } fv_type;
 
 /* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
 typedef struct fv_kernel {

@@ -46,11 +46,11 @@ static int64_t near_keys(const fovea_attention_plan *plan) {
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;
-    const fv_kernel *score = fv_gemm_for(isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
+    const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     const int64_t keys = near_keys(plan);
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
-    return fv_gemm_for(isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), 2 * FV_LANES));
+    return fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), 2 * FV_LANES));
 }
 
 /* Keys of a packed panel. Where blocks have many tiles, it is about CALL_KEYS wide, as far as it stays near: a gemm of
@@ -64,8 +64,8 @@ static int64_t panel_keys(const fovea_attention_plan *plan) {
 /* The gemm of values, which stream through it where the rows are few. */
 static const fv_kernel *default_value(const fovea_attention_plan *plan) {
     const int64_t columns = fv_min(plan->desc.value_dim, 4096);
-    return plan->rows <= FV_TUNING_FEW_ROWS ? fv_gemm_for_stream(plan->ctx->isa, plan->rows, columns)
-                                            : fv_gemm_for(plan->ctx->isa, plan->rows, columns);
+    return plan->rows <= FV_TUNING_FEW_ROWS ? fv_gemm_for_stream(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns)
+                                            : fv_gemm_for(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns);
 }
 
 /* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once,
@@ -161,6 +161,8 @@ static int64_t item_bytes(const fovea_attention_plan *plan) {
 static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
+    assert(!wanted || ((!wanted->score || fv_kernel_is(wanted->score, FV_OP_gemm, FV_TYPE_f32, plan->ctx->isa)) &&
+                       (!wanted->value || fv_kernel_is(wanted->value, FV_OP_gemm, FV_TYPE_f32, plan->ctx->isa))));
     if (wanted)
         *c = *wanted;
     if (!c->score)
@@ -194,18 +196,18 @@ static void take_kernels(fovea_attention_plan *plan) {
     plan->kernels = (fv_attention_kernels){
         .score = plan->choice.score->run.gemm_f32,
         .value = plan->choice.value->run.gemm_f32,
-        .value_skip = fv_kernel_best(FV_OP_gemmskip, isa)->run.gemmskip_f32,
-        .scale = fv_kernel_best(FV_OP_scale, isa)->run.scale_f32,
-        .copy = fv_kernel_best(FV_OP_copy, isa)->run.copy_f32,
-        .pack = fv_kernel_best(FV_OP_pack, isa)->run.pack_f32,
-        .softmax = fv_kernel_best(FV_OP_softmax, isa)->run.softmax_f32,
-        .merge = fv_kernel_best(FV_OP_merge, isa)->run.merge_f32,
-        .accumulate = fv_kernel_best(FV_OP_accumulate, isa)->run.accumulate_f32,
-        .finish = fv_kernel_best(FV_OP_finish, isa)->run.finish_f32,
-        .bits = fv_kernel_best(FV_OP_bits, isa)->run.bits_u8,
-        .bias = fv_kernel_best(FV_OP_bias, isa)->run.bias_f32,
-        .weights = fv_kernel_best(FV_OP_weights, isa)->run.weights_f32,
-        .finite = fv_kernel_best(FV_OP_finite, isa)->run.finite_f32,
+        .value_skip = fv_kernel_best(FV_OP_gemmskip, FV_TYPE_f32, isa)->run.gemmskip_f32,
+        .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, isa)->run.scale_f32,
+        .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, isa)->run.copy_f32,
+        .pack = fv_kernel_best(FV_OP_pack, FV_TYPE_f32, isa)->run.pack_f32,
+        .softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_f32, isa)->run.softmax_f32,
+        .merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, isa)->run.merge_f32,
+        .accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, isa)->run.accumulate_f32,
+        .finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, isa)->run.finish_f32,
+        .bits = fv_kernel_best(FV_OP_bits, FV_TYPE_u8, isa)->run.bits_u8,
+        .bias = fv_kernel_best(FV_OP_bias, FV_TYPE_f32, isa)->run.bias_f32,
+        .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, isa)->run.weights_f32,
+        .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, isa)->run.finite_f32,
     };
 }
 

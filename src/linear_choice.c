@@ -33,7 +33,7 @@
 enum { MANY = 4096, ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
-    return fv_gemm_for(ctx->isa, MANY, fv_min(out, MANY));
+    return fv_gemm_for(FV_TYPE_f32, ctx->isa, MANY, fv_min(out, MANY));
 }
 
 /* Rows that take three quarters of the second-level cache. */

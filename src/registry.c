@@ -19,9 +19,9 @@ const fv_kernel fv_kernels[] = {
 
 const int fv_kernel_count = (int)(sizeof fv_kernels / sizeof fv_kernels[0]);
 
-const fv_kernel *fv_kernel_best(fv_op op, fv_isa cap) {
+const fv_kernel *fv_kernel_best(fv_op op, fv_type type, fv_isa cap) {
     for (int i = 0; i < fv_kernel_count; i++)
-        if (fv_kernels[i].op == op && fv_kernels[i].isa <= cap)
+        if (fv_kernels[i].op == op && fv_kernels[i].type == type && fv_kernels[i].isa <= cap)
             return &fv_kernels[i];
     return NULL;
 }

@@ -4,11 +4,19 @@
 
 #include "kernels.h"
 
+#include <stdbool.h>
+
 extern const fv_kernel fv_kernels[];
 extern const int fv_kernel_count;
 
-/* The first (best) row of the operation whose tier is at most cap; every operation has a scalar row, so never NULL. */
-const fv_kernel *fv_kernel_best(fv_op op, fv_isa cap);
+/* The first (best) row of the operation and element type whose tier is at most cap: never NULL if there are any, as one
+ * of them is scalar. */
+const fv_kernel *fv_kernel_best(fv_op op, fv_type type, fv_isa cap);
+
+/* Is it a row of that operation, type and tier? */
+static inline bool fv_kernel_is(const fv_kernel *kernel, fv_op op, fv_type type, fv_isa isa) {
+    return kernel->op == op && kernel->type == type && kernel->isa == isa;
+}
 
 /* The row of that name, or NULL. */
 const fv_kernel *fv_kernel_named(const char *name);

@@ -40,16 +40,16 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_IT
 /* rows: queries that share a key head; units: key heads of the batch; limited: 1 causal, 2 with a window; group: query
  * heads of a key head. */
 const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS] = {
-    [FV_TUNING_attention] = {"attention_f32",
+    [FV_TUNING_attention] = {"attention_f32", FV_TYPE_f32,
                              .key = {[FV_KEY_rows] = {"rows", {FV_TUNING_FEW_ROWS + 1, INT64_MAX}}, ATTENTION_KEYS},
                              ATTENTION_KNOBS},
-    [FV_TUNING_attention_few] = {"attention_few_f32",
+    [FV_TUNING_attention_few] = {"attention_few_f32", FV_TYPE_f32,
                                  .key = {[FV_KEY_rows] = {"rows", {1, FV_TUNING_FEW_ROWS}}, ATTENTION_KEYS},
                                  ATTENTION_KNOBS},
-    [FV_TUNING_linear] = {"linear_f32",
+    [FV_TUNING_linear] = {"linear_f32", FV_TYPE_f32,
                           .key = {[FV_KEY_rows] = {"rows", {FV_TUNING_LINEAR_FEW_ROWS + 1, INT64_MAX}}, LINEAR_KEYS},
                           LINEAR_KNOBS},
-    [FV_TUNING_linear_few] = {"linear_few_f32",
+    [FV_TUNING_linear_few] = {"linear_few_f32", FV_TYPE_f32,
                               .key = {[FV_KEY_rows] = {"rows", {1, FV_TUNING_LINEAR_FEW_ROWS}}, LINEAR_KEYS},
                               LINEAR_KNOBS},
 };

@@ -53,6 +53,7 @@ typedef struct fv_tuning_knob {
 /* Keys and knobs end at the first without a name. */
 typedef struct fv_tuning_operation {
     const char *name;
+    fv_type type; /* of the kernels that its knobs name */
     fv_tuning_key key[FV_TUNING_KEYS];
     fv_tuning_knob knob[FV_TUNING_KNOBS];
 } fv_tuning_operation;

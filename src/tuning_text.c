@@ -142,7 +142,7 @@ static bool take_thousandths(reader *r, const char *name, int64_t *value) {
     return true;
 }
 
-static bool take_knob(reader *r, const fv_tuning_knob *knob, fv_isa isa, fv_tuning_value *value) {
+static bool take_knob(reader *r, const fv_tuning_knob *knob, fv_type type, fv_isa isa, fv_tuning_value *value) {
     char word[64];
     if (!take_word(r, knob->name, word, sizeof word))
         return false;
@@ -151,9 +151,9 @@ static bool take_knob(reader *r, const fv_tuning_knob *knob, fv_isa isa, fv_tuni
         return true;
     if (knob->kernel) {
         value->kernel = fv_kernel_named(word);
-        if (!value->kernel || value->kernel->op != knob->op)
+        if (!value->kernel || value->kernel->op != knob->op || value->kernel->type != type)
             return wrong(r, "%s=%s is %s", knob->name, word,
-                         value->kernel ? "a kernel of another operation" : "no kernel of this build");
+                         value->kernel ? "a kernel of another operation or element type" : "no kernel of this build");
         return value->kernel->isa == isa || wrong(r, "%s=%s is not of tier %s", knob->name, word, fv_isa_word(isa));
     }
     reader number = {word, r->line, false, r->error};
@@ -197,7 +197,7 @@ static bool take_row(reader *r, fv_tuning_row *row) {
         if (!take_interval(r, &operation->key[i], &row->key[i]))
             return false;
     for (int i = 0; i < FV_TUNING_KNOBS; i++)
-        if (!take_knob(r, &operation->knob[i], row->isa, &row->knob[i]))
+        if (!take_knob(r, &operation->knob[i], operation->type, row->isa, &row->knob[i]))
             return false;
     fv_tuning_evidence *e = &row->evidence;
     return take_thousandths(r, "gain", &e->gain) && take_thousandths(r, "low", &e->low) &&

@@ -131,7 +131,7 @@ static const fv_kernel *random_gemm(rng *r) {
     const fv_kernel *row;
     do
         row = &fv_kernels[rng_below(r, fv_kernel_count)];
-    while (row->op != FV_OP_gemm || (int)row->isa != (int)test_isa());
+    while (!fv_kernel_is(row, FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()));
     return row;
 }
 

@@ -145,7 +145,7 @@ static void judge(findings *f, int64_t n, const float *x, const double *exact, c
 
 /* One span by all rows. */
 static void walk_span(span s, findings found[MAX_ROWS]) {
-    const fv_kernel *scalar_row = fv_kernel_best(FV_OP_exp, FV_ISA_scalar);
+    const fv_kernel *scalar_row = fv_kernel_best(FV_OP_exp, FV_TYPE_f32, FV_ISA_scalar);
     float x[BLOCK], scalar[BLOCK], y[BLOCK], before[MAX_ROWS];
     double exact[BLOCK];
     for (int r = 0; r < walk.rows; r++) {
@@ -299,7 +299,7 @@ int main(int argc, char **argv) {
     fv_cpu_detect(&cpu);
     for (int i = 0; i < fv_kernel_count && walk.rows < MAX_ROWS; i++) {
         const fv_kernel *row = &fv_kernels[i];
-        if (row->op != FV_OP_exp ||
+        if (row->op != FV_OP_exp || row->type != FV_TYPE_f32 ||
             (test_isa_asked() && strcmp(fv_isa_word(row->isa), fovea_isa_name(test_isa())) != 0))
             continue;
         if (row->isa > cpu.isa)

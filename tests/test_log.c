@@ -31,8 +31,8 @@ int main(int argc, char **argv) {
     test_option options[] = {{"--exhaustive", NULL, "every float, not a sample", NULL}, {NULL, NULL, NULL, NULL}};
     test_begin(argc, argv, "log", options);
     const int64_t step = test_option_value(options, "--exhaustive") ? 1 : 61;
-    const fv_kernel *finish = fv_kernel_best(FV_OP_finish, (fv_isa)test_isa());
-    const fv_kernel *oracle = fv_kernel_best(FV_OP_finish, FV_ISA_scalar);
+    const fv_kernel *finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, (fv_isa)test_isa());
+    const fv_kernel *oracle = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, FV_ISA_scalar);
     static block b;
     static float got[BLOCK], want[BLOCK];
     for (int64_t first = FIRST; first < LAST; first += BLOCK * step) {

@@ -45,8 +45,8 @@ static void list_tiles(void) {
     for (int s = 0; s < fv_kernel_count; s++)
         for (int v = 0; v < fv_kernel_count; v++) {
             const fv_kernel *score = &fv_kernels[s], *value = &fv_kernels[v];
-            if (score->op == FV_OP_gemm && (int)score->isa == (int)test_isa() && value->op == FV_OP_gemm &&
-                value->isa == score->isa && tile_count < MOST_TILES)
+            if (fv_kernel_is(score, FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()) &&
+                fv_kernel_is(value, FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()) && tile_count < MOST_TILES)
                 tiles[tile_count++] = (fv_attention_choice){.score = score, .value = value};
         }
     test_check(tile_count > 0 && tile_count < MOST_TILES, "%d tiles", tile_count);

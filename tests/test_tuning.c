@@ -26,7 +26,7 @@ static void test_plan(void) {
     test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 3") && strstr(words, "1.043"),
                "describe a tuned plan: %s", words);
     test_check(strstr(words, "of 21 rows, in tiles of 7") &&
-                   strstr(words, fv_kernel_best(FV_OP_gemm, (fv_isa)test_isa())->name),
+                   strstr(words, fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa())->name),
                "describe a tuned plan: %s", words);
     fovea_attention_plan_destroy(plan);
     c.desc.head_dim = c.desc.value_dim = 2000;

@@ -35,12 +35,12 @@ fovea_tuning *tuning_sound(int threads) {
         const bool linear = op == FV_TUNING_linear || op == FV_TUNING_linear_few;
         if (linear) {
             row.key[FV_KEY_in] = row.key[FV_KEY_out] = (fv_interval){1, 1024};
-            row.knob[FV_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
+            row.knob[FV_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
             row.knob[FV_KNOB_k_block].number = 7;
             row.knob[FV_KNOB_row_block].number = 21;
         } else {
             row.key[FV_KEY_head_dim] = row.key[FV_KEY_value_dim] = (fv_interval){1, 1024};
-            row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, row.isa);
+            row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
             row.knob[FV_KNOB_tile_rows].number = 7;
             row.knob[FV_KNOB_block_rows].number = 21;
         }

@@ -74,8 +74,8 @@ static void list_kernels(list *l, const tune_choice *best) {
     for (int i = 0; i < fv_kernel_count; i++)
         for (int j = 0; j < (shape->linear ? 1 : fv_kernel_count); j++) {
             const fv_kernel *first = &fv_kernels[i], *second = shape->linear ? first : &fv_kernels[j];
-            if (first->op != FV_OP_gemm || first->isa != l->problem->ctx->isa || second->op != FV_OP_gemm ||
-                second->isa != first->isa)
+            if (!fv_kernel_is(first, FV_OP_gemm, FV_TYPE_f32, l->problem->ctx->isa) ||
+                !fv_kernel_is(second, FV_OP_gemm, FV_TYPE_f32, l->problem->ctx->isa))
                 continue;
             assert(n < TUNE_CANDIDATES);
             ranked *k = &all[n++];

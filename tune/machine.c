@@ -165,7 +165,7 @@ int64_t tune_memory_allowed(void) { return tune_memory_left("") / 4; }
 /* The share of a tenth of a second that the process did not get, and how evenly the same work went. */
 static void print_steadiness(const fovea_context *ctx) {
     enum { RUNS = 40 };
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, ctx->isa);
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->isa);
     static volatile float sink;
     double least = INFINITY, all = 0;
     const tune_noise before = tune_noise_now();

@@ -49,7 +49,7 @@ static bool wanted(const fv_kernel *kernel) {
 }
 
 static void check_row(const fv_kernel *kernel, uint64_t seed) {
-    checker c = {.kernel = kernel, .reference = fv_kernel_best(kernel->op, FV_ISA_scalar), .seed = seed};
+    checker c = {.kernel = kernel, .reference = fv_kernel_best(kernel->op, kernel->type, FV_ISA_scalar), .seed = seed};
     c.flush = test_option_value(options, "--flush-to-zero") != NULL;
     check_kernel(&c);
     printf("%-7s %-30s %7" PRId64 " calls compared", c.failed ? "FAILED" : "ok", kernel->name, c.trials);

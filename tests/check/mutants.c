@@ -14,7 +14,8 @@ static void check_mutant(const mutant *m, uint64_t seed) {
     const char *name = m->kernel.name;
     const bool flush = m->fate == PASSES_FLUSHED || m->fate == DIFFERS_FLUSHED;
     checker c = {.kernel = &m->kernel, .seed = seed, .flush = flush, .quiet = true};
-    c.reference = m->fate == DIFFERS_AS_REFERENCE ? &m->kernel : honest(m->kernel.op);
+    c.reference =
+        m->fate == DIFFERS_AS_REFERENCE ? &m->kernel : fv_kernel_best(m->kernel.op, m->kernel.type, FV_ISA_scalar);
     if ((flush && FP_FLUSH == 0) || (m->visible && !m->visible())) {
         test_skip("%s: cannot be seen on this CPU", name);
         return;
@@ -34,6 +35,7 @@ void check_mutants(uint64_t seed) {
             broken[m->kernel.op] += m->fate != PASSES && m->fate != PASSES_FLUSHED;
             check_mutant(m, seed);
         }
-    for (int op = 0; op < FV_OP_COUNT; op++)
-        test_check(broken[op] > 0, "nothing shows that the check of %s can fail", honest((fv_op)op)->name);
+    for (int i = 0; i < fv_kernel_count; i++)
+        if (fv_kernels[i].isa == FV_ISA_scalar)
+            test_check(broken[fv_kernels[i].op] > 0, "nothing shows that the check of %s can fail", fv_kernels[i].name);
 }

@@ -36,7 +36,7 @@ typedef struct mutant_table {
 
 extern const mutant_table mutants_after, mutants_array, mutants_gemm, mutants_mask, mutants_merge, mutants_softmax;
 
-/* The scalar row of the list. */
-static inline const fv_kernel *honest(fv_op op) { return fv_kernel_best(op, FV_ISA_scalar); }
+/* The scalar row of the list, for float32. */
+static inline const fv_kernel *honest(fv_op op) { return fv_kernel_best(op, FV_TYPE_f32, FV_ISA_scalar); }
 
 #endif
