@@ -39,7 +39,7 @@ function(fovea_object_library target)
     fovea_warnings(${target})
     # -ffp-contract=off: an fma is where one is written and nowhere else, or bits would depend on the compiler.
     target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off)
-    target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE})
+    target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels)
     target_link_libraries(${target} PRIVATE SLEEF::SLEEF)

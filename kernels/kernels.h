@@ -3,7 +3,7 @@
  * Kernels see pointers, sizes and strides (in elements) and nothing else of the library. They are single-threaded,
  * allocate nothing, cannot fail, read and write no element that is not named below, and need no alignment beyond 4
  * bytes. Sizes and strides are not negative, and rows that are written are so far apart that they do not overlap: what
- * callers owe is asserted on the first lines of a body, in debug builds.
+ * callers owe is asserted on the first lines of a body, where FOVEA_ASSERTS is on.
  *
  * The arithmetic that all tiers share bit for bit (float32, every operation rounded once, no contraction):
  *
@@ -61,7 +61,7 @@ typedef struct fv_merge {
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
     /* Hints, which change no result: */
-    int streams;                  /* b comes from beyond the caches; if one tile reads it, a few steps ahead */
+    int streams; /* b comes from beyond the caches; if one tile reads it, it is fetched some steps ahead */
     const float *next, *next_end; /* brought into the second-level cache meanwhile; next NULL: nothing is */
 } fv_merge;
 

@@ -39,7 +39,7 @@ EXPORT double peers_peak(int isa, int64_t rounds) {
 
 /* Reads an array once, by the kernel that looks for numbers that are not finite. */
 EXPORT int peers_read(int isa, int64_t n, const float *x) {
-    return fv_kernel_best(FV_OP_finite, (fv_isa)isa)->run.finite_f32(1, n, x, n);
+    return fv_kernel_best(FV_OP_finite, FV_TYPE_f32, (fv_isa)isa)->run.finite_f32(1, n, x, n);
 }
 
 EXPORT int peers_sleef_version(void) {

@@ -4,11 +4,18 @@
  * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector; a panel is
  * packed once and read by every row of a work item. Whole vectors loaded and four shuffles each took a third longer. */
 
-/* A block whose FV_W x FV_W elements are all there. */
-static inline void pack_block(const float *k, int64_t ldk, float *to, int64_t nr) {
+enum { LINE = 16 }; /* floats of a cache line */
+
+/* A block whose FV_W x FV_W elements are all there; fetch: it begins with a line. The block below comes after the rest
+ * of these rows; the one below that is brought into the second-level cache, which waits for more lines at once than the
+ * first (one row in each of 32 heads, 4096 keys of 128 channels from memory: 1.2 times as fast on AMD family 25 model
+ * 17). */
+static inline void pack_block(const float *k, int64_t ldk, float *to, int64_t nr, const int fetch) {
     vf block[FV_W];
-    for (int r = 0; r < FV_W; r++) /* the block below, which comes after the rest of these rows */
+    for (int r = 0; r < FV_W && fetch; r++) {
         __builtin_prefetch(k + (FV_W + r) * ldk, 0, 3);
+        __builtin_prefetch(k + (2 * FV_W + r) * ldk, 0, 2);
+    }
     v_load_transposed(block, k, ldk);
     for (int r = 0; r < FV_W; r++)
         v_store(to + r * nr, block[r]);
@@ -36,7 +43,7 @@ void FV_NAME(int64_t keys, int64_t channels, const float *k, int64_t ldk, float 
             const float *from = k + i * ldk + c;
             float *to = panel + c * nr + i;
             if (i + FV_W <= keys && c + FV_W <= channels)
-                pack_block(from, ldk, to, nr);
+                pack_block(from, ldk, to, nr, c % LINE == 0);
             else if (i < keys)
                 pack_edge(keys - i < FV_W ? keys - i : FV_W, channels - c < FV_W ? channels - c : FV_W, from, ldk, to,
                           nr);
