@@ -38,7 +38,8 @@ function(fovea_object_library target)
     add_library(${target} OBJECT)
     fovea_warnings(${target})
     # -ffp-contract=off: an fma is where one is written and nowhere else, or bits would depend on the compiler.
-    target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off)
+    # -UNDEBUG: after what a build type defines.
+    target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels)

@@ -1,5 +1,6 @@
-# sources_hash.h: a hash of what kernels are and of what chooses and calls them. Tuning files are for one (src/tuning.c):
-# what was measured of other kernels, or against other defaults, says nothing here.
+# sources_hash.h: a hash of what kernels are, of what chooses and calls them, and of what rows of tuning files mean.
+# Tuning files are for one (src/tuning.c): what was measured of other kernels, or against other defaults, says nothing
+# here.
 #
 # Included, sets hashed_sources; as a script, cmake -DROOT=... -DOUTPUT=... -P, writes the header.
 cmake_minimum_required(VERSION 3.25)
@@ -8,13 +9,15 @@ set(hashed_patterns
     kernels/*.c
     kernels/*.h
     kernels/*.inc
+    kernels/CMakeLists.txt
     src/attention_*.c
     src/attention_*.h
     src/gemm.[ch]
     src/linear_*.c
     src/linear_*.h
     src/near.h
-    src/parallel.[ch])
+    src/parallel.[ch]
+    src/tuning*.[ch])
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
     list(TRANSFORM hashed_patterns PREPEND ${PROJECT_SOURCE_DIR}/)

@@ -73,8 +73,8 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
  * read a packed panel more often. Nor fewer than WHOLE_ROWS, which matters where that cache has 32 KiB (AMD family 25
  * model 17, 24 instead of 16: AVX2 2048 x 64 3%, 331 x 32 5%, AVX-512 0 to 1%), unless rows see different keys and a
  * register tile is as wide as a call (causal 512 x 64 on AVX-512 would lose 1%). A whole key head of few rows is one
- * tile. All keys in one segment, seen by all rows: four times as many rows, as what a tile takes besides its products is
- * then a larger part (8 x 12 heads of 128 x 64 2% faster, 94 x 32 4%, on AVX-512). */
+ * tile. All keys in one segment, seen by all rows: four times as many rows, as what a tile takes besides its products
+ * is then a larger part (8 x 12 heads of 128 x 64 2% faster, 94 x 32 4%, on AVX-512). */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan);

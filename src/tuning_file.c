@@ -177,17 +177,8 @@ static bool interval_of(const char *value, fv_interval *interval) {
     return *end == '\0' || strcmp(end, "..any") == 0;
 }
 
-/* Is it what a row decides, or its evidence, and not what it is for? */
-static bool is_choice(const char *name) {
-    for (int op = 0; op < FV_TUNING_OPERATIONS; op++)
-        for (int i = 0; i < FV_TUNING_KNOBS; i++)
-            if (strcmp(fv_tuning_operations[op].knob[i].name, name) == 0)
-                return true;
-    return strcmp(name, "gain") == 0;
-}
-
-/* May two rows of one other build be asked for the same shape? By their text: its operations and keys need not be
- * known here, only that keys stand before choices. */
+/* May two rows of one other build be asked for the same shape? By their text: operation, tier and keys, which are
+ * sizes, stand before what is chosen, which begins with a kernel or "default". */
 static bool overlap_by_text(const char *a, const char *b) {
     const size_t operation = strcspn(a, " ");
     if (strncmp(a, b, operation) != 0 || b[operation] != a[operation])
@@ -195,9 +186,11 @@ static bool overlap_by_text(const char *a, const char *b) {
     word x, y;
     a += operation;
     b += operation;
-    while (next_word(&a, &x) && next_word(&b, &y) && strcmp(x.name, y.name) == 0 && !is_choice(x.name)) {
+    while (next_word(&a, &x) && next_word(&b, &y) && strcmp(x.name, y.name) == 0) {
         fv_interval of_x, of_y;
         const bool sizes = interval_of(x.value, &of_x) && interval_of(y.value, &of_y);
+        if (!sizes && strcmp(x.name, "isa") != 0)
+            break;
         if (sizes ? of_x.most < of_y.least || of_y.most < of_x.least : strcmp(x.value, y.value) != 0)
             return false;
     }

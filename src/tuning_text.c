@@ -8,7 +8,8 @@
  *         gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300          (one line, here folded)
  *     end sum=<hash of all bytes before this line>
  *
- * Words are parted by one space and come in this order, so there is one text for one content; lines end with a newline;
+ * Words are parted by one space and come in this order (a row's keys are sizes, its first choice is a kernel, by which
+ * merge knows them in rows of other builds), so there is one text for one content; lines end with a newline;
  * lines that begin with # and empty lines mean nothing. Rows follow the cpu line of the CPU and build that they are
  * for; a cpu line without rows says that the defaults are best there. What is for another build is carried along
  * unread: its kernels and operations may not be known here.

@@ -151,13 +151,12 @@ static void test_merge(void) {
 /* Rows for another build are known by their text only; its machine refuses two for one shape, so none are merged. */
 static void test_merge_unknown(void) {
     static const char *const all[] = {
-        "gemm_f16 isa=sve2 threads=2 rows=17..64 form=a keys=any tile_rows=1 gain=1.100 shapes=x",
-        "gemm_f16 isa=sve2 threads=2 rows=65..any form=a keys=any tile_rows=2 gain=1.100 shapes=x",
-        "gemm_f16 isa=sve2 threads=2 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y", /* instead of the first */
-        "gemm_f16 isa=sve2 threads=2 rows=60..63 form=b keys=7 tile_rows=9 gain=1.200 shapes=y", /* beside all */
-        "gemm_f16 isa=sve2 threads=1 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y",
-        "gemm_f16 isa=neon threads=2 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y",
-        "gemm_f32 isa=sve2 threads=2 rows=60..63 form=a keys=7 tile_rows=9 gain=1.200 shapes=y",
+        "gemm_f16 isa=sve2 threads=2 rows=17..64 keys=any by=tile_1 size=1 gain=1.100 shapes=x",
+        "gemm_f16 isa=sve2 threads=2 rows=65..any keys=any by=tile_2 size=2 gain=1.100 shapes=x",
+        "gemm_f16 isa=sve2 threads=2 rows=60..63 keys=7 by=tile_9 size=9 gain=1.200 shapes=y", /* for the first */
+        "gemm_f16 isa=sve2 threads=1 rows=60..63 keys=7 by=tile_9 size=9 gain=1.200 shapes=y", /* beside all */
+        "gemm_f16 isa=neon threads=2 rows=60..63 keys=7 by=tile_9 size=9 gain=1.200 shapes=y",
+        "gemm_f32 isa=sve2 threads=2 rows=60..63 keys=7 by=tile_9 size=9 gain=1.200 shapes=y",
     };
     enum { COUNT = sizeof all / sizeof all[0], OLD = 2 };
     fovea_tuning *into, *from;

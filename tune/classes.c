@@ -1,9 +1,9 @@
 /* Classes of shapes (tune.h).
  *
  * A class is a box. Of attentions: rows and keys within about a factor of four, units (key heads of the batch) in three
- * sizes if there are several threads, groups of query heads in four, dimensions and limits as they are. Of linear maps: rows within a factor of
- * four, channels by how they fit into the caches. What decides among choices changes little within it, and the proof
- * on shapes near both ends of the box tells where it does.
+ * sizes if there are several threads, groups of query heads in four, dimensions and limits as they are. Of linear maps:
+ * rows within a factor of four, channels by how they fit into the caches. What decides among choices changes little
+ * within it, and the proof on shapes near both ends of the box tells where it does.
  */
 #include "registry.h"
 #include "size.h"
@@ -240,7 +240,7 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
     if (tune_is_cold(c.operation))
         c.group = fv_max(fv_min(c.group, c.key[FV_KEY_rows].most), group->least);
     if (c.key[FV_KEY_limited].least == FV_LIMITED_window) {
-        d->causal = FOVEA_CAUSAL_TOP_LEFT;
+        d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT; /* a few rows are the last */
         d->window_left = fv_max(c.key[FV_KEY_keys].least / 4, WINDOW);
     }
     c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);

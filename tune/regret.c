@@ -13,7 +13,7 @@
  * share of the time is over. Every second block says which is the best, the others what it is worth: else the best of
  * many would be the luckiest. A limit is missed only if it is missed by more than the 95 % interval; if noise hides
  * whether it holds, that is said. Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell, which it
- * is, too, where more than a tenth of the shapes could not be measured.
+ * is, too, where more than a tenth of the shapes could not be measured, 4 something failed.
  */
 #include "tune.h"
 
@@ -51,7 +51,7 @@ static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)
 static fovea_context *make_context(const tune_options *options, int handicap) {
     fovea_context *ctx = tune_context(options);
     if (!ctx)
-        exit(1);
+        exit(TUNE_FAILED);
     ctx->cpu.l1d /= handicap;
     ctx->cpu.l2 /= handicap;
     return ctx;
@@ -70,7 +70,7 @@ static void tune_into(fovea_context *ctx, const tune_options *options, const tun
     plain->cpu = ctx->cpu;
     tune_result *results = calloc((size_t)count, sizeof *results);
     if (!results || fv_tuning_create(&ctx->tuning.tuning, error) != FOVEA_OK)
-        exit(1);
+        exit(TUNE_FAILED);
     ctx->tuning.section = fv_tuning_section_index(ctx->tuning.tuning, &own, true);
     const double begin = tune_now();
     int rows = 0, noisy = 0;

@@ -32,7 +32,7 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
     if (!row->known)
-        snprintf(text, size, "not here: made for another list of kernels");
+        snprintf(text, size, "not here: made for another build");
     else if (row->section != own) {
         const fovea_tuning one = {.sections = 1, .section = {tuning->section[row->section]}};
         fv_tuning_why_foreign(&one, &section, text, size);
@@ -40,8 +40,7 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
         snprintf(text, size, "only by contexts of tier %s (FOVEA_ISA, options); here it is %s", fv_isa_word(row->isa),
                  fv_isa_word(ctx->isa));
     else if (row->threads != ctx->threads)
-        snprintf(text, size, "only by contexts of %" PRId64 " threads; by default it is %d", row->threads,
-                 ctx->threads);
+        snprintf(text, size, "only by contexts of %" PRId64 " threads; here it is %d", row->threads, ctx->threads);
     else
         snprintf(text, size, named ? "used by contexts that load this file" : "used");
 }

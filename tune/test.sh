@@ -39,7 +39,7 @@ options) # one table makes help, man page and completion, and every option is in
     expect 0 show --help
     ! grep -q -- --shape out || fail "show --help tells options of others"
     has man 'output.*, .*-o' 'FOVEA_TUNING_FILE'
-    expect 64 show --threads 1
+    expect 64 show --dry-run
     expect 4 show -- --no-file
     has err 'fovea-tune: --no-file: No such file'
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \

@@ -49,7 +49,9 @@ def share(case, record, name):
     """An engine's share of the FMA peak or, where memory bounds a case, of the speed of reading; None for an exp."""
     if case.kind == "exp" or name not in PEERS + ("fovea",):
         return None
-    return record["results"].get(name, {}).get("share")
+    result = record["results"].get(name, {})
+    bound = result.get("bound", "FMA peak")  # figures of before reading was measured have none
+    return result.get("share") if bound == ("reading" if case.bytes else "FMA peak") else None
 
 
 def shares(case, record):

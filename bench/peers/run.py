@@ -44,12 +44,16 @@ def cpu_fields():
 
 def cpu_name(fields):
     """The CPU as the system knows it, with the numbers that tell a generation where the name does not."""
+    if "CPU part" in fields:
+        return f"Arm (implementer {fields.get('CPU implementer', '?')}, part {fields['CPU part']})"
     name = fields.get("model name", "unknown CPU")
     return f"{name} (family {fields.get('cpu family', '?')}, model {fields.get('model', '?')})"
 
 
 def cpu_folder(fields):
     """The same as the name of a folder: intel-family6-model207."""
+    if "CPU part" in fields:  # Arm
+        return f"arm-{fields.get('CPU implementer', '0')}-{fields['CPU part']}"
     vendor = fields.get("vendor_id", "unknown")
     vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(vendor, "".join(filter(str.isalnum, vendor)).lower())
     return f"{vendor}-family{fields.get('cpu family', '0')}-model{fields.get('model', '0')}"
@@ -62,7 +66,7 @@ def write(folder, chosen, run):
     (folder / "peers.svg").write_text(chart.svg(chosen, run))
     (folder / "peers.json").write_text(json.dumps(run, indent=1) + "\n")
     runs = {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.parent.glob("*/peers.json"))}
-    (folder.parent / "README.md").write_text(report.index(chosen, runs))
+    (folder.parent / "README.md").write_text(report.index(cases.CASES, runs))
 
 
 class Progress:

@@ -197,6 +197,7 @@ def compare(case, contestants, peak, rounds):
             "ratio": statistics.median(ratios),
             "ratio_quartiles": [low, high],
             "share": statistics.median(shares) / case.threads,
+            "bound": bound.label,
         }
     return results, rounds
 
