@@ -19,8 +19,9 @@ static const double PRICE = 0.0015; /* seconds that an execution for measuring m
 
 enum {
     WHOLE = 64,
-    WINDOW = 64,   /* keys, at least, where a row does not say how many */
-    LONGEST = 1024 /* rows for measuring: from there on it is the same again and again */
+    WINDOW = 64,         /* keys, at least, where a row does not say how many */
+    LONGEST = 1024,      /* rows for measuring: from there on it is the same again and again; heads of a group, too */
+    MOST_UNITS = 1 << 20 /* which a row may ask for; no memory holds them */
 };
 
 /* Flops per second, about. */
@@ -61,7 +62,7 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
         d.causal = !limited ? FOVEA_CAUSAL_NONE : q_len == kv_len ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_BOTTOM_RIGHT;
     d.batch = d.kv_heads = 1;
     d.q_heads = c->group;
-    d.kv_heads = units_for(c, &d, threads, isa);
+    d.kv_heads = fv_min(units_for(c, &d, threads, isa), MOST_UNITS);
     d.q_heads = c->group * d.kv_heads;
     return (tune_shape){.attention = d};
 }
@@ -239,6 +240,7 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
     c.group = group->most < INT64_MAX ? group->most : 2 * fv_round_down(fv_max(group->least, 2), 2);
     if (tune_is_cold(c.operation))
         c.group = fv_max(fv_min(c.group, c.key[FV_KEY_rows].most), group->least);
+    c.group = fv_min(c.group, LONGEST);
     if (c.key[FV_KEY_limited].least == FV_LIMITED_window) {
         d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT; /* a few rows are the last */
         d->window_left = fv_max(c.key[FV_KEY_keys].least / 4, WINDOW);
