@@ -172,9 +172,9 @@ def index(chosen, runs):
     """The ratios of all CPUs that were measured: runs by the name of their folder."""
     lines = [
         "# Fovea beside its peers",
-        "How many times as fast Fovea is as the better of PyTorch and ONNX Runtime in one case, and its share of the FMA peak (or, "
-        "where memory is the bound, of the speed of reading) of the same second; a ratio in bold reaches its target. Made by `make bench-peers`, which measures the CPU it runs on "
-        "and writes its page; not edited by hand.",
+        "How many times as fast Fovea is as the better of PyTorch and ONNX Runtime in one case, and its share of the FMA "
+        "peak (or, where memory is the bound, of the speed of reading) of the same second; a ratio in bold reaches its "
+        "target. Made by `make bench-peers`, which measures the CPU it runs on and writes its page; not edited by hand.",
     ]
     lines.append("\n".join(f"- [{run['cpu']}]({name}/peers.md), {run['date']}" for name, run in runs.items()))
     rows = [

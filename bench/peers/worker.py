@@ -169,7 +169,8 @@ def choose(engine, case, data, notes):
 
 def compare(case, contestants, peak, rounds):
     """Rounds of turns; contestants is {name: Contestant}, "fovea" first. The bound has a turn in each round, too: the FMA
-    peak, as the clock of a core changes from one to the next, or reading, as memory is shared. Returns ({name: result}, rounds)."""
+    peak, as the clock of a core changes from one to the next, or reading, as memory is shared.
+    Returns ({name: result}, rounds)."""
     ours = contestants["fovea"].form.output()
     for name, one in contestants.items():
         if not np.allclose(one.form.output(), ours, TOLERANCE, TOLERANCE):

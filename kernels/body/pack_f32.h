@@ -8,8 +8,8 @@ enum { LINE = 16 }; /* floats of a cache line */
 
 /* A block whose FV_W x FV_W elements are all there; fetch: it begins with a line. The block below comes after the rest
  * of these rows; the one below that is brought into the second-level cache, which waits for more lines at once than the
- * first (one row in each of 32 heads, 4096 keys of 128 channels from memory: 1.2 times as fast on AMD family 25 model
- * 17). */
+ * first (fovea-bench --case "attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128": 1.2 times as fast on
+ * AMD family 25 model 17). */
 static inline void pack_block(const float *k, int64_t ldk, float *to, int64_t nr, const int fetch) {
     vf block[FV_W];
     for (int r = 0; r < FV_W && fetch; r++) {
