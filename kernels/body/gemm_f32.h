@@ -26,7 +26,9 @@
  *
  * B that streams comes to the second-level cache first, as the first one waits for fewer lines at once: on AMD family
  * 25 model 17, AVX-512, decoding from memory became 1.5 times as fast, 4 x 4096 x 4096 1.3 times, while 1 x 768 x 768
- * from the third level takes 7% longer (fovea-bench --case "linear m=4 n=4096 k=4096").
+ * from the third level takes 7% longer (fovea-bench --case "linear m=4 n=4096 k=4096"). How much sooner was measured
+ * there, too: 2048 floats before are 1.17 to 1.47 times as fast as 16 steps for 5 and 6 rows on AVX2, 1.03 to 1.25 for
+ * 7 and 8 on AVX-512, and 0.83 to 0.96 for fewer.
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -39,7 +41,9 @@ enum {
     LINE_VECTORS = LINE / FV_W, /* (of at most that many floats) */
     STREAM_STEPS = 16,          /* at least so many steps of k is a line fetched before a tile needs it, */
     STREAM_FLOATS = 2048,       /* and so many floats of B: a step of a narrow panel is soon over; */
-    STREAM_FAR = 16             /* and so many steps before that into the second-level cache */
+    FAR_STEPS = 16,             /* and so many steps before that into the second-level cache, */
+    FAR_FLOATS = 2048,          /* and so many floats, where a line takes */
+    FAR_WORK = 7                /* so many multiply-adds */
 };
 
 /* Tiles of the same height, one below the other. */
@@ -51,7 +55,8 @@ typedef struct gemm_tiles {
     int carry;                      /* the chains begin with c */
     const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
     int64_t pace;                   /* lines in UNROLL steps of k */
-    int near;                       /* what this tile needs itself, a few steps on */
+    int near;                       /* what this tile needs itself, a few steps on, */
+    int64_t far;                    /* and so many floats further on, into the second-level cache */
 } gemm_tiles;
 
 /* part: the last vector of a row has only n % FV_W columns. */
@@ -130,7 +135,7 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
             for (int p = 0; p < UNROLL; p++, next = gemm_ahead(next, t->ldb))
                 for (int j = 0; j < nv; j += LINE_VECTORS) {
                     __builtin_prefetch(gemm_ahead(next, j * FV_W), 0, 3);
-                    __builtin_prefetch(gemm_ahead(next, j * FV_W + STREAM_FAR * t->ldb), 0, 2);
+                    __builtin_prefetch(gemm_ahead(next, j * FV_W + t->far), 0, 2);
                 }
         } else if (next) {
             for (int64_t line = 0; line < t->pace; line++, next = gemm_ahead(next, LINE))
@@ -250,7 +255,7 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
 
 /* What the tiles bring near: those of the first strip what the caller names, evenly, so that memory is never idle. Of B
  * that streams, one tile, of any strip, fetches each vector a few steps before it would wait for it. */
-static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
+static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t rows, int64_t tiles) {
     t->next = merge->next;
     t->next_end = merge->next_end;
     t->near = merge->streams && tiles == 1;
@@ -260,6 +265,9 @@ static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t tiles) {
             ahead = (STREAM_FLOATS + t->ldb - 1) / t->ldb;
         t->next = gemm_ahead(t->b, ahead * t->ldb);
         t->next_end = gemm_ahead(t->next, t->k * t->ldb);
+        t->far = FAR_STEPS * t->ldb;
+        if (rows * LINE_VECTORS >= FAR_WORK && t->far < FAR_FLOATS)
+            t->far = FAR_FLOATS;
     }
     const int64_t steps = tiles * t->k * LINE;
     t->pace = t->next ? (UNROLL * (t->next_end - t->next) + steps - 1) / steps : 0;
@@ -287,7 +295,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_b = merge->b;
             t.carry = merge->carry;
             if (j == 0 || (merge->streams && tiles == 1))
-                gemm_hints(&t, merge, tiles);
+                gemm_hints(&t, merge, m, tiles);
         }
         if (higher > 0)
             gemm_height(&t, low + 1);
