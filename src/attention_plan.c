@@ -16,8 +16,10 @@
 #include <string.h>
 
 enum {
-    CALL_KEYS = 64, /* of a panel that one call of a gemm multiplies */
-    WHOLE_ROWS = 24 /* of four register tiles of six */
+    CALL_KEYS = 64,  /* of a panel that one call of a gemm multiplies */
+    WHOLE_ROWS = 24, /* of register tiles of 6, 8 or 12 */
+    MANY_ROWS = 144, /* likewise */
+    LONG_KEYS = 1024 /* so many that rows of a tile see about the same ones */
 };
 
 /* The least panel of a gemm of nr columns: a whole number of its tiles, and of the granule of packed keys. */
@@ -68,21 +70,29 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
                                             : fv_gemm_for(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns);
 }
 
-/* Rows of a tile: as many as have scores half the size of the first-level cache. They need not lie there all at once,
- * but where rows see different keys, a tile of few rows computes fewer scores that nobody sees; and fewer still would
- * read a packed panel more often. Nor fewer than WHOLE_ROWS, which matters where that cache has 32 KiB (AMD family 25
- * model 17, 24 instead of 16: AVX2 2048 x 64 3%, 331 x 32 5%, AVX-512 0 to 1%), unless rows see different keys and a
- * register tile is as wide as a call (causal 512 x 64 on AVX-512 would lose 1%). A whole key head of few rows is one
- * tile. All keys in one segment, seen by all rows: four times as many rows, as what a tile takes besides its products
- * is then a larger part (8 x 12 heads of 128 x 64 2% faster, 94 x 32 4%, on AVX-512). */
+/* Rows of a tile: as many as have scores half the size of the first-level cache, four times as many if all keys are in
+ * one segment, seen by all rows, as what a tile takes besides its products is then a larger part (8 x 12 heads of 128 x
+ * 64 2% faster, 94 x 32 4%, on AVX-512). Where rows see different keys, a tile of few rows computes fewer scores that
+ * nobody sees. A whole key head of few rows is one tile.
+ *
+ * Half of 32 KiB would be 16 rows, which read each packed panel so often that it is better to have many, whose scores
+ * take a sixth of the second-level cache (AMD family 25 model 17, 144 instead of 24, AVX-512 | AVX2: 2048 x 64 1.011 |
+ * 1.013, 12 heads of 512 x 64 1.019 | 1.021, 373 x 32 1.014 | 1.026, 2048 x 64 causal 1.014 | 1.012, a window of 256
+ * 1.012 on AVX-512); but not where there are few keys, of which each row sees others (causal 512 x 64 1.00 | 1.01, 373
+ * x 32 1.02 | 0.98). */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    const int64_t fitting = fitting_rows(plan);
+    const int64_t fitting = fitting_rows(plan), half = fitting / 2;
+    const bool limited = fv_attention_limited(d);
     if (plan->rows <= fitting)
         return plan->rows;
-    const bool limited = fv_attention_limited(d);
-    const int64_t least = limited && plan->choice.score->nr >= CALL_KEYS ? plan->choice.value->mr : WHOLE_ROWS;
-    return fv_max(d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : fitting / 2, least);
+    if (half >= WHOLE_ROWS)
+        return d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : half;
+    if (!limited || d->kv_len >= LONG_KEYS) {
+        const int64_t many = plan->ctx->cpu.l2 / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
+        return fv_max(fv_round_down(fv_min(many, MANY_ROWS), WHOLE_ROWS), WHOLE_ROWS);
+    }
+    return fv_max(half, plan->choice.score->nr >= CALL_KEYS ? plan->choice.value->mr : WHOLE_ROWS);
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
@@ -98,7 +108,7 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
     if (plan->ctx->threads > 1) {
         int64_t all;
         if (fv_multiply(plan->rows, d->batch * d->kv_heads, &all))
-            rows = fv_min(rows, fv_max(all / plan->ctx->threads / 4, plan->choice.tile_rows));
+            rows = fv_min(rows, fv_max(all / plan->ctx->threads / 4, fv_min(plan->choice.tile_rows, WHOLE_ROWS)));
     }
     if (plan->group > 1 && fv_attention_limited(d) && d->q_len >= FV_COPY_ROWS && d->q_len <= rows)
         return d->q_len;
