@@ -52,7 +52,8 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const int64_t keys = near_keys(plan);
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
-    return fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), 2 * FV_LANES));
+    const int64_t least = fv_max(2 * fv_isa_lanes(isa), FV_LANES);
+    return fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
 /* Keys of a packed panel. Where blocks have many tiles, it is about CALL_KEYS wide, as far as it stays near: a gemm of
