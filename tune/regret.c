@@ -17,6 +17,7 @@
  */
 #include "tune.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ typedef struct regret_row {
     tune_interval best, regret; /* of the best; of the tuned / of the best */
     tune_interval left;         /* what tuning won less 90 % of what the handicap cost */
     int candidates, blocks;
+    char fastest[320]; /* what the best has otherwise than the default */
 } regret_row;
 
 typedef struct regret_options {
@@ -122,10 +124,28 @@ static tune_interval combine(const tune_candidate *a, double of_a, const tune_ca
 
 static double width(tune_interval t) { return t.high - t.low; }
 
+/* The knobs that a choice has otherwise than the default, as "tile_rows 144 (24)". */
+static void differences(const tune_shape *shape, const tune_choice *choice, const tune_choice *usual, char *text,
+                        size_t size) {
+    int64_t key[FV_TUNING_KEYS];
+    const fv_tuning_operation *operation = &fv_tuning_operations[tune_shape_keys(shape, key)];
+    size_t n = 0;
+    text[0] = '\0';
+    for (int i = 0; i < FV_TUNING_KNOBS && operation->knob[i].name && n < size; i++) {
+        const fv_tuning_value *a = &choice->knob[i], *b = &usual->knob[i];
+        const char *comma = n ? ", " : "";
+        if (a->kernel != b->kernel)
+            n += (size_t)snprintf(text + n, size - n, "%s%s (%s)", comma, a->kernel->name, b->kernel->name);
+        else if (a->number != b->number)
+            n += (size_t)snprintf(text + n, size - n, "%s%s %" PRId64 " (%" PRId64 ")", comma, operation->knob[i].name,
+                                  a->number, b->number);
+    }
+}
+
 /* What is known of a shape after so many blocks; plan NULL: not asked. A plan that is the default's is as fast as it,
  * whatever the machine did. */
-static void conclude(tune_candidate *const *left, int n, tune_candidate *const plan[NAMED], const tune_plan *base,
-                     regret_row *row) {
+static void conclude(const tune_shape *shape, tune_candidate *const *left, int n, tune_candidate *const plan[NAMED],
+                     const tune_plan *base, regret_row *row) {
     tune_interval *const own[NAMED] = {NULL, &row->tuned, NULL, &row->whole};
     static tune_candidate zero; /* as fast as the default in every block */
     const tune_candidate *named[NAMED] = {NULL}, *best = &zero;
@@ -144,6 +164,7 @@ static void conclude(tune_candidate *const *left, int n, tune_candidate *const p
             best = left[i];
         }
     }
+    differences(shape, best == &zero ? &base->made : &best->plan->made, &base->made, row->fastest, sizeof row->fastest);
     row->best = combine(best, 1, &zero, 0, 1, 2);
     row->regret = combine(named[TUNED], 1, best, -1, 1, 2);
     row->twice = combine(named[AGAIN], 1, named[TUNED], -1, 0, 1);
@@ -187,7 +208,7 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
         while (ok && tune_now() < until && row->blocks < TUNE_BLOCKS - LEAST_BLOCKS &&
                (row->blocks < LEAST_BLOCKS || width(row->tuned) > enough || width(row->regret) > enough)) {
             tune_measure(&m, left, n, LEAST_BLOCKS, until);
-            conclude(left, n, named, m.base.plan, row);
+            conclude(shape, left, n, named, m.base.plan, row);
         }
         ok = ok && row->blocks >= LEAST_BLOCKS;
         for (int i = 0; i < count + NAMED; i++)
@@ -305,7 +326,7 @@ static int summarise(const regret_row *rows, int n, const regret_options *o) {
 static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *classes, int count,
                      const regret_options *own, regret_row *rows) {
     const fovea_context *ctx = contexts[DEFAULT];
-    const double begin = tune_now();
+    const double begin = tune_now(), worth_naming = 1.02;
     bool done[MOST_SHAPES] = {false};
     int n = 0;
     printf("\n%-32s %8s %16s %8s %8s %8s\n", "shape", "tuned/d", "95 %", "d/best", "tuned/b",
@@ -330,7 +351,9 @@ static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *cla
                exp(r->tuned.high), exp(-r->best.median), exp(r->regret.median));
         if (own->handicap > 1)
             printf(" %8.3f", exp(-r->whole.median));
-        printf("  %d candidates, %d blocks\n", r->candidates, r->blocks);
+        printf("  %d candidates, %d blocks%s%s\n", r->candidates, r->blocks,
+               r->best.median < -log(worth_naming) ? "; best: " : "",
+               r->best.median < -log(worth_naming) ? r->fastest : "");
         fflush(stdout);
     }
     printf("# swept in %.0f s, %d of %d shapes measured\n", tune_now() - begin, n, own->shapes);
