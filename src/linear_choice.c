@@ -2,13 +2,13 @@
  * model of caches.
  *
  * The model. A tile of rows reads a panel of weights from the second-level cache, which is fast enough for that, and
- * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. An item
- * has at most as many rows as take a quarter of it, but so many, three for each column of a panel, that what is read of
- * the weights, each time from farther, is shared by enough, as long as the rows, which each panel reads again, take
- * three quarters. Where not even 72 rows would, they come from farther, too, once for each panel, and three for each
- * column make a quarter of what comes weights. Products go to y a few rows at a time, a quarter of the first-level
- * cache, so that the lines of y come from farther while the next rows are computed. Threads get four items each, so
- * that none waits long for the last.
+ * its products begin and end once for each block of channels: so blocks are long, and an eighth of that cache. A single
+ * tile, which reads each weight once, needs none. An item has at most as many rows as take a quarter of the cache, but
+ * so many, three for each column of a panel, that what is read of the weights, each time from farther, is shared by
+ * enough, as long as the rows, which each panel reads again, take three quarters. Where not even 72 rows would, they
+ * come from farther, too, once for each panel, and three for each column make a quarter of what comes weights. Products
+ * go to y a few rows at a time, a quarter of the first-level cache, so that the lines of y come from farther while the
+ * next rows are computed. Threads get four items each, so that none waits long for the last.
  *
  * Measured on Intel, family 6 model 207, as rows x out x in (median of interleaved runs), against weights that lie in
  * the first-level cache whatever the rows are: AVX-512 32, 128 and 512 x 768 x 768 1.01, 1.02, 1.02, 512 x 2304 x 768
@@ -16,6 +16,8 @@
  * that do not fit, against 72 of them or fewer and weights in the first-level cache: AVX-512 373 x 256 x 7936 1.03,
  * 128 x 1024 x 11008 1.03, 512 x 512 x 16384 1.05, 384 x 256 x 32768 1.09, where they are not fetched ahead, as they
  * would not stay, another 1.02 to 1.06; AVX2 0.99 to 1.01. AVX-512, up to 180 rows against 72: 219 x 256 x 2176 1.02.
+ * A single tile without blocks, from memory, AMD family 25 model 17: AVX-512 1 x 1536 x 1088 1.02, 1 x 448 x 3776
+ * 1.035, 5 x 448 x 3776 1.03, 1 x 4096 x 4096 1.025; AVX2 1.03, 1.04, 1.015, and 4 x 4096 x 4096 1.00.
  * Tried and lost: blocks of 2048 channels (-2% to -12%), items of 24 rows of 4096 channels (-4%), of 512 rows of 768
  * (-2%), AVX2 192 rows that do not fit (-1% to -3%).
  */
@@ -43,24 +45,26 @@ static int64_t rows_that_fit(const fovea_linear *l) {
 
 bool fv_linear_rows_fit(const fovea_linear *l, int64_t rows) { return rows <= rows_that_fit(l); }
 
-/* Fields of 0 or NULL get their defaults. */
-static void complete(const fovea_linear *l, fv_linear_choice *c) {
+/* Fields of 0 or NULL get their defaults for so many rows. */
+static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
     if (!c->gemm)
         c->gemm = l->gemm;
-    int64_t rows = c->row_block;
-    if (rows <= 0) {
+    int64_t block = c->row_block;
+    if (block <= 0) {
         const int64_t fitting = rows_that_fit(l), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
-        rows = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
-        rows = fv_min(fv_max(fitting / 3, rows), MOST_ROWS);
+        block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
+        block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }
     if (c->chunk <= 0) {
-        const int64_t chunks = fv_ceil_div(rows, fv_max(l1 / 4 / (l->panel * f), 1));
-        c->chunk = fv_round_up(fv_ceil_div(rows, chunks), c->gemm->mr); /* chunks of equal length */
+        const int64_t chunks = fv_ceil_div(block, fv_max(l1 / 4 / (l->panel * f), 1));
+        c->chunk = fv_round_up(fv_ceil_div(block, chunks), c->gemm->mr); /* chunks of equal length */
     }
     if (c->row_block <= 0)
-        c->row_block = fv_round_up(rows, c->chunk);
+        c->row_block = fv_round_up(block, c->chunk);
     c->chunk = fv_min(c->chunk, c->row_block);
+    if (c->k_block <= 0 && rows <= c->gemm->mr)
+        c->k_block = l->in;
     if (c->k_block <= 0)
         c->k_block = fv_max(fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS), 64);
     c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, c->k_block)); /* blocks of equal length */
@@ -110,7 +114,7 @@ fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_
         choice = *wanted;
     else if (row)
         choice = fv_tuning_linear_choice(row->knob);
-    complete(l, &choice);
+    complete(l, rows, &choice);
     return choice;
 }
 
