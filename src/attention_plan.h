@@ -66,6 +66,7 @@ struct fovea_attention_plan {
     float scale;
     int64_t group;         /* query heads of a key head */
     int64_t rows;          /* of a key head: group * q_len */
+    int64_t dealt;         /* rows whose equal parts are blocks: of a key head, or of each of its heads */
     int64_t blocks;        /* of a key head */
     int64_t items;         /* batch * kv_heads * blocks */
     int64_t segments;      /* of the longest sequence */

@@ -2,6 +2,7 @@
  * test_tuning_text.c, files: test_tuning_file.c, what linear maps make of them: test_tuning_linear.c. */
 #include "tuning_case.h"
 
+#include "attention_plan.h"
 #include "registry.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ static void test_plan(void) {
     fovea_attention_plan_describe(plan, words, sizeof words);
     test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 3") && strstr(words, "1.043"),
                "describe a tuned plan: %s", words);
-    test_check(strstr(words, "of 21 rows, in tiles of 7") &&
+    test_check(strstr(words, "of 20 rows, in tiles of 7") && /* 100 rows in equal parts of 21 at most */
                    strstr(words, fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa())->name),
                "describe a tuned plan: %s", words);
     fovea_attention_plan_destroy(plan);
@@ -213,10 +214,45 @@ static void test_bits(void) {
     test_check(tuned == cases, "only %d of %" PRId64 " plans were tuned", tuned, cases);
 }
 
+/* Blocks are the rows of a key head one after another, as many as are chosen at most; of limited grouped heads of 192
+ * rows or more each is of one head. */
+static void test_blocks(void) {
+    static const int64_t lengths[] = {1, 191, 192, 285, 512}, chosen[] = {0, 1, 50, 148, 256, 4096};
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
+    for (int causal = 0; causal < 2; causal++)
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+            for (size_t j = 0; j < sizeof chosen / sizeof chosen[0]; j++) {
+                const int64_t length = lengths[i], most = chosen[j];
+                attention_case c = case_plain(2, 6, 2, length, 600, 16, 16);
+                c.desc.causal = causal ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
+                const fv_attention_choice choice = {.block_rows = most};
+                fovea_attention_plan *plan;
+                fv_attention_plan_create_chosen(ctx, &c.desc, &choice, &plan);
+                int64_t done = 0, longest = 0, across = 0;
+                for (int64_t item = 0; item < plan->items; item++) {
+                    const fv_item block = fv_attention_item(plan, item);
+                    const int64_t head = block.batch * 2 + block.kv_head;
+                    if (head * 3 * length + block.first_row != done)
+                        break;
+                    done += block.rows;
+                    longest = block.rows > longest ? block.rows : longest;
+                    across += block.first_row / length != (block.first_row + block.rows - 1) / length;
+                }
+                test_check(done == 2 * 6 * length && longest == plan->choice.block_rows &&
+                               (most == 0 || longest <= most) && (!causal || length < 192 || across == 0),
+                           "%" PRId64 " rows a head, %s, blocks of %" PRId64 ": %" PRId64 " rows, up to %" PRId64
+                           " at once, %" PRId64 " blocks of two heads",
+                           length, causal ? "causal" : "no limits", most, done, longest, across);
+                fovea_attention_plan_destroy(plan);
+            }
+    fovea_context_destroy(ctx);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tuning", NULL);
     files_begin();
     test_plan();
+    test_blocks();
     test_memory();
     test_lookup();
     test_merge();
