@@ -93,7 +93,7 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
         const int64_t many = plan->ctx->cpu.l2 / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
         return fv_max(fv_round_down(fv_min(many, MANY_ROWS), WHOLE_ROWS), WHOLE_ROWS);
     }
-    return fv_max(half, plan->choice.score->nr >= CALL_KEYS ? plan->choice.value->mr : WHOLE_ROWS);
+    return fv_max(half, plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
