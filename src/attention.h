@@ -10,7 +10,7 @@
 typedef struct fv_attention_choice {
     const fv_kernel *score; /* gemm row for scores; any gemm row of the tier */
     const fv_kernel *value; /* gemm row for values */
-    int64_t block_rows;     /* rows of a work item: they share the packing of K */
+    int64_t block_rows;     /* of a work item at most, in equal parts: they share the packing of K */
     int64_t tile_rows;      /* rows of a block whose scores are in flight at once */
     int64_t split_segments; /* segments of a task when rows are split over keys; -1: never split */
 } fv_attention_choice;

@@ -71,6 +71,22 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
                                             : fv_gemm_for(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns);
 }
 
+/* Rows of a block at most, so that each thread has four and none waits long for the last. */
+static int64_t rows_for_threads(const fovea_attention_plan *plan) {
+    int64_t all;
+    if (plan->ctx->threads == 1 || !fv_multiply(plan->rows, plan->desc.batch * plan->desc.kv_heads, &all))
+        return INT64_MAX;
+    return all / plan->ctx->threads / 4;
+}
+
+/* The most keys that a row sees. */
+static int64_t most_seen(const fovea_attention_desc *d) {
+    if (d->window_left < 0 || (d->causal == FOVEA_CAUSAL_NONE && d->window_right < 0))
+        return d->kv_len;
+    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
+    return d->window_left < d->kv_len - right ? d->window_left + right : d->kv_len;
+}
+
 /* Rows of a tile: as many as have scores half the size of the first-level cache, four times as many if all keys are in
  * one segment, seen by all rows, as what a tile takes besides its products is then a larger part (8 x 12 heads of 128 x
  * 64 2% faster, 94 x 32 4%, on AVX-512). Where rows see different keys, a tile of few rows computes fewer scores that
@@ -78,9 +94,10 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
  *
  * Half of 32 KiB would be 16 rows, which read each packed panel so often that it is better to have many, whose scores
  * take a sixth of the second-level cache (AMD family 25 model 17, 144 instead of 24, AVX-512 | AVX2: 2048 x 64 1.011 |
- * 1.013, 12 heads of 512 x 64 1.019 | 1.021, 373 x 32 1.014 | 1.026, 2048 x 64 causal 1.014 | 1.012, a window of 256
- * 1.012 on AVX-512); but not where there are few keys, of which each row sees others (causal 512 x 64 1.00 | 1.01, 373
- * x 32 1.02 | 0.98). */
+ * 1.013, 12 heads of 512 x 64 1.019 | 1.021, 373 x 32 1.014 | 1.026, 2048 x 64 causal 1.014 | 1.012); but not where a
+ * row sees few keys, and each others (causal 512 x 64 1.00 | 1.01, 373 x 32 1.02 | 0.98, a window of 64 0.965 on
+ * AVX-512), nor one tile in place of several, which fetches less ahead (128 and 64 rows of 2048 keys 0.975 to 0.985):
+ * there a tile is two register tiles at least, and WHOLE_ROWS where these are narrow. */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan), half = fitting / 2;
@@ -89,32 +106,31 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
         return plan->rows;
     if (half >= WHOLE_ROWS)
         return d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : half;
-    if (!limited || d->kv_len >= LONG_KEYS) {
-        const int64_t many = plan->ctx->cpu.l2 / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
-        return fv_max(fv_round_down(fv_min(many, MANY_ROWS), WHOLE_ROWS), WHOLE_ROWS);
-    }
-    return fv_max(half, plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
+    const int64_t fewer =
+        fv_max(half, limited && plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
+    if (limited && most_seen(d) < LONG_KEYS)
+        return fewer;
+    const int64_t many = plan->ctx->cpu.l2 / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
+    const int64_t whole = fv_max(fv_round_down(fv_min(many, MANY_ROWS), WHOLE_ROWS), WHOLE_ROWS);
+    const bool several = fv_min(plan->rows, rows_for_threads(plan)) > whole;
+    return several || d->kv_len <= FV_SEGMENT ? whole : fewer;
 }
 
 /* Rows of a block: queries and outputs of the block, a segment of keys and one of values take three quarters of the
- * second-level cache; but no more rows than give each thread four blocks, so that none waits long for the last. */
+ * second-level cache; but no more rows than give each thread four blocks. */
 static int64_t default_block_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t channels = d->head_dim + plan->o_stride, floats = plan->ctx->cpu.l2 / (int64_t)sizeof(float) / 4 * 3;
     const int64_t fitting = (floats - FV_SEGMENT * channels) / channels;
-    int64_t rows = fv_min(fv_max(fitting, 64), 1024);
-    if (plan->ctx->threads > 1) {
-        int64_t all;
-        if (fv_multiply(plan->rows, d->batch * d->kv_heads, &all))
-            rows = fv_min(rows, fv_max(all / plan->ctx->threads / 4, fv_min(plan->choice.tile_rows, WHOLE_ROWS)));
-    }
-    return rows;
+    const int64_t rows = fv_min(fv_max(fitting, 64), 1024);
+    const int64_t tile = plan->choice.tile_rows, least = tile > 2 * fitting_rows(plan) ? WHOLE_ROWS : tile;
+    return fv_min(rows, fv_max(rows_for_threads(plan), least));
 }
 
 /* Rows of which blocks are equal parts: those of a key head, or, where causality or a window limits the keys of grouped
  * heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of 285 x 128,
- * two of keys, 3.7% faster on AVX-512; half a head at a time or a quarter 1.02 to 1.03 times as fast as as many rows
- * across the heads, 512 and 876 x 128, AMD family 25 model 17). */
+ * two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times as fast as
+ * blocks of that size across heads, AMD family 25 model 17). */
 static int64_t rows_dealt(const fovea_attention_plan *plan) {
     const int64_t head = plan->desc.q_len;
     return plan->group > 1 && fv_attention_limited(&plan->desc) && head >= FV_COPY_ROWS ? head : plan->rows;
@@ -198,6 +214,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     /* Of equal length: without limits 1.8% faster. */
     c->block_rows = fv_ceil_div(plan->dealt, fv_ceil_div(plan->dealt, c->block_rows));
     plan->blocks = plan->rows / plan->dealt * fv_ceil_div(plan->dealt, c->block_rows);
+    c->tile_rows = fv_min(c->tile_rows, c->block_rows);
     plan->items = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
     plan->seen_segments = fv_min(plan->segments, window_segments(d));

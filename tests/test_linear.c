@@ -58,9 +58,9 @@ static void test_sizes(const case_contexts *x) {
         const linear_case c = linear_case_plain(1, rows, 200, 150 + rows);
         check_case(x, &c, &r, 40);
     }
-    linear_case large[] = {linear_case_plain(1, 3, 6000, 70), linear_case_plain(2, 700, 40, 33),
+    linear_case large[] = {linear_case_plain(1, 23, 6000, 70), linear_case_plain(2, 700, 40, 33),
                            linear_case_plain(1, 5, 30, 3000), linear_case_plain(700, 1, 20, 20)};
-    large[0].groups = 2; /* groups longer than a block */
+    large[0].groups = 2; /* groups longer than a block; more rows than a tile, which would have none */
     large[0].channels = 3000;
     large[0].x_rows = ROWS_BHTD;
     large[3].y_rows = ROWS_BHTD;

@@ -26,7 +26,7 @@ typedef struct setting {
     int64_t block_rows, tile_rows, split_segments;
 } setting;
 
-static const setting settings[] = {{0, 0, 0}, {1, 1, 1}, {40, 5, -1}, {64, 64, 2}, {200, 13, 3}};
+static const setting settings[] = {{0, 0, 0}, {1, 1, 1}, {40, 5, -1}, {64, 64, 2}, {200, 13, 3}, {300, 144, 2}};
 enum { SETTINGS = sizeof settings / sizeof settings[0], MOST_TILES = 64, CONTEXTS = 6 };
 
 static const int64_t chunks[] = {1, 17, 512, INT64_MAX};

@@ -98,6 +98,15 @@ static void test_map(void) {
     test_check(c.k_block == 7 && c.row_block == 21, "8 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
     c = fv_linear_choose(linear, 101, NULL);
     test_check(c.k_block != 7 && c.row_block != 21, "101 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
+    fovea_linear *deep = map_of(ctx, 6000, 20); /* rows of one tile go through all channels at once */
+    const fv_linear_choice none = {0};
+    const int64_t tile = fv_linear_choose(deep, 101, &none).gemm->mr;
+    for (int64_t rows = tile; rows <= tile + 1; rows++) {
+        c = fv_linear_choose(deep, rows, &none);
+        test_check((c.k_block == 6000) == (rows == tile), "%" PRId64 " rows, tiles of %" PRId64 ": %" PRId64, rows,
+                   tile, c.k_block);
+    }
+    fovea_linear_destroy(deep);
     fv_linear_describe_rows(linear, 100, words, sizeof words);
     test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 5") && strstr(words, "1.043"),
                "describe 100 rows: %s", words);

@@ -7,6 +7,7 @@
 #include "tune.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,7 +107,7 @@ static void list_tiles(list *l, const tune_choice *best, const tune_choice *made
                         scaled(made->knob[FV_KNOB_tile_rows].number, factors[i], unit, 4096);
                 if (j > 0)
                     choice.knob[FV_KNOB_block_rows].number =
-                        scaled(made->knob[FV_KNOB_block_rows].number, blocks[j], 1, 4096);
+                        fv_min((int64_t)ceil((double)made->knob[FV_KNOB_block_rows].number * blocks[j]), 4096);
                 if ((i > 0) + (j > 0) == changes)
                     add(l, &choice);
             }

@@ -94,11 +94,13 @@ static int64_t channels(fv_interval range, double where) {
 /* Keys for measuring, at most. */
 static int64_t longest_keys(const tune_class *c) { return fv_max(2 * LONGEST, c->key[FV_KEY_keys].least); }
 
-/* Can and should rows and keys be as many as each other, though that makes more rows of a group than LONGEST? Whole
- * prompts are what a class of shapes like that is for; chunks of them see other keys. */
-static bool is_square(const tune_class *c, int64_t keys) {
-    return c->square && c->key[FV_KEY_rows].most == INT64_MAX && 2 * c->key[FV_KEY_keys].least <= LONGEST &&
-           keys * c->group >= c->key[FV_KEY_rows].least;
+/* Do queries as many as keys stand for the class? Whole prompts are what a class of square shapes is for, as chunks of
+ * them see other keys; but of grouped heads they are more rows than LONGEST, which is affordable for a few heads and up
+ * to LONGEST keys. */
+static bool is_square(const tune_class *c) {
+    const int64_t few = 8; /* heads of a group */
+    return c->square && c->group <= few && c->key[FV_KEY_rows].most == INT64_MAX &&
+           c->key[FV_KEY_keys].most <= LONGEST && c->key[FV_KEY_keys].least * c->group >= c->key[FV_KEY_rows].least;
 }
 
 tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa) {
@@ -111,7 +113,7 @@ tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_i
     }
     const int64_t rows = between(c->key[FV_KEY_rows], where);
     int64_t q_len = fv_max(rows / c->group, 1), kv_len = between(c->key[FV_KEY_keys], where);
-    if (is_square(c, kv_len))
+    if (is_square(c))
         q_len = kv_len;
     else if (c->square && q_len >= c->key[FV_KEY_keys].least && q_len <= c->key[FV_KEY_keys].most)
         kv_len = q_len;
@@ -230,8 +232,9 @@ tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
     c.key[FV_KEY_units] =
         threads == 1 ? table[FV_KEY_units].range : interval_of(key[FV_KEY_units], units, 2, table[FV_KEY_units].range);
     c.key[FV_KEY_group] = interval_of(key[FV_KEY_group], groups, 3, table[FV_KEY_group].range);
-    int64_t q_len = fv_max(fv_min(desc->q_len, LONGEST / c.group), 1), kv_len = fv_min(desc->kv_len, longest_keys(&c));
-    if (is_square(&c, kv_len))
+    int64_t q_len = fv_max(fv_min(desc->q_len, fv_ceil_div(LONGEST, c.group)), 1),
+            kv_len = fv_min(desc->kv_len, longest_keys(&c));
+    if (is_square(&c))
         q_len = kv_len;
     else if (c.square && q_len >= c.key[FV_KEY_keys].least)
         kv_len = q_len;

@@ -449,6 +449,7 @@ int main(int argc, char **argv) {
     tune_shape shape;
     char error[256];
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */
+    ctx->cpu.l2 = 1 << 20;
     if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
         const tune_class c = tune_class_of(&shape, ctx->threads, ctx->isa);
         test_thrown(ctx, &c);

@@ -96,10 +96,45 @@ static void test_rows(void) {
         }
 }
 
+/* Classes of shapes that programs run: what is measured for a class lies in its box, and costs no more than seconds. */
+static void test_boxes(void) {
+    static const char *const shapes[] = {
+        "q_heads=4 q_len=100 head_dim=32",
+        "q_heads=16 q_len=2048 head_dim=64 causal=top_left",
+        "q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left",
+        "q_heads=32 kv_heads=8 q_len=256 head_dim=128 causal=top_left",
+        "q_heads=64 kv_heads=8 q_len=1000 head_dim=128 causal=top_left",
+        "q_heads=71 kv_heads=1 q_len=512 head_dim=64 causal=top_left",
+        "q_heads=32 kv_heads=8 q_len=1 kv_len=1000 head_dim=128",
+        "linear rows=512 in=768 out=768",
+        "linear rows=1 in=4096 out=4096",
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        tune_shape shape;
+        char error[256];
+        if (!test_check(tune_shape_read(shapes[i], &shape, error), "%s: %s", shapes[i], error))
+            continue;
+        const tune_class c = tune_class_of(&shape, 1, FV_ISA_avx512);
+        for (int place = -1; place < 20; place++) {
+            const tune_shape measured = place < 0 ? c.search : tune_class_shape(&c, 0.05 * place, 1, FV_ISA_avx512);
+            int64_t key[FV_TUNING_KEYS];
+            bool inside = tune_shape_keys(&measured, key) == c.operation;
+            for (int k = 0; k < FV_TUNING_KEYS; k++)
+                inside = inside && key[k] >= c.key[k].least && key[k] <= c.key[k].most;
+            char name[96];
+            tune_shape_name(&measured, name, sizeof name);
+            test_check(inside, "%s, place %d: %s is not of the class %s", shapes[i], place, name, c.name);
+            test_check(tune_flops(&measured) < 1e10, "%s, place %d: %s takes %.2g flops", shapes[i], place, name,
+                       tune_flops(&measured));
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_shapes", NULL);
     test_attention();
     test_linear();
     test_rows();
+    test_boxes();
     return test_end();
 }

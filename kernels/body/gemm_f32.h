@@ -27,8 +27,8 @@
  * B that streams comes to the second-level cache first, as the first one waits for fewer lines at once: on AMD family
  * 25 model 17, AVX-512, decoding from memory became 1.5 times as fast, 4 x 4096 x 4096 1.3 times, while 1 x 768 x 768
  * from the third level takes 7% longer (fovea-bench --case "linear m=4 n=4096 k=4096"). How much sooner was measured
- * there, too: 2048 floats before are 1.17 to 1.47 times as fast as 16 steps for 5 and 6 rows on AVX2, 1.03 to 1.25 for
- * 7 and 8 on AVX-512, and 0.83 to 0.96 for fewer.
+ * there, too: 2048 floats before are 1.05 to 1.09 times as fast as 16 steps for 4 rows on AVX2, 1.17 to 1.47 for 5 and
+ * 6, 1.03 to 1.25 for 7 and 8 on AVX-512, and 0.83 to 0.96 for fewer.
  */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))

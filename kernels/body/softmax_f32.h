@@ -1,6 +1,6 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
  *
- * Two passes over the rows, whose scores lie in the first-level cache: maxima of all, then exp and sums of all, so that
+ * Two passes over the rows, whose scores lie in a near cache: maxima of all, then exp and sums of all, so that
  * no row waits for the maximum of its own run. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of
  * FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE vectors go through exp side by side. One
  * tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own
