@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tune_stages[TUNE_STAGES] = {"kernels", "blocks", "threads"};
+const char *const tune_stages[TUNE_STAGES] = {
+    [TUNE_kernels] = "kernels", [TUNE_sizes] = "sizes", [TUNE_pairs] = "pairs of sizes", [TUNE_threads] = "threads"};
 
 /* A list in the making. */
 typedef struct list {
@@ -93,24 +94,23 @@ static void list_kernels(list *l, const tune_choice *best) {
 
 /* ---------------------------------------------------------------------------------------------------- attention -- */
 
-/* Sizes around those of the best plan: multiples of its register tile's rows, so that tiles are whole. First those that
- * differ in one size, as the time may not be enough for all. */
-static void list_tiles(list *l, const tune_choice *best, const tune_choice *made) {
+/* Sizes around those of the best plan, so many of them changed at once: multiples of its register tile's rows, so that
+ * tiles are whole. */
+static void list_tiles(list *l, const tune_choice *best, const tune_choice *made, int changes) {
     static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75}, blocks[] = {1, 0.5, 2, 0.25, 4, 16};
     const int64_t unit = made->knob[FV_KNOB_value].kernel->mr;
-    for (int changes = 0; changes <= 2; changes++)
-        for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
-            for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++) {
-                tune_choice choice = *best;
-                if (i > 0)
-                    choice.knob[FV_KNOB_tile_rows].number =
-                        scaled(made->knob[FV_KNOB_tile_rows].number, factors[i], unit, 4096);
-                if (j > 0)
-                    choice.knob[FV_KNOB_block_rows].number =
-                        fv_min((int64_t)ceil((double)made->knob[FV_KNOB_block_rows].number * blocks[j]), 4096);
-                if ((i > 0) + (j > 0) == changes)
-                    add(l, &choice);
-            }
+    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
+        for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++) {
+            tune_choice choice = *best;
+            if (i > 0)
+                choice.knob[FV_KNOB_tile_rows].number =
+                    scaled(made->knob[FV_KNOB_tile_rows].number, factors[i], unit, 4096);
+            if (j > 0)
+                choice.knob[FV_KNOB_block_rows].number =
+                    fv_min((int64_t)ceil((double)made->knob[FV_KNOB_block_rows].number * blocks[j]), 4096);
+            if ((i > 0) + (j > 0) == changes)
+                add(l, &choice);
+        }
 }
 
 static void list_splits(list *l, const tune_choice *best) {
@@ -128,28 +128,26 @@ static void list_splits(list *l, const tune_choice *best) {
 
 /* ------------------------------------------------------------------------------------------------------- linear -- */
 
-/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. First those that
- * differ in one of the three, then in two. */
-static void list_blocks(list *l, const tune_choice *best, const tune_choice *made) {
+/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. So many of the three
+ * changed at once. */
+static void list_blocks(list *l, const tune_choice *best, const tune_choice *made, int changes) {
     static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 0.25, 2, 1024};
     static const int64_t channels[] = {0, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
     const int64_t unit = made->knob[FV_KNOB_gemm].kernel->mr, in = l->problem->shape.in;
-    for (int changes = 0; changes <= 2; changes++)
-        for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
-            for (int i = 0; i < 4; i++)
-                for (int j = 0; j < 5; j++) {
-                    tune_choice choice = *best;
-                    if (k > 0)
-                        choice.knob[FV_KNOB_k_block].number = fv_min(channels[k], in);
-                    if (i > 0)
-                        choice.knob[FV_KNOB_row_block].number =
-                            scaled(made->knob[FV_KNOB_row_block].number, rows[i], unit, 4096);
-                    if (j > 0)
-                        choice.knob[FV_KNOB_chunk].number =
-                            scaled(made->knob[FV_KNOB_chunk].number, chunks[j], unit, 4096);
-                    if ((k > 0) + (i > 0) + (j > 0) == changes)
-                        add(l, &choice);
-                }
+    for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 5; j++) {
+                tune_choice choice = *best;
+                if (k > 0)
+                    choice.knob[FV_KNOB_k_block].number = fv_min(channels[k], in);
+                if (i > 0)
+                    choice.knob[FV_KNOB_row_block].number =
+                        scaled(made->knob[FV_KNOB_row_block].number, rows[i], unit, 4096);
+                if (j > 0)
+                    choice.knob[FV_KNOB_chunk].number = scaled(made->knob[FV_KNOB_chunk].number, chunks[j], unit, 4096);
+                if ((k > 0) + (i > 0) + (j > 0) == changes)
+                    add(l, &choice);
+            }
 }
 
 static void list_items(list *l, const tune_choice *best) {
@@ -166,23 +164,35 @@ static void list_items(list *l, const tune_choice *best) {
 
 /* ---------------------------------------------------------------------------------------------------------- all -- */
 
-int tune_list(tune_problem *problem, int stage, const tune_choice *best, const tune_plan *base,
+/* Sizes that differ in so many respects from the best plan's. */
+static void list_sizes(list *l, const tune_choice *best, const tune_choice *made, int changes) {
+    if (l->problem->shape.linear)
+        list_blocks(l, best, made, changes);
+    else
+        list_tiles(l, best, made, changes);
+}
+
+int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
               tune_choice choices[TUNE_CANDIDATES]) {
     list l = {.problem = problem, .base = base, .choices = choices};
     tune_plan *plan = tune_problem_plan(problem, best);
     if (!plan)
         return 0;
-    const bool linear = problem->shape.linear;
-    if (stage == 0)
-        list_kernels(&l, best);
-    else if (stage == 1 && linear)
-        list_blocks(&l, best, &plan->made);
-    else if (stage == 1)
-        list_tiles(&l, best, &plan->made);
-    else if (linear)
-        list_items(&l, best);
-    else
-        list_splits(&l, best);
+    switch (stage) {
+    case TUNE_kernels: list_kernels(&l, best); break;
+    case TUNE_sizes:
+        add(&l, best);
+        list_sizes(&l, best, &plan->made, 1);
+        break;
+    case TUNE_pairs: list_sizes(&l, best, &plan->made, 2); break;
+    case TUNE_threads:
+        if (problem->shape.linear)
+            list_items(&l, best);
+        else
+            list_splits(&l, best);
+        break;
+    default: break;
+    }
     tune_plan_free(plan);
     return l.count;
 }
@@ -197,16 +207,17 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
     const tune_choice none = {0};
     tune_choice kernels[TUNE_CANDIDATES];
     tune_plan *base = tune_problem_plan(&problem, &none);
-    const int count = base ? tune_list(&problem, 0, &none, base, kernels) : 0;
+    const int count = base ? tune_list(&problem, TUNE_kernels, &none, base, kernels) : 0;
     for (int i = -1; base && i < count; i++) {
-        tune_choice *grown = realloc(*choices, (size_t)(total + 1 + 2 * TUNE_CANDIDATES) * sizeof *grown);
+        tune_choice *grown =
+            realloc(*choices, (size_t)(total + 1 + (TUNE_STAGES - 1) * TUNE_CANDIDATES) * sizeof *grown);
         if (!grown)
             break;
         *choices = grown;
         const tune_choice best = i < 0 ? none : kernels[i];
         if (i >= 0)
             grown[total++] = best;
-        for (int stage = 1; stage < TUNE_STAGES; stage++)
+        for (tune_stage stage = TUNE_sizes; stage < TUNE_STAGES; stage++)
             total += tune_list(&problem, stage, &best, base, grown + total);
     }
     tune_plan_free(base);

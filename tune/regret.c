@@ -255,22 +255,22 @@ static limit mostly(const tune_interval *t, int n, double most, double *percent)
     return *percent >= 95 ? LIMIT_holds : 100.0 * (holds + unsure) / n >= 95 ? LIMIT_unsure : LIMIT_missed;
 }
 
-/* Over the shapes to which the handicap did something. */
+/* Over the shapes that are known to lose more by the handicap than the least gain that is stored. */
 static limit summarise_handicap(const regret_row *rows, int n) {
     tune_interval left = {0, 0, 0};
     double loss = 0, won = 0;
     int lost = 0;
     for (int i = 0; i < n; i++)
-        if (rows[i].whole.high < 0 && rows[i].whole.median < -log(1.02)) {
+        if (rows[i].whole.high < -log(1.02)) {
             left = total(left, rows[i].left);
             loss -= rows[i].whole.median;
             won -= rows[i].tuned.median;
             lost++;
         }
     if (lost == 0) {
-        printf("won back of the loss  nothing was lost: no shape is 2 %% slower by this handicap; a larger one says "
-               "more\n");
-        return LIMIT_unsure;
+        printf("won back of the loss  nothing was lost: no shape is known to be 2 %% slower by this handicap; a larger "
+               "one says more\n");
+        return LIMIT_holds;
     }
     const limit l = left.median >= 0 ? LIMIT_holds : left.high >= 0 ? LIMIT_unsure : LIMIT_missed;
     printf(

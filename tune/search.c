@@ -1,14 +1,14 @@
 /* The search for a class (tune.h).
  *
- * In stages, each over candidates that differ in one respect from the best so far (candidates.c). A stage is a
- * successive halving: some blocks for all, the better half goes on with twice the blocks, until two are left. What is
- * far behind the best falls out at once.
+ * In stages, each over candidates that differ in one respect from the best so far (candidates.c): kernels, sizes, then
+ * sizes around the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some
+ * blocks for all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls
+ * out at once.
  *
- * What wins (and what won the first stage, should the rest have been luck) goes to the proof: other shapes of the
- * class, measured anew. Stored is what is known to be at most 1 % slower on each of them, and on average faster by more
- * than 2 % and than three standard errors of the default against itself.
+ * What wins, its runner-up, and what won the first stage (should the rest have been luck, or suit only the shape of the
+ * search) go to the proof (proof.c).
  */
-#include "tune.h"
+#include "search.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,53 +20,40 @@ const char *const tune_verdicts[] = {
     [VERDICT_bound] = "default is at the bound", [VERDICT_tuned] = "faster choice",
     [VERDICT_noisy] = "too noisy to tell",       [VERDICT_large] = "more than memory allows"};
 
-typedef struct effort_numbers {
-    int first;  /* blocks of the first round of a stage */
-    int noise;  /* of the default against itself, at first */
-    int proof;  /* for each shape */
-    int shapes; /* of the proof */
-} effort_numbers;
-
 static const effort_numbers efforts[] = {
     [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
 
 /* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
 static const double near_bound = 0.97;
 
-/* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
-static const double no_slower = 0.01;
+/* The least gain in the search, as a logarithm, that is worth a proof. */
+static const double promising = 0.01;
 
 /* A standard error with which the last two of a stage are told from each other. */
 static const double near_enough = 0.003;
 
 int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
 
-typedef struct search {
-    tune_measurement m;
-    tune_problem problem;
-    const fovea_context *ctx;
-    effort_numbers effort;
-    double until;    /* of the search; the proof has its own time */
-    bool noisy, cut; /* too few blocks to tell: as they had to be thrown away; as the time was over */
-    tune_watcher *watcher;
-    void *arg;
-    tune_result *result;
-} search;
-
-/* There are too few blocks to tell: why? */
-static void too_few(search *s, const tune_measurement *m) {
-    if (m->thrown > m->kept)
-        s->noisy = true;
-    else
-        s->cut = true;
-}
-
 enum { MANY = 32 }; /* candidates */
 
+static standing standing_of(const tune_candidate *c) {
+    const double ratio = tune_median(c);
+    return ratio < 0 ? (standing){c->choice, ratio} : (standing){0};
+}
+
+/* Do two choices differ in the size that shapes of a class may disagree on? Others come to the same on some of them. */
+static bool is_another(fv_tuning_op operation, const tune_choice *a, const tune_choice *b) {
+    const int knob = tune_is_linear(operation) ? FV_KNOB_k_block : FV_KNOB_tile_rows;
+    return a->knob[knob].number != b->knob[knob].number;
+}
+
 /* Halves until two are left. The fastest of them, if it is faster than the default, is *best from then on; the best so
- * far is among the candidates, as what a few blocks said of it may have been luck. */
-static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, tune_choice *best,
-                      double *best_ratio) {
+ * far is among the candidates, as what a few blocks said of it may have been luck. *second: the runner-up of another
+ * size. */
+static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, standing *best,
+                      standing *second) {
+    int64_t key[FV_TUNING_KEYS];
+    const fv_tuning_op operation = tune_shape_keys(&s->problem.shape, key);
     tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
     int n = 0, made = 0;
     for (int i = 0; all && i < count; i++)
@@ -75,7 +62,7 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     s->result->candidates += n;
     const int fewer = n > MANY ? (s->effort.first + 1) / 2 : s->effort.first; /* or time is over too soon */
     for (int blocks = fewer; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
-        s->watcher(s->arg, what, *best_ratio);
+        s->watcher(s->arg, what, best->ratio);
         if (!tune_measure(&s->m, left, n, blocks, until)) {
             s->noisy = true;
             break;
@@ -84,8 +71,10 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
         if (n == 0)
             break;
         const double fastest = tune_median(left[0]);
-        *best_ratio = fmin(fastest, 0);
-        *best = fastest < 0 ? left[0]->choice : (tune_choice){0};
+        *best = standing_of(left[0]);
+        for (int i = n - 1; i > 0; i--)
+            if (is_another(operation, &left[i]->choice, &best->choice))
+                *second = standing_of(left[i]);
         int kept = n <= 2 ? n : (n + 1) / 2;
         /* The fastest of many is also the luckiest, and whoever is really faster may have had bad luck. */
         const double behind = 0.01 + 4 * tune_median_error(&s->m, left[0]->blocks);
@@ -99,88 +88,6 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
     for (int i = 0; i < made; i++)
         tune_candidate_free(&all[i]);
     free(all);
-}
-
-/* Measures until each of the choices is known to be slower, or to be no slower and by how much; it looks after some
- * blocks, LOOKS times at most. */
-static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double until) {
-    enum { LOOKS = 9, LEAST = 6 };
-    const int blocks = s->effort.proof / 3 > LEAST ? s->effort.proof / 3 : LEAST;
-    bool open = true, quiet = true;
-    for (int look = 0; look < LOOKS && open && quiet && tune_now() < until; look++) {
-        quiet = tune_measure(m, list, count, blocks, until);
-        open = false;
-        for (int i = 0; i < count; i++) {
-            const tune_interval t = tune_candidate_interval(m, list[i]);
-            const double error = tune_median_error(m, list[i]->blocks);
-            open = open || (t.low <= no_slower && (t.high >= no_slower || 3 * error > fmax(-t.median, no_slower)));
-        }
-    }
-    return quiet;
-}
-
-/* The proof of up to two choices; the result gets the better of those that pass. */
-static void prove(search *s, const tune_class *c, const tune_choice *choices, int count, double until) {
-    tune_result *r = s->result;
-    tune_shape proofs[TUNE_PROOFS];
-    tune_together together[2] = {{0, 0, 0}, {0, 0, 0}};
-    int n[2] = {0, 0};
-    const int shapes = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, proofs);
-    const bool enough = shapes >= s->effort.shapes; /* a class of one or two shapes leaves nothing to prove it on */
-    bool passed[2] = {enough, enough && count > 1};
-    r->shapes[0] = '\0';
-    for (int shape = 0; shape < s->effort.shapes && (passed[0] || passed[1]) && !tune_stopped; shape++) {
-        const tune_shape proof = proofs[shape];
-        tune_problem problem;
-        tune_measurement m;
-        char error[256], name[96];
-        if (!tune_problem_make(s->ctx, &proof, &problem, error)) {
-            r->verdict = VERDICT_large; /* what memory has no room for proves nothing */
-            return;
-        }
-        tune_candidate candidate[2] = {0}, *list[2];
-        int open = 0; /* those that did not fail on an earlier shape */
-        bool made = tune_measurement_begin(&m, &problem);
-        for (int i = 0; i < count && made; i++)
-            if (passed[i]) {
-                made = tune_candidate_make(&m, &choices[i], &candidate[i]);
-                list[open++] = &candidate[i];
-            }
-        s->watcher(s->arg, "proof", -log(r->seen));
-        const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
-        if (!made || !measure_proof(s, &m, list, open, share))
-            s->noisy = s->noisy || made;
-        for (int i = 0; i < count && made; i++) {
-            if (!candidate[i].plan)
-                continue;
-            const tune_interval t = tune_candidate_interval(&m, &candidate[i]);
-            passed[i] = t.high < no_slower;
-            if (isinf(t.high)) /* so few blocks say nothing */
-                too_few(s, &m);
-            tune_together_add(&together[i], &m, &candidate[i]);
-            n[i] += candidate[i].blocks;
-        }
-        for (int i = 0; i < count; i++) {
-            passed[i] = passed[i] && made;
-            tune_candidate_free(&candidate[i]);
-        }
-        tune_measurement_end(&m);
-        tune_problem_free(&problem);
-        tune_shape_name(&proof, name, sizeof name);
-        snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
-    }
-    double best = 0;
-    for (int i = 0; i < count; i++) {
-        double error;
-        const tune_interval t = tune_together_ratio(&together[i], &error);
-        if (!passed[i] || tune_stopped || -t.median < fmax(log(1.02), 3 * error) || t.median >= best)
-            continue;
-        best = t.median;
-        r->verdict = VERDICT_tuned;
-        r->choice = choices[i];
-        r->blocks = n[i];
-        r->gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
-    }
 }
 
 /* How near the default is to what the machine can do. What it can do is the most that was seen: a share that says that
@@ -204,38 +111,51 @@ static double share_of_bound(const search *s, fv_tuning_op operation, double sec
     return bounds[cold].most > 0 ? work / seconds / bounds[cold].most : 0;
 }
 
-/* best[2]: what is to be proved, *count of them. */
-static void search_problem(search *s, const tune_class *c, double seconds, tune_choice *best, int *count) {
-    const double begin = tune_now(), until = begin + 0.55 * seconds;
-    tune_choice list[TUNE_CANDIDATES], winner = {0}, first = {0};
-    double ratio = 0, after_first = 0;
+static int add_finalist(standing *finalist, int count, const standing *one) {
+    for (int i = 0; i < count; i++)
+        if (tune_same_choice(&finalist[i].choice, &one->choice))
+            return count;
+    if (one->ratio < -promising)
+        finalist[count++] = *one;
+    return count;
+}
+
+/* Returns how many are to be proved. */
+static int search_problem(search *s, const tune_class *c, double seconds, standing finalist[TUNE_FINALISTS]) {
+    const double begin = tune_now(), until = begin + 0.45 * seconds;
+    tune_choice list[TUNE_CANDIDATES];
+    const tune_choice none = {0};
+    standing winner = {0}, second = {0}, first = {0};
     s->watcher(s->arg, "noise", 0);
     const bool quiet = tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds);
     if (!quiet || s->m.base.blocks < 3) {
         s->noisy = !quiet;
-        too_few(s, &s->m);
-        return;
+        tune_too_few(s, &s->m);
+        return 0;
     }
     s->result->seconds = s->m.base.seconds;
     s->result->share = share_of_bound(s, c->operation, s->m.base.seconds);
     if (s->result->share >= near_bound && s->result->share < 2 - near_bound) { /* more: the bound is wrong */
         s->result->verdict = VERDICT_bound;
-        return;
+        return 0;
     }
-    for (int stage = 0; stage < TUNE_STAGES && !s->noisy; stage++) {
-        const double ends[TUNE_STAGES] = {fmin(until, tune_now() + 0.3 * seconds), until, until + 0.05 * seconds};
-        const int n = tune_list(&s->problem, stage, &winner, s->m.base.plan, list);
-        run_stage(s, tune_stages[stage], list, n, ends[stage], &winner, &ratio);
-        if (stage == 0) {
+    for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
+        const bool found = winner.ratio < -promising;
+        const tune_stage what = stage == TUNE_pairs && found ? TUNE_sizes : stage;
+        const double ends[TUNE_STAGES] = {[TUNE_kernels] = fmin(until, tune_now() + 0.2 * seconds),
+                                          [TUNE_sizes] = fmin(until, tune_now() + 0.15 * seconds),
+                                          [TUNE_pairs] = until,
+                                          [TUNE_threads] = until + 0.05 * seconds};
+        const int n = tune_list(&s->problem, what, found ? &winner.choice : &none, s->m.base.plan, list);
+        run_stage(s, tune_stages[what], list, n, ends[stage], &winner, &second);
+        if (stage == TUNE_kernels)
             first = winner;
-            after_first = ratio;
-        }
     }
-    if (ratio < 0)
-        best[(*count)++] = winner;
-    if (after_first < 0 && !tune_same_choice(&first, &winner))
-        best[(*count)++] = first;
-    s->result->seen = exp(-fmin(ratio, after_first));
+    int count = add_finalist(finalist, 0, &winner);
+    count = add_finalist(finalist, count, &second);
+    count = add_finalist(finalist, count, &first);
+    s->result->seen = exp(-fmin(winner.ratio, first.ratio));
+    return count;
 }
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
@@ -249,14 +169,14 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
         result->verdict = VERDICT_large;
         return;
     }
-    tune_choice best[2];
+    standing finalist[TUNE_FINALISTS];
     int count = 0;
     if (tune_measurement_begin(&s.m, &s.problem))
-        search_problem(&s, c, seconds, best, &count);
+        count = search_problem(&s, c, seconds, finalist);
     tune_measurement_end(&s.m);
     tune_problem_free(&s.problem);
     if (count > 0 && !s.noisy && !tune_stopped)
-        prove(&s, c, best, count, begin + seconds);
+        tune_prove(&s, c, finalist, count, begin + seconds);
     if (result->verdict == VERDICT_unseen && !tune_stopped)
         result->verdict = s.noisy ? VERDICT_noisy : s.cut ? VERDICT_unseen : VERDICT_default;
 }
@@ -282,7 +202,7 @@ static int by_turn(const void *a, const void *b) {
 /* Classes that are quick to measure first: what they leave of their share goes to those that need more, whose share is
  * up to most times as large. */
 static turn *turns_of(const fovea_context *ctx, const tune_class *classes, int count) {
-    const double usual = 0.002, most = 2.5;
+    const double usual = 0.002, most = 3;
     turn *turns = calloc((size_t)(count ? count : 1), sizeof *turns);
     for (int i = 0; turns && i < count; i++) {
         const double cost = tune_class_cost(&classes[i], ctx->threads, ctx->isa);

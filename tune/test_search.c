@@ -121,6 +121,8 @@ enum { WEATHERS = sizeof weathers / sizeof weathers[0], SEEDS = 12 };
 typedef struct machine {
     bool flat; /* nothing is faster than the default */
     double seconds;
+    tune_choice trap; /* takes half as much again on the shape with so many keys (0: on none) */
+    int64_t trap_keys;
 } machine;
 
 static struct {
@@ -194,17 +196,28 @@ static void sim_rest(double seconds) {
 static long sim_involuntary(void) { return sim.involuntary; }
 static tune_noise sim_noise(void) { return (tune_noise){sim.involuntary, sim.steal, sim.throttled}; }
 
+/* The sizes and kernels that a choice comes to on a shape. */
+static tune_choice made_of(tune_problem *problem, const tune_choice *choice) {
+    tune_plan *plan = tune_problem_plan(problem, choice);
+    const tune_choice made = plan ? plan->made : (tune_choice){0};
+    tune_plan_free(plan);
+    return made;
+}
+
+static bool is_trapped(tune_problem *problem, const tune_choice *made) {
+    if (problem->shape.attention.kv_len != sim.machine.trap_keys)
+        return false;
+    const tune_choice trap = made_of(problem, &sim.machine.trap);
+    return tune_same_choice(&trap, made);
+}
+
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
-    static tune_choice base; /* of the problem */
-    const tune_choice none = {0};
-    tune_plan *own = tune_problem_plan(problem, &none);
-    if (!own)
-        return -1;
-    base = own->made;
-    tune_plan_free(own);
+    const tune_choice none = {0}, base = made_of(problem, &none);
     double relative = cost(&plan->made) / cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
         relative = fmax(relative, 1);
+    if (is_trapped(problem, &plan->made))
+        relative *= 1.5;
     const double begin = sim.now;
     for (int i = 0; i < problem->executions; i++)
         work(sim.machine.seconds * relative * (1 + sim.weather.jitter * fabs((double)rng_normal(&sim.r))));
@@ -318,6 +331,23 @@ static void test_weathers(const fovea_context *ctx, const tune_class *c) {
     }
 }
 
+/* The fastest on the shape of the search is slow on another: its runner-up is stored, not the default or kernels alone.
+ */
+static void test_trap(const fovea_context *ctx, const tune_class *c) {
+    const weather still = {.name = "still"}; /* the search finds the same each time */
+    machine m = {.seconds = 0.002};
+    tune_result r = simulate(ctx, c, &m, &still, 0);
+    const double best = relative_cost(ctx, c, &r.choice);
+    m.trap = r.choice;
+    tune_shape proofs[TUNE_PROOFS];
+    tune_class_proofs(c, ctx->threads, ctx->isa, proofs);
+    m.trap_keys = proofs[1].attention.kv_len;
+    r = simulate(ctx, c, &m, &still, 0);
+    const double got = r.verdict == VERDICT_tuned ? relative_cost(ctx, c, &r.choice) : 1;
+    test_check(got >= best && got < best + 0.02 && !tune_same_choice(&r.choice, &m.trap),
+               "the winner takes %.3f of the default's time, a trap %.3f", got, best);
+}
+
 /* What ends a search early is not taken for noise. */
 static void stop_at_once(void *arg, const char *what, double ratio) {
     (void)arg, (void)what, (void)ratio;
@@ -360,12 +390,12 @@ static void test_candidates(const fovea_context *ctx) {
         if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
             continue;
         tune_plan *base = tune_problem_plan(&problem, &none);
-        int n = tune_list(&problem, 0, &none, base, list);
+        int n = tune_list(&problem, TUNE_kernels, &none, base, list);
         for (int k = 1; k < n && c->search.linear; k++)
             test_check(fv_gemm_cost(list[k - 1].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
                            fv_gemm_cost(list[k].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out),
                        "%s: kernel %d is not ranked", c->name, k);
-        n = tune_list(&problem, 1, &none, base, list);
+        n = tune_list(&problem, TUNE_sizes, &none, base, list);
         test_check(n < TUNE_CANDIDATES, "%s: %d candidates", c->name, n);
         if (c->search.linear && base->made.knob[FV_KNOB_k_block].number < c->search.in) {
             bool whole = false;
@@ -455,6 +485,7 @@ int main(int argc, char **argv) {
         test_thrown(ctx, &c);
         test_ended(ctx, &c);
         test_weathers(ctx, &c);
+        test_trap(ctx, &c);
         test_nothing(ctx, &c);
     }
     fovea_context_destroy(ctx);

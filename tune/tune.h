@@ -302,15 +302,15 @@ tune_interval tune_together_ratio(const tune_together *together, double *error);
 
 /* ------------------------------------------------------------------------------------------------- candidates.c -- */
 
-enum { TUNE_STAGES = 3, TUNE_CANDIDATES = 96 };
+enum { TUNE_CANDIDATES = 96 };
 
-/* The names of the stages of a search: each is over candidates that differ in one respect. */
+/* What candidates differ in from the best so far, and its names. */
+typedef enum tune_stage { TUNE_kernels, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
 extern const char *const tune_stages[TUNE_STAGES];
 
-/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
- * are in the order of the model that the defaults come from, sizes begin with those that differ in one from the best's.
- */
-int tune_list(tune_problem *problem, int stage, const tune_choice *best, const tune_plan *base,
+/* The candidates of a stage, around the best so far, which but for pairs is among them: those whose plans differ from
+ * each other and from base's. Kernels are in the order of the model that the defaults come from. */
+int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
 
 /* All candidates for a shape: every kernel with every block size of the search. For sweeps; the caller frees. */

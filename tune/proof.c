@@ -1,0 +1,125 @@
+/* The proof of what a search found (tune.h): other shapes of the class, measured anew.
+ *
+ * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % and than
+ * three standard errors of the default against itself. */
+#include "search.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
+static const double no_slower = 0.01;
+
+void tune_too_few(search *s, const tune_measurement *m) {
+    if (m->thrown > m->kept)
+        s->noisy = true;
+    else
+        s->cut = true;
+}
+
+/* Is more to be learned of a choice? Not of one that is far behind the fastest. */
+static bool is_undecided(const tune_measurement *m, const tune_candidate *c, double fastest) {
+    const tune_interval t = tune_candidate_interval(m, c);
+    const double error = tune_median_error(m, c->blocks);
+    return t.low <= fmin(no_slower, fastest + no_slower) &&
+           (t.high >= no_slower || 3 * error > fmax(-t.median, no_slower));
+}
+
+/* Measures until each of the choices is known to be slower, or to be no slower and by how much; it looks after some
+ * blocks, LOOKS times at most. The first look has all the time there is: fewer blocks say nothing. */
+static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double share,
+                          double until) {
+    enum { LOOKS = 9, LEAST = 6 };
+    const int blocks = s->effort.proof / 3 > LEAST ? s->effort.proof / 3 : LEAST;
+    bool open = true, quiet = true;
+    for (int look = 0; look < LOOKS && open && quiet && tune_now() < (look ? share : until); look++) {
+        quiet = tune_measure(m, list, count, blocks, look ? share : until);
+        double fastest = 0;
+        for (int i = 0; i < count; i++)
+            fastest = fmin(fastest, tune_median(list[i]));
+        open = false;
+        for (int i = 0; i < count; i++)
+            open = open || is_undecided(m, list[i], fastest);
+    }
+    return quiet;
+}
+
+/* A choice on its way through the shapes of its proof. */
+typedef struct proof {
+    bool passed; /* so far */
+    int blocks;
+    tune_together together;
+} proof;
+
+/* All finalists that passed so far, on one more shape; false if it could not be measured. */
+static bool prove_shape(search *s, const tune_shape *shape, const standing *finalist, proof *proofs, int count,
+                        double share, double until) {
+    tune_problem problem;
+    tune_measurement m;
+    char error[256];
+    if (!tune_problem_make(s->ctx, shape, &problem, error))
+        return false;
+    tune_candidate candidate[TUNE_FINALISTS] = {0}, *list[TUNE_FINALISTS];
+    int open = 0;
+    bool made = tune_measurement_begin(&m, &problem);
+    for (int i = 0; i < count && made; i++)
+        if (proofs[i].passed) {
+            made = tune_candidate_make(&m, &finalist[i].choice, &candidate[i]);
+            list[open++] = &candidate[i];
+        }
+    if (!made || !measure_proof(s, &m, list, open, share, until))
+        s->noisy = s->noisy || made;
+    for (int i = 0; i < count; i++) {
+        if (candidate[i].plan && made) {
+            const tune_interval t = tune_candidate_interval(&m, &candidate[i]);
+            proofs[i].passed = t.high < no_slower;
+            if (isinf(t.high)) /* so few blocks say nothing */
+                tune_too_few(s, &m);
+            tune_together_add(&proofs[i].together, &m, &candidate[i]);
+            proofs[i].blocks += candidate[i].blocks;
+        }
+        proofs[i].passed = proofs[i].passed && made;
+        tune_candidate_free(&candidate[i]);
+    }
+    tune_measurement_end(&m);
+    tune_problem_free(&problem);
+    return true;
+}
+
+void tune_prove(search *s, const tune_class *c, const standing *finalist, int count, double until) {
+    tune_result *r = s->result;
+    tune_shape shapes[TUNE_PROOFS];
+    proof proofs[TUNE_FINALISTS] = {0};
+    const int known = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, shapes);
+    int open = known >= s->effort.shapes ? count : 0; /* a class of one or two leaves nothing to prove it on */
+    for (int i = 0; i < open; i++)
+        proofs[i].passed = true;
+    r->shapes[0] = '\0';
+    for (int shape = 0; shape < s->effort.shapes && open && !tune_stopped; shape++) {
+        char name[96];
+        s->watcher(s->arg, "proof", -log(r->seen));
+        const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
+        if (!prove_shape(s, &shapes[shape], finalist, proofs, count, share, until)) {
+            r->verdict = VERDICT_large; /* what memory has no room for proves nothing */
+            return;
+        }
+        open = 0;
+        for (int i = 0; i < count; i++)
+            open += proofs[i].passed;
+        tune_shape_name(&shapes[shape], name, sizeof name);
+        snprintf(r->shapes + strlen(r->shapes), sizeof r->shapes - strlen(r->shapes), "%s%s", shape ? "," : "", name);
+    }
+    double best = 0;
+    for (int i = 0; i < count; i++) {
+        double error;
+        const tune_interval t = tune_together_ratio(&proofs[i].together, &error);
+        if (!proofs[i].passed || tune_stopped || -t.median < fmax(log(1.02), 3 * error) || t.median >= best)
+            continue;
+        best = t.median;
+        r->verdict = VERDICT_tuned;
+        r->choice = finalist[i].choice;
+        r->blocks = proofs[i].blocks;
+        r->gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
+    }
+}
