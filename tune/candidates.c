@@ -1,6 +1,6 @@
-/* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far. Of an
- * attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels, blocks of
- * channels and rows, items of a thread. */
+/* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far, or in
+ * two sizes. Of an attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels,
+ * blocks of channels and rows, items of a thread. */
 #include "gemm.h"
 #include "registry.h"
 #include "size.h"
@@ -117,7 +117,6 @@ static void list_splits(list *l, const tune_choice *best) {
     static const int64_t splits[] = {-1, 1, 2, 4, 8};
     if (l->problem->ctx->threads == 1)
         return;
-    add(l, best);
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         tune_choice choice = *best;
         choice.knob[FV_KNOB_split].number = splits[i];
@@ -154,7 +153,6 @@ static void list_items(list *l, const tune_choice *best) {
     static const int64_t items[] = {1, 2, 8, 16};
     if (l->problem->ctx->threads == 1)
         return;
-    add(l, best);
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
         tune_choice choice = *best;
         choice.knob[FV_KNOB_items].number = items[i];
@@ -172,28 +170,31 @@ static void list_sizes(list *l, const tune_choice *best, const tune_choice *made
         list_tiles(l, best, made, changes);
 }
 
+/* Adds those of a stage. */
+static void list_stage(list *l, tune_stage stage, const tune_choice *best) {
+    tune_plan *plan = tune_problem_plan(l->problem, best);
+    if (!plan)
+        return;
+    if (stage != TUNE_kernels)
+        add(l, best);
+    switch (stage) {
+    case TUNE_kernels: list_kernels(l, best); break;
+    case TUNE_sizes: list_sizes(l, best, &plan->made, 1); break;
+    case TUNE_pairs: list_sizes(l, best, &plan->made, 2); break;
+    default:
+        if (l->problem->shape.linear)
+            list_items(l, best);
+        else
+            list_splits(l, best);
+        break;
+    }
+    tune_plan_free(plan);
+}
+
 int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
               tune_choice choices[TUNE_CANDIDATES]) {
     list l = {.problem = problem, .base = base, .choices = choices};
-    tune_plan *plan = tune_problem_plan(problem, best);
-    if (!plan)
-        return 0;
-    switch (stage) {
-    case TUNE_kernels: list_kernels(&l, best); break;
-    case TUNE_sizes:
-        add(&l, best);
-        list_sizes(&l, best, &plan->made, 1);
-        break;
-    case TUNE_pairs: list_sizes(&l, best, &plan->made, 2); break;
-    case TUNE_threads:
-        if (problem->shape.linear)
-            list_items(&l, best);
-        else
-            list_splits(&l, best);
-        break;
-    default: break;
-    }
-    tune_plan_free(plan);
+    list_stage(&l, stage, best);
     return l.count;
 }
 
@@ -209,16 +210,14 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
     tune_plan *base = tune_problem_plan(&problem, &none);
     const int count = base ? tune_list(&problem, TUNE_kernels, &none, base, kernels) : 0;
     for (int i = -1; base && i < count; i++) {
-        tune_choice *grown =
-            realloc(*choices, (size_t)(total + 1 + (TUNE_STAGES - 1) * TUNE_CANDIDATES) * sizeof *grown);
+        tune_choice *grown = realloc(*choices, (size_t)(total + TUNE_CANDIDATES) * sizeof *grown);
         if (!grown)
             break;
         *choices = grown;
-        const tune_choice best = i < 0 ? none : kernels[i];
-        if (i >= 0)
-            grown[total++] = best;
+        list l = {.problem = &problem, .base = base, .choices = grown + total};
         for (tune_stage stage = TUNE_sizes; stage < TUNE_STAGES; stage++)
-            total += tune_list(&problem, stage, &best, base, grown + total);
+            list_stage(&l, stage, i < 0 ? &none : &kernels[i]);
+        total += l.count;
     }
     tune_plan_free(base);
     tune_problem_free(&problem);

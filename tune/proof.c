@@ -1,7 +1,7 @@
 /* The proof of what a search found (tune.h): other shapes of the class, measured anew.
  *
  * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % and than
- * three standard errors of the default against itself. */
+ * three standard errors of the default against itself; of several such choices the fastest. */
 #include "search.h"
 
 #include <math.h>
@@ -11,24 +11,18 @@
 /* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
 static const double no_slower = 0.01;
 
-void tune_too_few(search *s, const tune_measurement *m) {
-    if (m->thrown > m->kept)
-        s->noisy = true;
-    else
-        s->cut = true;
-}
-
-/* Is more to be learned of a choice? Not of one that is far behind the fastest. */
+/* Is more to be learned of a choice: whether it is slower than the default, or, if it is near the fastest, by how much it
+ * is faster? */
 static bool is_undecided(const tune_measurement *m, const tune_candidate *c, double fastest) {
     const tune_interval t = tune_candidate_interval(m, c);
     const double error = tune_median_error(m, c->blocks);
-    return t.low <= fmin(no_slower, fastest + no_slower) &&
-           (t.high >= no_slower || 3 * error > fmax(-t.median, no_slower));
+    const bool near = t.low <= fastest + no_slower;
+    return t.low <= no_slower && (t.high >= no_slower || (near && 3 * error > fmax(-t.median, no_slower)));
 }
 
-/* Measures until each of the choices is known to be slower, or to be no slower and by how much; it looks after some
- * blocks, LOOKS times at most. The first look has all the time there is: fewer blocks say nothing. */
-static bool measure_proof(search *s, tune_measurement *m, tune_candidate **list, int count, double share,
+/* Measures until no choice is undecided; it looks after some blocks, LOOKS times at most. The first look has all the
+ * time there is: fewer blocks say nothing (tune_candidate_interval). */
+static bool measure_proof(tune_search_state *s, tune_measurement *m, tune_candidate **list, int count, double share,
                           double until) {
     enum { LOOKS = 9, LEAST = 6 };
     const int blocks = s->effort.proof / 3 > LEAST ? s->effort.proof / 3 : LEAST;
@@ -53,8 +47,8 @@ typedef struct proof {
 } proof;
 
 /* All finalists that passed so far, on one more shape; false if it could not be measured. */
-static bool prove_shape(search *s, const tune_shape *shape, const standing *finalist, proof *proofs, int count,
-                        double share, double until) {
+static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tune_standing *finalist, proof *proofs,
+                        int count, double share, double until) {
     tune_problem problem;
     tune_measurement m;
     char error[256];
@@ -68,8 +62,8 @@ static bool prove_shape(search *s, const tune_shape *shape, const standing *fina
             made = tune_candidate_make(&m, &finalist[i].choice, &candidate[i]);
             list[open++] = &candidate[i];
         }
-    if (!made || !measure_proof(s, &m, list, open, share, until))
-        s->noisy = s->noisy || made;
+    if (made && (!measure_proof(s, &m, list, open, share, until) || (tune_now() >= share && m.thrown > m.kept)))
+        s->noisy = true;
     for (int i = 0; i < count; i++) {
         if (candidate[i].plan && made) {
             const tune_interval t = tune_candidate_interval(&m, &candidate[i]);
@@ -84,10 +78,10 @@ static bool prove_shape(search *s, const tune_shape *shape, const standing *fina
     }
     tune_measurement_end(&m);
     tune_problem_free(&problem);
-    return true;
+    return made;
 }
 
-void tune_prove(search *s, const tune_class *c, const standing *finalist, int count, double until) {
+void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until) {
     tune_result *r = s->result;
     tune_shape shapes[TUNE_PROOFS];
     proof proofs[TUNE_FINALISTS] = {0};

@@ -6,8 +6,8 @@
  *                       [--handicap N] [--again]
  *
  * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an
- * N-th of the size, and a column tells the time of the handicapped default / of the real one; tuning must win back
- * nine tenths of what that costs. --again: tunes twice; no shape may differ in speed by more than 2 %.
+ * N-th of the size, and a column tells the time of the handicapped default / of the real one; of the
+ * shapes that are known to lose 2 %, tuning must win back nine tenths of the loss. --again: tunes twice; no shape may differ in speed by more than 2 %.
  *
  * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan
  * and the default are then measured in the same blocks, until what is asked is known to half a percent or the shape's
@@ -161,7 +161,7 @@ static void conclude(const tune_shape *shape, tune_candidate *const *left, int n
     double least = 0;
     for (int i = 0; i < n; i++) {
         const double ratio = combine(left[i], 1, &zero, 0, 0, 2).median;
-        if (ratio < least) {
+        if (ratio < least && !tune_same_choice(&left[i]->plan->made, &base->made)) {
             least = ratio;
             best = left[i];
         }
@@ -208,7 +208,8 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
         row->candidates = count;
         row->blocks = 0;
         while (ok && tune_now() < until && row->blocks < TUNE_BLOCKS - LEAST_BLOCKS &&
-               (row->blocks < LEAST_BLOCKS || width(row->tuned) > enough || width(row->regret) > enough)) {
+               (row->blocks < LEAST_BLOCKS || width(row->tuned) > enough || width(row->regret) > enough ||
+                width(row->whole) > enough)) {
             tune_measure(&m, left, n, LEAST_BLOCKS, until);
             conclude(shape, left, n, named, m.base.plan, row);
         }
@@ -255,27 +256,31 @@ static limit mostly(const tune_interval *t, int n, double most, double *percent)
     return *percent >= 95 ? LIMIT_holds : 100.0 * (holds + unsure) / n >= 95 ? LIMIT_unsure : LIMIT_missed;
 }
 
-/* Over the shapes that are known to lose more by the handicap than the least gain that is stored. */
+/* Over the shapes that are known to lose more by the handicap than the least gain that is stored. Where there is none,
+ * nothing had to be won back, unless many may be such. */
 static limit summarise_handicap(const regret_row *rows, int n) {
+    const double least = log(1.02);
     tune_interval left = {0, 0, 0};
     double loss = 0, won = 0;
-    int lost = 0;
+    int lost = 0, unsure = 0;
     for (int i = 0; i < n; i++)
-        if (rows[i].whole.high < -log(1.02)) {
+        if (rows[i].whole.high < -least) {
             left = total(left, rows[i].left);
             loss -= rows[i].whole.median;
             won -= rows[i].tuned.median;
             lost++;
-        }
+        } else
+            unsure += rows[i].whole.low < -least;
+    printf("won back of the loss  ");
     if (lost == 0) {
-        printf("won back of the loss  nothing was lost: no shape is known to be 2 %% slower by this handicap; a larger "
-               "one says more\n");
-        return LIMIT_holds;
+        const limit l = 20 * unsure > n ? LIMIT_unsure : LIMIT_holds;
+        printf("nothing: no shape of %d is known to be 2 %% slower by this handicap, %d may be: %s\n", n, unsure,
+               words[l]);
+        return l;
     }
     const limit l = left.median >= 0 ? LIMIT_holds : left.high >= 0 ? LIMIT_unsure : LIMIT_missed;
-    printf(
-        "won back of the loss  %.0f %% (at least 90 %%; %d of %d shapes lost more than 2 %%, %.1f %% on average): %s\n",
-        100 * won / loss, lost, n, 100 * (exp(loss / lost) - 1), words[l]);
+    printf("%.0f %% (at least 90 %%; %d of %d shapes are known to lose more than 2 %%, %.1f %% on average): %s\n",
+           100 * won / loss, lost, n, 100 * (exp(loss / lost) - 1), words[l]);
     return l;
 }
 

@@ -1,7 +1,7 @@
 /* The search for a class (tune.h).
  *
- * In stages, each over candidates that differ in one respect from the best so far (candidates.c): kernels, sizes, then
- * sizes around the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some
+ * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around
+ * the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some
  * blocks for all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls
  * out at once.
  *
@@ -20,7 +20,7 @@ const char *const tune_verdicts[] = {
     [VERDICT_bound] = "default is at the bound", [VERDICT_tuned] = "faster choice",
     [VERDICT_noisy] = "too noisy to tell",       [VERDICT_large] = "more than memory allows"};
 
-static const effort_numbers efforts[] = {
+static const tune_effort_numbers efforts[] = {
     [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
 
 /* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
@@ -34,26 +34,42 @@ static const double near_enough = 0.003;
 
 int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
 
+void tune_too_few(tune_search_state *s, const tune_measurement *m) {
+    if (m->thrown > m->kept)
+        s->noisy = true;
+    else
+        s->cut = true;
+}
+
 enum { MANY = 32 }; /* candidates */
 
-static standing standing_of(const tune_candidate *c) {
+static tune_standing standing_of(const tune_candidate *c) {
     const double ratio = tune_median(c);
-    return ratio < 0 ? (standing){c->choice, ratio} : (standing){0};
+    return ratio < 0 ? (tune_standing){c->choice, ratio} : (tune_standing){0};
 }
 
-/* Do two choices differ in the size that shapes of a class may disagree on? Others come to the same on some of them. */
-static bool is_another(fv_tuning_op operation, const tune_choice *a, const tune_choice *b) {
-    const int knob = tune_is_linear(operation) ? FV_KNOB_k_block : FV_KNOB_tile_rows;
-    return a->knob[knob].number != b->knob[knob].number;
+/* Do the plans of two candidates differ in the size that shapes of a class may disagree on? Others come to the same on
+ * some of them. */
+static bool is_another(const tune_candidate *a, const tune_candidate *b) {
+    const tune_choice *x = &a->plan->made, *y = &b->plan->made;
+    const int knob = a->plan->attention ? FV_KNOB_tile_rows : FV_KNOB_k_block;
+    return x->knob[knob].number != y->knob[knob].number;
 }
 
-/* Halves until two are left. The fastest of them, if it is faster than the default, is *best from then on; the best so
- * far is among the candidates, as what a few blocks said of it may have been luck. *second: the runner-up of another
- * size. */
-static void run_stage(search *s, const char *what, const tune_choice *list, int count, double until, standing *best,
-                      standing *second) {
-    int64_t key[FV_TUNING_KEYS];
-    const fv_tuning_op operation = tune_shape_keys(&s->problem.shape, key);
+/* The place of the fastest that is another than the first; n if there is none. */
+static int runner_up(tune_candidate *const *left, int n) {
+    int i = 1;
+    while (i < n && !is_another(left[i], left[0]))
+        i++;
+    return i < n ? i : n;
+}
+
+/* Halves until two are left, one of which is of another size, unless all of those are far behind. The fastest, if it is
+ * faster than the default, is *best from then on; the best so far is among the candidates, as what a few blocks said of
+ * it may have been luck. That of another size, if faster than the default, is *second. */
+static void run_stage(tune_search_state *s, const char *what, const tune_choice *list, int count, double until,
+                      tune_standing *best, tune_standing *second) {
+    tune_standing other = {0};
     tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
     int n = 0, made = 0;
     for (int i = 0; all && i < count; i++)
@@ -72,10 +88,11 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
             break;
         const double fastest = tune_median(left[0]);
         *best = standing_of(left[0]);
-        for (int i = n - 1; i > 0; i--)
-            if (is_another(operation, &left[i]->choice, &best->choice))
-                *second = standing_of(left[i]);
+        const int runner = runner_up(left, n);
+        other = runner < n ? standing_of(left[runner]) : (tune_standing){0};
         int kept = n <= 2 ? n : (n + 1) / 2;
+        if (runner < n && runner >= kept)
+            left[kept++] = left[runner];
         /* The fastest of many is also the luckiest, and whoever is really faster may have had bad luck. */
         const double behind = 0.01 + 4 * tune_median_error(&s->m, left[0]->blocks);
         while (kept > 1 && tune_median(left[kept - 1]) > fastest + behind)
@@ -85,6 +102,8 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
             break;
         n = kept;
     }
+    if (other.ratio < 0)
+        *second = other;
     for (int i = 0; i < made; i++)
         tune_candidate_free(&all[i]);
     free(all);
@@ -93,7 +112,7 @@ static void run_stage(search *s, const char *what, const tune_choice *list, int 
 /* How near the default is to what the machine can do. What it can do is the most that was seen: a share that says that
  * nothing is to be gained is not believed before the bound was measured again, as a neighbour may have been busy then.
  */
-static double share_of_bound(const search *s, fv_tuning_op operation, double seconds) {
+static double share_of_bound(const tune_search_state *s, fv_tuning_op operation, double seconds) {
     enum { AGAIN = 5 };
     static struct {
         double most;
@@ -111,7 +130,7 @@ static double share_of_bound(const search *s, fv_tuning_op operation, double sec
     return bounds[cold].most > 0 ? work / seconds / bounds[cold].most : 0;
 }
 
-static int add_finalist(standing *finalist, int count, const standing *one) {
+static int add_finalist(tune_standing *finalist, int count, const tune_standing *one) {
     for (int i = 0; i < count; i++)
         if (tune_same_choice(&finalist[i].choice, &one->choice))
             return count;
@@ -121,11 +140,11 @@ static int add_finalist(standing *finalist, int count, const standing *one) {
 }
 
 /* Returns how many are to be proved. */
-static int search_problem(search *s, const tune_class *c, double seconds, standing finalist[TUNE_FINALISTS]) {
+static int search_problem(tune_search_state *s, const tune_class *c, double seconds,
+                          tune_standing finalist[TUNE_FINALISTS]) {
     const double begin = tune_now(), until = begin + 0.45 * seconds;
     tune_choice list[TUNE_CANDIDATES];
-    const tune_choice none = {0};
-    standing winner = {0}, second = {0}, first = {0};
+    tune_standing winner = {0}, second = {0}, first = {0};
     s->watcher(s->arg, "noise", 0);
     const bool quiet = tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds);
     if (!quiet || s->m.base.blocks < 3) {
@@ -140,13 +159,13 @@ static int search_problem(search *s, const tune_class *c, double seconds, standi
         return 0;
     }
     for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
-        const bool found = winner.ratio < -promising;
-        const tune_stage what = stage == TUNE_pairs && found ? TUNE_sizes : stage;
+        const bool moved = !tune_same_choice(&winner.choice, &first.choice); /* a size was faster */
+        const tune_stage what = stage == TUNE_pairs && moved ? TUNE_sizes : stage;
         const double ends[TUNE_STAGES] = {[TUNE_kernels] = fmin(until, tune_now() + 0.2 * seconds),
                                           [TUNE_sizes] = fmin(until, tune_now() + 0.15 * seconds),
                                           [TUNE_pairs] = until,
                                           [TUNE_threads] = until + 0.05 * seconds};
-        const int n = tune_list(&s->problem, what, found ? &winner.choice : &none, s->m.base.plan, list);
+        const int n = tune_list(&s->problem, what, &winner.choice, s->m.base.plan, list);
         run_stage(s, tune_stages[what], list, n, ends[stage], &winner, &second);
         if (stage == TUNE_kernels)
             first = winner;
@@ -154,13 +173,13 @@ static int search_problem(search *s, const tune_class *c, double seconds, standi
     int count = add_finalist(finalist, 0, &winner);
     count = add_finalist(finalist, count, &second);
     count = add_finalist(finalist, count, &first);
-    s->result->seen = exp(-fmin(winner.ratio, first.ratio));
+    s->result->seen = exp(-fmin(winner.ratio, fmin(second.ratio, first.ratio)));
     return count;
 }
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result) {
-    search s = {.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
+    tune_search_state s = {.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
     const double begin = tune_now();
     char error[256];
     memset(result, 0, sizeof *result);
@@ -169,7 +188,7 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
         result->verdict = VERDICT_large;
         return;
     }
-    standing finalist[TUNE_FINALISTS];
+    tune_standing finalist[TUNE_FINALISTS];
     int count = 0;
     if (tune_measurement_begin(&s.m, &s.problem))
         count = search_problem(&s, c, seconds, finalist);

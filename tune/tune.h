@@ -308,12 +308,13 @@ enum { TUNE_CANDIDATES = 96 };
 typedef enum tune_stage { TUNE_kernels, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
 extern const char *const tune_stages[TUNE_STAGES];
 
-/* The candidates of a stage, around the best so far, which but for pairs is among them: those whose plans differ from
- * each other and from base's. Kernels are in the order of the model that the defaults come from. */
+/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
+ * are in the order of the model that the defaults come from, others begin with the best so far. */
 int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
 
-/* All candidates for a shape: every kernel with every block size of the search. For sweeps; the caller frees. */
+/* All candidates for a shape: every kernel with every size that the search tries around the default's, and with pairs of
+ * them. For sweeps; the caller frees. */
 int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
 
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
