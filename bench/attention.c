@@ -1,5 +1,5 @@
-/* fovea-bench: attention of any shape through the public API, planned, with the workspace of the caller. Its result is
- * checked before it is timed (attention_check.c).
+/* fovea-bench: attention of any shape through the public API, planned, with the workspace of the caller, or by the one
+ * call (call=sdpa). Its result is checked before it is timed (attention_check.c).
  *
  * Flops are 2 * (head_dim + value_dim) for each pair of a row and a key that it attends to; bytes are those of queries,
  * keys, values, mask and output, each counted once.
@@ -94,6 +94,27 @@ static const char *make_plan(attention *self) {
     return self->workspace ? NULL : "no memory";
 }
 
+/* The one call has a context of its own, whose tier and threads are the environment's. */
+static const char *check_one_call(const attention *self) {
+    fovea_context *context;
+    fovea_info info;
+    fovea_info_init(&info);
+    if (fovea_context_create(NULL, &context) != FOVEA_OK)
+        return fovea_error_detail();
+    const fovea_status status = fovea_context_info(context, &info);
+    fovea_context_destroy(context);
+    if (status != FOVEA_OK)
+        return fovea_error_detail();
+    if (info.isa != self->isa)
+        return "call=sdpa runs on the best tier: FOVEA_ISA chooses another";
+    if (info.threads != self->threads)
+        return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
+    if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
+        self->desc.window_right >= 0)
+        return "call=sdpa takes layout=bhtd, no mask and no window";
+    return NULL;
+}
+
 static const char *make_arguments(attention *self) {
     const fovea_attention_desc *desc = &self->desc;
     fovea_attention_args *args = &self->args;
@@ -112,10 +133,16 @@ static const char *make_arguments(attention *self) {
     return NULL;
 }
 
-static void attention_run(bench *base) {
-    attention *self = (attention *)base;
-    fovea_attention_execute(self->plan, &self->args, self->workspace, self->workspace_size);
+static fovea_status execute(attention *self) {
+    const fovea_attention_desc *d = &self->desc;
+    const fovea_attention_args *a = &self->args;
+    if (self->call == CALL_SDPA)
+        return fovea_sdpa_f32(a->q.data, a->k.data, a->v.data, a->out.data, d->batch, d->q_heads, d->kv_heads, d->q_len,
+                              d->kv_len, d->head_dim, d->value_dim, d->causal);
+    return fovea_attention_execute(self->plan, a, self->workspace, self->workspace_size);
 }
+
+static void attention_run(bench *base) { execute((attention *)base); }
 
 static const char *attention_begin(bench *base, shim_cost *cost) {
     attention *self = (attention *)base;
@@ -126,7 +153,7 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
         error = make_arguments(self);
     if (error != NULL)
         return error;
-    if (fovea_attention_execute(self->plan, &self->args, self->workspace, self->workspace_size) != FOVEA_OK)
+    if (execute(self) != FOVEA_OK)
         return fovea_error_detail();
     if (!self->checked) {
         if ((error = attention_check(self)) != NULL)
@@ -148,6 +175,7 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
 static const char *const causal_words[] = {"none", "top_left", "bottom_right", NULL};
 static const char *const mask_words[] = {"none", "boolean", "additive", NULL};
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
+static const char *const call_words[] = {"plan", "sdpa", NULL};
 static const char *const dtype_words[] = {"f32", NULL};
 
 /* A window's side, as name. */
@@ -171,6 +199,8 @@ static void name_it(attention *self) {
         n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/mask:%s", mask_words[desc->mask]);
     if (self->layout != LAYOUT_BHTD)
         n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/layout:%s", layout_words[self->layout]);
+    if (self->call != CALL_PLAN)
+        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/call:%s", call_words[self->call]);
     snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa),
              self->threads);
 }
@@ -178,7 +208,7 @@ static void name_it(attention *self) {
 static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
-    int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, isa = 0, threads = 1;
+    int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, call = 0, isa = 0, threads = 1;
     const bench_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                               {"batch", NULL, 1, most, &batch},
                               {"q_heads", NULL, 1, most, &q_heads},
@@ -192,6 +222,7 @@ static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SI
                               {"window_right", NULL, -1, most, &window_right},
                               {"mask", mask_words, 0, 0, &mask},
                               {"layout", layout_words, 0, 0, &layout},
+                              {"call", call_words, 0, 0, &call},
                               {"isa", bench_isa_words, 0, 0, &isa},
                               {"threads", NULL, 1, 4096, &threads},
                               {NULL, NULL, 0, 0, NULL}};
@@ -217,11 +248,14 @@ static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SI
     self->desc.window_right = window_right;
     self->desc.mask = (fovea_mask_kind)mask;
     self->layout = (memory_layout)layout;
+    self->call = (attention_call)call;
     self->isa = (fovea_isa)tier;
     self->threads = (int)threads;
     name_it(self);
     /* The library itself says what is wrong with a shape. */
     const char *problem = make_plan(self);
+    if (problem == NULL && self->call == CALL_SDPA)
+        problem = check_one_call(self);
     if (problem != NULL) {
         snprintf(error, BENCH_ERROR_SIZE, "%s", problem);
         attention_end(&self->base);
@@ -236,4 +270,4 @@ const bench_kind bench_attention = {
     "attention", attention_make,
     "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right window_left=-1 window_right=-1 mask=none|boolean|additive\n"
-    "      layout=bhtd|bthd isa=best|TIER threads=1"};
+    "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1"};

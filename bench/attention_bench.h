@@ -12,10 +12,14 @@ enum { ATTENTION_UNWRITTEN = 0xff };
 
 typedef enum memory_layout { LAYOUT_BHTD, LAYOUT_BTHD } memory_layout;
 
+/* fovea_attention_execute, or fovea_sdpa_f32. */
+typedef enum attention_call { CALL_PLAN, CALL_SDPA } attention_call;
+
 typedef struct attention {
     bench base;
     fovea_attention_desc desc;
     memory_layout layout;
+    attention_call call;
     fovea_isa isa;
     int threads;
     double pairs; /* attended to, of rows and keys */
