@@ -139,18 +139,10 @@ static int add_finalist(tune_standing *finalist, int count, const tune_standing 
     return count;
 }
 
-/* Seconds of so many that the search may take: the proof has twice what it takes if all is clear at the first look (6
- * blocks of the default twice and the finalists, each twice, on shapes about as large). */
-static double share_of_search(const tune_search_state *s, double seconds) {
-    const double sample = s->m.base.seconds * s->problem.executions;
-    const double proof = 2 * s->effort.shapes * 6 * 2 * (2 + TUNE_FINALISTS) * sample;
-    return fmin(fmax(seconds - proof, 0.45 * seconds), 0.65 * seconds);
-}
-
 /* Returns how many are to be proved. */
 static int search_problem(tune_search_state *s, const tune_class *c, double seconds,
                           tune_standing finalist[TUNE_FINALISTS]) {
-    const double begin = tune_now();
+    const double begin = tune_now(), until = begin + 0.45 * seconds;
     tune_choice list[TUNE_CANDIDATES];
     tune_standing winner = {0}, second = {0}, first = {0};
     s->watcher(s->arg, "noise", 0);
@@ -166,7 +158,6 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
         s->result->verdict = VERDICT_bound;
         return 0;
     }
-    const double until = begin + share_of_search(s, seconds);
     for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
         const bool moved = !tune_same_choice(&winner.choice, &first.choice); /* a size was faster */
         const tune_stage what = stage == TUNE_pairs && moved ? TUNE_sizes : stage;
