@@ -127,8 +127,8 @@ static void list_splits(list *l, const tune_choice *best) {
 
 /* ------------------------------------------------------------------------------------------------------- linear -- */
 
-/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. So many of the three
- * changed at once. */
+/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. So many of the
+ * three changed at once. */
 static void list_blocks(list *l, const tune_choice *best, const tune_choice *made, int changes) {
     static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 0.25, 2, 1024};
     static const int64_t channels[] = {0, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
@@ -196,6 +196,11 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
     list l = {.problem = problem, .base = base, .choices = choices};
     list_stage(&l, stage, best);
     return l.count;
+}
+
+bool tune_is_another_size(const tune_plan *a, const tune_plan *b) {
+    const int knob = a->attention ? FV_KNOB_tile_rows : FV_KNOB_k_block;
+    return a->made.knob[knob].number != b->made.knob[knob].number;
 }
 
 int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices) {

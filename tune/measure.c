@@ -221,10 +221,10 @@ double tune_median_error(const tune_measurement *m, int blocks) {
 }
 
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c) {
-    enum { LEAST = 6 }; /* blocks that tell of a spread */
     const double median = tune_median(c);
     const double own = median_error(c->ratio, c->blocks, c->blocks), twin = tune_median_error(m, c->blocks);
-    const double half = c->blocks < LEAST ? INFINITY : 1.96 * fmax(own, twin); /* the larger: few tell too little */
+    const double half =
+        c->blocks < TUNE_LEAST ? INFINITY : 1.96 * fmax(own, twin); /* the larger: few tell too little */
     return (tune_interval){median, median - half, median + half};
 }
 

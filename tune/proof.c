@@ -11,8 +11,8 @@
 /* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
 static const double no_slower = 0.01;
 
-/* Is more to be learned of a choice: whether it is slower than the default, or, if it is near the fastest, by how much it
- * is faster? */
+/* Is more to be learned of a choice: whether it is slower than the default, or, if it is near the fastest, by how much
+ * it is faster? */
 static bool is_undecided(const tune_measurement *m, const tune_candidate *c, double fastest) {
     const tune_interval t = tune_candidate_interval(m, c);
     const double error = tune_median_error(m, c->blocks);
@@ -24,8 +24,8 @@ static bool is_undecided(const tune_measurement *m, const tune_candidate *c, dou
  * time there is: fewer blocks say nothing (tune_candidate_interval). */
 static bool measure_proof(tune_search_state *s, tune_measurement *m, tune_candidate **list, int count, double share,
                           double until) {
-    enum { LOOKS = 9, LEAST = 6 };
-    const int blocks = s->effort.proof / 3 > LEAST ? s->effort.proof / 3 : LEAST;
+    enum { LOOKS = 9 };
+    const int blocks = s->effort.proof / 3 > TUNE_LEAST ? s->effort.proof / 3 : TUNE_LEAST;
     bool open = true, quiet = true;
     for (int look = 0; look < LOOKS && open && quiet && tune_now() < (look ? share : until); look++) {
         quiet = tune_measure(m, list, count, blocks, look ? share : until);

@@ -6,8 +6,9 @@
  *                       [--handicap N] [--again]
  *
  * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an
- * N-th of the size, and a column tells the time of the handicapped default / of the real one; of the
- * shapes that are known to lose 2 %, tuning must win back nine tenths of the loss. --again: tunes twice; no shape may differ in speed by more than 2 %.
+ * N-th of the size, and a column tells the time of the handicapped default / of the real one; of the shapes that are
+ * known to lose 2 %, tuning must win back nine tenths of the loss. --again: tunes twice; no shape may differ in speed
+ * by more than 2 %.
  *
  * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan
  * and the default are then measured in the same blocks, until what is asked is known to half a percent or the shape's

@@ -1,9 +1,9 @@
 /* The search for a class (tune.h).
  *
  * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around
- * the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some
- * blocks for all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls
- * out at once.
+ * the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks for
+ * all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
+ * once.
  *
  * What wins, its runner-up, and what won the first stage (should the rest have been luck, or suit only the shape of the
  * search) go to the proof (proof.c).
@@ -48,18 +48,10 @@ static tune_standing standing_of(const tune_candidate *c) {
     return ratio < 0 ? (tune_standing){c->choice, ratio} : (tune_standing){0};
 }
 
-/* Do the plans of two candidates differ in the size that shapes of a class may disagree on? Others come to the same on
- * some of them. */
-static bool is_another(const tune_candidate *a, const tune_candidate *b) {
-    const tune_choice *x = &a->plan->made, *y = &b->plan->made;
-    const int knob = a->plan->attention ? FV_KNOB_tile_rows : FV_KNOB_k_block;
-    return x->knob[knob].number != y->knob[knob].number;
-}
-
-/* The place of the fastest that is another than the first; n if there is none. */
+/* The place of the fastest that is of another size than the first; n if there is none. */
 static int runner_up(tune_candidate *const *left, int n) {
     int i = 1;
-    while (i < n && !is_another(left[i], left[0]))
+    while (i < n && !tune_is_another_size(left[i]->plan, left[0]->plan))
         i++;
     return i < n ? i : n;
 }

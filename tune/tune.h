@@ -2,9 +2,9 @@
  *
  * The way of a run: shapes (shapes.c) fall into classes (classes.c), each a box of sizes that one row of the tuning
  * file covers; for each class search.c looks among candidates (candidates.c) for a choice that is faster than the
- * default, by measurements (measure.c) of problems (problem.c), and proves it on shapes that the search did not see;
- * run.c puts what was proved into the file. An operation is known to shapes.c, classes.c, candidates.c and problem.c
- * only.
+ * default, by measurements (measure.c) of problems (problem.c), and proof.c proves it on shapes that the search did not
+ * see; run.c puts what was proved into the file. An operation is known to shapes.c, classes.c, candidates.c and
+ * problem.c only.
  */
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
@@ -234,7 +234,7 @@ extern tune_instruments tune_instrument;
 
 /* ---------------------------------------------------------------------------------------------------- measure.c -- */
 
-enum { TUNE_BLOCKS = 512, TUNE_TOGETHER = 4, TUNE_RECENT = 64 };
+enum { TUNE_BLOCKS = 512, TUNE_TOGETHER = 4, TUNE_RECENT = 64, TUNE_LEAST = 6 /* blocks that tell of a spread */ };
 
 /* A candidate in a measurement: logarithms of time / time of the default, one of each block. */
 typedef struct tune_candidate {
@@ -286,7 +286,8 @@ int tune_sort(tune_candidate **candidates, int count);
 double tune_median_error(const tune_measurement *m, int blocks);
 
 /* A candidate's median and its 95 % interval by standard errors: the default's against itself or its own, if that is
- * larger. Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than 6: no end. */
+ * larger. Narrower than order statistics where blocks are few and one of them had bad luck. Fewer than TUNE_LEAST: no
+ * end. */
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c);
 
 /* What was measured of a candidate on several shapes, each of which counts as much as any other. Begins as {0}. */
@@ -313,8 +314,12 @@ extern const char *const tune_stages[TUNE_STAGES];
 int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
 
-/* All candidates for a shape: every kernel with every size that the search tries around the default's, and with pairs of
- * them. For sweeps; the caller frees. */
+/* Do two plans of a problem differ in the size that shapes of a class may disagree on? Others come to the same on some
+ * of them. */
+bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
+
+/* All candidates for a shape: every kernel with every size that the search tries around the default's, and with pairs
+ * of them. For sweeps; the caller frees. */
 int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
 
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
