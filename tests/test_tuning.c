@@ -238,11 +238,12 @@ static void test_blocks(void) {
                     longest = block.rows > longest ? block.rows : longest;
                     across += block.first_row / length != (block.first_row + block.rows - 1) / length;
                 }
-                test_check(done == 2 * 6 * length && longest == plan->choice.block_rows &&
-                               (most == 0 || longest <= most) && (!causal || length < 192 || across == 0),
-                           "%" PRId64 " rows a head, %s, blocks of %" PRId64 ": %" PRId64 " rows, up to %" PRId64
-                           " at once, %" PRId64 " blocks of two heads",
-                           length, causal ? "causal" : "no limits", most, done, longest, across);
+                test_check(
+                    done == 2 * 6 * length && longest == plan->choice.block_rows && plan->choice.tile_rows <= longest &&
+                        (most == 0 || longest <= most) && (!causal || length < 192 || across == 0),
+                    "%" PRId64 " rows a head, %s, blocks of %" PRId64 ": %" PRId64 " rows, up to %" PRId64
+                    " at once in tiles of %" PRId64 ", %" PRId64 " blocks of two heads",
+                    length, causal ? "causal" : "no limits", most, done, longest, plan->choice.tile_rows, across);
                 fovea_attention_plan_destroy(plan);
             }
     fovea_context_destroy(ctx);
