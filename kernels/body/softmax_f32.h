@@ -1,13 +1,17 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
  *
- * Two passes over the rows, whose scores lie in a near cache: maxima of all, then exp and sums of all, so that
- * no row waits for the maximum of its own run. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of
- * FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE vectors go through exp side by side. One
- * tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own
- * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time (32 rows of
- * 32 keys: 13 cycles for 16 of them instead of 16 on the AVX-512 core named below, within attention). Where bits tell
- * what is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64:
- * 4% faster on AVX2, where a mask takes three operations, 1% on AVX-512).
+ * Two passes over the rows, whose scores lie in a near cache: maxima, then exp and sums, so that no row waits for the
+ * maximum of its own run. Where registers suffice, the maxima of FV_W rows are found beside exp and sums of the FV_W
+ * before them, whose operations wait for each other and, on AMD, for other units (family 25 model 17, AVX-512: 2048 x
+ * 64 1.01 to 1.02, causal 1.01 to 1.02, 12 x 512 x 64 1.01; on AVX2 0.985 to 0.995, so there all maxima come first, as
+ * on NEON, where it was not measured). Raised by the gemm of scores as it stores them they were no faster than that
+ * (1.009 to 1.013, causal 1.004), as a tile's end took longer. The FV_LANES virtual lanes of a row are GROUP vectors,
+ * so a group of FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE vectors go through exp side
+ * by side. One tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case,
+ * has its own loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time
+ * (32 rows of 32 keys: 13 cycles for 16 of them instead of 16 on the AVX-512 core named below, within attention).
+ * Where bits tell what is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp
+ * (causal 256 x 64: 4% faster on AVX2, where a mask takes three operations, 1% on AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector. On
  * Intel's AVX-512 cores that is 8 cycles for 16 keys, of which 9.2 were reached between the gemms of 24 rows (family 6
@@ -77,25 +81,25 @@ static inline uint64_t softmax_attended(const fv_keybits *bits, int64_t key, int
     return word & softmax_lowest(count);
 }
 
-/* Folds count vectors of scores from key on into as many maxima. */
+/* Raises the maxima, that many chains, to count vectors of scores from s on. */
 static inline __attribute__((always_inline)) void softmax_fold(const float *s, uint64_t attended, const int all,
-                                                               vf *highest, const int count) {
+                                                               vf *highest, const int chains, const int count) {
     for (int g = 0; g < count; g++) {
         vf x = v_load(s + g * FV_W);
         if (!all)
             x = v_select(softmax_mask(attended, g), x, v_set1(-INFINITY));
-        highest[g] = v_max(x, highest[g]);
+        highest[g % chains] = v_max(x, highest[g % chains]);
     }
 }
 
 static inline __attribute__((always_inline)) void softmax_fold_some(int64_t key, const float *s, const fv_keybits *bits,
-                                                                    vf *highest, const int count) {
+                                                                    vf *highest, const int chains, const int count) {
     const uint64_t every = softmax_lowest(count * FV_W);
     const uint64_t attended = bits ? softmax_attended(bits, key, count * FV_W) : every;
     if (attended == every)
-        softmax_fold(s + key, every, 1, highest, count);
+        softmax_fold(s + key, every, 1, highest, chains, count);
     else if (attended)
-        softmax_fold(s + key, attended, 0, highest, count);
+        softmax_fold(s + key, attended, 0, highest, chains, count);
 }
 
 static inline __attribute__((always_inline)) void softmax_highest(int64_t begin, int64_t end, const float *s,
@@ -105,9 +109,9 @@ static inline __attribute__((always_inline)) void softmax_highest(int64_t begin,
         highest[g] = v_set1(-INFINITY);
     int64_t key = begin;
     for (; key + SIDE * FV_W <= end; key += SIDE * FV_W)
-        softmax_fold_some(key, s, bits, highest, SIDE);
+        softmax_fold_some(key, s, bits, highest, SIDE, SIDE);
     for (; key < end; key += FV_LANES)
-        softmax_fold_some(key, s, bits, highest, GROUP);
+        softmax_fold_some(key, s, bits, highest, GROUP, GROUP);
     for (int g = GROUP; g < SIDE; g++)
         highest[g % GROUP] = v_max(highest[g], highest[g % GROUP]);
     for (int g = 0; g < GROUP; g++)
@@ -144,20 +148,39 @@ static inline __attribute__((always_inline)) void softmax_replace_some(int64_t k
         }
 }
 
-static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, float *s,
-                                                              const fv_keybits *bits, float base, vf lanes[GROUP]) {
-    vf sum[GROUP];
-    for (int g = 0; g < GROUP; g++)
+/* Scores of a row, and what it attends. */
+typedef struct softmax_row {
+    float *s; /* NULL: there is no such row */
+    const fv_keybits *bits;
+} softmax_row;
+
+/* The next count vectors of a row, and of the maxima of a later one. */
+static inline __attribute__((always_inline)) void softmax_step(int64_t key, softmax_row row, vf base, vf *sum,
+                                                               softmax_row later, vf *highest, const int count) {
+    softmax_replace_some(key, row.s, row.bits, base, sum, count);
+    if (later.s)
+        softmax_fold_some(key, later.s, later.bits, highest, GROUP, count);
+}
+
+static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, softmax_row row, float base,
+                                                              vf lanes[GROUP], softmax_row later,
+                                                              vf later_lanes[GROUP]) {
+    vf sum[GROUP], highest[GROUP];
+    for (int g = 0; g < GROUP; g++) {
         sum[g] = v_set1(0.0f);
+        highest[g] = v_set1(-INFINITY);
+    }
     int64_t key = begin;
     for (; key + SIDE * FV_W <= end; key += SIDE * FV_W)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, SIDE);
+        softmax_step(key, row, v_set1(base), sum, later, highest, SIDE);
     for (; HALF > GROUP && key + HALF * FV_W <= end; key += HALF * FV_W)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, HALF);
+        softmax_step(key, row, v_set1(base), sum, later, highest, HALF);
     for (; key < end; key += FV_LANES)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, GROUP);
-    for (int g = 0; g < GROUP; g++)
+        softmax_step(key, row, v_set1(base), sum, later, highest, GROUP);
+    for (int g = 0; g < GROUP; g++) {
         lanes[g] = sum[g];
+        later_lanes[g] = highest[g];
+    }
 }
 
 static inline void softmax_store(float *to, int64_t rows, vf x) {
@@ -183,41 +206,44 @@ static inline void softmax_clear(row_lanes *lanes) {
             lanes->row[r][g] = v_set1(0.0f);
 }
 
-/* At most FV_W of the rows, from first on. */
-static inline __attribute__((always_inline)) softmax_rows softmax_run(const softmax_rows *all, int64_t first) {
-    softmax_rows x = *all;
-    x.count = all->count - first < FV_W ? all->count - first : FV_W;
-    x.s += first * all->lds;
-    x.bits = all->bits ? all->bits + first * all->bits_step : NULL;
-    return x;
+static inline __attribute__((always_inline)) softmax_row softmax_row_of(const softmax_rows *x, int64_t row) {
+    if (row >= x->count)
+        return (softmax_row){NULL, NULL};
+    return (softmax_row){x->s + row * x->lds, x->bits ? x->bits + row * x->bits_step : NULL};
 }
 
-static inline __attribute__((always_inline)) void softmax_maxima(const softmax_rows *x, float *m) {
+/* Of at most FV_W rows, from row first on. */
+static inline __attribute__((always_inline)) void softmax_maxima(const softmax_rows *x, int64_t first, float *m) {
     row_lanes lanes;
     softmax_clear(&lanes);
-    for (int64_t i = 0; i < x->count; i++)
-        softmax_highest(x->begin, x->end, x->s + i * x->lds, x->bits ? x->bits + i * x->bits_step : NULL, lanes.row[i]);
-    softmax_store(m, x->count, softmax_tree(&lanes, 1));
+    for (int64_t i = 0; i < FV_W && first + i < x->count; i++) {
+        const softmax_row row = softmax_row_of(x, first + i);
+        softmax_highest(x->begin, x->end, row.s, row.bits, lanes.row[i]);
+    }
+    softmax_store(m + first, x->count - first, softmax_tree(&lanes, 1));
 }
 
-static inline __attribute__((always_inline)) void softmax_sums(const softmax_rows *x, const float *m, float *l) {
-    row_lanes lanes;
-    softmax_clear(&lanes);
-    for (int64_t i = 0; i < x->count; i++)
-        softmax_exp(x->begin, x->end, x->s + i * x->lds, x->bits ? x->bits + i * x->bits_step : NULL,
-                    m[i] == -INFINITY ? 0.0f : m[i], lanes.row[i]);
-    softmax_store(l, x->count, softmax_tree(&lanes, 0));
+/* Of at most FV_W rows, from row first on, and the maxima of as many after them if these are found meanwhile. */
+static inline __attribute__((always_inline)) void softmax_sums(const softmax_rows *x, int64_t first, float *m,
+                                                               float *l) {
+    row_lanes sum, highest;
+    softmax_clear(&sum);
+    softmax_clear(&highest);
+    for (int64_t i = 0; i < FV_W && first + i < x->count; i++) {
+        const float base = m[first + i] == -INFINITY ? 0.0f : m[first + i];
+        softmax_exp(x->begin, x->end, softmax_row_of(x, first + i), base, sum.row[i],
+                    softmax_row_of(x, FV_EXP_AHEAD ? first + FV_W + i : x->count), highest.row[i]);
+    }
+    softmax_store(l + first, x->count - first, softmax_tree(&sum, 0));
+    if (FV_EXP_AHEAD && first + FV_W < x->count)
+        softmax_store(m + first + FV_W, x->count - first - FV_W, softmax_tree(&highest, 1));
 }
 
-static inline __attribute__((always_inline)) void softmax_all(const softmax_rows all, float *m, float *l) {
-    for (int64_t i = 0; i < all.count; i += FV_W) {
-        const softmax_rows x = softmax_run(&all, i);
-        softmax_maxima(&x, m + i);
-    }
-    for (int64_t i = 0; i < all.count; i += FV_W) {
-        const softmax_rows x = softmax_run(&all, i);
-        softmax_sums(&x, m + i, l + i);
-    }
+static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x, float *m, float *l) {
+    for (int64_t i = 0; i < (FV_EXP_AHEAD && FV_W < x.count ? FV_W : x.count); i += FV_W)
+        softmax_maxima(&x, i, m);
+    for (int64_t i = 0; i < x.count; i += FV_W)
+        softmax_sums(&x, i, m, l);
 }
 
 /* The same where all of so many groups of FV_LANES keys are attended: the compiler knows the ends of all loops. */

@@ -14,6 +14,7 @@
 
 #define FV_W 8
 #define FV_EXP_SIDE 2
+#define FV_EXP_AHEAD 0
 #define FV_MAGIC 0x1.8000fep23f
 
 typedef __m256 vf;

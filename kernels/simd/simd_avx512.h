@@ -15,6 +15,7 @@
 
 #define FV_W 16
 #define FV_EXP_SIDE 4
+#define FV_EXP_AHEAD 1
 #define FV_MAGIC 0x1.8000fep23f
 
 typedef __m512 vf;

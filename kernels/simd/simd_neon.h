@@ -18,6 +18,7 @@
 
 #define FV_W 4
 #define FV_EXP_SIDE 4
+#define FV_EXP_AHEAD 0
 #define FV_MAGIC 0x1.8000fep23f
 
 typedef float32x4_t vf;
