@@ -119,9 +119,9 @@ enum { WEATHERS = sizeof weathers / sizeof weathers[0], SEEDS = 12 };
 
 /* What a plan costs: its kernels by their names, its sizes by how far they are from what would be best. */
 typedef struct machine {
-    bool flat; /* nothing is faster than the default */
-    double seconds;
-    tune_choice trap; /* takes half as much again on the shape with so many keys (0: on none), */
+    bool flat;             /* nothing is faster than the default */
+    double seconds, flops; /* which take so long (0: every shape does) */
+    tune_choice trap;      /* takes half as much again on the shape with so many keys (0: on none), */
     int64_t trap_keys;
     bool trap_tiles; /* or all choices do whose tiles are not the default's */
 } machine;
@@ -222,6 +222,8 @@ static double sim_time(tune_problem *problem, const tune_plan *plan) {
         relative = fmax(relative, 1);
     if (is_trapped(problem, &plan->made))
         relative *= 1.5;
+    if (sim.machine.flops > 0)
+        relative *= tune_flops(&problem->shape) / sim.machine.flops;
     const double begin = sim.now;
     for (int i = 0; i < problem->executions; i++)
         work(sim.machine.seconds * relative * (1 + sim.weather.jitter * fabs((double)rng_normal(&sim.r))));
@@ -369,6 +371,14 @@ static void test_trap(const fovea_context *ctx, const tune_class *c) {
     check_trap(ctx, c, &m, alone + 0.02, "a trap of tiles");
 }
 
+/* Where there is no time to prove all that was found, there may be for what won. */
+static void test_long(const fovea_context *ctx, const tune_class *c) {
+    const weather still = {.name = "still"};
+    const machine m = {.seconds = 0.05, .flops = tune_flops(&c->search)};
+    const tune_result r = simulate(ctx, c, &m, &still, 0);
+    test_check(r.verdict == VERDICT_tuned, "long executions: %s, %.3f seen", tune_verdicts[r.verdict], r.seen);
+}
+
 /* What ends a search early is not taken for noise. */
 static void stop_at_once(void *arg, const char *what, double ratio) {
     (void)arg, (void)what, (void)ratio;
@@ -511,6 +521,7 @@ int main(int argc, char **argv) {
         test_ended(ctx, &c);
         test_weathers(ctx, &c);
         test_trap(ctx, &c);
+        test_long(ctx, &c);
         test_nothing(ctx, &c);
     }
     fovea_context_destroy(ctx);
