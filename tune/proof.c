@@ -86,9 +86,9 @@ static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tun
  * and more channels: 34 % seen and not proved). */
 static int affordable(const tune_search_state *s, const tune_class *c, const tune_shape *shapes, int count,
                       double seconds) {
-    const double sample = 1e-3,
-                 reserve = 1.2; /* the least that a sample takes; blocks are thrown away, operands made */
-    double plan = 0;            /* twice in each block */
+    const double sample = 1e-3; /* the least that one takes */
+    const double reserve = 1.2; /* blocks are thrown away, operands are made */
+    double plan = 0;            /* all samples of one plan, twice a block */
     for (int i = 0; i < s->effort.shapes; i++) {
         const double work = tune_is_cold(c->operation) ? tune_bytes(&shapes[i]) / tune_bytes(&c->search)
                                                        : tune_flops(&shapes[i]) / tune_flops(&c->search);
