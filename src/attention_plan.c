@@ -36,16 +36,17 @@ static int64_t fitting_rows(const fovea_attention_plan *plan) {
     return plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
 }
 
-/* Keys that take three eighths of the first-level cache when they are packed. */
+/* Keys that take a third of the first-level cache when they are packed. */
 static int64_t near_keys(const fovea_attention_plan *plan) {
-    return plan->ctx->cpu.l1d / (int64_t)sizeof(float) * 3 / 8 / plan->desc.head_dim;
+    return plan->ctx->cpu.l1d / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
 }
 
-/* The gemm of scores. Keys that are packed when they are needed are written to one panel again and again: it takes
- * three eighths of the first-level cache at most, or the keys that come through the cache push it out each time (one
- * row in each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four
- * heads share keys). Of 32 KiB that is a panel of 48 keys of 64 channels: four heads that share keys 7% to 10% faster
- * than by 3x32 on AVX2, three of 96 channels 10% (AMD family 25 model 17; a third was too little for either). */
+/* The gemm of scores. Keys that are packed when they are needed are written to one panel again and again: it takes a
+ * third of the first-level cache at most, or the keys that come through the cache push it out each time (one row in
+ * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
+ * keys). Three eighths, on AMD family 25 model 17 panels of 48 instead of 32 keys of 64 channels, are faster where keys
+ * are in a cache (300 keys, four heads: AVX2 1.07 to 1.10, AVX-512 1.02), but not from memory, from where decoding has
+ * them: one or four heads, 94 to 4000 keys, AVX-512 0.89 to 1.03, AVX2 0.96 to 1.06. */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;
@@ -129,8 +130,8 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
 }
 
 /* Rows of which blocks are equal parts: those of a key head, or, where causality or a window limits the keys of grouped
- * heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of 285 x 128,
- * two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times as fast as
+ * heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of 285 x
+ * 128, two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times as fast as
  * blocks of that size across heads, AMD family 25 model 17). */
 static int64_t rows_dealt(const fovea_attention_plan *plan) {
     const int64_t head = plan->desc.q_len;
