@@ -129,10 +129,10 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
     return fv_min(rows, fv_max(rows_for_threads(plan), least));
 }
 
-/* Rows of which blocks are equal parts: those of a key head, or, where causality or a window limits the keys of grouped
- * heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of 285 x
- * 128, two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times as fast as
- * blocks of that size across heads, AMD family 25 model 17). */
+/* Rows of which blocks are equal parts: those of a key head, or, where causality or a window limits the keys of
+ * grouped heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of
+ * 285 x 128, two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times
+ * as fast as blocks of that size across heads, AMD family 25 model 17). */
 static int64_t rows_dealt(const fovea_attention_plan *plan) {
     const int64_t head = plan->desc.q_len;
     return plan->group > 1 && fv_attention_limited(&plan->desc) && head >= FV_COPY_ROWS ? head : plan->rows;
