@@ -45,8 +45,8 @@ static int64_t near_keys(const fovea_attention_plan *plan) {
  * third of the first-level cache at most, or the keys that come through the cache push it out each time (one row in
  * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
  * keys). Three eighths, on AMD family 25 model 17 panels of 48 instead of 32 keys of 64 channels, are faster where keys
- * are in a cache (300 keys, four heads: AVX2 1.07 to 1.10, AVX-512 1.02), but not from memory, from where decoding has
- * them: one or four heads, 94 to 4000 keys, AVX-512 0.89 to 1.03, AVX2 0.96 to 1.06. */
+ * are in a cache (300 keys, four heads: AVX2 1.07 to 1.10, AVX-512 1.02); from memory, as in decoding, they are 0.89 to
+ * 1.03 (AVX-512) and 0.96 to 1.06 times as fast (AVX2; one or four heads, 94 to 4000 keys). */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;

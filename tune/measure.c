@@ -32,9 +32,13 @@ void tune_candidate_free(tune_candidate *candidate) {
     candidate->plan = NULL;
 }
 
+int tune_executions(double seconds) {
+    const double shortest = 1e-3; /* of a sample: a thousand times the clock's step, a tenth of a cgroup's period */
+    return (int)fmin(fmax(ceil(shortest / seconds), 1), 10000);
+}
+
 bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
     enum { WARM_UP = 3 };
-    const double shortest = 1e-3; /* of a sample: a thousand times the clock's step, a tenth of a cgroup's period */
     memset(m, 0, sizeof *m);
     m->problem = problem;
     m->random = 0x9e3779b97f4a7c15u;
@@ -46,7 +50,7 @@ bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
     double seconds = INFINITY;
     for (int i = 0; i < WARM_UP; i++)
         seconds = fmin(seconds, tune_problem_time(problem, m->base.plan));
-    problem->executions = (int)fmin(fmax(ceil(shortest / seconds), 1), 10000);
+    problem->executions = tune_executions(seconds);
     return true;
 }
 

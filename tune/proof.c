@@ -81,22 +81,36 @@ static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tun
     return made;
 }
 
-/* So many of the finalists that there is time for the least blocks of them, the default and its twin on each shape: of
- * one there is something to say in a time in which nothing could be said of three (linear, 257 to 1023 rows and 6144
- * and more channels: 34 % seen and not proved). */
+/* Seconds, about, in which the least blocks of so many finalists, the default and its twin are had on a shape. */
+static double least_seconds(const tune_search_state *s, const tune_class *c, const tune_shape *shape, int count) {
+    const double reserve = 1.2; /* blocks are thrown away, operands are made */
+    const double one = s->result->seconds * tune_work(shape) / tune_work(&c->search);
+    return reserve * 2 * TUNE_LEAST * (count + 2) * one * tune_executions(one);
+}
+
+/* As many of the finalists as there is time for on all shapes, one at least: of one there is something to say in a time
+ * in which nothing could be said of three (linear, 257 to 1023 rows and 6144 and more channels: 34 % seen and not
+ * proved). */
 static int affordable(const tune_search_state *s, const tune_class *c, const tune_shape *shapes, int count,
                       double seconds) {
-    const double sample = 1e-3; /* the least that one takes */
-    const double reserve = 1.2; /* blocks are thrown away, operands are made */
-    double plan = 0;            /* all samples of one plan, twice a block */
-    for (int i = 0; i < s->effort.shapes; i++) {
-        const double work = tune_is_cold(c->operation) ? tune_bytes(&shapes[i]) / tune_bytes(&c->search)
-                                                       : tune_flops(&shapes[i]) / tune_flops(&c->search);
-        plan += 2 * TUNE_LEAST * fmax(work * s->result->seconds, sample);
+    for (; count > 1; count--) {
+        double all = 0;
+        for (int i = 0; i < s->effort.shapes; i++)
+            all += least_seconds(s, c, &shapes[i], count);
+        if (all <= seconds)
+            break;
     }
-    while (count > 1 && reserve * (count + 2) * plan > seconds)
-        count--;
     return count;
+}
+
+/* When a shape is to be done with: at its equal share of the time, or earlier if those after it need more. */
+static double share_of(const tune_search_state *s, const tune_class *c, const tune_shape *shapes, int shape, int count,
+                       double until) {
+    const double now = tune_now();
+    double later = 0;
+    for (int i = shape + 1; i < s->effort.shapes; i++)
+        later += least_seconds(s, c, &shapes[i], count);
+    return fmin(now + (until - now) / (s->effort.shapes - shape), until - later);
 }
 
 void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until) {
@@ -105,15 +119,18 @@ void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *
     proof proofs[TUNE_FINALISTS] = {0};
     const int known = tune_class_proofs(c, s->ctx->threads, s->ctx->isa, shapes);
     int open = 0;
-    if (known >= s->effort.shapes) /* a class of one or two leaves nothing to prove it on */
-        open = count = affordable(s, c, shapes, count, until - tune_now());
+    if (known >= s->effort.shapes) { /* a class of one or two leaves nothing to prove it on */
+        open = affordable(s, c, shapes, count, until - tune_now());
+        s->cut = s->cut || open < count;
+        count = open;
+    }
     for (int i = 0; i < open; i++)
         proofs[i].passed = true;
     r->shapes[0] = '\0';
     for (int shape = 0; shape < s->effort.shapes && open && !tune_stopped; shape++) {
         char name[96];
         s->watcher(s->arg, "proof", -log(r->seen));
-        const double share = tune_now() + (until - tune_now()) / (s->effort.shapes - shape);
+        const double share = share_of(s, c, shapes, shape, open, until);
         if (!prove_shape(s, &shapes[shape], finalist, proofs, count, share, until)) {
             r->verdict = VERDICT_large; /* what memory has no room for proves nothing */
             return;

@@ -6,7 +6,7 @@
  * once.
  *
  * What wins, its runner-up, and what won the first stage (should the rest have been luck, or suit only the shape of the
- * search) go to the proof (proof.c).
+ * search) go to the proof (proof.c), as many as it has time for.
  */
 #include "search.h"
 
@@ -112,7 +112,7 @@ static double share_of_bound(const tune_search_state *s, fv_tuning_op operation,
         int threads;
     } bounds[2];
     const bool cold = tune_is_cold(operation);
-    const double work = cold ? tune_bytes(&s->problem.shape) : tune_flops(&s->problem.shape);
+    const double work = tune_work(&s->problem.shape);
     if (bounds[cold].isa != s->ctx->isa || bounds[cold].threads != s->ctx->threads)
         bounds[cold].most = 0;
     bounds[cold].isa = s->ctx->isa;

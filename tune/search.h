@@ -33,7 +33,8 @@ enum { TUNE_FINALISTS = 3 };
 /* There are too few blocks to tell: why? */
 void tune_too_few(tune_search_state *s, const tune_measurement *m);
 
-/* The proof of some choices, until then; the result of the search gets the best of those that pass. */
+/* The proof of some choices, until then; those at the end are left out if there is no time for all. The result of the
+ * search gets the best of those that pass. */
 void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until);
 
 #endif

@@ -184,6 +184,11 @@ double tune_bytes(const tune_shape *shape) {
     return (double)sizeof(float) * (double)d->batch * (keys + rows);
 }
 
+double tune_work(const tune_shape *shape) {
+    int64_t key[FV_TUNING_KEYS];
+    return tune_is_cold(tune_shape_keys(shape, key)) ? tune_bytes(shape) : tune_flops(shape);
+}
+
 /* --------------------------------------------------------------------------------------------------- all of them -- */
 
 typedef struct list {

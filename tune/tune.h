@@ -119,6 +119,9 @@ fv_tuning_op tune_shape_keys(const tune_shape *shape, int64_t key[FV_TUNING_KEYS
 double tune_flops(const tune_shape *shape);
 double tune_bytes(const tune_shape *shape);
 
+/* What takes the time of it: bytes where operands come from memory, else operations. */
+double tune_work(const tune_shape *shape);
+
 /* All shapes that the options name; the number of them, or -1 and a sentence to stderr. The caller frees *shapes. */
 int tune_shapes(const tune_options *options, tune_shape **shapes);
 
@@ -260,6 +263,9 @@ typedef struct tune_measurement {
     double recent[TUNE_RECENT]; /* the faster time of the default in each of the last blocks, kept or not */
     int looked_at;              /* blocks since the beginning */
 } tune_measurement;
+
+/* How many executions of so many seconds are a sample. */
+int tune_executions(double seconds);
 
 bool tune_measurement_begin(tune_measurement *m, tune_problem *problem);
 void tune_measurement_end(tune_measurement *m);

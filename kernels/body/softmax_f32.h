@@ -2,23 +2,24 @@
  *
  * Two passes over the rows, whose scores lie in a near cache: maxima, then exp and sums, so that no row waits for the
  * maximum of its own run. Where registers suffice, the maxima of FV_W rows are found beside exp and sums of the FV_W
- * before them, whose operations wait for each other and, on AMD, for other units (family 25 model 17, AVX-512: 2048 x
- * 64 1.01 to 1.02, causal 1.01 to 1.02, 12 x 512 x 64 1.01; on AVX2 0.985 to 0.995, so there all maxima come first, as
- * on NEON, where it was not measured). Raised by the gemm of scores as it stores them they were no faster than that
- * (1.009 to 1.013, causal 1.004), as a tile's end took longer. The FV_LANES virtual lanes of a row are GROUP vectors,
- * so a group of FV_LANES keys adds to the same lanes whatever the width of a vector; SIDE vectors go through exp side
- * by side. One tree folds the lanes of FV_W rows, two vectors to one with each step. A whole segment, the common case,
- * has its own loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time
- * (32 rows of 32 keys: 13 cycles for 16 of them instead of 16 on the AVX-512 core named below, within attention).
- * Where bits tell what is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp
- * (causal 256 x 64: 4% faster on AVX2, where a mask takes three operations, 1% on AVX-512).
+ * before them: exp is a chain whose operations wait for each other, and on AMD other units take the maxima (family 25
+ * model 17, AVX-512, times as fast: 2048 x 64 1.01 to 1.03, causal 1.01 to 1.02, 12 x 512 x 64 1.01; not measured on
+ * Intel; on AVX2 0.985 to 0.995, so there all maxima come first, as on NEON, where nothing was measured). Maxima that
+ * the gemm of scores found as it stored its tiles gained no more (1.009 to 1.013, causal 1.004), as a tile's end took
+ * longer. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes
+ * whatever the width of a vector; SIDE vectors go through exp side by side. One tree folds the lanes of FV_W rows, two
+ * vectors to one with each step. A whole segment, the common case, has its own loops, whose ends the compiler knows,
+ * and so have rows so short that it is their ends that take the time (32 rows of 32 keys: 13 cycles for 16 of them
+ * instead of 16 on the AVX-512 core named below, within attention). Where bits tell what is attended, SIDE vectors
+ * whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a
+ * mask takes three operations, 1% on AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector. On
  * Intel's AVX-512 cores that is 8 cycles for 16 keys, of which 9.2 were reached between the gemms of 24 rows (family 6
- * model 207; fovea-bench --filter kernel/softmax times it alone); FV_W rows transposed for one tree, and maxima and
- * sums of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8). On AMD Zen 5, 6 cycles and 7.6 before that;
- * there one chain of exp after the other took 11.7, as the scheduler is full of operations that wait, and rows each
- * folded by itself 8.1.
+ * model 207, all maxima first; fovea-bench --filter kernel/softmax times it alone); FV_W rows transposed for one tree,
+ * and maxima and sums of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8). On AMD Zen 5, 6 cycles and
+ * 7.6 before that; there one chain of exp after the other took 11.7, as the scheduler is full of operations that wait,
+ * and rows each folded by itself 8.1.
  */
 #include "v_exp.h"
 
@@ -81,7 +82,7 @@ static inline uint64_t softmax_attended(const fv_keybits *bits, int64_t key, int
     return word & softmax_lowest(count);
 }
 
-/* Raises the maxima, that many chains, to count vectors of scores from s on. */
+/* Raises so many chains of maxima, in turn, to count vectors of scores. */
 static inline __attribute__((always_inline)) void softmax_fold(const float *s, uint64_t attended, const int all,
                                                                vf *highest, const int chains, const int count) {
     for (int g = 0; g < count; g++) {
@@ -154,7 +155,7 @@ typedef struct softmax_row {
     const fv_keybits *bits;
 } softmax_row;
 
-/* The next count vectors of a row, and of the maxima of a later one. */
+/* Exp and sums of the next count vectors of a row, and the maxima of a later row's. */
 static inline __attribute__((always_inline)) void softmax_step(int64_t key, softmax_row row, vf base, vf *sum,
                                                                softmax_row later, vf *highest, const int count) {
     softmax_replace_some(key, row.s, row.bits, base, sum, count);
@@ -240,7 +241,7 @@ static inline __attribute__((always_inline)) void softmax_sums(const softmax_row
 }
 
 static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x, float *m, float *l) {
-    for (int64_t i = 0; i < (FV_EXP_AHEAD && FV_W < x.count ? FV_W : x.count); i += FV_W)
+    for (int64_t i = 0; i < x.count && !(FV_EXP_AHEAD && i > 0); i += FV_W)
         softmax_maxima(&x, i, m);
     for (int64_t i = 0; i < x.count; i += FV_W)
         softmax_sums(&x, i, m, l);

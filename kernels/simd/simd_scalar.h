@@ -33,7 +33,7 @@
 
 #define FV_W 1
 #define FV_EXP_SIDE 1           /* vectors that go through exp side by side: what the registers hold */
-#define FV_EXP_AHEAD 0          /* are the maxima of later rows found beside exp? Where it leaves a register */
+#define FV_EXP_AHEAD 0          /* 1: maxima of later rows are found beside exp, which leaves registers for them */
 #define FV_MAGIC 0x1.8000fep23f /* 1.5 * 2^23 + 127: the low bits of t are then the biased exponent n + 127 */
 
 typedef float vf;

@@ -138,8 +138,8 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
 }
 
 static void softmax_trials(checker *c) {
-    static const int64_t few_rows[] = {1, 2,  3,  7,  8,
-                                       9, 15, 16, 17, 33}; /* a row may be a lane, so tiles of rows too */
+    static const int64_t few_rows[] = {1,  2,  3,  7,  8, 9,
+                                       15, 16, 17, 32, 33}; /* a row may be a lane, so tiles of rows too */
     enum { FEW_ROWS = sizeof few_rows / sizeof few_rows[0] };
     int64_t turn = 0;
     for (int64_t begin = 0; begin < FV_SEGMENT; begin += FV_LANES)
