@@ -30,15 +30,22 @@ static int64_t panel_of(const fv_kernel *score) {
     return panel;
 }
 
+/* Caches as the choice wants them seen. */
+static int64_t l1_of(const fovea_attention_plan *plan) {
+    return fv_cpu_scaled(plan->ctx->cpu.l1d, plan->choice.caches);
+}
+
+static int64_t l2_of(const fovea_attention_plan *plan) { return fv_cpu_scaled(plan->ctx->cpu.l2, plan->choice.caches); }
+
 /* Rows whose scores of a segment fill the first-level cache. A block of no more is one tile, which packs a panel of
  * keys when it needs it. */
 static int64_t fitting_rows(const fovea_attention_plan *plan) {
-    return plan->ctx->cpu.l1d / (FV_SEGMENT * (int64_t)sizeof(float));
+    return l1_of(plan) / (FV_SEGMENT * (int64_t)sizeof(float));
 }
 
 /* Keys that take a third of the first-level cache when they are packed. */
 static int64_t near_keys(const fovea_attention_plan *plan) {
-    return plan->ctx->cpu.l1d / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
+    return l1_of(plan) / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
 }
 
 /* The gemm of scores. Keys that are packed when they are needed are written to one panel again and again: it takes a
@@ -112,7 +119,7 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
         fv_max(half, limited && plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
     if (limited && most_seen(d) < LONG_KEYS)
         return fewer;
-    const int64_t many = plan->ctx->cpu.l2 / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
+    const int64_t many = l2_of(plan) / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
     const int64_t whole = fv_max(fv_round_down(fv_min(many, MANY_ROWS), WHOLE_ROWS), WHOLE_ROWS);
     const bool several = fv_min(plan->rows, rows_for_threads(plan)) > whole;
     return several || d->kv_len <= FV_SEGMENT ? whole : fewer;
@@ -122,7 +129,7 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
  * second-level cache; but no more rows than give each thread four blocks. */
 static int64_t default_block_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    const int64_t channels = d->head_dim + plan->o_stride, floats = plan->ctx->cpu.l2 / (int64_t)sizeof(float) / 4 * 3;
+    const int64_t channels = d->head_dim + plan->o_stride, floats = l2_of(plan) / (int64_t)sizeof(float) / 4 * 3;
     const int64_t fitting = (floats - FV_SEGMENT * channels) / channels;
     const int64_t rows = fv_min(fv_max(fitting, 64), 1024);
     const int64_t tile = plan->choice.tile_rows, least = tile > 2 * fitting_rows(plan) ? WHOLE_ROWS : tile;
@@ -198,6 +205,8 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
                        (!wanted->value || fv_kernel_is(wanted->value, FV_OP_gemm, FV_TYPE_f32, plan->ctx->isa))));
     if (wanted)
         *c = *wanted;
+    if (c->caches <= 0)
+        c->caches = 100;
     if (!c->score)
         c->score = default_score(plan);
     if (!c->value)
@@ -220,7 +229,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     plan->items = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
     plan->seen_segments = fv_min(plan->segments, window_segments(d));
-    plan->fetches_next = item_bytes(plan) <= plan->ctx->cpu.l2 / 4;
+    plan->fetches_next = item_bytes(plan) <= l2_of(plan) / 4;
     if (plan->segments < 1)
         c->split_segments = -1;
     else if (c->split_segments == 0 || (plan->tuned && partials_are_large(plan)))

@@ -54,6 +54,9 @@ static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t 
     return value >= low && value <= high ? value : fallback;
 }
 
+/* A cache of so many bytes as who wants it seen at so many per cent of its size sees it. */
+static inline int64_t fv_cpu_scaled(int64_t bytes, int64_t percent) { return bytes * percent / 100; }
+
 static inline void fv_cpu_sane_caches(fv_cpu *cpu) {
     cpu->l1d = fv_sane(cpu->l1d, 8 << 10, 512 << 10, 32 << 10);
     cpu->l2 = fv_sane(cpu->l2, 64 << 10, 64 << 20, 512 << 10);

@@ -39,20 +39,25 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
 }
 
 /* Rows that take three quarters of the second-level cache. */
-static int64_t rows_that_fit(const fovea_linear *l) {
-    return l->ctx->cpu.l2 / 4 * 3 / (l->in * (int64_t)sizeof(float));
+static int64_t rows_that_fit(const fovea_linear *l, int64_t l2) {
+    return l2 / 4 * 3 / (l->in * (int64_t)sizeof(float));
 }
 
-bool fv_linear_rows_fit(const fovea_linear *l, int64_t rows) { return rows <= rows_that_fit(l); }
+bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_t rows) {
+    return rows <= rows_that_fit(l, fv_cpu_scaled(l->ctx->cpu.l2, c->caches));
+}
 
 /* Fields of 0 or NULL get their defaults for so many rows. */
 static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
-    const int64_t f = (int64_t)sizeof(float), l1 = l->ctx->cpu.l1d, l2 = l->ctx->cpu.l2;
+    if (c->caches <= 0)
+        c->caches = 100;
+    const int64_t f = (int64_t)sizeof(float), l1 = fv_cpu_scaled(l->ctx->cpu.l1d, c->caches),
+                  l2 = fv_cpu_scaled(l->ctx->cpu.l2, c->caches);
     if (!c->gemm)
         c->gemm = l->gemm;
     int64_t block = c->row_block;
     if (block <= 0) {
-        const int64_t fitting = rows_that_fit(l), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
+        const int64_t fitting = rows_that_fit(l, l2), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
         block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }

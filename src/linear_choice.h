@@ -17,13 +17,14 @@ typedef struct fv_linear_choice {
     int64_t row_block;     /* rows of a work item, at most: they are read again for each panel */
     int64_t chunk;         /* rows that go through all blocks of k, and then to y, together */
     int64_t items;         /* work items that each thread has at least, if there are panels enough */
+    int64_t caches;        /* what is left to the default is for caches of so many per cent of their size */
 } fv_linear_choice;
 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
 fv_linear_choice fv_linear_choose(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
 
-/* Do so many rows stay in the second-level cache beside weights? */
-bool fv_linear_rows_fit(const fovea_linear *linear, int64_t rows);
+/* Do so many rows stay in the second-level cache beside weights, as far as a choice that was made knows it? */
+bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
 
 /* Bytes of workspace for a choice that fv_linear_choose() made. */
 int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);

@@ -147,7 +147,7 @@ static void run_panel(const execution *e, const row_run *rows, int64_t panel, co
 static fv_near rows_of(const execution *e, int64_t item) {
     const fovea_tensor *x = &e->args->x;
     const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
-    const bool stay = fv_linear_rows_fit(e->linear, e->row_block);
+    const bool stay = fv_linear_rows_fit(e->linear, &e->choice, e->row_block);
     if (!stay || !e->even || row_stride(x) != in || channels_together(e) != in)
         return (fv_near){NULL, NULL};
     const float *at = (const float *)x->data + first * in;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. */
-enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64 };
+enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64, LEAST_CACHES = 10, MOST_CACHES = 6400 };
 
 #define ATTENTION_KNOBS                                                                                                \
     .knob = {                                                                                                          \
@@ -21,6 +21,7 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_IT
         [FV_KNOB_block_rows] = {"block_rows", false, FV_OP_COUNT, {1, MOST_ROWS}},                                     \
         [FV_KNOB_tile_rows] = {"tile_rows", false, FV_OP_COUNT, {1, MOST_ROWS}},                                       \
         [FV_KNOB_split] = {"split_segments", false, FV_OP_COUNT, {-1, MOST_SEGMENTS}},                                 \
+        [FV_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}},                                \
     }
 #define ATTENTION_KEYS                                                                                                 \
     [FV_KEY_keys] = {"keys", {0, INT64_MAX}}, [FV_KEY_head_dim] = {"head_dim", {1, INT64_MAX}},                        \
@@ -34,6 +35,7 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_IT
         [FV_KNOB_row_block] = {"row_block", false, FV_OP_COUNT, {1, MOST_ROWS}},                                       \
         [FV_KNOB_chunk] = {"chunk", false, FV_OP_COUNT, {1, MOST_ROWS}},                                               \
         [FV_KNOB_items] = {"items", false, FV_OP_COUNT, {1, MOST_ITEMS}},                                              \
+        [FV_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}},                                \
     }
 #define LINEAR_KEYS [FV_KEY_in] = {"in", {1, INT64_MAX}}, [FV_KEY_out] = {"out", {1, INT64_MAX}}
 

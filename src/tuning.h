@@ -18,7 +18,7 @@
 
 enum {
     FV_TUNING_KEYS = 7,
-    FV_TUNING_KNOBS = 5,
+    FV_TUNING_KNOBS = 6,
     FV_TUNING_BYTES = 64 << 10, /* of a file */
     FV_TUNING_ROWS = 1024,
     FV_TUNING_SECTIONS = 64, /* CPUs and builds */
@@ -74,8 +74,8 @@ enum { FV_TUNING_FEW_ROWS = 16, FV_TUNING_LINEAR_FEW_ROWS = 8 };
 enum { FV_KEY_rows, FV_KEY_keys, FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_units, FV_KEY_limited, FV_KEY_group };
 enum { FV_KEY_in = FV_KEY_rows + 1, FV_KEY_out };
 enum { FV_LIMITED_no, FV_LIMITED_causal, FV_LIMITED_window }; /* values of FV_KEY_limited */
-enum { FV_KNOB_score, FV_KNOB_value, FV_KNOB_block_rows, FV_KNOB_tile_rows, FV_KNOB_split };
-enum { FV_KNOB_gemm, FV_KNOB_k_block, FV_KNOB_row_block, FV_KNOB_chunk, FV_KNOB_items };
+enum { FV_KNOB_score, FV_KNOB_value, FV_KNOB_block_rows, FV_KNOB_tile_rows, FV_KNOB_split, FV_KNOB_caches };
+enum { FV_KNOB_gemm, FV_KNOB_k_block, FV_KNOB_row_block, FV_KNOB_chunk, FV_KNOB_items }; /* and FV_KNOB_caches */
 
 /* The evidence: time of the default / time of the choice, in thousandths: the median, and its 95 % interval. */
 typedef struct fv_tuning_evidence {

@@ -33,7 +33,8 @@ fv_attention_choice fv_tuning_choice(const fv_tuning_value knob[FV_TUNING_KNOBS]
                                  .value = knob[FV_KNOB_value].kernel,
                                  .block_rows = knob[FV_KNOB_block_rows].number,
                                  .tile_rows = knob[FV_KNOB_tile_rows].number,
-                                 .split_segments = knob[FV_KNOB_split].number};
+                                 .split_segments = knob[FV_KNOB_split].number,
+                                 .caches = knob[FV_KNOB_caches].number};
 }
 
 void fv_tuning_knobs(const fv_attention_choice *choice, fv_tuning_value knob[FV_TUNING_KNOBS]) {
@@ -42,6 +43,7 @@ void fv_tuning_knobs(const fv_attention_choice *choice, fv_tuning_value knob[FV_
     knob[FV_KNOB_block_rows] = (fv_tuning_value){NULL, choice->block_rows};
     knob[FV_KNOB_tile_rows] = (fv_tuning_value){NULL, choice->tile_rows};
     knob[FV_KNOB_split] = (fv_tuning_value){NULL, choice->split_segments};
+    knob[FV_KNOB_caches] = (fv_tuning_value){NULL, choice->caches};
 }
 
 fv_linear_choice fv_tuning_linear_choice(const fv_tuning_value knob[FV_TUNING_KNOBS]) {
@@ -49,7 +51,8 @@ fv_linear_choice fv_tuning_linear_choice(const fv_tuning_value knob[FV_TUNING_KN
                               .k_block = knob[FV_KNOB_k_block].number,
                               .row_block = knob[FV_KNOB_row_block].number,
                               .chunk = knob[FV_KNOB_chunk].number,
-                              .items = knob[FV_KNOB_items].number};
+                              .items = knob[FV_KNOB_items].number,
+                              .caches = knob[FV_KNOB_caches].number};
 }
 
 void fv_tuning_linear_knobs(const fv_linear_choice *choice, fv_tuning_value knob[FV_TUNING_KNOBS]) {
@@ -58,6 +61,7 @@ void fv_tuning_linear_knobs(const fv_linear_choice *choice, fv_tuning_value knob
     knob[FV_KNOB_row_block] = (fv_tuning_value){NULL, choice->row_block};
     knob[FV_KNOB_chunk] = (fv_tuning_value){NULL, choice->chunk};
     knob[FV_KNOB_items] = (fv_tuning_value){NULL, choice->items};
+    knob[FV_KNOB_caches] = (fv_tuning_value){NULL, choice->caches};
 }
 
 void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size) {

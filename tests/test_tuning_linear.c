@@ -25,6 +25,8 @@ static const struct {
     {"rows too many", "row_block=21", " chunk", "row_block=4097", "line 5|row_block=4097|4096"},
     {"rows at once beyond any number", "chunk=default", " items", "chunk=99999999999999999999", "line 5|chunk"},
     {"items too many", "items=default", " gain", "items=65", "line 5|items=65|64"},
+    {"caches of nothing", "items=default", " gain", "items=default caches=9", "line 5|caches=9|10"},
+    {"caches without end", "items=default", " gain", "items=default caches=6401", "line 5|caches=6401|6400"},
     {"items never", "items=default", " gain", "items=-1", "line 5|items=-1"},
     {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|in="},
     {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|k_block="},
@@ -208,7 +210,7 @@ static void test_every_choice(void) {
                 if (!fv_kernel_is(&fv_kernels[k], FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()))
                     continue;
                 const fv_linear_choice wanted = {&fv_kernels[k], channels[at % 4], row_blocks[at / 4 % 3],
-                                                 row_blocks[at / 12 % 3], items[at / 36]};
+                                                 row_blocks[at / 12 % 3], items[at / 36], 0};
                 const fv_linear_choice choice = fv_linear_choose(linear, rows, &wanted);
                 run_chosen(p, linear, &choice);
                 linear_problem_same(p, (const float *const *)want,
@@ -247,6 +249,7 @@ static void test_bits(void) {
         choice.row_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
         choice.chunk = rng_below(&r, 3) ? rng_between(&r, 1, 40) : 0;
         choice.items = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
+        choice.caches = rng_below(&r, 3) ? rng_between(&r, 10, 6400) : 0;
         fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
         fv_tuning_linear_knobs(&choice, knob);
         fovea_context *without = context_tuned("", i % 2 ? 2 : 1);

@@ -58,6 +58,7 @@ static const wrong wrongs[] = {
     {"tile beyond any number", "tile_rows=7", " split", "tile_rows=99999999999999999999", "line 3|tile_rows"},
     {"tile with zeros before", "tile_rows=7", " split", "tile_rows=007", "line 3|tile_rows"},
     {"tile in words", "tile_rows=7", " split", "tile_rows=seven", "line 3|tile_rows"},
+    {"caches of nothing", "caches=default", " gain", "caches=0", "line 3|caches"},
     {"split below never", "split_segments=default", " gain", "split_segments=-2", "line 3|split_segments"},
     {"no threads", "threads=1", " rows", "threads=0", "line 3|threads"},
     {"empty interval", "head_dim=1..1024", " value_dim", "head_dim=9..3", "line 3|head_dim|empty"},

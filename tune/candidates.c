@@ -1,6 +1,7 @@
 /* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far, or in
  * two sizes. Of an attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels,
- * blocks of channels and rows, items of a thread. */
+ * blocks of channels and rows, items of a thread. Of both: the default's sizes for caches larger or smaller than the
+ * system reports, a choice that fits each shape of a class (and tells where a hypervisor is wrong about caches). */
 #include "gemm.h"
 #include "registry.h"
 #include "size.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 const char *const tune_stages[TUNE_STAGES] = {
-    [TUNE_kernels] = "kernels", [TUNE_sizes] = "sizes", [TUNE_pairs] = "pairs of sizes", [TUNE_threads] = "threads"};
+    [TUNE_kernels] = "kernels", [TUNE_caches] = "caches", [TUNE_sizes] = "sizes", [TUNE_pairs] = "pairs of sizes", [TUNE_threads] = "threads"};
 
 /* A list in the making. */
 typedef struct list {
@@ -90,6 +91,17 @@ static void list_kernels(list *l, const tune_choice *best) {
     qsort(all, (size_t)n, sizeof *all, by_cost);
     for (int i = 0; i < n; i++)
         add(l, &all[i].choice);
+}
+
+/* ------------------------------------------------------------------------------------------------------- caches -- */
+
+static void list_caches(list *l, const tune_choice *best) {
+    static const int64_t percents[] = {50, 200, 25, 400, 800};
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+        tune_choice choice = *best;
+        choice.knob[FV_KNOB_caches].number = percents[i];
+        add(l, &choice);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------------- attention -- */
@@ -179,6 +191,7 @@ static void list_stage(list *l, tune_stage stage, const tune_choice *best) {
         add(l, best);
     switch (stage) {
     case TUNE_kernels: list_kernels(l, best); break;
+    case TUNE_caches: list_caches(l, best); break;
     case TUNE_sizes: list_sizes(l, best, &plan->made, 1); break;
     case TUNE_pairs: list_sizes(l, best, &plan->made, 2); break;
     default:
@@ -220,7 +233,7 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
             break;
         *choices = grown;
         list l = {.problem = &problem, .base = base, .choices = grown + total};
-        for (tune_stage stage = TUNE_sizes; stage < TUNE_STAGES; stage++)
+        for (tune_stage stage = TUNE_caches; stage < TUNE_STAGES; stage++)
             list_stage(&l, stage, i < 0 ? &none : &kernels[i]);
         total += l.count;
     }

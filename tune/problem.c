@@ -165,6 +165,9 @@ void tune_plan_free(tune_plan *plan) {
     free(plan);
 }
 
+/* How a size came about is no difference. */
+static void forget_caches(tune_choice *made) { made->knob[FV_KNOB_caches].number = 0; }
+
 static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
     if (problem->shape.linear) {
         const fv_linear_choice wanted = fv_tuning_linear_choice(choice->knob);
@@ -173,12 +176,14 @@ static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_pla
         /* So that what differs beyond the rows that there are counts as the same. */
         plan->made.knob[FV_KNOB_row_block].number = fv_min(plan->linear.row_block, problem->shape.rows);
         plan->made.knob[FV_KNOB_chunk].number = fv_min(plan->linear.chunk, problem->shape.rows);
+        forget_caches(&plan->made);
         return fv_linear_workspace(problem->packed, &plan->linear);
     }
     const fv_attention_choice wanted = fv_tuning_choice(choice->knob);
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
     fv_tuning_knobs(&plan->attention->choice, plan->made.knob);
+    forget_caches(&plan->made);
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
 }
 

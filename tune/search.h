@@ -28,7 +28,7 @@ typedef struct tune_standing {
     double ratio;
 } tune_standing;
 
-enum { TUNE_FINALISTS = 3 };
+enum { TUNE_FINALISTS = 4 };
 
 /* There are too few blocks to tell: why? */
 void tune_too_few(tune_search_state *s, const tune_measurement *m);

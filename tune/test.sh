@@ -111,7 +111,7 @@ END
 
 check) # rows that are not faster are never called so, and rows for others are said to be
     linear='rows=17..64 in=1..1024 out=1..1024 gemm=default'
-    blocks='row_block=default chunk=default items=default'
+    blocks='row_block=default chunk=default items=default caches=default'
     isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
     echo "linear_f32 isa=$isa threads=1 $linear k_block=default $blocks $evidence" | made same
     echo "linear_f32 isa=$isa threads=1 $linear k_block=1 $blocks $evidence" | made slow

@@ -360,6 +360,7 @@ static void test_trap(const fovea_context *ctx, const tune_class *c) {
         return;
     tune_choice kernels = r.choice;
     kernels.knob[FV_KNOB_tile_rows].number = kernels.knob[FV_KNOB_block_rows].number = 0;
+    kernels.knob[FV_KNOB_caches].number = 0;
     const double best = relative_cost(ctx, c, &r.choice), alone = relative_cost(ctx, c, &kernels);
     test_check(best + 0.02 < alone && alone < 0.97, "sizes and kernels make too little difference: %.3f, %.3f", best,
                alone);
@@ -465,6 +466,43 @@ static void test_candidates(const fovea_context *ctx) {
     free(classes);
 }
 
+/* Where the system reports a quarter of the caches, a candidate is what the default would be with the whole of them. */
+static void test_caches(fovea_context *ctx) {
+    const tune_options options = {.effort = EFFORT_normal};
+    const tune_choice none = {0};
+    const int64_t l1d = ctx->cpu.l1d, l2 = ctx->cpu.l2;
+    int others = 0;
+    tune_class *classes;
+    const int count = tune_classes(&options, ctx->threads, ctx->isa, &classes);
+    for (int i = 0; i < count; i++) {
+        tune_problem problem;
+        char error[256];
+        if (!test_check(tune_problem_make(ctx, &classes[i].search, &problem, error), "problem: %s", error))
+            continue;
+        tune_plan *whole = tune_problem_plan(&problem, &none);
+        ctx->cpu.l1d = l1d / 4;
+        ctx->cpu.l2 = l2 / 4;
+        tune_plan *base = tune_problem_plan(&problem, &none);
+        tune_choice list[TUNE_CANDIDATES];
+        bool found = tune_same_choice(&whole->made, &base->made);
+        others += !found;
+        const int n = tune_list(&problem, TUNE_caches, &none, base, list);
+        for (int k = 0; k < n && !found; k++) {
+            tune_plan *plan = tune_problem_plan(&problem, &list[k]);
+            found = tune_same_choice(&plan->made, &whole->made);
+            tune_plan_free(plan);
+        }
+        test_check(found, "%s: no candidate is for caches of four times the size", classes[i].name);
+        ctx->cpu.l1d = l1d;
+        ctx->cpu.l2 = l2;
+        tune_plan_free(whole);
+        tune_plan_free(base);
+        tune_problem_free(&problem);
+    }
+    test_check(others > 0, "none of %d classes has another default with smaller caches", count);
+    free(classes);
+}
+
 /* What a run of such verdicts stores, and its status. */
 static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
     tune_result results[8] = {{.verdict = VERDICT_unseen}};
@@ -518,6 +556,7 @@ int main(int argc, char **argv) {
     if (fovea_context_create(&options, &ctx) != FOVEA_OK)
         return TEST_FAILED;
     test_candidates(ctx);
+    test_caches(ctx);
     tune_shape shape;
     char error[256];
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */

@@ -174,7 +174,7 @@ typedef struct tune_choice {
 
 /* What is executed, with all knobs decided. */
 typedef struct tune_plan {
-    tune_choice made;
+    tune_choice made; /* but not for caches of which size */
     fovea_attention_plan *attention; /* NULL: a linear map */
     fv_linear_choice linear;
 } tune_plan;
@@ -312,7 +312,7 @@ tune_interval tune_together_ratio(const tune_together *together, double *error);
 enum { TUNE_CANDIDATES = 96 };
 
 /* What candidates differ in from the best so far, and its names. */
-typedef enum tune_stage { TUNE_kernels, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
+typedef enum tune_stage { TUNE_kernels, TUNE_caches, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
 extern const char *const tune_stages[TUNE_STAGES];
 
 /* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
@@ -324,8 +324,8 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
  * of them. */
 bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
 
-/* All candidates for a shape: every kernel with every size that the search tries around the default's, and with pairs
- * of them. For sweeps; the caller frees. */
+/* All candidates for a shape: every kernel with the sizes for other caches, with every size that the search tries around
+ * the default's, and with pairs of them. For sweeps; the caller frees. */
 int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
 
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
