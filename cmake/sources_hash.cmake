@@ -12,6 +12,7 @@ set(hashed_patterns
     kernels/CMakeLists.txt
     src/attention_*.c
     src/attention_*.h
+    src/cpu.h
     src/gemm.[ch]
     src/linear_*.c
     src/linear_*.h

@@ -30,7 +30,7 @@ static int64_t panel_of(const fv_kernel *score) {
     return panel;
 }
 
-/* Caches as the choice wants them seen. */
+/* Caches by which the choice wants sizes reckoned. */
 static int64_t l1_of(const fovea_attention_plan *plan) {
     return fv_cpu_scaled(plan->ctx->cpu.l1d, plan->choice.caches);
 }
@@ -161,7 +161,7 @@ static int64_t default_split(const fovea_attention_plan *plan) {
     return fv_max(plan->seen_segments * plan->items / (4 * (int64_t)plan->ctx->threads), 1);
 }
 
-/* Would the partial results of split rows be more memory than a row of a tuning file may cost? */
+/* Are the partial results of split rows more memory than a row of a tuning file may cost? */
 static bool partials_are_large(const fovea_attention_plan *plan) {
     const int64_t most = (int64_t)64 << 20;
     int64_t bytes;
@@ -232,7 +232,7 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     plan->fetches_next = item_bytes(plan) <= l2_of(plan) / 4;
     if (plan->segments < 1)
         c->split_segments = -1;
-    else if (c->split_segments == 0 || (plan->tuned && partials_are_large(plan)))
+    else if (c->split_segments == 0)
         c->split_segments = default_split(plan);
 }
 
@@ -329,8 +329,8 @@ static void describe_origin(const fovea_attention_plan *plan, char *text, size_t
     char why[640] = "the caller chose";
     if (!plan->chosen)
         find_row(plan->ctx, &plan->desc, why, sizeof why);
-    snprintf(text, size, "no: %s; defaults from caches of %lld KiB and %lld KiB", why,
-             (long long)plan->ctx->cpu.l1d / 1024, (long long)plan->ctx->cpu.l2 / 1024);
+    snprintf(text, size, "no: %s; defaults from caches of %lld KiB and %lld KiB", why, (long long)l1_of(plan) / 1024,
+             (long long)l2_of(plan) / 1024);
 }
 
 static void debug(const fovea_attention_plan *plan) {
@@ -377,6 +377,10 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     if (desc->window_right < 0 || desc->window_right > unlimited)
         made->desc.window_right = unlimited;
     choose(made, choice);
+    if (made->tuned && made->choice.split_segments > 0 && partials_are_large(made)) {
+        const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value};
+        choose(made, &kernels);
+    }
     take_kernels(made);
     if (!lay_out(made)) {
         free(made);

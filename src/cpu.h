@@ -54,7 +54,7 @@ static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t 
     return value >= low && value <= high ? value : fallback;
 }
 
-/* A cache of so many bytes as who wants it seen at so many per cent of its size sees it. */
+/* A cache's bytes at so many per cent of its size. */
 static inline int64_t fv_cpu_scaled(int64_t bytes, int64_t percent) { return bytes * percent / 100; }
 
 static inline void fv_cpu_sane_caches(fv_cpu *cpu) {

@@ -11,8 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. */
-enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64, LEAST_CACHES = 10, MOST_CACHES = 6400 };
+/* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. Caches are in per
+ * cent of what the system reports. */
+enum {
+    MOST_ROWS = 4096,
+    MOST_SEGMENTS = 65536,
+    MOST_CHANNELS = 1 << 20,
+    MOST_ITEMS = 64,
+    LEAST_CACHES = 10,
+    MOST_CACHES = 6400
+};
 
 #define ATTENTION_KNOBS                                                                                                \
     .knob = {                                                                                                          \

@@ -75,7 +75,8 @@ enum { FV_KEY_rows, FV_KEY_keys, FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_units
 enum { FV_KEY_in = FV_KEY_rows + 1, FV_KEY_out };
 enum { FV_LIMITED_no, FV_LIMITED_causal, FV_LIMITED_window }; /* values of FV_KEY_limited */
 enum { FV_KNOB_score, FV_KNOB_value, FV_KNOB_block_rows, FV_KNOB_tile_rows, FV_KNOB_split, FV_KNOB_caches };
-enum { FV_KNOB_gemm, FV_KNOB_k_block, FV_KNOB_row_block, FV_KNOB_chunk, FV_KNOB_items }; /* and FV_KNOB_caches */
+enum { FV_KNOB_gemm, FV_KNOB_k_block, FV_KNOB_row_block, FV_KNOB_chunk, FV_KNOB_items }; /* and FV_KNOB_caches: */
+_Static_assert(FV_KNOB_items + 1 == FV_KNOB_caches && FV_KNOB_caches + 1 == FV_TUNING_KNOBS, "the last of both");
 
 /* The evidence: time of the default / time of the choice, in thousandths: the median, and its 95 % interval. */
 typedef struct fv_tuning_evidence {

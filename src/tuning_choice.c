@@ -66,6 +66,10 @@ void fv_tuning_linear_knobs(const fv_linear_choice *choice, fv_tuning_value knob
 
 void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size) {
     const fv_tuning_evidence *e = &row->evidence;
-    snprintf(text, size, "yes: %.200s line %d, %.3f times as fast as the default (%.3f to %.3f)", path, row->line,
-             (double)e->gain / 1000, (double)e->low / 1000, (double)e->high / 1000);
+    char caches[64] = "";
+    if (row->knob[FV_KNOB_caches].number)
+        snprintf(caches, sizeof caches, ", sizes as for caches of %lld %%",
+                 (long long)row->knob[FV_KNOB_caches].number);
+    snprintf(text, size, "yes: %.200s line %d, %.3f times as fast as the default (%.3f to %.3f)%s", path, row->line,
+             (double)e->gain / 1000, (double)e->low / 1000, (double)e->high / 1000, caches);
 }

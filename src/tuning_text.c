@@ -5,7 +5,7 @@
  *         kernels=<hash>                                                              (one line, here folded)
  *     attention_f32 isa=avx512 threads=2 rows=257..1023 keys=any head_dim=64 value_dim=64 units=any limited=0 group=1
  *         score=gemm_f32_6x64_avx512 value=default block_rows=default tile_rows=32 split_segments=default
- *         caches=default gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300      (one line, here folded)
+ *         caches=default gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300   (one line, here folded)
  *     end sum=<hash of all bytes before this line>
  *
  * Words are parted by one space and come in this order (a row's keys are sizes, its first choice is a kernel, by which

@@ -81,6 +81,7 @@ static void make_seeds(const char *folder) {
                 row.key[2] = (fv_interval){64, 128}; /* head_dim, or out */
                 row.knob[0].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
                 row.knob[3].number = 32; /* tile_rows, or chunk */
+                row.knob[FV_KNOB_caches].number = whole ? 400 : 0;
                 row.evidence = (fv_tuning_evidence){1043, 1031, 1055, 40, "b1_h12_q512_kv512"};
                 fv_tuning_print_row(&row);
                 char path[4096], text[4096];

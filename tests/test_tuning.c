@@ -45,26 +45,47 @@ static void test_plan(void) {
     fovea_tuning_destroy(tuning);
 }
 
-/* Partial results of split rows cost memory: a file may not ask for much. */
-static void test_memory(void) {
-    fovea_tuning *tuning = tuning_sound(1);
-    for (int i = 0; i < tuning->rows; i++) {
-        tuning->row[i].knob[FV_KNOB_split].number = 1;
-        tuning->row[i].knob[FV_KNOB_block_rows].number = 4096;
-        tuning->row[i].knob[FV_KNOB_tile_rows].number = 4096;
-        fv_tuning_print_row(&tuning->row[i]);
-    }
-    const char *path = files_name("large");
-    test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
-    fovea_context *ctx = context_tuned(path, 1);
-    attention_case c = case_plain(4, 32, 32, 1 << 15, 1 << 20, 128, 128);
+/* Bytes of workspace of a plan with the tuning file of that name. */
+static int64_t workspace(const attention_case *c, const char *path, int threads) {
+    fovea_context *ctx = context_tuned(path, threads);
     fovea_attention_plan *plan;
-    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
-    test_check(fovea_attention_plan_workspace_size(plan) < (size_t)100 << 20, "a file asks for %zu bytes of workspace",
-               fovea_attention_plan_workspace_size(plan));
+    test_check(fovea_attention_plan_create(ctx, &c->desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    const int64_t bytes = (int64_t)fovea_attention_plan_workspace_size(plan);
     fovea_attention_plan_destroy(plan);
     fovea_context_destroy(ctx);
-    fovea_tuning_destroy(tuning);
+    return bytes;
+}
+
+/* Partial results of split rows cost memory: a file may not ask for much, neither by a split nor by sizes that lead to
+ * one. */
+static void test_memory(void) {
+    static const struct {
+        int threads;
+        int64_t split, rows, caches;
+    } wanted[] = {{1, 1, 4096, 0}, {8, 1, 4096, 0}, {8, 0, 4096, 0}, {8, 0, 0, 6400}, {8, 1, 0, 6400}};
+    const attention_case cases[] = {case_plain(4, 32, 32, 1 << 15, 1 << 20, 128, 128),
+                                    case_plain(1, 15, 15, 1024, 1 << 17, 128, 128)};
+    const char *path = files_name("large");
+    for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
+        fovea_tuning *tuning = tuning_sound(wanted[w].threads);
+        for (int i = 0; i < tuning->rows; i++) {
+            fv_tuning_value *knob = tuning->row[i].knob;
+            knob[FV_KNOB_split].number = wanted[w].split;
+            knob[FV_KNOB_block_rows].number = knob[FV_KNOB_tile_rows].number = wanted[w].rows;
+            knob[FV_KNOB_caches].number = wanted[w].caches;
+            fv_tuning_print_row(&tuning->row[i]);
+        }
+        test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+        fovea_tuning_destroy(tuning);
+        for (int i = 0; i < 2; i++) {
+            const int64_t bytes = workspace(&cases[i], path, wanted[w].threads),
+                          without = workspace(&cases[i], "", wanted[w].threads);
+            test_check(bytes < without + ((int64_t)100 << 20),
+                       "case %d, split %" PRId64 ", rows %" PRId64 ", caches %" PRId64 ": a file asks for %" PRId64
+                       " bytes of workspace instead of %" PRId64,
+                       i, wanted[w].split, wanted[w].rows, wanted[w].caches, bytes, without);
+        }
+    }
 }
 
 static void test_lookup(void) {

@@ -12,14 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tune_stages[TUNE_STAGES] = {
-    [TUNE_kernels] = "kernels", [TUNE_caches] = "caches", [TUNE_sizes] = "sizes", [TUNE_pairs] = "pairs of sizes", [TUNE_threads] = "threads"};
+const char *const tune_stages[TUNE_STAGES] = {[TUNE_kernels] = "kernels",
+                                              [TUNE_caches] = "caches",
+                                              [TUNE_sizes] = "sizes",
+                                              [TUNE_pairs] = "pairs of sizes",
+                                              [TUNE_threads] = "threads"};
 
 /* A list in the making. */
 typedef struct list {
     tune_problem *problem;
     const tune_plan *base;
-    tune_choice *choices, made[TUNE_CANDIDATES];
+    tune_choice *choices;
+    tune_plan made[TUNE_CANDIDATES]; /* their attention is gone */
     int count;
 } list;
 
@@ -28,11 +32,11 @@ static void add(list *l, const tune_choice *choice) {
     tune_plan *plan = tune_problem_plan(l->problem, choice);
     if (!plan)
         return;
-    const tune_choice made = plan->made;
+    const tune_plan made = *plan;
     tune_plan_free(plan);
-    bool known = tune_same_choice(&made, &l->base->made);
+    bool known = tune_same_plan(&made, l->base);
     for (int i = 0; i < l->count && !known; i++)
-        known = tune_same_choice(&made, &l->made[i]);
+        known = tune_same_plan(&made, &l->made[i]);
     assert(known || l->count < TUNE_CANDIDATES);
     if (known || l->count == TUNE_CANDIDATES)
         return;

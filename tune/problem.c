@@ -159,32 +159,45 @@ bool tune_same_choice(const tune_choice *a, const tune_choice *b) {
     return same;
 }
 
+bool tune_same_plan(const tune_plan *a, const tune_plan *b) {
+    return tune_same_choice(&a->made, &b->made) && a->panel == b->panel && a->fetches == b->fetches;
+}
+
 void tune_plan_free(tune_plan *plan) {
     if (plan)
         fovea_attention_plan_destroy(plan->attention);
     free(plan);
 }
 
-/* How a size came about is no difference. */
-static void forget_caches(tune_choice *made) { made->knob[FV_KNOB_caches].number = 0; }
+static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
+    const fv_linear_choice wanted = fv_tuning_linear_choice(choice->knob);
+    const int64_t rows = problem->shape.rows;
+    plan->linear = fv_linear_choose(problem->packed, rows, &wanted);
+    fv_tuning_linear_knobs(&plan->linear, plan->made.knob);
+    /* So that what differs beyond the rows that there are counts as the same. */
+    plan->made.knob[FV_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
+    plan->made.knob[FV_KNOB_chunk].number = fv_min(plan->linear.chunk, rows);
+    plan->fetches =
+        rows > plan->linear.row_block && fv_linear_rows_fit(problem->packed, &plan->linear, plan->linear.row_block);
+    return fv_linear_workspace(problem->packed, &plan->linear);
+}
 
-static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    if (problem->shape.linear) {
-        const fv_linear_choice wanted = fv_tuning_linear_choice(choice->knob);
-        plan->linear = fv_linear_choose(problem->packed, problem->shape.rows, &wanted);
-        fv_tuning_linear_knobs(&plan->linear, plan->made.knob);
-        /* So that what differs beyond the rows that there are counts as the same. */
-        plan->made.knob[FV_KNOB_row_block].number = fv_min(plan->linear.row_block, problem->shape.rows);
-        plan->made.knob[FV_KNOB_chunk].number = fv_min(plan->linear.chunk, problem->shape.rows);
-        forget_caches(&plan->made);
-        return fv_linear_workspace(problem->packed, &plan->linear);
-    }
+static int64_t decide_attention(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
     const fv_attention_choice wanted = fv_tuning_choice(choice->knob);
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
     fv_tuning_knobs(&plan->attention->choice, plan->made.knob);
-    forget_caches(&plan->made);
+    plan->panel = plan->attention->panel;
+    plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
+}
+
+/* Bytes of workspace; negative: there is no such plan. */
+static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
+    const int64_t size =
+        problem->shape.linear ? decide_linear(problem, choice, plan) : decide_attention(problem, choice, plan);
+    plan->made.knob[FV_KNOB_caches].number = 0;
+    return size;
 }
 
 tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {

@@ -154,7 +154,7 @@ static void conclude(const tune_shape *shape, tune_candidate *const *left, int n
     const tune_candidate *named[NAMED] = {NULL}, *best = &zero;
     zero.blocks = TUNE_BLOCKS;
     for (int i = TUNED; i < NAMED; i++) {
-        const bool same = !plan[i] || tune_same_choice(&plan[i]->plan->made, &base->made);
+        const bool same = !plan[i] || tune_same_plan(plan[i]->plan, base);
         named[i] = same ? &zero : plan[i];
         if (own[i])
             *own[i] = combine(named[i], 1, &zero, 0, 0, 1);
@@ -162,7 +162,7 @@ static void conclude(const tune_shape *shape, tune_candidate *const *left, int n
     double least = 0;
     for (int i = 0; i < n; i++) {
         const double ratio = combine(left[i], 1, &zero, 0, 0, 2).median;
-        if (ratio < least && !tune_same_choice(&left[i]->plan->made, &base->made)) {
+        if (ratio < least && !tune_same_plan(left[i]->plan, base)) {
             least = ratio;
             best = left[i];
         }
@@ -202,7 +202,10 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
             if (!contexts[i])
                 continue;
             named[i] = left[n++] = &all[count + i];
-            ok = tune_choice_of(contexts[i], shape, &choice) && tune_candidate_make(&m, &choice, named[i]);
+            ok = tune_choice_of(contexts[i], shape, &choice);
+            /* Without the handicap, seen from the context with it, caches are larger. */
+            choice.knob[FV_KNOB_caches].number *= contexts[i]->cpu.l2 / contexts[DEFAULT]->cpu.l2;
+            ok = ok && tune_candidate_make(&m, &choice, named[i]);
         }
         for (int i = 0; i < n; i++)
             left[i]->blocks = 0;

@@ -1,13 +1,12 @@
 /* The search for a class (tune.h).
  *
  * In stages, each over candidates that differ from the best so far (candidates.c): kernels, caches, sizes, then sizes
- * around the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks for
- * all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
+ * around the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks
+ * for all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
  * once.
  *
- * What wins, what won before sizes of its own were tried (should these have been luck, or suit only the shape of the
- * search), the winner's runner-up, and what won the first stage go to the proof (proof.c), as many as it has time for.
- */
+ * What wins, the sizes for other caches (should sizes of its own have been luck, or suit only the shape of the search),
+ * the winner's runner-up, and kernels alone go to the proof (proof.c), as many as it has time for. */
 #include "search.h"
 
 #include <math.h>
@@ -134,7 +133,7 @@ static int add_finalist(tune_standing *finalist, int count, const tune_standing 
 /* Returns how many are to be proved. */
 static int search_problem(tune_search_state *s, const tune_class *c, double seconds,
                           tune_standing finalist[TUNE_FINALISTS]) {
-    const double begin = tune_now(), until = begin + 0.45 * seconds;
+    const double begin = tune_now(), until = begin + 0.48 * seconds;
     tune_choice list[TUNE_CANDIDATES];
     tune_standing winner = {0}, second = {0}, first = {0}, rule = {0};
     s->watcher(s->arg, "noise", 0);
@@ -153,7 +152,7 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
     for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
         const bool moved = !tune_same_choice(&winner.choice, &rule.choice); /* a size was faster */
         const tune_stage what = stage == TUNE_pairs && moved ? TUNE_sizes : stage;
-        const double ends[TUNE_STAGES] = {[TUNE_kernels] = fmin(until, tune_now() + 0.2 * seconds),
+        const double ends[TUNE_STAGES] = {[TUNE_kernels] = fmin(until, tune_now() + 0.17 * seconds),
                                           [TUNE_caches] = fmin(until, tune_now() + 0.08 * seconds),
                                           [TUNE_sizes] = fmin(until, tune_now() + 0.15 * seconds),
                                           [TUNE_pairs] = until,
@@ -166,7 +165,8 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
             rule = winner;
     }
     int count = add_finalist(finalist, 0, &winner);
-    count = add_finalist(finalist, count, &rule);
+    if (!tune_same_choice(&rule.choice, &first.choice))
+        count = add_finalist(finalist, count, &rule);
     count = add_finalist(finalist, count, &second);
     count = add_finalist(finalist, count, &first);
     s->result->seen = exp(-fmin(winner.ratio, fmin(second.ratio, fmin(rule.ratio, first.ratio))));

@@ -58,7 +58,8 @@ static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV
         if (v->kernel)
             snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", operation->knob[i].name, v->kernel->name);
         else if (v->number)
-            snprintf(text + n, size - n, "%s%s %" PRId64, n ? ", " : "", operation->knob[i].name, v->number);
+            snprintf(text + n, size - n, "%s%s %" PRId64 "%s", n ? ", " : "", operation->knob[i].name, v->number,
+                     i == FV_KNOB_caches ? " %" : "");
         n = strlen(text);
     }
 }
@@ -143,7 +144,7 @@ static finding check_shape(const fovea_context *ctx, const tune_shape *shape, co
         return FINDING_skipped;
     finding found = FINDING_noisy;
     if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, choice, &candidate)) {
-        if (tune_same_choice(&candidate.plan->made, &m.base.plan->made)) {
+        if (tune_same_plan(candidate.plan, m.base.plan)) {
             together->shapes++; /* by chance the default might seem faster than itself */
             found = FINDING_good;
         } else {

@@ -174,7 +174,9 @@ typedef struct tune_choice {
 
 /* What is executed, with all knobs decided. */
 typedef struct tune_plan {
-    tune_choice made; /* but not for caches of which size */
+    tune_choice made;                /* caches: 0, as what they decide beside sizes is */
+    int64_t panel;                   /* the keys of a packed panel, */
+    bool fetches;                    /* and whether the next item is fetched */
     fovea_attention_plan *attention; /* NULL: a linear map */
     fv_linear_choice linear;
 } tune_plan;
@@ -213,6 +215,9 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
 /* The choice that a context makes for a shape, its tuning file included; false if there is no memory. */
 bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice);
 bool tune_same_choice(const tune_choice *a, const tune_choice *b);
+
+/* Do two plans of a problem do the same? */
+bool tune_same_plan(const tune_plan *a, const tune_plan *b);
 
 /* Seconds of an execution, by one sample; negative: it failed. The second always executes. */
 double tune_problem_time(tune_problem *problem, const tune_plan *plan);
@@ -309,7 +314,7 @@ tune_interval tune_together_ratio(const tune_together *together, double *error);
 
 /* ------------------------------------------------------------------------------------------------- candidates.c -- */
 
-enum { TUNE_CANDIDATES = 96 };
+enum { TUNE_CANDIDATES = 128 };
 
 /* What candidates differ in from the best so far, and its names. */
 typedef enum tune_stage { TUNE_kernels, TUNE_caches, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
@@ -324,8 +329,8 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
  * of them. */
 bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
 
-/* All candidates for a shape: every kernel with the sizes for other caches, with every size that the search tries around
- * the default's, and with pairs of them. For sweeps; the caller frees. */
+/* All candidates for a shape: every kernel with the sizes for other caches, with every size that the search tries
+ * around the default's, and with pairs of them. For sweeps; the caller frees. */
 int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
 
 /* ----------------------------------------------------------------------------------------------------- search.c -- */
