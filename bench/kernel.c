@@ -32,7 +32,8 @@ typedef struct operation {
     int64_t m, n, k;        /* typical sizes; m 0: some tiles' worth of rows; n 0: the columns of the tile */
     const char *sizes;      /* which of m, n, k it has */
     int64_t n_most, n_step; /* what n may be */
-    double flops, elements; /* for each of m * n * k */
+    double flops, elements; /* for each of m * n * k, */
+    double bytes;           /* read and written; a gemm's are those of its operands */
 } operation;
 
 static void call_gemm(const fv_kernel *kernel, operands *o) {
@@ -97,22 +98,22 @@ static void call_peak(const fv_kernel *kernel, operands *o) { o->sum = kernel->r
 static const int64_t any = INT64_C(1) << 20;
 
 static const operation operations[FV_OP_COUNT] = {
-    [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0},
-    [FV_OP_gemmskip] = {call_gemmskip, 16, 64, 64, "mnk", any, 1, 2, 0},
-    [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1},
-    [FV_OP_copy] = {call_copy, 32, 64, 1, "mn", any, 1, 0, 1},
-    [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1},
-    [FV_OP_softmax] = {call_softmax, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1},
-    [FV_OP_merge] = {call_merge, 64, 1, 1, "m", 1, 1, 0, 1},
-    [FV_OP_accumulate] = {call_accumulate, 32, 64, 1, "mn", any, 1, 0, 1},
-    [FV_OP_finish] = {call_finish, 32, 64, 1, "mn", any, 1, 0, 1},
-    [FV_OP_bits] = {call_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
-    [FV_OP_bias] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
-    [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1},
-    [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1},
-    [FV_OP_after] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1},
-    [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1},
-    [FV_OP_peak] = {call_peak, 1, 1, 4096, "k", 1, 1, 2, 0},
+    [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_gemmskip] = {call_gemmskip, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_copy] = {call_copy, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 8},
+    [FV_OP_softmax] = {call_softmax, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1, 12},
+    [FV_OP_merge] = {call_merge, 64, 1, 1, "m", 1, 1, 0, 1, 32},
+    [FV_OP_accumulate] = {call_accumulate, 32, 64, 1, "mn", any, 1, 0, 1, 12},
+    [FV_OP_finish] = {call_finish, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_bits] = {call_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 1},
+    [FV_OP_bias] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
+    [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 8},
+    [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
+    [FV_OP_after] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
+    [FV_OP_peak] = {call_peak, 1, 1, 4096, "k", 1, 1, 2, 0, 0},
 };
 
 typedef struct kernel_bench {
@@ -197,6 +198,9 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
         return error;
     cost->elements = op->elements * (double)(o->m * o->n * o->k);
     cost->flops = op->flops * (double)(o->m * o->n * o->k);
+    cost->bytes = op->bytes * (double)(o->m * o->n * o->k);
+    if (self->kernel->op == FV_OP_gemm || self->kernel->op == FV_OP_gemmskip)
+        cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
     if (self->kernel->op == FV_OP_peak)
         cost->flops *= self->kernel->mr * self->kernel->nr;
     if (cost->flops > 0)

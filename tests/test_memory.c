@@ -3,6 +3,7 @@
  *   operands   random problems with every operand (q, k, v, mask, lengths, outputs, workspace of exactly the told size)
  *              between forbidden pages, flush with the end, then with the start: no fault, and the bits of ordinary
  *              memory. Rows past a length do not even exist where the last sequence is short
+ *   unseen     segments of keys and values that no row sees lie on forbidden pages: no time is spent on them
  *   gaps       bytes between the rows of outputs, and around the workspace, keep what they held
  *   workspace  any alignment, larger than needed, dirty, NULL; too small is refused and nothing written
  *   inputs     are not changed */
@@ -13,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static fovea_context *ctx;
 
@@ -149,6 +151,66 @@ static void test_operands(void) {
         inputs_free(in);
         outputs_free(want);
         outputs_free(blank);
+    }
+}
+
+/* A copy of keys or values of one head of which only segments [first, end) may be touched. */
+static guard *guard_segments(const char *name, const fovea_tensor *from, int64_t first, int64_t end) {
+    const size_t segment = (size_t)(FV_SEGMENT * from->stride[2]) * sizeof(float),
+                 all = (size_t)(from->shape[2] * from->stride[2]) * sizeof(float);
+    guard *block = guard_alloc(name, all, GUARD_START);
+    unsigned char *bytes = block->data;
+    memcpy(bytes, from->data, all);
+    if (mprotect(bytes, (size_t)first * segment, PROT_NONE) != 0 ||
+        mprotect(bytes + (size_t)end * segment, all - (size_t)end * segment, PROT_NONE) != 0)
+        exit(TEST_FAILED);
+    return block;
+}
+
+static void test_unseen(void) {
+    static const struct {
+        fovea_causal causal;
+        int64_t q_len, offset, left, right; /* offset -1: none */
+        int64_t first, end;                 /* segments that are seen */
+    } cases[] = {{FOVEA_CAUSAL_TOP_LEFT, 200, -1, -1, -1, 0, 1},     {FOVEA_CAUSAL_TOP_LEFT, 600, -1, -1, -1, 0, 3},
+                 {FOVEA_CAUSAL_BOTTOM_RIGHT, 64, -1, 100, -1, 7, 8}, {FOVEA_CAUSAL_OFFSET, 24, 1000, 50, -1, 3, 4},
+                 {FOVEA_CAUSAL_OFFSET, 300, 500, -1, -1, 0, 4},      {FOVEA_CAUSAL_NONE, 100, 900, 10, 20, 3, 4},
+                 {FOVEA_CAUSAL_OFFSET, 1, 1300, 200, -1, 4, 6},      {FOVEA_CAUSAL_BOTTOM_RIGHT, 1, -1, 255, -1, 7, 8}};
+    for (size_t n = 0; n < 2 * sizeof cases / sizeof cases[0]; n++) {
+        attention_case c = case_plain(1, 1, 1, cases[n / 2].q_len, 8 * FV_SEGMENT, 64, 64);
+        c.desc.causal = cases[n / 2].causal;
+        c.desc.window_left = cases[n / 2].left;
+        c.desc.window_right = cases[n / 2].right;
+        c.q_offsets = cases[n / 2].offset >= 0;
+        c.weights = n % 2;
+        rng r = rng_stream(test_seed(), "unseen");
+        inputs *in = inputs_make_given(&c, &r, NULL, NULL, &cases[n / 2].offset);
+        outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
+        case_run(ctx, NULL, &c, in, want);
+        guarded memory = {.args = case_args(in, got)};
+        guard *k = guard_segments("k", &memory.args.k, cases[n / 2].first, cases[n / 2].end),
+              *v = guard_segments("v", &memory.args.v, cases[n / 2].first, cases[n / 2].end);
+        memory.args.k.data = k->data;
+        memory.args.v.data = v->data;
+        fovea_attention_plan *plan;
+        test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+        call x = {.plan = plan, .memory = &memory};
+        guard_fault fault;
+        char what[256], text[512];
+        case_text(&c, text, sizeof text);
+        if (guard_try(execute_call, &x, &fault)) {
+            test_check(x.status == FOVEA_OK, "unseen segments: %s (%s)", fovea_error_detail(), text);
+            outputs_same(got, want, "unseen segments (%s)", text);
+        } else {
+            guard_describe(&fault, what, sizeof what);
+            test_check(false, "a segment that no row sees: %s (%s)", what, text);
+        }
+        fovea_attention_plan_destroy(plan);
+        guard_free(k);
+        guard_free(v);
+        inputs_free(in);
+        outputs_free(want);
+        outputs_free(got);
     }
 }
 
@@ -303,6 +365,7 @@ int main(int argc, char **argv) {
     /* Pages are forbidden to all threads alike, but only the calling one can report a fault: so one thread. */
     ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     test_operands();
+    test_unseen();
     test_gaps();
     fovea_context_destroy(ctx);
     pool *p = pool_create(3);

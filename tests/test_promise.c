@@ -53,10 +53,10 @@ static void list_tiles(void) {
     printf("%d tiles x %d ways to run threads\n", tile_count, CONTEXTS);
 }
 
-/* Pair number `tile` with blocks that change from run to run, so that each pair meets each setting. */
-static fv_attention_choice choose(int tile, int64_t run) {
+/* Pair number `tile` with blocks that are drawn: counted along, some would meet only some chunks and positions. */
+static fv_attention_choice choose(int tile, rng *r) {
     fv_attention_choice choice = tiles[tile];
-    const setting *s = &settings[run % SETTINGS];
+    const setting *s = &settings[rng_below(r, SETTINGS)];
     choice.block_rows = s->block_rows;
     choice.tile_rows = s->tile_rows;
     choice.split_segments = s->split_segments;
@@ -195,8 +195,9 @@ static void check_scenario(const char *name, attention_case c, const int64_t len
                     const bool slow = chunks[k] == 1 && c.desc.q_len > 100; /* 500 steps: "decode" has them all */
                     if (number++ % (slow ? 7 * thin : thin) != 0)
                         continue;
-                    const fv_attention_choice choice = choose(tile, runs++);
-                    const bool growing = runs % 2 && c.desc.causal == FOVEA_CAUSAL_OFFSET;
+                    const fv_attention_choice choice = choose(tile, &r);
+                    const bool growing = rng_below(&r, 2) && c.desc.causal == FOVEA_CAUSAL_OFFSET;
+                    runs++;
                     const scenario *now = position == 2 ? &other : &s;
                     const int64_t batch = position == 1 ? 1 : c.desc.batch;
                     if (run_pieces(contexts[t].ctx, &choice, now, batch, chunks[k], growing))

@@ -125,7 +125,8 @@ typedef enum fovea_isa {
     FOVEA_ISA_NEON = 4    /* NEON (Advanced SIMD): every 64-bit Arm CPU */
 } fovea_isa;
 
-/* "scalar", "avx2", ...; "unknown" for any other value. These are the words that FOVEA_ISA takes. Static string. */
+/* "scalar", "avx2", ...; "unknown" for any other value. These are the words that FOVEA_ISA takes. Static string.
+ * Thread-safe. */
 FOVEA_API const char *fovea_isa_name(fovea_isa isa);
 
 /* A caller's own thread pool. Must call task(arg, i) exactly once for each i in [0, count), on any threads, in any
@@ -142,6 +143,7 @@ typedef struct fovea_context_options {
     const char *tuning_file;         /* default NULL: looked for, see fovea_context_create(); "": none */
 } fovea_context_options;
 
+/* Sets struct_size and the defaults. NULL is ignored. Thread-safe on different options. */
 FOVEA_API void fovea_context_options_init(fovea_context_options *options);
 
 /* Tier choice and thread count, immutable after creation: any number of threads may use one at once, and contexts with
@@ -253,14 +255,17 @@ typedef struct fovea_attention_plan fovea_attention_plan;
 /* Checks desc and chooses. *plan is NULL after an error. ctx must outlive the plan. Thread-safe. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
                                                    fovea_attention_plan **plan);
+
+/* Frees a plan that no thread executes any more. NULL is allowed. Thread-safe on different plans. */
 FOVEA_API void fovea_attention_plan_destroy(fovea_attention_plan *plan);
 
 /* Bytes of workspace that fovea_attention_execute() needs: O(threads x tile + partial sums of rows that are split),
- * never O(q_len x kv_len). 0 for a NULL plan. */
+ * never O(q_len x kv_len). 0 for a NULL plan. Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan);
 
 /* Writes a few lines of text about the plan (tier, kernel rows, blocks, threads, whether tuned) into text[size], always
- * terminated if size > 0, and returns the length of the whole text without its terminator, as snprintf does. */
+ * terminated if size > 0, and returns the length of the whole text without its terminator, as snprintf does.
+ * Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
 
 /* out = softmax(scale * q k^T + mask) v, row by row.
@@ -340,9 +345,12 @@ typedef struct fovea_linear fovea_linear;
  * (FOVEA_ERROR_OUT_OF_MEMORY among them). ctx must outlive it. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
                                          fovea_linear **linear);
+
+/* Frees a map that no thread executes any more. NULL is allowed. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 
-/* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL. */
+/* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL.
+ * Thread-safe. */
 FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
 
 /* As fovea_attention_plan_describe(): what is decided by default, and a line for each row of the tuning file that is
@@ -456,10 +464,13 @@ FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mh
  * more than a plan. The form's choices (fold_values) stay. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
                                          fovea_mha **other);
+
+/* Frees a layer that no thread executes any more. NULL is allowed. Thread-safe on different layers, also on those that
+ * share weights. */
 FOVEA_API void fovea_mha_destroy(fovea_mha *mha);
 
 /* Bytes of workspace that fovea_mha_execute() needs: projections and heads, and the scratch of attention. 0 for NULL.
- */
+ * Thread-safe. */
 FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
 
 /* The layer. args as for fovea_attention_execute(), but
