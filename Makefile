@@ -65,7 +65,7 @@ build/fuzz/build.ninja: | setup-clang
 
 tune-regret: build/release/build.ninja
 	@cmake --build --preset release --target fovea-tune-regret
-	@status=0; for isa in '' $(REGRET_ISA); do for how in --again '--handicap 2' '--handicap 8'; do \
+	@status=0; for isa in '' $(REGRET_ISA); do for how in --again '--handicap 2' '--handicap 6'; do \
 	    set -- $$how $${isa:+--isa $$isa} $(TUNE_ARGS); \
 	    echo "fovea-tune-regret $$*"; \
 	    build/release/tune/fovea-tune-regret "$$@" || status=$$?; echo; \

@@ -10,14 +10,13 @@ set(hashed_patterns
     kernels/*.h
     kernels/*.inc
     kernels/CMakeLists.txt
-    src/attention_*.c
-    src/attention_*.h
+    src/attention*.[ch]
     src/cpu.h
     src/gemm.[ch]
-    src/linear_*.c
-    src/linear_*.h
+    src/linear*.[ch]
     src/near.h
     src/parallel.[ch]
+    src/size.h
     src/tuning*.[ch])
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)

@@ -324,6 +324,10 @@ static bool lay_out(fovea_attention_plan *plan) {
 static void describe_origin(const fovea_attention_plan *plan, char *text, size_t size) {
     if (plan->tuned) {
         fv_tuning_describe_row(plan->tuned, plan->ctx->tuning.path, text, size);
+        const size_t used = strlen(text);
+        if (plan->kernels_only)
+            snprintf(text + used, size - used,
+                     "; but not its sizes, by which split rows would take more memory than a file may ask for");
         return;
     }
     char why[640] = "the caller chose";
@@ -380,6 +384,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     if (made->tuned && made->choice.split_segments > 0 && partials_are_large(made)) {
         const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value};
         choose(made, &kernels);
+        made->kernels_only = true;
     }
     take_kernels(made);
     if (!lay_out(made)) {

@@ -74,6 +74,7 @@ struct fovea_attention_plan {
 
     const fv_tuning_row *tuned; /* the row that decided some of it, or NULL; the context's */
     bool chosen;                /* the caller decided some of it */
+    bool kernels_only;          /* the row's sizes would take too much memory */
     fv_attention_choice choice; /* all fields decided */
     int64_t panel;              /* keys of a packed panel */
     int64_t edge_rows;          /* rows that share a range of keys where ranges differ */

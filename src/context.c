@@ -77,7 +77,7 @@ static void choose_isa(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
 }
 
 static void choose_threads(fovea_context *ctx, int wanted) {
-    const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota();
+    const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");
     const int allowed = quota > 0 && quota < affinity ? quota : affinity;
     if (ctx->parallel_for)
         ctx->threads = wanted > 0 ? wanted : allowed;

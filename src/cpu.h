@@ -46,8 +46,8 @@ void fv_cpu_fastest(const char *folder, fv_fastest *fastest);
 /* Bytes of a CPU's data cache of that level, divided by the CPUs that share it; 0: not known. */
 int64_t fv_cpu_cache(const char *folder, int cpu, int level);
 
-/* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. */
-int fv_cpu_quota(void);
+/* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. root: "" but in tests. */
+int fv_cpu_quota(const char *root);
 
 /* Cache sizes as hypervisors report them may be absent or absurd: value, if low <= value <= high, else fallback. */
 static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t fallback) {

@@ -147,31 +147,31 @@ static int cpus_of_quota(long long quota, long long period) {
     return cpus < 1 ? 1 : cpus > INT_MAX ? INT_MAX : (int)cpus;
 }
 
-static int quota_v2(const char *folder) {
-    char path[PATH_MAX + 32], line[64], *end;
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+static int quota_v2(const char *root, const char *folder) {
+    char path[PATH_MAX + 300], line[64], *end;
+    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup%s/cpu.max", root, folder);
     if (!read_line(path, line, sizeof line))
         return 0;
     const long long quota = strtoll(line, &end, 10); /* "max 100000" gives 0 */
     return cpus_of_quota(quota, strtoll(end, NULL, 10));
 }
 
-static int quota_v1(const char *folder) {
-    char path[PATH_MAX + 48], quota[32], period[32];
-    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", folder);
+static int quota_v1(const char *root, const char *folder) {
+    char path[PATH_MAX + 300], quota[32], period[32];
+    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", root, folder);
     if (!read_line(path, quota, sizeof quota))
         return 0;
-    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", folder);
+    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", root, folder);
     if (!read_line(path, period, sizeof period))
         return 0;
     return cpus_of_quota(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
 /* The smallest quota of a group and all groups above it: each limits. */
-static int smallest_quota(char *folder, int (*quota_of)(const char *folder)) {
+static int smallest_quota(const char *root, char *folder, int (*quota_of)(const char *root, const char *folder)) {
     int smallest = 0;
     for (;;) {
-        const int quota = quota_of(folder);
+        const int quota = quota_of(root, folder);
         if (quota > 0 && (smallest == 0 || quota < smallest))
             smallest = quota;
         char *last = strrchr(folder, '/');
@@ -181,12 +181,21 @@ static int smallest_quota(char *folder, int (*quota_of)(const char *folder)) {
     }
 }
 
+/* Is cpu among "cpu,cpuacct" or "cpuacct,cpu"? */
+static bool controls_cpu(const char *controllers) {
+    for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == 3 && strncmp(at, "cpu", 3) == 0)
+            return true;
+    return false;
+}
+
 /* Lines of /proc/self/cgroup: "0::/folder" is version 2, "4:cpu,cpuacct:/folder" version 1. */
-int fv_cpu_quota(void) {
-    FILE *file = fopen("/proc/self/cgroup", "re");
+int fv_cpu_quota(const char *root) {
+    char path[300], line[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%.200s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    char line[PATH_MAX + 64];
     int smallest = 0;
     while (fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
@@ -197,9 +206,9 @@ int fv_cpu_quota(void) {
         *controllers++ = *folder++ = '\0';
         int quota = 0;
         if (*controllers == '\0')
-            quota = smallest_quota(folder, quota_v2);
-        else if (strncmp(controllers, "cpu", 3) == 0 && (controllers[3] == '\0' || controllers[3] == ','))
-            quota = smallest_quota(folder, quota_v1);
+            quota = smallest_quota(root, folder, quota_v2);
+        else if (controls_cpu(controllers))
+            quota = smallest_quota(root, folder, quota_v1);
         if (quota > 0 && (smallest == 0 || quota < smallest))
             smallest = quota;
     }
@@ -211,7 +220,10 @@ int fv_cpu_quota(void) {
 
 int fv_cpu_affinity(void) { return fv_cpu_online(); }
 
-int fv_cpu_quota(void) { return 0; }
+int fv_cpu_quota(const char *root) {
+    (void)root;
+    return 0;
+}
 
 void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
     (void)folder;

@@ -181,28 +181,27 @@ static void items_task(void *arg, int64_t task) {
             run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
 }
 
-/* Rows of a block: at most the choice's, evenly dealt, in whole tiles. Threads for which there are too few panels get
- * more blocks, and as many one as another, if that leaves them rows enough for what they share, the reading of all
- * weights. */
-static int64_t rows_of_block(const execution *e) {
+/* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows
+ * enough for what they share, the reading of all weights. */
+int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all) {
     enum { ENOUGH = 64 };
-    const int64_t threads = e->linear->ctx->threads, mr = e->choice.gemm->mr, most = e->choice.row_block;
-    int64_t blocks = fv_ceil_div(e->rows, most);
+    const int64_t threads = l->ctx->threads, mr = choice->gemm->mr, most = choice->row_block;
+    int64_t blocks = fv_ceil_div(all, most);
     if (threads > 1)
-        blocks = fv_max(blocks, fv_min(fv_ceil_div(e->choice.items * threads, e->linear->panels), e->rows / ENOUGH));
-    for (int64_t rows = fv_ceil_div(e->rows, blocks); blocks > 1 && rows >= ENOUGH; rows -= mr)
-        if (fv_ceil_div(e->rows, rows) % threads == 0) {
-            blocks = fv_ceil_div(e->rows, rows);
+        blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, l->panels), all / ENOUGH));
+    for (int64_t rows = fv_ceil_div(all, blocks); blocks > 1 && rows >= ENOUGH; rows -= mr)
+        if (fv_ceil_div(all, rows) % threads == 0) {
+            blocks = fv_ceil_div(all, rows);
             break;
         }
-    return fv_min(fv_round_up(fv_ceil_div(e->rows, blocks), mr), most);
+    return fv_min(fv_round_up(fv_ceil_div(all, blocks), mr), most);
 }
 
 /* Where there are fewer blocks of rows than items wanted for each thread, their panels are dealt to several items. */
 static void deal(execution *e) {
     const fovea_linear *l = e->linear;
     const int64_t wanted = e->choice.items * l->ctx->threads;
-    e->row_block = rows_of_block(e);
+    e->row_block = fv_linear_block(l, &e->choice, e->rows);
     const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
     const int64_t groups = l->ctx->threads == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
     e->group = fv_ceil_div(l->panels, groups);

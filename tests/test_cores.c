@@ -141,6 +141,31 @@ static void test_sane(void) {
     }
 }
 
+/* Both versions of cgroups, and groups within groups. */
+static void test_quota(void) {
+    static const struct {
+        const char *what, *groups, *file, *content, *period, *outer;
+        int want;
+    } cases[] = {{"version 2", "0::/a/b\n", "a/b/cpu.max", "250000 100000\n", NULL, NULL, 2},
+                 {"less than a CPU", "0::/a/b\n", "a/b/cpu.max", "50000 100000\n", NULL, NULL, 1},
+                 {"no limit", "0::/a/b\n", "a/b/cpu.max", "max 100000\n", NULL, NULL, 0},
+                 {"the group above", "0::/a/b\n", "a/b/cpu.max", "900000 100000\n", NULL, "300000 100000\n", 3},
+                 {"version 1", "4:cpu,cpuacct:/c\n", "cpu/c/cpu.cfs_quota_us", "400000\n", "100000\n", NULL, 4},
+                 {"the other order", "4:cpuacct,cpu:/c\n", "cpu/c/cpu.cfs_quota_us", "500000\n", "100000\n", NULL, 5},
+                 {"no cpu", "4:cpuset,cpuacct:/c\n", "cpu/c/cpu.cfs_quota_us", "500000\n", "100000\n", NULL, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "sys/fs/cgroup/%s", cases[i].file);
+        test_folder_put(folder, "proc/self/cgroup", cases[i].groups);
+        test_folder_put(folder, path, cases[i].content);
+        test_folder_put(folder, "sys/fs/cgroup/a/cpu.max", cases[i].outer ? cases[i].outer : "max 100000\n");
+        test_folder_put(folder, "sys/fs/cgroup/cpu/c/cpu.cfs_period_us", cases[i].period ? cases[i].period : "0\n");
+        const int got = fv_cpu_quota(folder);
+        test_check(got == cases[i].want, "%s: a quota of %d CPUs instead of %d", cases[i].what, got, cases[i].want);
+    }
+    test_check(fv_cpu_quota("/nowhere") == 0, "no /proc: a quota");
+}
+
 int main(int argc, char **argv) {
     test_option options[] = {
         {"--bound", NULL, "OMP_PROC_BIND is set, and the parent has the same CPUs (ctest has)", NULL},
@@ -152,6 +177,7 @@ int main(int argc, char **argv) {
     test_sane();
     test_caches();
     test_kinds();
+    test_quota();
     test_folder_end(folder);
     return test_end();
 }

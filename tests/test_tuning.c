@@ -45,11 +45,12 @@ static void test_plan(void) {
     fovea_tuning_destroy(tuning);
 }
 
-/* Bytes of workspace of a plan with the tuning file of that name. */
-static int64_t workspace(const attention_case *c, const char *path, int threads) {
+/* Bytes of workspace of a plan with the tuning file of that name; text: what it says of itself. */
+static int64_t workspace(const attention_case *c, const char *path, int threads, char text[2048]) {
     fovea_context *ctx = context_tuned(path, threads);
     fovea_attention_plan *plan;
     test_check(fovea_attention_plan_create(ctx, &c->desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    fovea_attention_plan_describe(plan, text, 2048);
     const int64_t bytes = (int64_t)fovea_attention_plan_workspace_size(plan);
     fovea_attention_plan_destroy(plan);
     fovea_context_destroy(ctx);
@@ -67,7 +68,12 @@ static void test_memory(void) {
                                     case_plain(1, 1, 1, 1024, 1 << 17, 128, 128)};
     const char *path = files_name("large");
     for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
-        fovea_tuning *tuning = tuning_sound(wanted[w].threads);
+        fovea_context *ctx = context_tuned("", wanted[w].threads);
+        fovea_info info;
+        fovea_info_init(&info);
+        fovea_context_info(ctx, &info);
+        fovea_context_destroy(ctx);
+        fovea_tuning *tuning = tuning_sound(info.threads);
         for (int i = 0; i < tuning->rows; i++) {
             fv_tuning_value *knob = tuning->row[i].knob;
             knob[FV_KNOB_split].number = wanted[w].split;
@@ -78,8 +84,12 @@ static void test_memory(void) {
         test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
         fovea_tuning_destroy(tuning);
         for (int i = 0; i < 2; i++) {
-            const int64_t bytes = workspace(&cases[i], path, wanted[w].threads),
-                          without = workspace(&cases[i], "", wanted[w].threads);
+            char with_text[2048], text[2048];
+            const int64_t bytes = workspace(&cases[i], path, wanted[w].threads, with_text),
+                          without = workspace(&cases[i], "", wanted[w].threads, text);
+            test_check(strstr(with_text, "tuned   yes") != NULL, "the row is not for the case: %s", with_text);
+            test_check(wanted[w].split == 0 || strstr(with_text, "but not its sizes"), "no word on sizes: %s",
+                       with_text);
             test_check(bytes < without + ((int64_t)100 << 20),
                        "case %d, split %" PRId64 ", rows %" PRId64 ", caches %" PRId64 ": a file asks for %" PRId64
                        " bytes of workspace instead of %" PRId64,

@@ -190,7 +190,7 @@ static void print_steadiness(const fovea_context *ctx) {
 
 void tune_machine_print(const fovea_context *ctx) {
     const fv_cpu *cpu = &ctx->cpu;
-    const int quota = fv_cpu_quota();
+    const int quota = fv_cpu_quota("");
     printf("machine   %s, stepping %" PRId64 ", tier %s\n", cpu->name, cpu->stepping, fv_isa_word(ctx->isa));
     printf("caches    %" PRId64 " KiB, %" PRId64 " KiB, %" PRId64 " MiB", cpu->l1d / 1024, cpu->l2 / 1024,
            cpu->l3 >> 20);

@@ -132,7 +132,7 @@ static void differences(const tune_shape *shape, const tune_choice *choice, cons
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_operation *operation = &fv_tuning_operations[tune_shape_keys(shape, key)];
     size_t n = 0;
-    text[0] = '\0';
+    snprintf(text, size, "other panels, or other fetching");
     for (int i = 0; i < FV_TUNING_KNOBS && operation->knob[i].name && n < size; i++) {
         const fv_tuning_value *a = &choice->knob[i], *b = &usual->knob[i];
         const char *comma = n ? ", " : "";

@@ -113,7 +113,25 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
     return status;
 }
 
-static int dry_run(const tune_class *classes, int count, double budget) {
+static void dry_run_json(const tune_options *options, const tune_class *classes, int count) {
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        char name[96];
+        tune_shape_name(&classes[i].search, name, sizeof name);
+        json_array_append_new(list, json_pack("{s:s, s:s}", "class", classes[i].name, "search", name));
+    }
+    json_t *all = json_pack("{s:f, s:o}", "seconds", options->budget, "classes", list);
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(all);
+}
+
+static int dry_run(const tune_options *options, const tune_class *classes, int count) {
+    const double budget = options->budget;
+    if (options->json)
+        dry_run_json(options, classes, count);
+    if (options->json || options->quiet)
+        return TUNE_GOOD;
     printf("%d classes of shapes, %.1f s for each on average:\n", count, budget / (count ? count : 1));
     for (int i = 0; i < count; i++) {
         char name[96];
@@ -226,7 +244,7 @@ int tune_run(const tune_options *options) {
     if (count >= 0 && !options->quiet && !options->json)
         tune_machine_print(ctx);
     if (count >= 0 && options->dry_run)
-        status = dry_run(classes, count, options->budget);
+        status = dry_run(options, classes, count);
     else if (count >= 0 && results && may_write(path)) {
         progress p = {.options = options, .classes = classes, .count = count, .begin = tune_now()};
         p.terminal = !options->quiet && !options->json && has_terminal();

@@ -53,6 +53,10 @@ options) # one table makes help, man page and completion, and every option is in
     ;;
 
 dry-run)
+    expect 0 --dry-run --json --preset minilm
+    python3 -c 'import json; r = json.load(open("out")); assert r["classes"][0]["search"]' || fail "no JSON"
+    expect 0 --dry-run --quiet
+    [ ! -s out ] || fail "--quiet prints"
     expect 0 --dry-run
     has out 'machine' 'caches' 'cores' 'quota' 'steady' 'attention rows 1,' 'linear rows 1,' 'search on'
     [ ! -e "$XDG_CACHE_HOME" ] || fail "a dry run wrote something"

@@ -380,6 +380,7 @@ static void test_trap(const fovea_context *ctx, const tune_class *c) {
     check_trap(ctx, c, &m, &proofs[1], alone - 0.005, "a trap");
     m.trap_tiles = true;
     check_trap(ctx, c, &m, &proofs[1], alone + 0.02, "a trap of tiles");
+    test_check(1.15 * best > 1.01, "what is trapped is not slower than the default: %.3f", 1.15 * best);
     m.trap_all = true; /* on average some are faster by more than is asked for: not good enough */
     for (int seed = 0; seed < SEEDS; seed++)
         test_check(simulate(ctx, c, &m, &still, seed).verdict == VERDICT_default,
