@@ -54,9 +54,12 @@ static inline vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 
 /* Four bits for each kind of number, from the lowest: NaNs become the first operand, 0 and -0 become 0 (8), others stay
  * as they are (1). */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion" /* gcc 12, -O0: a macro there, with a mask of the other sign */
 static inline vf v_canonical(vf a) {
     return _mm512_fixupimm_ps(_mm512_set1_ps(NAN), a, _mm512_set1_epi32(0x11111800), 0);
 }
+#pragma GCC diagnostic pop
 
 static inline vm v_bits(uint32_t bits) { return (vm)bits; }
 static inline uint32_t v_to_bits(vm m) { return m; }
