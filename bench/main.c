@@ -165,7 +165,7 @@ static void help(void) {
     printf("\nColumns: GFLOPS (2 flops for each multiplication with its addition; none for keys that are not attended "
            "to),\n"
            "of_peak (the same as a share of the FMA peak of the tier, measured in this run, times threads), GB/s\n"
-           "(operands, each counted once), Gelem/s.\n"
+           "(operands, each counted once; of a kernel, what it reads and writes), Gelem/s.\n"
            "Environment: FOVEA_ISA=TIER caps the tiers. TIER is one of");
     for (int i = 1; bench_isa_words[i] != NULL; i++)
         printf(" %s", bench_isa_words[i]);

@@ -68,8 +68,11 @@ need cmake command -v cmake
 need ninja-build command -v ninja
 need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
-# fetch.py downloads the model by pip: that of Python, or one in a venv.
-need python3-venv sh -c 'python3 -m pip --version || python3 -c "import ensurepip, venv"'
+need python3 command -v python3
+# fetch.py downloads the model by pip: that of Python, or one in a venv. Without, the rest goes on.
+if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
+    need python3-venv sh -c 'python3 -c "import pip" || python3 -c "import ensurepip, venv"'
+fi
 need libsleef-dev header sleef.h
 need libbenchmark-dev header benchmark/benchmark.h
 need libutf8proc-dev header utf8proc.h

@@ -162,8 +162,10 @@ static guard *guard_segments(const char *name, const fovea_tensor *from, int64_t
     unsigned char *bytes = block->data;
     memcpy(bytes, from->data, all);
     if (mprotect(bytes, (size_t)first * segment, PROT_NONE) != 0 ||
-        mprotect(bytes + (size_t)end * segment, all - (size_t)end * segment, PROT_NONE) != 0)
+        mprotect(bytes + (size_t)end * segment, all - (size_t)end * segment, PROT_NONE) != 0) {
+        perror("mprotect");
         exit(TEST_FAILED);
+    }
     return block;
 }
 

@@ -53,10 +53,25 @@ static void list_tiles(void) {
     printf("%d tiles x %d ways to run threads\n", tile_count, CONTEXTS);
 }
 
+/* Settings in a random order, all of them before one comes again. */
+typedef struct deck {
+    int left, card[SETTINGS];
+} deck;
+
+static int draw(deck *d, rng *r) {
+    if (d->left == 0)
+        for (; d->left < SETTINGS; d->left++) {
+            const int other = (int)rng_below(r, d->left + 1);
+            d->card[d->left] = d->card[other];
+            d->card[other] = d->left;
+        }
+    return d->card[--d->left];
+}
+
 /* Pair number `tile` with blocks that are drawn: counted along, some would meet only some chunks and positions. */
-static fv_attention_choice choose(int tile, rng *r) {
+static fv_attention_choice choose(int tile, deck *d, rng *r) {
     fv_attention_choice choice = tiles[tile];
-    const setting *s = &settings[rng_below(r, SETTINGS)];
+    const setting *s = &settings[draw(d, r)];
     choice.block_rows = s->block_rows;
     choice.tile_rows = s->tile_rows;
     choice.split_segments = s->split_segments;
@@ -185,6 +200,7 @@ static void check_scenario(const char *name, attention_case c, const int64_t len
     scenario other = reordered(&s, order);
 
     static const char *const positions[] = {"whole", "one by one", "reordered"};
+    deck decks[MOST_TILES] = {{0, {0}}};
     int64_t number = 0, runs = 0;
     if (test_scaled(1000) < 1000)
         thin *= 7;
@@ -195,7 +211,7 @@ static void check_scenario(const char *name, attention_case c, const int64_t len
                     const bool slow = chunks[k] == 1 && c.desc.q_len > 100; /* 500 steps: "decode" has them all */
                     if (number++ % (slow ? 7 * thin : thin) != 0)
                         continue;
-                    const fv_attention_choice choice = choose(tile, &r);
+                    const fv_attention_choice choice = choose(tile, &decks[tile], &r);
                     const bool growing = rng_below(&r, 2) && c.desc.causal == FOVEA_CAUSAL_OFFSET;
                     runs++;
                     const scenario *now = position == 2 ? &other : &s;

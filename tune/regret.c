@@ -56,8 +56,9 @@ static fovea_context *make_context(const tune_options *options, int handicap) {
     fovea_context *ctx = tune_context(options);
     if (!ctx)
         exit(TUNE_FAILED);
-    ctx->cpu.l1d /= handicap;
-    ctx->cpu.l2 /= handicap;
+    /* Rounded up, so that so many times as much is no less than all. */
+    ctx->cpu.l1d = fv_ceil_div(ctx->cpu.l1d, handicap);
+    ctx->cpu.l2 = fv_ceil_div(ctx->cpu.l2, handicap);
     return ctx;
 }
 
@@ -204,7 +205,7 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
             named[i] = left[n++] = &all[count + i];
             ok = tune_choice_of(contexts[i], shape, &choice);
             /* Without the handicap, seen from the context with it, caches are larger. */
-            choice.knob[FV_KNOB_caches].number *= contexts[i]->cpu.l2 / contexts[DEFAULT]->cpu.l2;
+            choice.knob[FV_KNOB_caches].number *= fv_ceil_div(contexts[i]->cpu.l2, contexts[DEFAULT]->cpu.l2);
             ok = ok && tune_candidate_make(&m, &choice, named[i]);
         }
         for (int i = 0; i < n; i++)
