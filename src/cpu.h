@@ -5,6 +5,8 @@
 
 #include "kernels.h"
 
+#include <stdbool.h>
+
 /* What a CPU may have beyond its tier. */
 enum { FV_LEVEL_DOTPROD = 1, FV_LEVEL_I8MM = 2, FV_LEVEL_BF16 = 4 };
 
@@ -48,6 +50,9 @@ int64_t fv_cpu_cache(const char *folder, int cpu, int level);
 
 /* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. root: "" but in tests. */
 int fv_cpu_quota(const char *root);
+
+/* Is a controller among those of a line of /proc/self/cgroup, as cpu is among "cpuacct,cpu"? */
+bool fv_cpu_group_names(const char *controllers, const char *controller);
 
 /* Cache sizes as hypervisors report them may be absent or absurd: value, if low <= value <= high, else fallback. */
 static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t fallback) {

@@ -181,10 +181,10 @@ static int smallest_quota(const char *root, char *folder, int (*quota_of)(const 
     }
 }
 
-/* Is cpu among "cpu,cpuacct" or "cpuacct,cpu"? */
-static bool controls_cpu(const char *controllers) {
+bool fv_cpu_group_names(const char *controllers, const char *controller) {
+    const size_t length = strlen(controller);
     for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == 3 && strncmp(at, "cpu", 3) == 0)
+        if (strcspn(at, ",") == length && strncmp(at, controller, length) == 0)
             return true;
     return false;
 }
@@ -207,7 +207,7 @@ int fv_cpu_quota(const char *root) {
         int quota = 0;
         if (*controllers == '\0')
             quota = smallest_quota(root, folder, quota_v2);
-        else if (controls_cpu(controllers))
+        else if (fv_cpu_group_names(controllers, "cpu"))
             quota = smallest_quota(root, folder, quota_v1);
         if (quota > 0 && (smallest == 0 || quota < smallest))
             smallest = quota;
@@ -223,6 +223,11 @@ int fv_cpu_affinity(void) { return fv_cpu_online(); }
 int fv_cpu_quota(const char *root) {
     (void)root;
     return 0;
+}
+
+bool fv_cpu_group_names(const char *controllers, const char *controller) {
+    (void)controllers, (void)controller;
+    return false;
 }
 
 void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {

@@ -95,6 +95,16 @@ static void execute_call(void *arg) {
     x->status = fovea_attention_execute(x->plan, &x->memory->args, x->memory->workspace, x->memory->workspace_size);
 }
 
+/* Executes it; false, and a failed check, if it touched what is forbidden. */
+static bool executes(call *x, const char *where, const char *text) {
+    guard_fault fault;
+    char what[256];
+    if (guard_try(execute_call, x, &fault))
+        return test_check(x->status == FOVEA_OK, "%s: %s (%s)", where, fovea_error_detail(), text);
+    guard_describe(&fault, what, sizeof what);
+    return test_check(false, "%s: %s (%s)", where, what, text);
+}
+
 /* Same bytes in a guarded tensor as in the ordinary one, gaps included. */
 static bool tensor_same(const fovea_tensor *got, const fovea_tensor *want) {
     if (want->data == NULL)
@@ -104,24 +114,16 @@ static bool tensor_same(const fovea_tensor *got, const fovea_tensor *want) {
 
 static void check_guarded(const attention_case *c, const inputs *in, const outputs *want, const outputs *blank,
                           const fv_attention_choice *choice, guard_side side, const char *text) {
-    const char *end = side == GUARD_END ? "end" : "start";
     fovea_attention_plan *plan;
     if (!test_check(fv_attention_plan_create_chosen(ctx, &c->desc, choice, &plan) == FOVEA_OK, "plan: %s (%s)",
                     fovea_error_detail(), text))
         return;
     guarded memory = guard_all(c, in, blank, fovea_attention_plan_workspace_size(plan), side);
     call x = {.plan = plan, .memory = &memory};
-    guard_fault fault;
-    char what[256];
-    if (guard_try(execute_call, &x, &fault)) {
-        test_check(x.status == FOVEA_OK, "execute, guarded at the %s: %s (%s)", end, fovea_error_detail(), text);
+    if (executes(&x, side == GUARD_END ? "guarded at the end" : "guarded at the start", text))
         test_check(tensor_same(&memory.args.out, &want->out) && tensor_same(&memory.args.lse, &want->lse) &&
                        tensor_same(&memory.args.weights, &want->weights),
                    "other bits between forbidden pages (%s)", text);
-    } else {
-        guard_describe(&fault, what, sizeof what);
-        test_check(false, "guarded at the %s: %s (%s)", end, what, text);
-    }
     for (int i = 0; i < memory.count; i++) {
         int64_t where = 0;
         test_check(guard_intact(memory.blocks[i], &where), "%s: byte %" PRId64 " outside of it was written (%s)",
@@ -201,16 +203,9 @@ static void test_unseen(void) {
         fovea_attention_plan *plan;
         test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
         call x = {.plan = plan, .memory = &memory};
-        guard_fault fault;
-        char what[256], text[512];
-        case_text(&c, text, sizeof text);
-        if (guard_try(execute_call, &x, &fault)) {
-            test_check(x.status == FOVEA_OK, "unseen segments: %s (%s)", fovea_error_detail(), text);
+        char text[512];
+        if (executes(&x, "segments that no row sees are forbidden", case_text(&c, text, sizeof text)))
             outputs_same(got, want, "unseen segments (%s)", text);
-        } else {
-            guard_describe(&fault, what, sizeof what);
-            test_check(false, "a segment that no row sees: %s (%s)", what, text);
-        }
         fovea_attention_plan_destroy(plan);
         guard_free(k);
         guard_free(v);

@@ -41,15 +41,6 @@ static long long number_in(const char *path, const char *word, long long missing
     return number;
 }
 
-/* Is the controller one of those that a line of /proc/self/cgroup names, parted by commas? */
-static bool names(const char *controllers, const char *controller) {
-    const size_t length = strlen(controller);
-    for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == length && strncmp(at, controller, length) == 0)
-            return true;
-    return false;
-}
-
 /* Calls visit() with the folder of each cgroup of this process that has a controller, and with all above it: each
  * limits. Lines of /proc/self/cgroup are "0::/folder" with version 2, which has all controllers,
  * "4:cpu,cpuacct:/folder" with version 1. In a container the folder may be the host's, and not there; then the root of
@@ -67,7 +58,7 @@ static void each_group(const char *root, const char *controller,
             continue;
         *controllers++ = *folder++ = '\0';
         const int version = *controllers ? 1 : 2;
-        if (version == 1 && !names(controllers, controller))
+        if (version == 1 && !fv_cpu_group_names(controllers, controller))
             continue;
         for (bool more = true; more;) {
             char *last = strrchr(folder, '/');

@@ -68,6 +68,13 @@ static void describe(const tune_class *c, const tune_result *r, double seconds) 
     fflush(stdout);
 }
 
+/* And frees it. */
+static void print_json(json_t *all) {
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(all);
+}
+
 static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tuning_row *row) {
     json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", tune_verdicts[r->verdict],
                           "candidates", r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
@@ -121,9 +128,7 @@ static void dry_run_json(const tune_options *options, const tune_class *classes,
         json_array_append_new(list, json_pack("{s:s, s:s}", "class", classes[i].name, "search", name));
     }
     json_t *all = json_pack("{s:f, s:o}", "seconds", options->budget, "classes", list);
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(all);
+    print_json(all);
 }
 
 static int dry_run(const tune_options *options, const tune_class *classes, int count) {
@@ -190,9 +195,7 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
         json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
                                 fovea_isa_name((fovea_isa)ctx->isa), "threads", ctx->threads, "file", path, "stored",
                                 outcome.store && !failed, "classes", list);
-        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-        putchar('\n');
-        json_decref(all);
+        print_json(all);
     } else {
         json_decref(list);
         if (!options->quiet && !failed)
