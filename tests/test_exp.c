@@ -97,8 +97,8 @@ static void choose_spans(bool exhaustive) {
     if (exhaustive)
         return;
     const double ln2 = 0.69314718055994530942;
-    for (int n = 0; n < 300; n++) /* multiples of ln(2) / 2: where the range reduction turns, and where r is 0 */
-        add_near(-0.5 * n * ln2, 500);
+    for (int n = 0; n < 2400; n++) /* multiples of ln(2) / 16: where the range reduction turns, and the middles */
+        add_near(-n * ln2 / 16, 500);
     for (int exponent = -149; exponent <= 6; exponent++)
         add_near(-ldexp(1.0, exponent), 100);
     add_near(-126.0 * ln2, 50000); /* where results stop being normal */

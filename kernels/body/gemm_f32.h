@@ -24,12 +24,12 @@
  * B that streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns:
  * -12% to -24%).
  *
- * On AMD family 25 model 17 (FMA peak 118 GF/s) a 6x64 tile of AVX-512 takes 55 to 64 cycles more than its products,
- * 80 to 90 where the lines that it writes are not in the first-level cache, whatever k is: 95.5% of the peak at k = 64.
+ * On AMD family 25 model 17 (FMA peak 118 GF/s) a 6x64 tile of AVX-512 takes 55 to 64 cycles more than its products, 80
+ * to 90 where the lines that it writes are not in the first-level cache, whatever k is: 95.5% of the peak at k = 64.
  * Without its 24 stores it takes none; one alone takes 2.5 cycles. Lost there: lines fetched for writing when the tile
- * begins (-1%), stores of half the width (-4%), the last four steps of k two rows at a time, each pair stored as soon as
- * it is done (half of it hidden with everything in the first-level cache, but 2048 x 64 1.01, causal 1.00, 12 x 512 x 64
- * 1.00, causal 0.98, linear maps 0.99, AVX2 0.97).
+ * begins (-1%), stores of half the width (-4%), the last four steps of k two rows at a time, each pair stored as soon
+ * as it is done (half of it hidden with everything in the first-level cache, but 2048 x 64 1.01, causal 1.00, 12 x 512
+ * x 64 1.00, causal 0.98, linear maps 0.99, AVX2 0.97).
  *
  * B that streams comes to the second-level cache first, as the first one waits for fewer lines at once: on AMD family
  * 25 model 17, AVX-512, decoding from memory became 1.5 times as fast, 4 x 4096 x 4096 1.3 times, while 1 x 768 x 768

@@ -14,21 +14,22 @@
  * whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a
  * mask takes three operations, 1% on AVX-512).
  *
- * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector. On
- * Intel's AVX-512 cores that is 8 cycles for 16 keys, of which 9.2 were reached between the gemms of 24 rows (family 6
- * model 207, all maxima first; fovea-bench --filter kernel/softmax times it alone); FV_W rows transposed for one tree,
- * and maxima and sums of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8). On AMD Zen 5, 6 cycles and
- * 7.6 before that; there one chain of exp after the other took 11.7, as the scheduler is full of operations that wait,
- * and rows each folded by itself 8.1.
+ * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector
+ * (fovea-bench --filter kernel/softmax times it alone). On Zen 4 the fma, mul and comparison of v_exp.h are 8 cycles
+ * for 16 keys, the rest has other units: AVX-512 10.2 (10.5 with SIDE 4, whose causal 2048 x 64 is 0.6% slower; maxima
+ * first 11.1), AVX2 14.1 (15.6 with SIDE 4, 15.0 with maxima beside exp). On Intel's AVX-512 cores all share two ports:
+ * 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between the gemms of 24 rows
+ * (family 6 model 207, all maxima first); FV_W rows transposed for one tree, and maxima and sums of one run after the
+ * other, took 9.6 (on AVX2 15.9 instead of 14.8); on AMD Zen 5 rows each folded by itself took 8.1 instead of 7.6.
+ * Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations that wait.
  */
 #include "v_exp.h"
 
 _Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
 _Static_assert((FV_EXP_SIDE > FV_LANES / FV_W ? FV_EXP_SIDE * FV_W : FV_LANES) <= 64, "their bits are one word");
 
-/* HALF: what is left after SIDE at a time, where that is more than a group (AVX-512). */
-enum { GROUP = FV_LANES / FV_W, SIDE = FV_EXP_SIDE > GROUP ? FV_EXP_SIDE : GROUP, HALF = SIDE / 2 };
-_Static_assert(SIDE % GROUP == 0 && (HALF <= GROUP || HALF % GROUP == 0), "whole groups: keys meet their lanes");
+enum { GROUP = FV_LANES / FV_W, SIDE = FV_EXP_SIDE > GROUP ? FV_EXP_SIDE : GROUP };
+_Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
 
 /* The virtual lanes of FV_W rows. */
 typedef struct row_lanes {
@@ -174,8 +175,6 @@ static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int
     int64_t key = begin;
     for (; key + SIDE * FV_W <= end; key += SIDE * FV_W)
         softmax_step(key, row, v_set1(base), sum, later, highest, SIDE);
-    for (; HALF > GROUP && key + HALF * FV_W <= end; key += HALF * FV_W)
-        softmax_step(key, row, v_set1(base), sum, later, highest, HALF);
     for (; key < end; key += FV_LANES)
         softmax_step(key, row, v_set1(base), sum, later, highest, GROUP);
     for (int g = 0; g < GROUP; g++) {

@@ -1,59 +1,65 @@
 /* v_exp: e^x for x <= 0, the one exp of softmax, merges, weights and the array kernel.
  *
- * x = n ln(2) + r with n an integer and |r| <= ln(2)/2; e^x = 2^n + 2^n e with e = r + r^2 q(r). Adding FV_MAGIC to x
- * log2(e) rounds it to n and leaves n + 127 in the low bits, which shifted up are the float 2^n. Scaling e by it is
- * exact, as n >= -126 where the result is kept; below EXP_LOWEST the result is +0 by selection. A NaN goes through the
- * polynomial to e and so to the result (adding n to the exponent bits instead would be as fast, but makes numbers of
- * some NaNs).
+ * x = -k ln(2)/8 + x', k an integer and |x'| <= ln(2)/16; with k = 8 n - j, 0 <= j < 8, e^x = 2^-n 2^(j/8) e^x' (a
+ * table of few entries before a short polynomial: Tang, "Table-driven implementation of the exponential function in
+ * IEEE floating-point arithmetic", ACM TOMS 15, 1989). Adding EXP_MAGIC to -x 8 log2(e) rounds that to k and leaves k
+ * in the low bits of t: the last three of them select 2^(j/8), and all, shifted up, are taken from its exponent. The
+ * entries hold what the bits of j do there, too: a lookup, a shift and a subtraction give 2^-n 2^(j/8).
  *
- * ln(2) rounded to a float is a multiple of 2^-24, and so is every x that has n != 0 but for a few with n = -1, whose
- * remainder is as short: x - n LN2 is exact in one fma, and what LN2 is off by, 1.9e-9 n, goes in by a second.
+ * ln(2) rounded to a float is a multiple of 2^-24, so that EXP_STEP, an eighth, is one of 2^-27; x is a multiple of
+ * 2^-28 where k != 0: x + k EXP_STEP is exact in one fma. What EXP_STEP is off by, 2.4e-10 k, goes in by a second,
+ * which takes t instead of k: what EXP_MAGIC adds is a constant, and so r = x' + s, s = -0.0020145. The entries are
+ * therefore 2^(j/8) e^-s, and s was chosen (v_exp.py) from millions so that all eight are floats almost: the worst is
+ * 0.08 ulp off, where 2^(j/8) would be up to half a ulp. s costs nothing, and is negative for the entry of j = 0 to be
+ * at least 1, as at n = 126 it would be no normal number else.
  *
- * q takes part only through r^2 q, so its rounding errors are a small part of e's. That keeps neighbours in order:
- * plain Horner, 1 + r (1 + r (...)), was tried and is not monotonic in 2863 places from -0.25 to 0. Degree 6 in all:
- * degree 5 leaves 1.4 ulp.
+ * e = r + r^2 (C2 + C3 r) is e^r - 1, and the result scale + scale e, rounded once. As e is small, its own roundings
+ * hardly count; and all of r, e and the result keep neighbours in order. Below EXP_LOWEST the result is +0 by
+ * selection. A NaN goes through the polynomial to the result.
  *
- * The roundings of r, e and the result alone can add up to 0.95 ulp, so that the nearest floats of the minimax
- * coefficients (v_exp.py) are not good enough: 1.06 ulp. v_exp_search.c found neighbours of theirs, and of the 1.9e-9,
- * with 0.994. At most 1 ulp and monotonic: proved for every float by tests/test_exp.c --exhaustive.
+ * At most 0.924 ulp, monotonic: proved for every float by tests/test_exp.c --exhaustive.
  *
- * Bound: 13 operations a vector. On Intel's AVX-512 cores all of them share two ports: 6.5 cycles, of which 6.47 were
- * measured (fovea-bench --filter kernel/exp; family 6 model 207); on AMD's the compare, the shift and an addition have
- * other ports. With 0.85 ulp for one operation more (the correction taken in unrounded): 7 cycles.
+ * Bound: 12 operations a vector, seven fma or mul and one comparison among them. On Intel's AVX-512 cores all of them
+ * share two ports: 6 cycles. On AMD's Zen 4 the subtractions, the shift and the lookup have other ports: 8 cycles for
+ * 16 floats, of which 8.3 are reached with AVX-512, 8.9 with AVX2 (family 25 model 17; fovea-bench --filter
+ * kernel/exp). One polynomial for |r| <= ln(2)/2, without a table, was of degree 6: 13 operations, 11 of them fma, mul
+ * and comparison: 11.2 and 11.7 cycles.
  */
 #ifndef FV_V_EXP_H
 #define FV_V_EXP_H
 
 enum { V_EXP_MOST = FV_LANES }; /* vectors that v_exp_each takes */
 
-#define EXP_LOWEST -0x1.5d589ep6f /* the least float whose exp is a normal number: -87.33654 */
+#define EXP_LOWEST -0x1.5d589ep6f     /* the least float whose exp is a normal number: -87.33654 */
+#define EXP_MAGIC 0x1.024p23f         /* a float whose ulp is 1, and a multiple of 2^12: k 2^20 is all that is left */
+#define EXP_STEP 0x1.62e43p-4f        /* ln(2) / 8 */
+#define EXP_STEP_OFF -0x1.05bf9cp-32f /* nearly; that of EXP_MAGIC is s */
+#define EXP_C2 0x1.000a38p-1f
+#define EXP_C3 0x1.550590p-3f
 
-/* Replaces n vectors by their exp, step by step for all n: a chain is 12 operations long, and n of them side by side
+/* Entry i: the bits of 2^(j/8) e^-s minus j 2^20, j = -i modulo 8. */
+static const uint32_t exp_eighths[8] = {
+    0x3f804214, 0x3f7b39f7, 0x3f77b41e, 0x3f75cd12, 0x3f756266, 0x3f765488, 0x3f788685, 0x3f7bddd1,
+};
+
+/* Replaces n vectors by their exp, step by step for all n: a chain is 8 operations long, and n of them side by side
  * fill the units that one leaves idle, where a loop over whole chains fills the scheduler with operations that wait. */
 static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n) {
-    vf t[V_EXP_MOST], r[V_EXP_MOST], q[V_EXP_MOST];
-    const vf magic = v_set1(FV_MAGIC);
+    vf t[V_EXP_MOST], r[V_EXP_MOST], e[V_EXP_MOST];
+    const vf magic = v_set1(EXP_MAGIC);
     for (int i = 0; i < n; i++)
-        t[i] = v_fma(x[i], v_set1(0x1.715476p0f), magic); /* log2(e) */
+        t[i] = v_fma(x[i], v_set1(-0x1.715476p3f), magic); /* 8 log2(e) */
     for (int i = 0; i < n; i++)
-        q[i] = v_sub(t[i], magic);
+        r[i] = v_fma(v_sub(t[i], magic), v_set1(EXP_STEP), x[i]);
     for (int i = 0; i < n; i++)
-        r[i] = v_fma(q[i], v_set1(-0x1.62e430p-1f), x[i]); /* LN2: exact */
+        r[i] = v_fma(t[i], v_set1(EXP_STEP_OFF), r[i]);
     for (int i = 0; i < n; i++)
-        r[i] = v_fma(q[i], v_set1(0x1.07daaep-29f), r[i]);
+        e[i] = v_fma(r[i], v_set1(EXP_C3), v_set1(EXP_C2));
     for (int i = 0; i < n; i++)
-        q[i] = v_fma(v_set1(0x1.7a3d34p-10f), r[i], v_set1(0x1.12a748p-7f));
-    for (int i = 0; i < n; i++)
-        q[i] = v_fma(q[i], r[i], v_set1(0x1.5543c8p-5f));
-    for (int i = 0; i < n; i++)
-        q[i] = v_fma(q[i], r[i], v_set1(0x1.5553b6p-3f));
-    for (int i = 0; i < n; i++)
-        q[i] = v_fma(q[i], r[i], v_set1(0x1.000008p-1f));
-    for (int i = 0; i < n; i++)
-        q[i] = v_fma(v_mul(r[i], r[i]), q[i], r[i]); /* e */
+        e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
     for (int i = 0; i < n; i++) {
-        const vf scale = v_exponent(t[i]);
-        x[i] = v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), q[i], scale, scale);
+        const vf scale = v_eighths(t[i], exp_eighths);
+        x[i] = v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);
     }
 }
 

@@ -1,74 +1,72 @@
 #!/usr/bin/env python3
-"""Prints the constants of v_exp.h, of the polynomial those from which v_exp_search.c starts. Needs mpmath (PyPI).
+"""Prints the constants of v_exp.h, best first. Needs numpy and scipy (PyPI), on x86-64 for its long doubles.
 
-exp(r) = 1 + r + r^2 q(r) on |r| <= ln(2)/2, q of degree 4 with the smallest maximum relative error (Remez exchange), its
-coefficients rounded to float32 one after another, lowest first, the rest fitted again each time. Whether the rounded polynomial is good enough is not decided here: tests/test_exp.c walks
-every float.
+    e^x = scale + scale (r + r^2 (C2 + C3 r)),   r = x' + s, |x'| <= ln(2)/16,   scale = 2^-n 2^(j/8) e^-s (1 + g)
+
+For a shift s, C2, C3 and g are those with the smallest maximum relative error E, and the entries of the table the
+floats nearest to 2^(j/8) e^-s (1 + g). The s for which entries and E leave the smallest error in ulps is searched among
+all that EXP_MAGIC and EXP_STEP_OFF can give: |s| = EXP_MAGIC EXP_STEP_OFF, where EXP_MAGIC is a multiple of 2^12
+between 2^23 and 2^24, and EXP_STEP_OFF may be a thousandth off. What the roundings add is not in it; whether the
+constants are good enough, tests/test_exp.c decides: it walks every float.
 """
-import mpmath as mp
+import struct
 
-mp.mp.prec = 200
-HALF = mp.log(2) / 2 * (1 + mp.mpf(2) ** -20)  # rounding of x * log2(e) may overstep by a little
+import numpy as np
+from scipy.optimize import linprog
 
-
-def f32(x):
-    """x rounded to 24 bits, ties to even (mpmath's own rounding)."""
-    with mp.workprec(24):
-        return +x
-
-
-def remez(known, degree):
-    """Minimax q of that degree whose lowest coefficients are known; relative to exp(r)."""
-    free = degree + 1 - len(known)
-    points = [HALF * mp.cos(mp.pi * (2 * i + 1) / (2 * (free + 1))) for i in range(free + 1)]
-
-    def rest(r):  # what the free coefficients have to match, and its weight
-        head = sum(c * r**i for i, c in enumerate(known))
-        return mp.exp(r) - 1 - r - r * r * head, r ** (2 + len(known)) / mp.exp(r)
-
-    for _ in range(30):
-        rows, right = [], []
-        for k, r in enumerate(points):
-            want, weight = rest(r)
-            rows.append([weight * r**i for i in range(free)] + [(-1) ** k])
-            right.append(want / mp.exp(r))
-        solution = mp.lu_solve(mp.matrix(rows), mp.matrix(right))
-        coefficients = [solution[i] for i in range(free)]
-
-        def error(r):
-            want, weight = rest(r)
-            return want / mp.exp(r) - weight * sum(c * r**i for i, c in enumerate(coefficients))
-
-        grid = [-HALF + 2 * HALF * i / 2000 for i in range(2001)]
-        values = [error(r) for r in grid]
-        extrema = [0]
-        for i in range(1, 2001):  # one extremum per run of equal sign
-            if values[i] * values[extrema[-1]] > 0:
-                if abs(values[i]) > abs(values[extrema[-1]]):
-                    extrema[-1] = i
-            else:
-                extrema.append(i)
-        if len(extrema) < free + 1:
-            break
-        while len(extrema) > free + 1:
-            extrema.pop(0 if abs(values[extrema[0]]) < abs(values[extrema[-1]]) else -1)
-        points = [grid[i] for i in extrema]
-    return coefficients, max(abs(v) for v in values)
+LN2 = np.log(np.longdouble(2))
+HALF = LN2 / 16
+STEP = np.float32(LN2 / 8)
+OFF = np.longdouble(STEP) - LN2 / 8
+GRID = np.longdouble(2e-10)
 
 
-known = []
-for _ in range(5):
-    coefficients, worst = remez(known, 4)
-    known.append(f32(coefficients[0]))
-for i, c in enumerate(known):
-    print(f"C{i + 2} = {float(c).hex()}  /* {mp.nstr(c, 10)} */")
-print("largest relative error of the rounded polynomial before evaluation:", mp.nstr(worst, 3))
+def fit(s):
+    """C2, C3, g and E for r within HALF of s, by linear programming."""
+    r = s + HALF * np.linspace(-1, 1, 401).astype(np.longdouble)
+    # (1 + g) (1 + r + r^2 q) / e^r - 1 in units of 1e-8; g times the rest is nothing
+    columns = np.stack([r**2 / np.exp(r), r**3 / np.exp(r), np.ones_like(r)], axis=1) * 1e8
+    rest = ((1 + r) / np.exp(r) - 1) * 1e8
+    bounds = np.vstack([np.hstack([side * columns, -np.ones((len(r), 1))]) for side in (1, -1)])
+    most = np.concatenate([-rest, rest])
+    found = linprog([0, 0, 0, 1], bounds.astype(float), most.astype(float), bounds=(None, None))
+    return found.x * [1, 1, 1, 1e-8]
 
-print("LN2    =", float(f32(mp.log(2))).hex())
-print("LN2_OFF =", float(f32(f32(mp.log(2)) - mp.log(2))).hex())
-print("LOG2E  =", float(f32(1 / mp.log(2))).hex())
-smallest = mp.log(mp.mpf(2) ** -126)
-x = f32(smallest)
-while mp.exp(x) < mp.mpf(2) ** -126:
-    x = f32(x + mp.mpf(2) ** -17)
-print("LOWEST =", float(x).hex(), " /* the least float whose exp is normal */", mp.nstr(mp.exp(x) / mp.mpf(2) ** -126, 12))
+
+def entries(s, g):
+    """Wanted, as columns for all s, and the floats nearest to it."""
+    wanted = np.exp2(np.arange(8, dtype=np.longdouble) / 8)[:, None] * np.exp(-s) * (1 + g)
+    return wanted, wanted.astype(np.float32)
+
+
+def error_bound(s, g, e):
+    """Largest error in ulps but for roundings of r and e. Results of entry 0 are also just below 1: a smaller ulp."""
+    wanted, table = entries(s, g)
+    per_ulp = np.array([2.0**24] + [2.0 ** (23 + j / 8 + 1 / 16) for j in range(1, 8)])
+    return 0.5 + (per_ulp[:, None] * (np.abs(table / wanted - 1) + e)).max(axis=0)
+
+
+sample = -OFF * np.linspace(2**23, 2**24, 17).astype(np.longdouble)
+fits = np.array([fit(s) for s in sample]).T.astype(float)
+
+
+def interpolated(s, which):
+    return np.interp(-s.astype(float), -sample.astype(float), fits[which])
+
+
+best = []
+for first in np.arange(-OFF * 2**23, -OFF * 2**24, -GRID * 100000):
+    s = first - GRID * np.arange(100000)
+    bounds = error_bound(s, interpolated(s, 2), interpolated(s, 3))
+    best += [(bounds[i], s[i]) for i in np.argsort(bounds)[:3]]
+for bound, s in sorted(best)[:5]:
+    magic = 2**23 + 4096 * round((-s / OFF - 2**23) / 4096)
+    step_off = np.float32(s / magic)
+    s = np.longdouble(step_off) * magic
+    c2, c3, g, e = fit(s)
+    table = entries(np.array([s]), g)[1][:, 0]
+    bits = [struct.unpack("<I", struct.pack("<f", t))[0] for t in table]
+    print(f"s = {float(s):.9f}, at most {float(bound):.4f} ulp and roundings:")
+    for name, value in ("MAGIC", magic), ("STEP", STEP), ("STEP_OFF", step_off), ("C2", c2), ("C3", c3):
+        print(f"    EXP_{name} {float(np.float32(value)).hex()}")
+    print("   ", ", ".join(f"{bits[-i % 8] - (-i % 8 << 20):#x}" for i in range(8)))

@@ -15,7 +15,6 @@
 #define FV_W 8
 #define FV_EXP_SIDE 2
 #define FV_EXP_AHEAD 0
-#define FV_MAGIC 0x1.8000fep23f
 
 typedef __m256 vf;
 typedef __m256 vm;
@@ -64,7 +63,10 @@ static inline uint32_t v_to_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m);
 static inline vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm256_and_ps(m, _mm256_fmadd_ps(a, b, c)); }
 
-static inline vf v_exponent(vf t) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23)); }
+static inline vf v_eighths(vf t, const uint32_t table[8]) {
+    const __m256i k = _mm256_castps_si256(t), all = _mm256_loadu_si256((const __m256i *)table);
+    return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_permutevar8x32_epi32(all, k), _mm256_slli_epi32(k, 20)));
+}
 
 /* Transposes both 4 x 4 blocks of v[0..3], a block being the same half of the four vectors: 8 shuffles. */
 static inline void v_transpose_halves(vf v[4]) {

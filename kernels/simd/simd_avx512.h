@@ -14,9 +14,8 @@
 #include "kernels.h"
 
 #define FV_W 16
-#define FV_EXP_SIDE 4
+#define FV_EXP_SIDE 2
 #define FV_EXP_AHEAD 1
-#define FV_MAGIC 0x1.8000fep23f
 
 typedef __m512 vf;
 typedef __mmask16 vm;
@@ -66,7 +65,11 @@ static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_maskz_fmadd_ps(m, a, b, c); }
 
-static inline vf v_exponent(vf t) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23)); }
+static inline vf v_eighths(vf t, const uint32_t table[8]) {
+    const __m512i k = _mm512_castps_si512(t);
+    const __m512i twice = _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)table)); /* of 16, by 4 bits */
+    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_permutexvar_epi32(k, twice), _mm512_slli_epi32(k, 20)));
+}
 
 /* Transposes each 4 x 4 block of v[0..3], a block being the same quarter of the four vectors: 8 shuffles. */
 static inline void v_transpose_quarters(vf v[4]) {

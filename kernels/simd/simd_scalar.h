@@ -8,7 +8,7 @@
  *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
  *   v_bits               lanes of the low W bits
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
- *   v_exponent(t)        2^n for t = n + FV_MAGIC, -126 <= n <= 127 (see body/v_exp.h)
+ *   v_eighths(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
  *   v_part(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
  *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
@@ -32,9 +32,8 @@
 #include "kernels.h"
 
 #define FV_W 1
-#define FV_EXP_SIDE 1           /* vectors that go through exp side by side: what the registers hold */
-#define FV_EXP_AHEAD 0          /* 1: maxima of later rows are found beside exp, which leaves registers for them */
-#define FV_MAGIC 0x1.8000fep23f /* 1.5 * 2^23 + 127: the low bits of t are then the biased exponent n + 127 */
+#define FV_EXP_SIDE 1  /* vectors that go through exp side by side: what the registers hold */
+#define FV_EXP_AHEAD 0 /* 1: maxima of later rows are found beside exp, which leaves registers for them */
 
 typedef float vf;
 typedef _Bool vm;
@@ -74,11 +73,11 @@ static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return m ? a : b; }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return m ? v_fma(a, b, c) : 0.0f; }
 
-static inline vf v_exponent(vf t) {
-    uint32_t bits;
-    memcpy(&bits, &t, sizeof bits);
-    bits <<= 23;
-    memcpy(&t, &bits, sizeof bits);
+static inline vf v_eighths(vf t, const uint32_t table[8]) {
+    uint32_t k;
+    memcpy(&k, &t, sizeof k);
+    k = table[k % 8] - (k << 20);
+    memcpy(&t, &k, sizeof t);
     return t;
 }
 
