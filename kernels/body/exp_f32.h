@@ -1,16 +1,17 @@
-/* exp: v_exp over an array (kernels.h has the contract). */
+/* exp: v_exp over an array (kernels.h has the contract). FV_SIDE vectors go through it side by side: as many as was
+ * fastest on AMD (family 25 model 17: one on AVX-512, 8.1 cycles for 16 floats, more 8.3; two on AVX2, 8.9, of one 9.8).
+ */
 #include "v_exp.h"
 
 void FV_NAME(int64_t n, const float *x, float *y) {
     assert(n >= 0);
-    enum { SIDE = FV_EXP_SIDE };
     int64_t i = 0;
-    for (; i + SIDE * FV_W <= n; i += SIDE * FV_W) {
-        vf v[SIDE];
-        for (int j = 0; j < SIDE; j++)
+    for (; i + FV_SIDE * FV_W <= n; i += FV_SIDE * FV_W) {
+        vf v[FV_SIDE];
+        for (int j = 0; j < FV_SIDE; j++)
             v[j] = v_load(x + i + j * FV_W);
-        v_exp_each(v, SIDE);
-        for (int j = 0; j < SIDE; j++)
+        v_exp_each(v, FV_SIDE);
+        for (int j = 0; j < FV_SIDE; j++)
             v_store(y + i + j * FV_W, v[j]);
     }
     for (; i + FV_W <= n; i += FV_W)

@@ -1,18 +1,18 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
  *
  * Two passes over the rows, whose scores lie in a near cache: maxima, then exp and sums, so that no row waits for the
- * maximum of its own run. Where registers suffice, the maxima of FV_W rows are found beside exp and sums of the FV_W
- * before them: exp is a chain whose operations wait for each other, and on AMD other units take the maxima (family 25
- * model 17, AVX-512, times as fast: 2048 x 64 1.01 to 1.03, causal 1.01 to 1.02, 12 x 512 x 64 1.01; not measured on
- * Intel; on AVX2 0.985 to 0.995, so there all maxima come first, as on NEON, where nothing was measured). Maxima that
- * the gemm of scores found as it stored its tiles gained no more (1.009 to 1.013, causal 1.004), as a tile's end took
- * longer. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes
- * whatever the width of a vector; SIDE vectors go through exp side by side. One tree folds the lanes of FV_W rows, two
- * vectors to one with each step. A whole segment, the common case, has its own loops, whose ends the compiler knows,
- * and so have rows so short that it is their ends that take the time (32 rows of 32 keys: 13 cycles for 16 of them
- * instead of 16 on the AVX-512 core named below, within attention). Where bits tell what is attended, SIDE vectors
- * whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a
- * mask takes three operations, 1% on AVX-512).
+ * maximum of its own run. With FV_AHEAD, where registers suffice, the maxima of FV_W rows are found beside exp and sums
+ * of the FV_W before them: exp is a chain whose operations wait for each other, and on AMD other units take the maxima
+ * (family 25 model 17, AVX-512, times as fast: 2048 x 64 1.01 to 1.03, causal 1.01 to 1.02, 12 x 512 x 64 1.01; not
+ * measured on Intel; on AVX2 0.985 to 0.995, so there all maxima come first, as on NEON, where nothing was measured).
+ * Maxima that the gemm of scores found as it stored its tiles gained no more (1.009 to 1.013, causal 1.004), as a
+ * tile's end took longer. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to
+ * the same lanes whatever the width of a vector; FV_SIDE vectors go through exp side by side. One tree folds the lanes
+ * of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own loops, whose ends the
+ * compiler knows, and so have rows so short that it is their ends that take the time (32 rows of 32 keys: 13 cycles for
+ * 16 of them instead of 16 on the AVX-512 core named below, within attention). Where bits tell what is attended, SIDE
+ * vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2,
+ * where a mask takes three operations, 1% on AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector
  * (fovea-bench --filter kernel/softmax times it alone). On Zen 4 the fma, mul and comparison of v_exp.h are 8 cycles
@@ -26,9 +26,9 @@
 #include "v_exp.h"
 
 _Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
-_Static_assert((FV_EXP_SIDE > FV_LANES / FV_W ? FV_EXP_SIDE * FV_W : FV_LANES) <= 64, "their bits are one word");
 
-enum { GROUP = FV_LANES / FV_W, SIDE = FV_EXP_SIDE > GROUP ? FV_EXP_SIDE : GROUP };
+enum { GROUP = FV_LANES / FV_W, SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
+_Static_assert(TOGETHER <= 64, "their bits are one word");
 _Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
 
 /* The virtual lanes of FV_W rows. */
@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) void softmax_highest(int64_t begin,
     for (int g = 0; g < SIDE; g++)
         highest[g] = v_set1(-INFINITY);
     int64_t key = begin;
-    for (; key + SIDE * FV_W <= end; key += SIDE * FV_W)
+    for (; key + TOGETHER <= end; key += TOGETHER)
         softmax_fold_some(key, s, bits, highest, SIDE, SIDE);
     for (; key < end; key += FV_LANES)
         softmax_fold_some(key, s, bits, highest, GROUP, GROUP);
@@ -173,7 +173,7 @@ static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int
         highest[g] = v_set1(-INFINITY);
     }
     int64_t key = begin;
-    for (; key + SIDE * FV_W <= end; key += SIDE * FV_W)
+    for (; key + TOGETHER <= end; key += TOGETHER)
         softmax_step(key, row, v_set1(base), sum, later, highest, SIDE);
     for (; key < end; key += FV_LANES)
         softmax_step(key, row, v_set1(base), sum, later, highest, GROUP);
@@ -232,15 +232,15 @@ static inline __attribute__((always_inline)) void softmax_sums(const softmax_row
     for (int64_t i = 0; i < FV_W && first + i < x->count; i++) {
         const float base = m[first + i] == -INFINITY ? 0.0f : m[first + i];
         softmax_exp(x->begin, x->end, softmax_row_of(x, first + i), base, sum.row[i],
-                    softmax_row_of(x, FV_EXP_AHEAD ? first + FV_W + i : x->count), highest.row[i]);
+                    softmax_row_of(x, FV_AHEAD ? first + FV_W + i : x->count), highest.row[i]);
     }
     softmax_store(l + first, x->count - first, softmax_tree(&sum, 0));
-    if (FV_EXP_AHEAD && first + FV_W < x->count)
+    if (FV_AHEAD && first + FV_W < x->count)
         softmax_store(m + first + FV_W, x->count - first - FV_W, softmax_tree(&highest, 1));
 }
 
 static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x, float *m, float *l) {
-    for (int64_t i = 0; i < x.count && !(FV_EXP_AHEAD && i > 0); i += FV_W)
+    for (int64_t i = 0; i < x.count && !(FV_AHEAD && i > 0); i += FV_W)
         softmax_maxima(&x, i, m);
     for (int64_t i = 0; i < x.count; i += FV_W)
         softmax_sums(&x, i, m, l);

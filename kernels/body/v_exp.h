@@ -21,7 +21,7 @@
  *
  * Bound: 12 operations a vector, seven fma or mul and one comparison among them. On Intel's AVX-512 cores all of them
  * share two ports: 6 cycles. On AMD's Zen 4 the subtractions, the shift and the lookup have other ports: 8 cycles for
- * 16 floats, of which 8.3 are reached with AVX-512, 8.9 with AVX2 (family 25 model 17; fovea-bench --filter
+ * 16 floats, of which 8.1 are reached with AVX-512, 8.9 with AVX2 (family 25 model 17; fovea-bench --filter
  * kernel/exp). One polynomial for |r| <= ln(2)/2, without a table, was of degree 6: 13 operations, 11 of them fma, mul
  * and comparison: 11.2 and 11.7 cycles.
  */

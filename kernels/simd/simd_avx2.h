@@ -13,8 +13,6 @@
 #include "kernels.h"
 
 #define FV_W 8
-#define FV_EXP_SIDE 2
-#define FV_EXP_AHEAD 0
 
 typedef __m256 vf;
 typedef __m256 vm;

@@ -14,8 +14,6 @@
 #include "kernels.h"
 
 #define FV_W 16
-#define FV_EXP_SIDE 2
-#define FV_EXP_AHEAD 1
 
 typedef __m512 vf;
 typedef __mmask16 vm;

@@ -17,8 +17,6 @@
 #include "kernels.h"
 
 #define FV_W 4
-#define FV_EXP_SIDE 4
-#define FV_EXP_AHEAD 0
 
 typedef float32x4_t vf;
 typedef uint32x4_t vm;

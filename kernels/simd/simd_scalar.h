@@ -32,8 +32,6 @@
 #include "kernels.h"
 
 #define FV_W 1
-#define FV_EXP_SIDE 1  /* vectors that go through exp side by side: what the registers hold */
-#define FV_EXP_AHEAD 0 /* 1: maxima of later rows are found beside exp, which leaves registers for them */
 
 typedef float vf;
 typedef _Bool vm;
