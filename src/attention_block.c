@@ -169,14 +169,20 @@ static void run_weights(fv_block *x) {
 
 /* While tiles go through a segment, what comes after it is brought near. */
 static void fetch_next(fv_block *x, fv_range segments, int64_t index) {
+    const bool more = index + 1 < segments.end;
+    const int64_t item = more ? x->item : x->following, key = more ? (index + 1) * FV_SEGMENT : -1;
     int64_t tiles = 0;
-    if (x->plan->fetches_next || x->tile_count == 1)
+    if (x->plan->fetches_next)
         return;
+    if (x->tile_count == 1) {
+        const fv_range seen = fv_range_in_segment(x->range, index);
+        fv_next_one_tile(&x->next, x->plan, x->args, x->item,
+                         (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
+        return;
+    }
     for (int64_t i = 0; i < x->tile_count; i++)
         tiles += x->tiles[i].last >= index;
-    const bool more = index + 1 < segments.end;
-    fv_next_segment(&x->next, x->plan, x->args, more ? x->item : x->following, more ? (index + 1) * FV_SEGMENT : -1,
-                    tiles);
+    fv_next_segment(&x->next, x->plan, x->args, item, key, tiles);
 }
 
 void fv_block_run(fv_block *x) {
@@ -208,6 +214,7 @@ void fv_block_run(fv_block *x) {
 void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial) {
     fv_segment segment;
     fv_segment_open(x, index, &segment);
+    fetch_next(x, fv_block_segments(x), index);
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
 }

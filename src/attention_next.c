@@ -1,6 +1,13 @@
 /* What is brought near (attention_next.h). A pass over many short sequences is bound by the time in which its tensors
  * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%; where a
- * head fills the cache, so that segments are brought near, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207). */
+ * head fills the cache, so that segments are brought near, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207).
+ *
+ * A tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Of 4 x 8 rows and 4096
+ * keys of 128 channels, half of the time went by in waiting for values, of which each strip of the gemm reads a part of
+ * each row, and for keys only while they were packed; now all of memory's speed is used but for a sixth (AMD family 25
+ * model 17, times as fast on AVX-512, AVX2: 1.32, 1.49; 8 rows 1.00, 1.44; 8 x 6 rows, 8192 keys 1.40, 1.56; 12 x 8
+ * rows, 4096 keys of 64 channels 1.14, 1.46; all in the third-level cache 0.99, 1.03). Strips that take turns of 16
+ * keys, so that values are read row by row, were 1.07 and 1.29, with one row 0.90 and 1.14. */
 #include "attention_next.h"
 
 #include "attention_rows.h"
@@ -38,7 +45,7 @@ static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fove
 }
 
 static void clear(fv_next *next) {
-    next->outputs = (fv_near){NULL, NULL};
+    next->outputs = next->beside_scores = next->beside_values = (fv_near){NULL, NULL};
     next->count = next->now = 0;
     next->floats = -1;
     next->credit = 0;
@@ -57,6 +64,16 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
     add_rows(next, plan, &args->out, &at);
 }
 
+/* That the rows of an item see, as both ends of what a row sees move one way along a sequence. */
+static fv_range keys_of(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at) {
+    const fv_sequence sequence = fv_attention_sequence(plan, args, at->batch);
+    const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row),
+                       last = fv_attention_place(plan, at->kv_head, at->first_row + at->rows - 1);
+    const bool one_head = first.head == last.head;
+    return fv_range_union(fv_attention_range(plan, &sequence, one_head ? first.query : 0),
+                          fv_attention_range(plan, &sequence, one_head ? last.query : plan->desc.q_len - 1));
+}
+
 void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                      int64_t key, int64_t tiles) {
     clear(next);
@@ -64,9 +81,8 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
         return;
     const fv_item at = fv_attention_item(plan, item);
     if (key < 0) {
-        const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
         add_rows(next, plan, &args->q, &at);
-        key = fv_attention_range(plan, &sequence, fv_attention_place(plan, at.kv_head, at.first_row).query).begin;
+        key = keys_of(plan, args, &at).begin;
     }
     const int64_t first = fv_round_down(key, FV_SEGMENT), keys = fv_min(plan->desc.kv_len - first, FV_SEGMENT);
     add(next, &args->k, at.batch, at.kv_head, first, keys);
@@ -76,6 +92,21 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
         all += next->part[i].end - next->part[i].at;
     const int64_t calls = tiles * (fv_ceil_div(FV_SEGMENT, plan->panel) + 1); /* a panel each, and the values */
     next->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
+}
+
+void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                      fv_range keys, int64_t following, int64_t next_key) {
+    clear(next);
+    fv_item at = fv_attention_item(plan, item);
+    next->beside_scores = rows_of(&args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    if (following >= plan->items)
+        return;
+    at = fv_attention_item(plan, following);
+    const fv_range seen = keys_of(plan, args, &at);
+    const int64_t first = next_key < 0 ? seen.begin : next_key;
+    const int64_t end = fv_min(fv_round_down(first, FV_SEGMENT) + FV_SEGMENT, seen.end);
+    if (first < end)
+        next->beside_values = rows_of(&args->k, at.batch, at.kv_head, first, end - first);
 }
 
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,

@@ -1,11 +1,13 @@
 /* What is read and written next, brought near by the gemms of what is computed now (fv_merge.next), which leave memory
- * idle: all of the next item where the second-level cache holds two, else segment by segment. Nothing is brought near
+ * idle: all of the next item where the second-level cache holds two, else segment by segment, and where all rows are one tile,
+ * half a segment ahead: its values with its scores, and keys of the next with its values. Nothing is brought near
  * that does not lie row behind row.
  */
 #ifndef FV_ATTENTION_NEXT_H
 #define FV_ATTENTION_NEXT_H
 
 #include "attention_plan.h"
+#include "attention_rows.h"
 #include "near.h"
 
 /* Rows of queries, keys, values and outputs, in the order in which they are needed. */
@@ -15,6 +17,8 @@ typedef struct fv_next {
     int count, now; /* parts; the one that is being brought near */
     int64_t floats; /* that a call may bring near on average, or -1: as many as it can */
     int64_t credit; /* what calls before were allowed and did not take */
+    /* where all rows are one tile: by the gemms of these */
+    fv_near beside_scores, beside_values;
 } fv_next;
 
 /* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
@@ -24,6 +28,12 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
  * or queries and first segment if key < 0. */
 void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                      int64_t key, int64_t tiles);
+
+/* Before one tile goes through a segment of item number item, of which it sees these keys: its values come near while its
+ * scores are computed, and while values are, the keys of the segment of key next of item number following, of its first
+ * segment if next < 0. */
+void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                      fv_range keys, int64_t following, int64_t next_key);
 
 /* Before the last segment of rows that begin with query query of a head: their outputs. */
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,

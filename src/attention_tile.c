@@ -120,20 +120,6 @@ static void pack_panel(const fv_block *x, const fv_segment *s, int64_t at, float
     p->kernels.pack(end - begin, p->desc.head_dim, first, x->args->k.stride[2], panel + (begin - at), p->panel);
 }
 
-/* Keys that the gemm of one panel brings nearer for the packing of the next, which begins with key at: memory would be
- * idle meanwhile. They lie behind those that packing has fetched itself, the rows of one vector (pack_f32.h). More of
- * them were slower: they came faster than they were used (4 x 8 rows, 4096 keys of 128 channels: 16 keys 6% faster than
- * none, 24 keys 4%). */
-static void fetch_keys(const fv_block *x, const fv_segment *s, int64_t at, fv_merge *how) {
-    const fovea_tensor *k = &x->args->k;
-    const int64_t from = s->index * FV_SEGMENT + at + fv_isa_lanes(x->plan->ctx->isa);
-    const int64_t to = fv_min(from + FV_LANES, x->range.end);
-    if (from >= to || k->stride[2] != x->plan->desc.head_dim)
-        return;
-    how->next = fv_element(k, x->sequence.index, x->kv_head, from);
-    how->next_end = how->next + (to - from) * x->plan->desc.head_dim;
-}
-
 /* Packs all keys of a segment that any row of the block sees. */
 static void pack_keys(const fv_block *x, const fv_segment *s) {
     for (int64_t at = fv_round_down(s->keys.begin, x->plan->panel); at < s->keys.end; at += x->plan->panel)
@@ -197,7 +183,7 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, const fv_segment *segment) {
                 continue;
             fv_merge how = {0};
             if (pack && !p->fetches_next)
-                fetch_keys(x, segment, at + p->panel, &how);
+                fv_near_take(&x->next.beside_scores, p->panel * p->desc.value_dim, &how);
             else
                 fv_next_take(&x->next, p->choice.score, rows, dim, &how);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
@@ -256,7 +242,9 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
             continue;
         }
         merge.streams = x->rows <= p->choice.value->mr;
-        if (!merge.streams)
+        if (one_tile(x) && !p->fetches_next)
+            fv_near_take(&x->next.beside_values, FV_SEGMENT * p->desc.head_dim, &merge);
+        else if (!merge.streams)
             fv_next_take(&x->next, p->choice.value, rows, keys.end - keys.begin, &merge);
         for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
             value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,

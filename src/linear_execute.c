@@ -79,7 +79,8 @@ static void multiply(const execution *e, const row_run *run, int64_t panel, int6
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = channels_together(e);
     fv_merge how = {.carry = k > 0, .streams = e->rows <= e->choice.gemm->mr};
-    fv_near_take(near, floats, &how);
+    if (!how.streams)
+        fv_near_take(near, floats, &how);
     e->choice.gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
                                  l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &how);
 }

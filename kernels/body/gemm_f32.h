@@ -61,9 +61,9 @@ typedef struct gemm_tiles {
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
     int carry;                      /* the chains begin with c */
     const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
-    int64_t pace;                   /* lines in UNROLL steps of k */
-    int near;                       /* what this tile needs itself, a few steps on, */
-    int64_t far;                    /* and so many floats further on, into the second-level cache */
+    int64_t pace;                   /* lines of it in UNROLL steps of k */
+    const float *near;              /* what a tile needs itself a few steps on; NULL: it comes without being fetched */
+    int64_t far;                    /* so many floats further on it comes to the second-level cache; 0: it is there */
 } gemm_tiles;
 
 /* part: the last vector of a row has only n % FV_W columns. */
@@ -136,18 +136,23 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
     const float *b = t->b, *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = gemm_opaque(lda))
         rows[g] = a;
+    const float *near = t->near;
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
-        if (next && t->near) {
-            for (int p = 0; p < UNROLL; p++, next = gemm_ahead(next, t->ldb))
+        if (near && t->far) {
+            for (int p = 0; p < UNROLL; p++, near = gemm_ahead(near, ldb), ldb = gemm_opaque(ldb))
                 for (int j = 0; j < nv; j += LINE_VECTORS) {
-                    __builtin_prefetch(gemm_ahead(next, j * FV_W), 0, 3);
-                    __builtin_prefetch(gemm_ahead(next, j * FV_W + t->far), 0, 2);
+                    __builtin_prefetch(gemm_ahead(near, j * FV_W), 0, 3);
+                    __builtin_prefetch(gemm_ahead(near, j * FV_W + t->far), 0, 2);
                 }
-        } else if (next) {
+        } else if (near) {
+            for (int p = 0; p < UNROLL; p++, near = gemm_ahead(near, ldb), ldb = gemm_opaque(ldb))
+                for (int j = 0; j < nv; j += LINE_VECTORS)
+                    __builtin_prefetch(gemm_ahead(near, j * FV_W), 0, 3);
+        }
+        if (next)
             for (int64_t line = 0; line < t->pace; line++, next = gemm_ahead(next, LINE))
                 __builtin_prefetch(next, 0, 2);
-        }
         gemm_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
     }
     for (; k > 0; k--)
@@ -260,24 +265,24 @@ static void gemm_height(const gemm_tiles *t, int64_t rows) {
     }
 }
 
-/* What the tiles bring near: those of the first strip what the caller names, evenly, so that memory is never idle. Of B
- * that streams, one tile, of any strip, fetches each vector a few steps before it would wait for it. */
-static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t rows, int64_t tiles) {
+/* What the tiles bring near, all of them together in so many strips: what the caller names, evenly, so that memory is
+ * never idle; of B that streams through one tile each vector a few steps before the tile would wait for it. */
+static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t rows, int64_t tiles, int64_t strips) {
+    const int64_t steps = strips * tiles * t->k * LINE;
     t->next = merge->next;
     t->next_end = merge->next_end;
-    t->near = merge->streams && tiles == 1;
-    if (t->near) {
-        int64_t ahead = STREAM_STEPS;
-        if (t->ldb > 0 && ahead * t->ldb < STREAM_FLOATS)
-            ahead = (STREAM_FLOATS + t->ldb - 1) / t->ldb;
-        t->next = gemm_ahead(t->b, ahead * t->ldb);
-        t->next_end = gemm_ahead(t->next, t->k * t->ldb);
-        t->far = FAR_STEPS * t->ldb;
-        if (rows * LINE_VECTORS >= FAR_WORK && t->far < FAR_FLOATS)
-            t->far = FAR_FLOATS;
-    }
-    const int64_t steps = tiles * t->k * LINE;
     t->pace = t->next ? (UNROLL * (t->next_end - t->next) + steps - 1) / steps : 0;
+    if (!merge->streams || tiles > 1)
+        return;
+    int64_t ahead = STREAM_STEPS;
+    if (t->ldb > 0 && ahead * t->ldb < STREAM_FLOATS)
+        ahead = (STREAM_FLOATS + t->ldb - 1) / t->ldb;
+    t->near = gemm_ahead(t->b, ahead * t->ldb);
+    if (merge->next)
+        return;
+    t->far = FAR_STEPS * t->ldb;
+    if (rows * LINE_VECTORS >= FAR_WORK && t->far < FAR_FLOATS)
+        t->far = FAR_FLOATS;
 }
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
@@ -287,6 +292,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(!merge || merge->b || !merge->a);
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
+    const float *next = NULL;         /* of one tile a strip: what strips before have not brought near */
     for (int64_t j = 0; j < n; j += FV_NR) {
         gemm_tiles t = {.count = higher,
                         .n = n - j < FV_NR ? n - j : FV_NR,
@@ -301,8 +307,13 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_a = merge->a;
             t.merge_b = merge->b;
             t.carry = merge->carry;
-            if (j == 0 || (merge->streams && tiles == 1))
-                gemm_hints(&t, merge, m, tiles);
+            if (tiles == 1) {
+                gemm_hints(&t, merge, m, 1, (n + FV_NR - 1) / FV_NR);
+                if (j > 0)
+                    t.next = next;
+                next = gemm_next(&t, t.next, 1);
+            } else if (j == 0)
+                gemm_hints(&t, merge, m, tiles, 1);
         }
         if (higher > 0)
             gemm_height(&t, low + 1);
