@@ -60,9 +60,9 @@ typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
-    /* Hints, which change no result: */
-    int streams; /* b comes from beyond the caches or, with next, from the second-level cache, whereto another call's
-                    next has brought it; if one tile reads it, it is fetched some steps ahead */
+    /* Hints, which change no result and which a kernel may ignore: */
+    int streams; /* b comes from beyond the caches; with next it is taken to be in the second-level cache already, as
+                    another call's next; if one tile reads it, it is fetched some steps ahead */
     const float *next, *next_end; /* brought into the second-level cache meanwhile; next NULL: nothing is */
 } fv_merge;
 

@@ -168,8 +168,8 @@ static void run_weights(fv_block *x) {
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
 
 /* While tiles go through a segment, what comes after it is brought near. */
-static void fetch_next(fv_block *x, fv_range segments, int64_t index) {
-    const bool more = index + 1 < segments.end;
+static void fetch_next(fv_block *x, int64_t index, int64_t end) {
+    const bool more = index + 1 < end;
     const int64_t item = more ? x->item : x->following, key = more ? (index + 1) * FV_SEGMENT : -1;
     int64_t tiles = 0;
     if (x->plan->fetches_next)
@@ -192,11 +192,11 @@ void fv_block_run(fv_block *x) {
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
-        fetch_next(x, segments, index);
+        fetch_next(x, index, segments.end);
         for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
             if (index > tile->last)
                 continue;
-            if (index == tile->last && !x->plan->fetches_next) {
+            if (index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
                 const fv_row_place at = fv_place_of(x, tile->first);
                 fv_next_outputs(&x->next, x->args, x->sequence.index, at.head, at.query, tile->count);
             }
@@ -211,10 +211,10 @@ void fv_block_run(fv_block *x) {
         run_weights(x);
 }
 
-void fv_block_run_segment(fv_block *x, int64_t index, const fv_partial *partial) {
+void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {
     fv_segment segment;
     fv_segment_open(x, index, &segment);
-    fetch_next(x, fv_block_segments(x), index);
+    fetch_next(x, index, end);
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
 }

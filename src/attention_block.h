@@ -45,9 +45,9 @@ void fv_block_run(fv_block *block);
 /* Segments [begin, end) that the block sees. */
 fv_range fv_block_segments(const fv_block *block);
 
-/* Split rows: the results of one segment that the block sees into *partial; later all of them, in order, into outputs
- * and lse. */
-void fv_block_run_segment(fv_block *block, int64_t segment, const fv_partial *partial);
+/* Split rows: the results of one segment that the block sees into *partial, before those up to end, which this thread
+ * does next; later all of them, in order, into outputs and lse. */
+void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
 void fv_block_merge(fv_block *block, char *partials, int64_t item);
 
 #endif

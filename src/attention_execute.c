@@ -46,9 +46,10 @@ static void segments_task(void *arg, int64_t task) {
             fv_block_open(&block, item, e->count);
             const fv_range seen = fv_block_segments(&block);
             const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, e->chunks);
-            for (int64_t i = chunk * run; i < fv_min(chunk * run + run, count); i++) {
+            const int64_t stop = fv_min(chunk * run + run, count);
+            for (int64_t i = chunk * run; i < stop; i++) {
                 const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, i);
-                fv_block_run_segment(&block, seen.begin + i, &partial);
+                fv_block_run_segment(&block, seen.begin + i, seen.begin + stop, &partial);
             }
         }
 }

@@ -2,12 +2,13 @@
  * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%; where a
  * head fills the cache, so that segments are brought near, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207).
  *
- * A tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Of 4 x 8 rows and 4096
- * keys of 128 channels, half of the time went by in waiting for values, of which each strip of the gemm reads a part of
- * each row, and for keys only while they were packed; now all of memory's speed is used but for a sixth (AMD family 25
- * model 17, times as fast on AVX-512, AVX2: 1.32, 1.49; 8 rows 1.00, 1.44; 8 x 6 rows, 8192 keys 1.40, 1.56; 12 x 8
- * rows, 4096 keys of 64 channels 1.14, 1.46; all in the third-level cache 0.99, 1.03). Strips that take turns of 16
- * keys, so that values are read row by row, were 1.07 and 1.29, with one row 0.90 and 1.14. */
+ * A tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Of 4 x 8 rows and
+ * 4096 keys of 128 channels, half of the time went by in waiting for values, of which each strip of the gemm reads a
+ * part of each row, and for keys only while they were packed; now 17.2 of the 21 GB/s of memory are used (AMD family 25
+ * model 17, AVX-512, one row for each head of keys). Times as fast there on AVX-512 and AVX2: 4 x 8 rows 1.32, 1.49;
+ * 8 rows 1.00, 1.44; 8 x 6 rows, 8192 keys 1.40, 1.56; 12 x 8 rows, 4096 keys of 64 channels 1.14, 1.46; all in the
+ * third-level cache 0.99, 1.03. Strips that take turns of 16 keys, so that values are read row by row, were 1.07 and
+ * 1.29, with one row 0.90 and 1.14. */
 #include "attention_next.h"
 
 #include "attention_rows.h"
@@ -49,6 +50,7 @@ static void clear(fv_next *next) {
     next->count = next->now = 0;
     next->floats = -1;
     next->credit = 0;
+    next->one_tile = false;
 }
 
 void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item) {
@@ -58,20 +60,34 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
     const fv_item at = fv_attention_item(plan, item);
     add_rows(next, plan, &args->q, &at);
     if (at.first_row == 0) {
-        add(next, &args->k, at.batch, at.kv_head, 0, plan->desc.kv_len);
-        add(next, &args->v, at.batch, at.kv_head, 0, plan->desc.kv_len);
+        const int64_t keys = fv_attention_sequence(plan, args, at.batch).kv_len;
+        add(next, &args->k, at.batch, at.kv_head, 0, keys);
+        add(next, &args->v, at.batch, at.kv_head, 0, keys);
     }
     add_rows(next, plan, &args->out, &at);
 }
 
-/* That the rows of an item see, as both ends of what a row sees move one way along a sequence. */
+/* What the first and the last of an item's rows that there are see, and what lies between: both ends of what a row sees
+ * move one way along a sequence. */
 static fv_range keys_of(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at) {
     const fv_sequence sequence = fv_attention_sequence(plan, args, at->batch);
     const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row),
                        last = fv_attention_place(plan, at->kv_head, at->first_row + at->rows - 1);
     const bool one_head = first.head == last.head;
-    return fv_range_union(fv_attention_range(plan, &sequence, one_head ? first.query : 0),
-                          fv_attention_range(plan, &sequence, one_head ? last.query : plan->desc.q_len - 1));
+    const int64_t from = one_head ? first.query : 0;
+    const int64_t to = fv_min(one_head ? last.query : plan->desc.q_len - 1, sequence.q_len - 1);
+    if (from > to)
+        return (fv_range){0, 0};
+    return fv_range_union(fv_attention_range(plan, &sequence, from), fv_attention_range(plan, &sequence, to));
+}
+
+/* Of that, what lies in the segment that begins with a key; key < 0: in the first segment of it. */
+static fv_range keys_of_segment(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at,
+                                int64_t key) {
+    const fv_range all = keys_of(plan, args, at);
+    const int64_t first = key < 0 ? fv_round_down(all.begin, FV_SEGMENT) : key;
+    const int64_t begin = fv_max(first, all.begin), end = fv_min(first + FV_SEGMENT, all.end);
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
 void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
@@ -80,13 +96,11 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
     if (item >= plan->items || tiles < 1)
         return;
     const fv_item at = fv_attention_item(plan, item);
-    if (key < 0) {
+    if (key < 0)
         add_rows(next, plan, &args->q, &at);
-        key = keys_of(plan, args, &at).begin;
-    }
-    const int64_t first = fv_round_down(key, FV_SEGMENT), keys = fv_min(plan->desc.kv_len - first, FV_SEGMENT);
-    add(next, &args->k, at.batch, at.kv_head, first, keys);
-    add(next, &args->v, at.batch, at.kv_head, first, keys);
+    const fv_range keys = keys_of_segment(plan, args, &at, key);
+    add(next, &args->k, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    add(next, &args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
     int64_t all = 0;
     for (int i = 0; i < next->count; i++)
         all += next->part[i].end - next->part[i].at;
@@ -97,16 +111,14 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
 void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                       fv_range keys, int64_t following, int64_t next_key) {
     clear(next);
+    next->one_tile = true;
     fv_item at = fv_attention_item(plan, item);
     next->beside_scores = rows_of(&args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
     if (following >= plan->items)
         return;
     at = fv_attention_item(plan, following);
-    const fv_range seen = keys_of(plan, args, &at);
-    const int64_t first = next_key < 0 ? seen.begin : next_key;
-    const int64_t end = fv_min(fv_round_down(first, FV_SEGMENT) + FV_SEGMENT, seen.end);
-    if (first < end)
-        next->beside_values = rows_of(&args->k, at.batch, at.kv_head, first, end - first);
+    keys = keys_of_segment(plan, args, &at, next_key);
+    next->beside_values = rows_of(&args->k, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
 }
 
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
@@ -114,7 +126,9 @@ void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t ba
     next->outputs = rows_of(&args->out, batch, head, query, rows);
 }
 
-void fv_next_take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge) {
+/* At most a line a step of k. Where it is to come evenly, some calls bring a line every few steps near, the others
+ * nothing: one that ends in the midst of a call is slower. */
+static void take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge) {
     const int64_t lines = fv_ceil_div(rows, gemm->mr) * k;
     const bool evenly = next->floats >= 0;
     next->credit += evenly ? next->floats : 0;
@@ -129,4 +143,19 @@ void fv_next_take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k,
     fv_near *part = &next->part[next->now];
     fv_near_take(part, floats, merge);
     next->now += part->at == part->end;
+}
+
+void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_merge *merge) {
+    if (next->one_tile) /* a panel's part of a segment's values */
+        fv_near_take(&next->beside_scores, plan->panel * plan->desc.value_dim, merge);
+    else
+        take(next, plan->choice.score, rows, plan->desc.head_dim, merge);
+}
+
+void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                           fv_merge *merge) {
+    if (next->one_tile)
+        fv_near_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, merge);
+    else if (!merge->streams)
+        take(next, plan->choice.value, rows, keys, merge);
 }

@@ -1,7 +1,7 @@
 /* What is read and written next, brought near by the gemms of what is computed now (fv_merge.next), which leave memory
- * idle: all of the next item where the second-level cache holds two, else segment by segment, and where all rows are one tile,
- * half a segment ahead: its values with its scores, and keys of the next with its values. Nothing is brought near
- * that does not lie row behind row.
+ * idle: all of the next item where the second-level cache holds two (the plan's fetches_next), else segment by segment,
+ * and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with its
+ * values. Nothing is brought near that does not lie row behind row.
  */
 #ifndef FV_ATTENTION_NEXT_H
 #define FV_ATTENTION_NEXT_H
@@ -17,7 +17,7 @@ typedef struct fv_next {
     int count, now; /* parts; the one that is being brought near */
     int64_t floats; /* that a call may bring near on average, or -1: as many as it can */
     int64_t credit; /* what calls before were allowed and did not take */
-    /* where all rows are one tile: by the gemms of these */
+    bool one_tile;  /* then by the gemms of these: */
     fv_near beside_scores, beside_values;
 } fv_next;
 
@@ -29,9 +29,9 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
 void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                      int64_t key, int64_t tiles);
 
-/* Before one tile goes through a segment of item number item, of which it sees these keys: its values come near while its
- * scores are computed, and while values are, the keys of the segment of key next of item number following, of its first
- * segment if next < 0. */
+/* Before one tile goes through a segment of item number item, of which it sees these keys: its values come near while
+ * its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
+ * its first segment if next_key < 0. */
 void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                       fv_range keys, int64_t following, int64_t next_key);
 
@@ -39,8 +39,10 @@ void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fov
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
                      int64_t rows);
 
-/* What a call of gemm for rows rows and k steps of k brings near: at most a line a step. Where it is to come evenly,
- * some calls bring a line every few steps near, the others nothing: one that ends in the midst of a call is slower. */
-void fv_next_take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge);
+/* What a call brings near: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
+ * keys, whose merge says whether they stream. */
+void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_merge *merge);
+void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                           fv_merge *merge);
 
 #endif

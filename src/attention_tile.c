@@ -182,10 +182,7 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, const fv_segment *segment) {
             if (columns.begin == columns.end)
                 continue;
             fv_merge how = {0};
-            if (pack && !p->fetches_next)
-                fv_near_take(&x->next.beside_scores, p->panel * p->desc.value_dim, &how);
-            else
-                fv_next_take(&x->next, p->choice.score, rows, dim, &how);
+            fv_next_beside_scores(&x->next, p, rows, &how);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
                              panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &how);
         }
@@ -235,17 +232,14 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
         const fv_range keys = x->groups[first / t->group_rows];
-        fv_merge merge = {.a = from_row(to->a, first), .b = from_row(to->b, first)};
+        fv_merge merge = {
+            .a = from_row(to->a, first), .b = from_row(to->b, first), .streams = x->rows <= p->choice.value->mr};
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {
             no_values(x, to, first, rows);
             continue;
         }
-        merge.streams = x->rows <= p->choice.value->mr;
-        if (one_tile(x) && !p->fetches_next)
-            fv_near_take(&x->next.beside_values, FV_SEGMENT * p->desc.head_dim, &merge);
-        else if (!merge.streams)
-            fv_next_take(&x->next, p->choice.value, rows, keys.end - keys.begin, &merge);
+        fv_next_beside_values(&x->next, p, rows, keys.end - keys.begin, &merge);
         for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
             value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
                   x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride,

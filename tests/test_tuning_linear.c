@@ -209,8 +209,8 @@ static void test_every_choice(void) {
             for (int at = 0; at < 4 * 3 * 3 * 2; at++) {
                 if (!fv_kernel_is(&fv_kernels[k], FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()))
                     continue;
-                const fv_linear_choice wanted = {&fv_kernels[k], channels[at % 4], row_blocks[at / 4 % 3],
-                                                 row_blocks[at / 12 % 3], items[at / 36], 0};
+                const fv_linear_choice wanted = {&fv_kernels[k],          channels[at % 4], row_blocks[at / 4 % 3],
+                                                 row_blocks[at / 12 % 3], items[at / 36],   0};
                 const fv_linear_choice choice = fv_linear_choose(linear, rows, &wanted);
                 run_chosen(p, linear, &choice);
                 linear_problem_same(p, (const float *const *)want,

@@ -1,6 +1,6 @@
-/* exp: v_exp over an array (kernels.h has the contract). FV_SIDE vectors go through it side by side: as many as was
- * fastest on AMD (family 25 model 17: one on AVX-512, 8.1 cycles for 16 floats, more 8.3; two on AVX2, 8.9, of one 9.8).
- */
+/* exp: v_exp over an array (kernels.h has the contract). FV_SIDE vectors, which a file that includes this one defines,
+ * go through it side by side: as many as was fastest on AMD (family 25 model 17: one on AVX-512, 8.1 cycles for 16
+ * floats, more 8.3; two on AVX2, 8.9, of one 9.8: fovea-bench --filter kernel/exp). */
 #include "v_exp.h"
 
 void FV_NAME(int64_t n, const float *x, float *y) {

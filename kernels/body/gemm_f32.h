@@ -37,6 +37,8 @@
  * there, too: 2048 floats before are 1.05 to 1.09 times as fast as 16 steps for 4 rows on AVX2, 1.17 to 1.47 for 5 and
  * 6, 1.03 to 1.25 for 7 and 8 on AVX-512, and 0.83 to 0.96 for fewer.
  */
+#include "ahead.h"
+
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
@@ -86,11 +88,6 @@ FV_ALWAYS_INLINE int64_t gemm_opaque(int64_t stride) {
     return stride;
 }
 
-/* A pointer so many floats on, maybe past the array: to fetch from, not to read. */
-FV_ALWAYS_INLINE const float *gemm_ahead(const float *p, int64_t floats) {
-    return (const float *)((uintptr_t)p + (uintptr_t)floats * sizeof(float));
-}
-
 /* acc += A B for one tile; FV_GEMM_MULTIPLY names a file that does it otherwise. */
 #ifdef FV_GEMM_MULTIPLY
 #include FV_GEMM_MULTIPLY
@@ -129,6 +126,17 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
         a[g] += count;
 }
 
+/* Fetches UNROLL steps of B, and those that many floats further on, if any. */
+FV_ALWAYS_INLINE const float *gemm_fetch(const float *near, int64_t *ldb, int64_t far, const int nv) {
+    for (int p = 0; p < UNROLL; p++, near = fv_ahead(near, *ldb), *ldb = gemm_opaque(*ldb))
+        for (int j = 0; j < nv; j += LINE_VECTORS) {
+            __builtin_prefetch(fv_ahead(near, j * FV_W), 0, 3);
+            if (far)
+                __builtin_prefetch(fv_ahead(near, j * FV_W + far), 0, 2);
+        }
+    return near;
+}
+
 FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
                                     const int mr, const int nv, const int part) {
     const int64_t left = t->n & (FV_W - 1);
@@ -139,19 +147,12 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
     const float *near = t->near;
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
-        if (near && t->far) {
-            for (int p = 0; p < UNROLL; p++, near = gemm_ahead(near, ldb), ldb = gemm_opaque(ldb))
-                for (int j = 0; j < nv; j += LINE_VECTORS) {
-                    __builtin_prefetch(gemm_ahead(near, j * FV_W), 0, 3);
-                    __builtin_prefetch(gemm_ahead(near, j * FV_W + t->far), 0, 2);
-                }
-        } else if (near) {
-            for (int p = 0; p < UNROLL; p++, near = gemm_ahead(near, ldb), ldb = gemm_opaque(ldb))
-                for (int j = 0; j < nv; j += LINE_VECTORS)
-                    __builtin_prefetch(gemm_ahead(near, j * FV_W), 0, 3);
-        }
+        if (near && t->far)
+            near = gemm_fetch(near, &ldb, t->far, nv);
+        else if (near)
+            near = gemm_fetch(near, &ldb, 0, nv);
         if (next)
-            for (int64_t line = 0; line < t->pace; line++, next = gemm_ahead(next, LINE))
+            for (int64_t line = 0; line < t->pace; line++, next = fv_ahead(next, LINE))
                 __builtin_prefetch(next, 0, 2);
         gemm_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
     }
@@ -163,7 +164,7 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
 /* What is to be brought nearer after so many tiles. */
 FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, int64_t tiles) {
     const int64_t floats = tiles * (t->k / UNROLL) * t->pace * LINE;
-    return next && t->next_end - next > floats ? gemm_ahead(next, floats) : NULL;
+    return next && t->next_end - next > floats ? fv_ahead(next, floats) : NULL;
 }
 
 FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
@@ -277,7 +278,7 @@ static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t rows, int64
     int64_t ahead = STREAM_STEPS;
     if (t->ldb > 0 && ahead * t->ldb < STREAM_FLOATS)
         ahead = (STREAM_FLOATS + t->ldb - 1) / t->ldb;
-    t->near = gemm_ahead(t->b, ahead * t->ldb);
+    t->near = fv_ahead(t->b, ahead * t->ldb);
     if (merge->next)
         return;
     t->far = FAR_STEPS * t->ldb;
@@ -290,6 +291,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     assert(m == 1 || ldc >= n);
     assert(!merge || merge->b || !merge->a);
+    assert(!merge || !merge->next || merge->next <= merge->next_end);
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
     const float *next = NULL;         /* of one tile a strip: what strips before have not brought near */

@@ -4,17 +4,19 @@
  * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector; a panel is
  * packed once and read by every row of a work item. Whole vectors loaded and four shuffles each took a third longer. */
 
+#include "ahead.h"
+
 enum { LINE = 16 }; /* floats of a cache line */
 
 /* A block whose FV_W x FV_W elements are all there; fetch: it begins with a line. The block below comes after the rest
  * of these rows; the one below that is brought into the second-level cache, which waits for more lines at once than the
- * first (fovea-bench --case "attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128": 1.2 times as fast on
- * AMD family 25 model 17). */
+ * first (fovea-bench --case "attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128": without either 0.67 to
+ * 0.86 times as fast on AMD family 25 model 17). */
 static inline void pack_block(const float *k, int64_t ldk, float *to, int64_t nr, const int fetch) {
     vf block[FV_W];
     for (int r = 0; r < FV_W && fetch; r++) {
-        __builtin_prefetch(k + (FV_W + r) * ldk, 0, 3);
-        __builtin_prefetch(k + (2 * FV_W + r) * ldk, 0, 2);
+        __builtin_prefetch(fv_ahead(k, (FV_W + r) * ldk), 0, 3);
+        __builtin_prefetch(fv_ahead(k, (2 * FV_W + r) * ldk), 0, 2);
     }
     v_load_transposed(block, k, ldk);
     for (int r = 0; r < FV_W; r++)

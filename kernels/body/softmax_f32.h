@@ -1,27 +1,31 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
+ * A file that includes this one defines FV_SIDE and, if it is to be so, FV_AHEAD.
  *
  * Two passes over the rows, whose scores lie in a near cache: maxima, then exp and sums, so that no row waits for the
  * maximum of its own run. With FV_AHEAD, where registers suffice, the maxima of FV_W rows are found beside exp and sums
  * of the FV_W before them: exp is a chain whose operations wait for each other, and on AMD other units take the maxima
- * (family 25 model 17, AVX-512, times as fast: 2048 x 64 1.01 to 1.03, causal 1.01 to 1.02, 12 x 512 x 64 1.01; not
- * measured on Intel; on AVX2 0.985 to 0.995, so there all maxima come first, as on NEON, where nothing was measured).
- * Maxima that the gemm of scores found as it stored its tiles gained no more (1.009 to 1.013, causal 1.004), as a
- * tile's end took longer. The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to
- * the same lanes whatever the width of a vector; FV_SIDE vectors go through exp side by side. One tree folds the lanes
- * of FV_W rows, two vectors to one with each step. A whole segment, the common case, has its own loops, whose ends the
- * compiler knows, and so have rows so short that it is their ends that take the time (32 rows of 32 keys: 13 cycles for
- * 16 of them instead of 16 on the AVX-512 core named below, within attention). Where bits tell what is attended, SIDE
- * vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2,
- * where a mask takes three operations, 1% on AVX-512).
+ * (family 25 model 17, AVX-512, times as fast, with an exp of one operation more: 2048 x 64 1.01 to 1.03, causal 1.01
+ * to 1.02, 12 x 512 x 64 1.01; not measured on Intel; on AVX2 0.985 to 0.995, so there all maxima come first, as on
+ * NEON, where nothing was measured). Maxima that the gemm of scores found as it stored its tiles gained no more (1.009
+ * to 1.013, causal 1.004), as a tile's end took longer.
+ *
+ * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
+ * the width of a vector; FV_SIDE vectors go through exp side by side. One tree folds the lanes of FV_W rows, two
+ * vectors to one with each step. A whole segment, the common case, has its own loops, whose ends the compiler knows,
+ * and so have rows so short that it is their ends that take the time (32 rows of 32 keys: 13 cycles for 16 of them
+ * instead of 16 on Intel family 6 model 207, within attention). Where bits tell what is attended, SIDE vectors whose
+ * keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a mask takes
+ * three operations, 1% on AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector
- * (fovea-bench --filter kernel/softmax times it alone). On Zen 4 the fma, mul and comparison of v_exp.h are 8 cycles
- * for 16 keys, the rest has other units: AVX-512 10.2 (10.5 with SIDE 4, whose causal 2048 x 64 is 0.6% slower; maxima
- * first 11.1), AVX2 14.1 (15.6 with SIDE 4, 15.0 with maxima beside exp). On Intel's AVX-512 cores all share two ports:
- * 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between the gemms of 24 rows
- * (family 6 model 207, all maxima first); FV_W rows transposed for one tree, and maxima and sums of one run after the
- * other, took 9.6 (on AVX2 15.9 instead of 14.8); on AMD Zen 5 rows each folded by itself took 8.1 instead of 7.6.
- * Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations that wait.
+ * (fovea-bench --filter kernel/softmax times it alone). On AMD family 25 model 17 (Zen 4) the fma, mul and comparison
+ * of v_exp.h are 8 cycles for 16 keys, the rest has other units: AVX-512 10.2 (10.5 with SIDE 4, whose causal 2048 x 64
+ * is 0.6% slower; maxima first 11.1), AVX2 14.1 (15.6 with SIDE 4, 15.0 with maxima beside exp). On Intel's AVX-512
+ * cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between
+ * the gemms of 24 rows (family 6 model 207, all maxima first); FV_W rows transposed for one tree, and maxima and sums
+ * of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8); on AMD Zen 5 rows each folded by itself took 8.1
+ * instead of 7.6. Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations
+ * that wait.
  */
 #include "v_exp.h"
 

@@ -9,9 +9,10 @@
  * ln(2) rounded to a float is a multiple of 2^-24, so that EXP_STEP, an eighth, is one of 2^-27; x is a multiple of
  * 2^-28 where k != 0: x + k EXP_STEP is exact in one fma. What EXP_STEP is off by, 2.4e-10 k, goes in by a second,
  * which takes t instead of k: what EXP_MAGIC adds is a constant, and so r = x' + s, s = -0.0020145. The entries are
- * therefore 2^(j/8) e^-s, and s was chosen (v_exp.py) from millions so that all eight are floats almost: the worst is
- * 0.08 ulp off, where 2^(j/8) would be up to half a ulp. s costs nothing, and is negative for the entry of j = 0 to be
- * at least 1, as at n = 126 it would be no normal number else.
+ * therefore 2^(j/8) e^-s (1 + g), g = -2.1e-8 for the smallest error of the polynomial, and s was chosen (v_exp.py)
+ * from millions so that all eight are floats almost: the worst is 0.09 ulp off, where 2^(j/8) would be up to half a
+ * ulp. s costs nothing, and is negative for the entry of j = 0 to be at least 1, as at n = 126 it would be no normal
+ * number else.
  *
  * e = r + r^2 (C2 + C3 r) is e^r - 1, and the result scale + scale e, rounded once. As e is small, its own roundings
  * hardly count; and all of r, e and the result keep neighbours in order. Below EXP_LOWEST the result is +0 by
@@ -37,7 +38,7 @@ enum { V_EXP_MOST = FV_LANES }; /* vectors that v_exp_each takes */
 #define EXP_C2 0x1.000a38p-1f
 #define EXP_C3 0x1.550590p-3f
 
-/* Entry i: the bits of 2^(j/8) e^-s minus j 2^20, j = -i modulo 8. */
+/* Entry i: the bits of 2^(j/8) e^-s (1 + g) minus j 2^20, j = -i modulo 8. */
 static const uint32_t exp_eighths[8] = {
     0x3f804214, 0x3f7b39f7, 0x3f77b41e, 0x3f75cd12, 0x3f756266, 0x3f765488, 0x3f788685, 0x3f7bddd1,
 };

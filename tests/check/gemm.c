@@ -87,13 +87,14 @@ static void gemm_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
     const float *b = trial_pointer(t, OPERAND_B);
+    const bool no_next = t->size[SIZE_K] % 3 == 0; /* of one and of several tiles, which depends on SIZE_M */
     const fv_merge merge = {
         .a = how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
         .b = how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
         .carry = how == STORE_CARRY,
         .streams = t->size[SIZE_M] % 2 == 0,
-        .next = t->size[SIZE_M] % 3 == 0 ? NULL : b,
-        .next_end = t->size[SIZE_M] % 3 == 0 ? NULL : b + t->size[SIZE_K] * t->size[SIZE_N],
+        .next = no_next ? NULL : b,
+        .next_end = no_next ? NULL : b + t->size[SIZE_K] * t->size[SIZE_N],
     };
     fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemmskip_f32;
     run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
