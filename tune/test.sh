@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program) and SCRATCH (a folder
-# of the step's own). What was found about speed is not looked at: a busy machine may find it too noisy (exit status 3).
+# test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program), SCRATCH (a folder of
+# the step's own) and, for log, LOGGER (a program that runs attention). What was found about speed is not looked at: a
+# busy machine may find it too noisy (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
 export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
@@ -129,6 +130,40 @@ check) # rows that are not faster are never called so, and rows for others are s
     made none-faster </dev/null
     expect 0 check none-faster
     has out 'the default is best'
+    ;;
+
+explain) # which row of a file a shape gets, or why it gets none
+    blocks='row_block=default chunk=default items=default caches=default'
+    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    {
+        echo "linear_f32 isa=$isa threads=1 rows=17..64 in=1..1024 out=1..1024 gemm=default k_block=32 $blocks $evidence"
+        echo "linear_f32 isa=$isa threads=2 rows=17..64 in=1..1024 out=1..1024 gemm=default k_block=16 $blocks $evidence"
+    } | made own
+    export FOVEA_TUNING_FILE=own
+    expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64'
+    has out 'own: 1 of the 2 rows .* 1 thread' ' and 32 channels' 'yes: own line 3, 1\.043 times' \
+        'without a file' ' and 96 channels'
+    expect 0 explain --threads 1 --shape 'linear rows=100 in=96 out=64'
+    has out 'no: own has no row for rows 100, line 3 is for 17 to 64'
+    expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64' --json
+    python3 -c 'import json; r = json.load(open("out"))[0]; assert "yes: own line 3" in r["plan"]' || fail "no JSON"
+    export FOVEA_TUNING_FILE=nowhere
+    expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64'
+    has out 'nowhere'
+    ;;
+
+log) # shapes that a program wrote down while it ran (LOGGER)
+    FOVEA_LOG_SHAPES=log "$LOGGER" >/dev/null || fail "$LOGGER does not run"
+    expect 0 explain --log log --threads 1
+    has out 'b2_h4_q300_kv300_d64_causal' 'b1_h4_q171_kv171_d64_causal'
+    expect 0 run --dry-run --log log --threads 1
+    has out '^attention rows 257-1023, keys 257-1023, d64, causal +search on b1_h[0-9]+_q300_kv300_d64_causal'
+    [ "$(grep -c 'search on' out)" = 2 ] || fail "other classes than those of the log"
+    expect '0|3' run --log log --budget 3s --effort quick --threads 1 -o own
+    has out 'attention rows 257-1023'
+    echo 'attention q_heads=none' >>log
+    expect 64 run --dry-run --log log
+    has err 'log'
     ;;
 
 files) # files that are not to be had, or not for this machine
