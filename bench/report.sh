@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # report.sh BUILD: one text file with what this machine is and how fast Fovea is on it, BUILD/report.txt, which can be
-# sent to others: CPU, cores, caches, compiler, the example of `make run`, and fovea-bench's default set on the best
+# sent to others: CPU, cores, caches, compiler, the example of `make run`, and fovea-bench's default set on each
 # tier. Nothing else of the machine is in it, no name and no address.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
