@@ -96,25 +96,24 @@ static int64_t most_seen(const fovea_attention_desc *d) {
     return d->window_left < d->kv_len - right ? d->window_left + right : d->kv_len;
 }
 
-/* Rows of a tile: as many as have scores half the size of the first-level cache, four times as many if all keys are in
- * one segment, seen by all rows, as what a tile takes besides its products is then a larger part (8 x 12 heads of 128 x
- * 64 2% faster, 94 x 32 4%, on AVX-512). Where rows see different keys, a tile of few rows computes fewer scores that
- * nobody sees. A whole key head of few rows is one tile.
+/* Rows of a tile. Each tile reads all packed panels and values of a segment, and takes time besides its products, so it
+ * has many rows, whose scores take a sixth of the second-level cache; one of as few as have scores half the size of the
+ * first-level cache is slower (144 instead of 24 rows, AVX-512 | AVX2, times as fast on AMD family 26 model 2, family 25
+ * model 17: 2048 x 64 1.028 | 1.007, 1.011 | 1.013; causal 1.027 | 1.007, 1.014 | 1.012; 12 heads of 512 x 64 1.027 |
+ * 1.019, 1.019 | 1.021; 373 x 32 there 1.014 | 1.026, 331 x 32 here 1.05 | 1.02; on Intel family 6 model 207 8 x 12
+ * heads of 128 x 64 and 94 x 32, 96 instead of 24 rows, 1.02 and 1.04, longer ones not measured).
  *
- * Half of 32 KiB would be 16 rows, which read each packed panel so often that it is better to have many, whose scores
- * take a sixth of the second-level cache (AMD family 25 model 17, 144 instead of 24, AVX-512 | AVX2: 2048 x 64 1.011 |
- * 1.013, 12 heads of 512 x 64 1.019 | 1.021, 373 x 32 1.014 | 1.026, 2048 x 64 causal 1.014 | 1.012); but not where a
+ * Where rows see different keys, a tile of few rows computes fewer scores that nobody sees. So it stays with few where a
  * row sees few keys, and each others (causal 512 x 64 1.00 | 1.01, 373 x 32 1.02 | 0.98, a window of 64 0.965 on
- * AVX-512), nor one tile in place of several, which fetches less ahead (128 and 64 rows of 2048 keys 0.975 to 0.985):
- * there a tile is two register tiles at least, and WHOLE_ROWS where these are narrow. */
+ * AVX-512), and where one tile would take the place of several, which fetches less ahead (128 and 64 rows of 2048 keys
+ * 0.975 to 0.985): there a tile is two register tiles at least, and WHOLE_ROWS where these are narrow. A whole key head
+ * of few rows is one tile. */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan), half = fitting / 2;
     const bool limited = fv_attention_limited(d);
     if (plan->rows <= fitting)
         return plan->rows;
-    if (half >= WHOLE_ROWS)
-        return d->kv_len <= FV_SEGMENT && !limited ? 2 * fitting : half;
     const int64_t fewer =
         fv_max(half, limited && plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
     if (limited && most_seen(d) < LONG_KEYS)
