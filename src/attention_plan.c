@@ -100,8 +100,8 @@ static int64_t most_seen(const fovea_attention_desc *d) {
  * has many rows, whose scores take a sixth of the second-level cache. As few as have scores half the size of the
  * first-level cache are slower (144 instead of 24 rows, AVX-512 | AVX2, times as fast on AMD family 26 model 2 and
  * family 25 model 17: 2048 x 64 1.028 | 1.007 and 1.011 | 1.013; causal 1.027 | 1.007 and 1.014 | 1.012; 12 heads of
- * 512 x 64 1.027 | 1.019 and 1.019 | 1.021; on Intel family 6 model 207 8 x 12 heads of 128 x 64 and 94 x 32, 96 instead
- * of 24 rows, 1.02 and 1.04, longer ones not measured).
+ * 512 x 64 1.027 | 1.019 and 1.019 | 1.021; on Intel family 6 model 207 8 x 12 heads of 128 x 64 and 94 x 32, 96
+ * instead of 24 rows, 1.02 and 1.04, longer ones not measured).
  *
  * Where rows see different keys, a tile of few rows computes fewer scores that nobody sees. So it stays with few where
  * a row sees few keys, and each others (causal 512 x 64 1.00 | 1.01, 373 x 32 1.02 | 0.98, a window of 64 0.965 on
