@@ -27,6 +27,8 @@
  * instead of 7.6. Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations
  * that wait.
  */
+#include <float.h>
+
 #include "v_exp.h"
 
 _Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
@@ -187,6 +189,12 @@ static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int
     }
 }
 
+/* What is taken from the scores of FV_W rows: their maxima, but no infinity where nothing is attended. For all at once,
+ * as a comparison before each row holds it up (16 keys in 5.6 instead of 5.9 cycles on AMD family 26 model 2). */
+static inline void softmax_bases(int64_t rows, const float *m, float *base) {
+    v_store(base, v_max(v_set1(-FLT_MAX), rows < FV_W ? v_load_n(m, rows) : v_load(m)));
+}
+
 static inline void softmax_store(float *to, int64_t rows, vf x) {
     if (rows < FV_W)
         v_store_n(to, rows, x);
@@ -233,9 +241,10 @@ static inline __attribute__((always_inline)) void softmax_sums(const softmax_row
     row_lanes sum, highest;
     softmax_clear(&sum);
     softmax_clear(&highest);
+    float base[FV_W];
+    softmax_bases(x->count - first, m + first, base);
     for (int64_t i = 0; i < FV_W && first + i < x->count; i++) {
-        const float base = m[first + i] == -INFINITY ? 0.0f : m[first + i];
-        softmax_exp(x->begin, x->end, softmax_row_of(x, first + i), base, sum.row[i],
+        softmax_exp(x->begin, x->end, softmax_row_of(x, first + i), base[i], sum.row[i],
                     softmax_row_of(x, FV_AHEAD ? first + FV_W + i : x->count), highest.row[i]);
     }
     softmax_store(l + first, x->count - first, softmax_tree(&sum, 0));
