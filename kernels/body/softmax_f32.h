@@ -10,12 +10,13 @@
  * to 1.013, causal 1.004), as a tile's end took longer.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
- * the width of a vector; FV_SIDE vectors go through exp side by side. One tree folds the lanes of FV_W rows, two
- * vectors to one with each step. A whole segment, the common case, has its own loops, whose ends the compiler knows,
- * and so have rows so short that it is their ends that take the time (32 rows of 32 keys: 13 cycles for 16 of them
- * instead of 16 on Intel family 6 model 207, within attention). Where bits tell what is attended, SIDE vectors whose
- * keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a mask takes
- * three operations, 1% on AVX-512).
+ * the width of a vector; FV_SIDE vectors go through exp side by side, or, in a whole segment with FV_AHEAD, through a
+ * pipeline of its stages (Lam, "Software pipelining: an effective scheduling technique for VLIW machines", PLDI 1988).
+ * A whole segment, the common case, has its own loops, whose ends the compiler knows, and so have rows so short that
+ * it is their ends that take the time (32 rows of 32 keys: 13 cycles for 16 of them instead of 16 on Intel family 6
+ * model 207, within attention). Where bits tell what is attended, SIDE vectors whose keys all are need no masks, and
+ * those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a mask takes three operations, 1% on
+ * AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector
  * (fovea-bench --filter kernel/softmax times it alone). On AMD family 25 model 17 (Zen 4) the fma, mul and comparison
@@ -23,54 +24,19 @@
  * is 0.6% slower; maxima first 11.1), AVX2 14.1 (15.6 with SIDE 4, 15.0 with maxima beside exp). On Intel's AVX-512
  * cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between
  * the gemms of 24 rows (family 6 model 207, all maxima first); FV_W rows transposed for one tree, and maxima and sums
- * of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8); on AMD Zen 5 rows each folded by itself took 8.1
- * instead of 7.6. Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations
- * that wait.
+ * of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8). Longer chains of exp one after the other took
+ * 11.7 there, as the scheduler was full of operations that wait. AMD family 26 model 2 (Zen 5) could do all 15 in 3.75
+ * cycles: the pipeline takes 4.85, vectors side by side 5.5, one endless row in assembly 4.24; a pipeline that goes on
+ * from row to row took 5.2. It was not measured on the others (llvm-mca expects the same of both on Intel: 8.5).
  */
 #include <float.h>
 
+#include "softmax_tree.h"
 #include "v_exp.h"
 
-_Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
-
-enum { GROUP = FV_LANES / FV_W, SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
+enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
 _Static_assert(TOGETHER <= 64, "their bits are one word");
 _Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
-
-/* The virtual lanes of FV_W rows. */
-typedef struct row_lanes {
-    vf row[FV_W][GROUP];
-} row_lanes;
-
-static inline vf softmax_add(vf a, vf b, const int maximum) { return maximum ? v_max(a, b) : v_add(a, b); }
-
-/* Lanes of a and b, each with the one half further on: 2 half lanes of each become half. */
-static inline vf softmax_halve(vf a, vf b, const int half, const int maximum) {
-    vf low, high;
-    v_part(a, b, half, &low, &high);
-    return softmax_add(low, high, maximum);
-}
-
-/* Folds the lanes of each row by the tree of kernels.h: one value a row. Vectors halve in number with each level: row
- * 4 q + i has at last lane i of four lanes q, where v_part leaves those of vector i. */
-static inline __attribute__((always_inline)) vf softmax_tree(row_lanes *lanes, const int maximum) {
-    vf x[FV_W];
-    for (int r = 0; r < FV_W; r++) {
-        for (int half = GROUP / 2; half > 0; half /= 2)
-            for (int g = 0; g < half; g++)
-                lanes->row[r][g] = softmax_add(lanes->row[r][g], lanes->row[r][g + half], maximum);
-        x[r] = lanes->row[r][0];
-    }
-    for (int half = FV_W / 2; half >= 4; half /= 2)
-        for (int j = 0; j < half; j++) {
-            const int first = j / 4 * 8 + j % 4;
-            x[j] = softmax_halve(x[first], x[first + 4], half, maximum);
-        }
-    for (int half = FV_W < 4 ? 0 : 2; half > 0; half /= 2)
-        for (int j = 0; j < half; j++)
-            x[j] = softmax_halve(x[2 * j], x[2 * j + 1], half, maximum);
-    return x[0];
-}
 
 /* The lowest n bits, 1 <= n <= 64. */
 static inline uint64_t softmax_lowest(int n) { return ~(uint64_t)0 >> (64 - n); }
@@ -160,6 +126,7 @@ static inline __attribute__((always_inline)) void softmax_replace_some(int64_t k
 typedef struct softmax_row {
     float *s; /* NULL: there is no such row */
     const fv_keybits *bits;
+    int pipeline; /* goes through it: FV_AHEAD, and a whole segment without bits */
 } softmax_row;
 
 /* Exp and sums of the next count vectors of a row, and the maxima of a later row's. */
@@ -168,6 +135,35 @@ static inline __attribute__((always_inline)) void softmax_step(int64_t key, soft
     softmax_replace_some(key, row.s, row.bits, base, sum, count);
     if (later.s)
         softmax_fold_some(key, later.s, later.bits, highest, GROUP, count);
+}
+
+/* The same for a whole segment that is all attended: beside a stage of exp of one vector goes the next stage of the
+ * vector before it, and so on, so that nothing waits and the scheduler is never full. The order is the compiler's, too
+ * (v_done): left to itself it gathers what one vector does. */
+static inline __attribute__((always_inline)) void softmax_pipeline(float *s, vf base, vf *sum, const float *later,
+                                                                   vf *highest) {
+    enum { VECTORS = FV_SEGMENT / FV_W, DEPTH = V_EXP_STAGES + 1 };
+    v_exp_chain chain[DEPTH];
+#pragma GCC unroll 32
+    for (int step = 0; step < VECTORS + DEPTH - 1; step++)
+#pragma GCC unroll 8
+        for (int stage = 0; stage < DEPTH; stage++) {
+            const int g = step - stage;
+            if (g < 0 || g >= VECTORS)
+                continue;
+            v_exp_chain *const c = &chain[g % DEPTH];
+            if (stage == 0) {
+                c->x = v_done(v_sub(v_load(s + g * FV_W), base));
+                if (later)
+                    highest[g % GROUP] = v_done(v_max(v_load(later + g * FV_W), highest[g % GROUP]));
+            }
+            if (stage < V_EXP_STAGES) {
+                v_exp_stage(c, stage);
+            } else {
+                v_store(s + g * FV_W, c->x);
+                sum[g % GROUP] = v_done(v_add(sum[g % GROUP], c->x));
+            }
+        }
 }
 
 static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, softmax_row row, float base,
@@ -179,6 +175,10 @@ static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int
         highest[g] = v_set1(-INFINITY);
     }
     int64_t key = begin;
+    if (row.pipeline) {
+        softmax_pipeline(row.s, v_set1(base), sum, later.s, highest);
+        key = end;
+    }
     for (; key + TOGETHER <= end; key += TOGETHER)
         softmax_step(key, row, v_set1(base), sum, later, highest, SIDE);
     for (; key < end; key += FV_LANES)
@@ -209,6 +209,7 @@ typedef struct softmax_rows {
     int64_t lds;
     const fv_keybits *bits;
     int64_t bits_step;
+    int pipeline;
 } softmax_rows;
 
 /* Lanes of rows that are not there: any number. */
@@ -220,8 +221,8 @@ static inline void softmax_clear(row_lanes *lanes) {
 
 static inline __attribute__((always_inline)) softmax_row softmax_row_of(const softmax_rows *x, int64_t row) {
     if (row >= x->count)
-        return (softmax_row){NULL, NULL};
-    return (softmax_row){x->s + row * x->lds, x->bits ? x->bits + row * x->bits_step : NULL};
+        return (softmax_row){NULL, NULL, 0};
+    return (softmax_row){x->s + row * x->lds, x->bits ? x->bits + row * x->bits_step : NULL, x->pipeline};
 }
 
 /* Of at most FV_W rows, from row first on. */
@@ -266,6 +267,7 @@ static inline __attribute__((always_inline)) void softmax_groups(softmax_rows al
     all.begin = 0;
     all.end = groups * FV_LANES;
     all.bits = NULL;
+    all.pipeline = FV_AHEAD && groups == FV_SEGMENT / FV_LANES;
     softmax_all(all, m, l);
 }
 
@@ -274,7 +276,7 @@ void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, co
     assert(rows >= 0 && (rows <= 1 || lds >= end - begin));
     assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
     assert(!bits || bits_step >= 0);
-    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step};
+    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step, 0};
     if (bits) {
         softmax_all(all, m, l);
         return;
@@ -285,6 +287,6 @@ void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, co
     case 3: softmax_groups(all, 3, m, l); break;
     case 4: softmax_groups(all, 4, m, l); break;
     case FV_SEGMENT / FV_LANES: softmax_groups(all, FV_SEGMENT / FV_LANES, m, l); break;
-    default: softmax_all((softmax_rows){rows, begin, end, s, lds, NULL, 0}, m, l); break;
+    default: softmax_all((softmax_rows){rows, begin, end, s, lds, NULL, 0, 0}, m, l); break;
     }
 }

@@ -47,6 +47,17 @@ static inline vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 
 static inline vm v_not_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
 static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+/* No instruction, but volatile ones stay in their order. */
+static inline vf v_done(vf a) {
+    __asm__ volatile("" : "+v"(a));
+    return a;
+}
+
+static inline vm v_mask_done(vm m) {
+    __asm__ volatile("" : "+Yk"(m));
+    return m;
+}
+
 static inline vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 
 /* Four bits for each kind of number, from the lowest: NaNs become the first operand, 0 and -0 become 0 (8), others stay

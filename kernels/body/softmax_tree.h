@@ -1,0 +1,43 @@
+/* The virtual lanes of FV_W rows of softmax, and the one tree that folds them all: two vectors to one, step by step. */
+#ifndef FV_SOFTMAX_TREE_H
+#define FV_SOFTMAX_TREE_H
+
+_Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
+
+enum { GROUP = FV_LANES / FV_W }; /* vectors that a row's lanes are */
+
+typedef struct row_lanes {
+    vf row[FV_W][GROUP];
+} row_lanes;
+
+static inline vf softmax_add(vf a, vf b, const int maximum) { return maximum ? v_max(a, b) : v_add(a, b); }
+
+/* Lanes of a and b, each with the one half further on: 2 half lanes of each become half. */
+static inline vf softmax_halve(vf a, vf b, const int half, const int maximum) {
+    vf low, high;
+    v_part(a, b, half, &low, &high);
+    return softmax_add(low, high, maximum);
+}
+
+/* Folds the lanes of each row by the tree of kernels.h: one value a row. Vectors halve in number with each level: row
+ * 4 q + i has at last lane i of four lanes q, where v_part leaves those of vector i. */
+static inline __attribute__((always_inline)) vf softmax_tree(row_lanes *lanes, const int maximum) {
+    vf x[FV_W];
+    for (int r = 0; r < FV_W; r++) {
+        for (int half = GROUP / 2; half > 0; half /= 2)
+            for (int g = 0; g < half; g++)
+                lanes->row[r][g] = softmax_add(lanes->row[r][g], lanes->row[r][g + half], maximum);
+        x[r] = lanes->row[r][0];
+    }
+    for (int half = FV_W / 2; half >= 4; half /= 2)
+        for (int j = 0; j < half; j++) {
+            const int first = j / 4 * 8 + j % 4;
+            x[j] = softmax_halve(x[first], x[first + 4], half, maximum);
+        }
+    for (int half = FV_W < 4 ? 0 : 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            x[j] = softmax_halve(x[2 * j], x[2 * j + 1], half, maximum);
+    return x[0];
+}
+
+#endif
