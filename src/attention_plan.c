@@ -53,7 +53,9 @@ static int64_t near_keys(const fovea_attention_plan *plan) {
  * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
  * keys). Three eighths, on AMD family 25 model 17 panels of 48 instead of 32 keys of 64 channels, are faster where keys
  * are in a cache (300 keys, four heads: AVX2 1.07 to 1.10, AVX-512 1.02); from memory, as in decoding, they are 0.89 to
- * 1.03 (AVX-512) and 0.96 to 1.06 times as fast (AVX2; one or four heads, 94 to 4000 keys). */
+ * 1.03 (AVX-512) and 0.96 to 1.06 times as fast (AVX2; one or four heads, 94 to 4000 keys). One tile takes all rows: on
+ * AMD family 26 model 2, four heads that share 128 channels, gemm_f32_6x16_avx2 is 1.03 to 1.05 times as fast as
+ * gemm_f32_3x32_avx2. */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;
@@ -62,7 +64,7 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
     const int64_t least = fv_max(2 * fv_isa_lanes(isa), FV_LANES);
-    return fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
+    return fv_gemm_for_tile(FV_TYPE_f32, isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
 /* Keys of a packed panel. Where blocks have many tiles, it is about CALL_KEYS wide, as far as it stays near: a gemm of

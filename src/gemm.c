@@ -40,9 +40,13 @@ const fv_kernel *fv_gemm_for(fv_type type, fv_isa isa, int64_t rows, int64_t col
     return cheapest(type, isa, rows, columns, 0, 0);
 }
 
+const fv_kernel *fv_gemm_for_tile(fv_type type, fv_isa isa, int64_t rows, int64_t columns) {
+    const fv_kernel *gemm = cheapest(type, isa, rows, columns, rows, 0);
+    return gemm ? gemm : fv_gemm_for(type, isa, rows, columns);
+}
+
 const fv_kernel *fv_gemm_for_stream(fv_type type, fv_isa isa, int64_t rows, int64_t columns) {
     enum { LINE = 16 }; /* floats: strips of a single one come slower, as they jump from line to line */
     const fv_kernel *gemm = cheapest(type, isa, rows, columns, rows, LINE + 1);
-    gemm = gemm ? gemm : cheapest(type, isa, rows, columns, rows, 0);
-    return gemm ? gemm : fv_gemm_for(type, isa, rows, columns);
+    return gemm ? gemm : fv_gemm_for_tile(type, isa, rows, columns);
 }

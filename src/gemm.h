@@ -11,8 +11,10 @@ double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns);
  * are narrower, then the first in the list. NULL if the tier has no gemm of the type. */
 const fv_kernel *fv_gemm_for(fv_type type, fv_isa isa, int64_t rows, int64_t columns);
 
-/* The same where b comes from beyond the caches: of those that take all rows in one tile, if there are any, as that
- * fetches b ahead and reads it once. */
+/* The same, of those that take all rows in one tile, if there are any: the cost above is that of tiles full of rows. */
+const fv_kernel *fv_gemm_for_tile(fv_type type, fv_isa isa, int64_t rows, int64_t columns);
+
+/* The same where b comes from beyond the caches, as one tile fetches it ahead and reads it once. */
 const fv_kernel *fv_gemm_for_stream(fv_type type, fv_isa isa, int64_t rows, int64_t columns);
 
 #endif
