@@ -16,10 +16,11 @@
 #include <string.h>
 
 enum {
-    CALL_KEYS = 64,  /* of a panel that one call of a gemm multiplies */
-    WHOLE_ROWS = 24, /* of register tiles of 6, 8 or 12 */
-    MANY_ROWS = 144, /* likewise */
-    LONG_KEYS = 1024 /* so many that rows of a tile see about the same ones */
+    CALL_KEYS = 64,      /* of a panel that one call of a gemm multiplies */
+    WHOLE_ROWS = 24,     /* of register tiles of 6, 8 or 12 */
+    MANY_ROWS = 144,     /* likewise */
+    LONG_KEYS = 1024,    /* so many that rows of a tile see about the same ones */
+    STREAM_FLOATS = 2048 /* of a panel whose keys come from memory */
 };
 
 /* The least panel of a gemm of nr columns: a whole number of its tiles, and of the granule of packed keys. */
@@ -53,14 +54,19 @@ static int64_t near_keys(const fovea_attention_plan *plan) {
  * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
  * keys). Three eighths, on AMD family 25 model 17 panels of 48 instead of 32 keys of 64 channels, are faster where keys
  * are in a cache (300 keys, four heads: AVX2 1.07 to 1.10, AVX-512 1.02); from memory, as in decoding, they are 0.89 to
- * 1.03 (AVX-512) and 0.96 to 1.06 times as fast (AVX2; one or four heads, 94 to 4000 keys). One tile takes all rows: on
- * AMD family 26 model 2, four heads that share 128 channels, gemm_f32_6x16_avx2 is 1.03 to 1.05 times as fast as
- * gemm_f32_3x32_avx2. */
+ * 1.03 (AVX-512) and 0.96 to 1.06 times as fast (AVX2; one or four heads, 94 to 4000 keys).
+ *
+ * The keys of few rows come from memory, which is not idle for long while a small panel is computed with: on AMD family
+ * 26 model 2 panels of 32 keys of 64 channels instead of 64 are 0.98 to 1.07 times as fast (AVX-512, 1488 to 4096 keys
+ * of 8 or 32 heads; 0.95 to 0.97 where keys are in a cache), of 16 keys of 128 channels instead of 32 1.11 (AVX2, 2048
+ * keys of 32 heads; 0.90 in a cache). One tile takes all rows: of four heads that share 128 channels,
+ * gemm_f32_6x16_avx2 is 1.03 to 1.05 times as fast as gemm_f32_3x32_avx2. */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;
     const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
-    const int64_t keys = near_keys(plan);
+    const bool few = plan->rows <= FV_TUNING_FEW_ROWS;
+    const int64_t near = near_keys(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
     const int64_t least = fv_max(2 * fv_isa_lanes(isa), FV_LANES);
