@@ -3,7 +3,7 @@
  *     test-exp                   a sample of [-104, -0] and all floats near places of interest; a few seconds
  *     test-exp --exhaustive      all 1,120,927,745 of them, on all cores; a minute or two (make test-exhaustive)
  *
- * For every row of the operation that the CPU can run (under FOVEA_ISA: of that tier):
+ * For every row of exp and of softmax that the CPU can run (under FOVEA_ISA: of that tier):
  *   - at most 1 ulp from exact where the result is a normal float, exactly +0 below
  *   - monotonic, also from one span of the sample to the next
  *   - the same bits as the scalar row
@@ -107,6 +107,22 @@ static void choose_spans(bool exhaustive) {
 
 /* ---------------------------------------------------------------------------------------------------------- walk -- */
 
+/* The exp of a row of either operation: where the first score of a whole segment is 0, the highest, p of the others is
+ * their exp. */
+static void exp_by(const fv_kernel *row, int64_t n, const float *x, float *y) {
+    enum { OTHERS = FV_SEGMENT - 1, MOST = (BLOCK + OTHERS - 1) / OTHERS };
+    float s[MOST][FV_SEGMENT] = {{0}}, m[MOST], l[MOST];
+    if (row->op == FV_OP_exp) {
+        row->run.exp_f32(n, x, y);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        s[i / OTHERS][1 + i % OTHERS] = x[i];
+    row->run.softmax_f32((n + OTHERS - 1) / OTHERS, 0, FV_SEGMENT, s[0], FV_SEGMENT, NULL, 0, m, l);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = s[i / OTHERS][1 + i % OTHERS];
+}
+
 /* The ulp of a float result near exact, inverted; exact is in [2^-126, 1]. */
 static double inverse_ulp(double exact) {
     uint64_t bits;
@@ -150,7 +166,7 @@ static void walk_span(span s, findings found[MAX_ROWS]) {
     double exact[BLOCK];
     for (int r = 0; r < walk.rows; r++) {
         const float above = s.first > FIRST_ORDINAL ? nth_below_zero(s.first - 1) : 0.0f;
-        walk.row[r]->run.exp_f32(1, &above, &before[r]);
+        exp_by(walk.row[r], 1, &above, &before[r]);
     }
     for (int64_t done = 0; done < s.count; done += BLOCK) {
         const int64_t n = s.count - done < BLOCK ? s.count - done : BLOCK;
@@ -160,7 +176,7 @@ static void walk_span(span s, findings found[MAX_ROWS]) {
             exact[i] = exp((double)x[i]);
         scalar_row->run.exp_f32(n, x, scalar);
         for (int r = 0; r < walk.rows; r++) {
-            walk.row[r]->run.exp_f32(n, x, y);
+            exp_by(walk.row[r], n, x, y);
             judge(&found[r], n, x, exact, scalar, y, before[r]);
             before[r] = y[n - 1];
         }
@@ -244,11 +260,11 @@ static void check_special(const fv_kernel *row, float x, float want) {
     const float usual = -1.0f;
     float in[LANES], out[LANES], usual_result;
     bool ok = true;
-    row->run.exp_f32(1, &usual, &usual_result);
+    exp_by(row, 1, &usual, &usual_result);
     for (int lane = 0; lane < LANES; lane++) {
         for (int i = 0; i < LANES; i++)
             in[i] = i == lane ? x : usual;
-        row->run.exp_f32(LANES, in, out);
+        exp_by(row, LANES, in, out);
         for (int i = 0; i < LANES; i++) {
             const float due = i == lane ? want : usual_result;
             ok = ok && (float_bits(out[i]) == float_bits(due) || (float_is_nan(out[i]) && float_is_nan(due)));
@@ -278,7 +294,7 @@ static void check_threshold(const fv_kernel *row) {
         const int64_t middle = normal + (zero - normal) / 2;
         const float x = nth_below_zero(middle);
         float y;
-        row->run.exp_f32(1, &x, &y);
+        exp_by(row, 1, &x, &y);
         if (y != 0.0f)
             normal = middle;
         else
@@ -299,7 +315,7 @@ int main(int argc, char **argv) {
     fv_cpu_detect(&cpu);
     for (int i = 0; i < fv_kernel_count && walk.rows < MAX_ROWS; i++) {
         const fv_kernel *row = &fv_kernels[i];
-        if (row->op != FV_OP_exp || row->type != FV_TYPE_f32 ||
+        if ((row->op != FV_OP_exp && row->op != FV_OP_softmax) || row->type != FV_TYPE_f32 ||
             (test_isa_asked() && strcmp(fv_isa_word(row->isa), fovea_isa_name(test_isa())) != 0))
             continue;
         if (row->isa > cpu.isa)

@@ -1,5 +1,6 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
- * A file that includes this one defines FV_SIDE and, if it is to be so, FV_AHEAD.
+ * A file that includes this one defines FV_SIDE, FV_AHEAD and, where whole segments that are all attended have a
+ * pipeline of their own, FV_SOFTMAX_PIPELINE, the file it is in.
  *
  * Two passes over the rows, whose scores lie in a near cache: maxima, then exp and sums, so that no row waits for the
  * maximum of its own run. With FV_AHEAD, where registers suffice, the maxima of FV_W rows are found beside exp and sums
@@ -10,13 +11,11 @@
  * to 1.013, causal 1.004), as a tile's end took longer.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
- * the width of a vector; FV_SIDE vectors go through exp side by side, or, in a whole segment with FV_AHEAD, through a
- * pipeline of its stages (Lam, "Software pipelining: an effective scheduling technique for VLIW machines", PLDI 1988).
- * A whole segment, the common case, has its own loops, whose ends the compiler knows, and so have rows so short that
- * it is their ends that take the time (32 rows of 32 keys: 13 cycles for 16 of them instead of 16 on Intel family 6
- * model 207, within attention). Where bits tell what is attended, SIDE vectors whose keys all are need no masks, and
- * those of which none is no exp (causal 256 x 64: 4% faster on AVX2, where a mask takes three operations, 1% on
- * AVX-512).
+ * the width of a vector; FV_SIDE vectors go through exp side by side. A whole segment, the common case, has its own
+ * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time (32 rows of
+ * 32 keys: 13 cycles for 16 of them instead of 16 on Intel family 6 model 207, within attention). Where bits tell what
+ * is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4%
+ * faster on AVX2, where a mask takes three operations, 1% on AVX-512).
  *
  * Bound: v_exp.h's operations plus one subtraction, one maximum, one addition, two loads and a store a vector
  * (fovea-bench --filter kernel/softmax times it alone). On AMD family 25 model 17 (Zen 4) the fma, mul and comparison
@@ -25,14 +24,15 @@
  * cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between
  * the gemms of 24 rows (family 6 model 207, all maxima first); FV_W rows transposed for one tree, and maxima and sums
  * of one run after the other, took 9.6 (on AVX2 15.9 instead of 14.8). Longer chains of exp one after the other took
- * 11.7 there, as the scheduler was full of operations that wait. AMD family 26 model 2 (Zen 5) could do all 15 in 3.75
- * cycles: the pipeline takes 4.85, vectors side by side 5.5, one endless row in assembly 4.24; a pipeline that goes on
- * from row to row took 5.2. It was not measured on the others (llvm-mca expects the same of both on Intel: 8.5).
+ * 11.7 there, as the scheduler was full of operations that wait.
  */
 #include <float.h>
 
 #include "softmax_tree.h"
 #include "v_exp.h"
+#ifdef FV_SOFTMAX_PIPELINE
+#include FV_SOFTMAX_PIPELINE
+#endif
 
 enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
 _Static_assert(TOGETHER <= 64, "their bits are one word");
@@ -126,7 +126,6 @@ static inline __attribute__((always_inline)) void softmax_replace_some(int64_t k
 typedef struct softmax_row {
     float *s; /* NULL: there is no such row */
     const fv_keybits *bits;
-    int pipeline; /* goes through it: FV_AHEAD, and a whole segment without bits */
 } softmax_row;
 
 /* Exp and sums of the next count vectors of a row, and the maxima of a later row's. */
@@ -135,35 +134,6 @@ static inline __attribute__((always_inline)) void softmax_step(int64_t key, soft
     softmax_replace_some(key, row.s, row.bits, base, sum, count);
     if (later.s)
         softmax_fold_some(key, later.s, later.bits, highest, GROUP, count);
-}
-
-/* The same for a whole segment that is all attended: beside a stage of exp of one vector goes the next stage of the
- * vector before it, and so on, so that nothing waits and the scheduler is never full. The order is the compiler's, too
- * (v_done): left to itself it gathers what one vector does. */
-static inline __attribute__((always_inline)) void softmax_pipeline(float *s, vf base, vf *sum, const float *later,
-                                                                   vf *highest) {
-    enum { VECTORS = FV_SEGMENT / FV_W, DEPTH = V_EXP_STAGES + 1 };
-    v_exp_chain chain[DEPTH];
-#pragma GCC unroll 32
-    for (int step = 0; step < VECTORS + DEPTH - 1; step++)
-#pragma GCC unroll 8
-        for (int stage = 0; stage < DEPTH; stage++) {
-            const int g = step - stage;
-            if (g < 0 || g >= VECTORS)
-                continue;
-            v_exp_chain *const c = &chain[g % DEPTH];
-            if (stage == 0) {
-                c->x = v_done(v_sub(v_load(s + g * FV_W), base));
-                if (later)
-                    highest[g % GROUP] = v_done(v_max(v_load(later + g * FV_W), highest[g % GROUP]));
-            }
-            if (stage < V_EXP_STAGES) {
-                v_exp_stage(c, stage);
-            } else {
-                v_store(s + g * FV_W, c->x);
-                sum[g % GROUP] = v_done(v_add(sum[g % GROUP], c->x));
-            }
-        }
 }
 
 static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, softmax_row row, float base,
@@ -175,10 +145,6 @@ static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int
         highest[g] = v_set1(-INFINITY);
     }
     int64_t key = begin;
-    if (row.pipeline) {
-        softmax_pipeline(row.s, v_set1(base), sum, later.s, highest);
-        key = end;
-    }
     for (; key + TOGETHER <= end; key += TOGETHER)
         softmax_step(key, row, v_set1(base), sum, later, highest, SIDE);
     for (; key < end; key += FV_LANES)
@@ -209,7 +175,6 @@ typedef struct softmax_rows {
     int64_t lds;
     const fv_keybits *bits;
     int64_t bits_step;
-    int pipeline;
 } softmax_rows;
 
 /* Lanes of rows that are not there: any number. */
@@ -221,8 +186,8 @@ static inline void softmax_clear(row_lanes *lanes) {
 
 static inline __attribute__((always_inline)) softmax_row softmax_row_of(const softmax_rows *x, int64_t row) {
     if (row >= x->count)
-        return (softmax_row){NULL, NULL, 0};
-    return (softmax_row){x->s + row * x->lds, x->bits ? x->bits + row * x->bits_step : NULL, x->pipeline};
+        return (softmax_row){NULL, NULL};
+    return (softmax_row){x->s + row * x->lds, x->bits ? x->bits + row * x->bits_step : NULL};
 }
 
 /* Of at most FV_W rows, from row first on. */
@@ -236,6 +201,28 @@ static inline __attribute__((always_inline)) void softmax_maxima(const softmax_r
     softmax_store(m + first, x->count - first, softmax_tree(&lanes, 1));
 }
 
+/* Exp and sums of at most FV_W rows, from row first on, and the maxima of as many after them, if such rows have a
+ * pipeline; 1 if so. */
+static inline __attribute__((always_inline)) int softmax_piped(const softmax_rows *x, int64_t first, const float *base,
+                                                               row_lanes *sum, row_lanes *highest) {
+#ifdef FV_SOFTMAX_PIPELINE
+    if (x->bits || x->begin != 0 || x->end != FV_SEGMENT)
+        return 0;
+    float *const s = x->s + first * x->lds;
+    const int64_t after = x->count - first - FV_W; /* rows whose maxima are to be found */
+    const int64_t rows = after < 0 ? after + FV_W : FV_W, ahead = after < 0 ? 0 : after < FV_W ? after : FV_W;
+    if (ahead > 0)
+        softmax_pipeline(ahead, s, x->lds, base, sum->row[0], s + FV_W * x->lds, highest->row[0]);
+    float *const rest = s + ahead * x->lds; /* no others are after these, so they take their place */
+    if (ahead < rows)
+        softmax_pipeline(rows - ahead, rest, x->lds, base + ahead, sum->row[ahead], rest, highest->row[ahead]);
+    return 1;
+#else
+    (void)x, (void)first, (void)base, (void)sum, (void)highest;
+    return 0;
+#endif
+}
+
 /* Of at most FV_W rows, from row first on, and the maxima of as many after them if these are found meanwhile. */
 static inline __attribute__((always_inline)) void softmax_sums(const softmax_rows *x, int64_t first, float *m,
                                                                float *l) {
@@ -244,7 +231,8 @@ static inline __attribute__((always_inline)) void softmax_sums(const softmax_row
     softmax_clear(&highest);
     float base[FV_W];
     softmax_bases(x->count - first, m + first, base);
-    for (int64_t i = 0; i < FV_W && first + i < x->count; i++) {
+    const int piped = softmax_piped(x, first, base, &sum, &highest);
+    for (int64_t i = 0; !piped && i < FV_W && first + i < x->count; i++) {
         softmax_exp(x->begin, x->end, softmax_row_of(x, first + i), base[i], sum.row[i],
                     softmax_row_of(x, FV_AHEAD ? first + FV_W + i : x->count), highest.row[i]);
     }
@@ -267,7 +255,6 @@ static inline __attribute__((always_inline)) void softmax_groups(softmax_rows al
     all.begin = 0;
     all.end = groups * FV_LANES;
     all.bits = NULL;
-    all.pipeline = FV_AHEAD && groups == FV_SEGMENT / FV_LANES;
     softmax_all(all, m, l);
 }
 
@@ -276,7 +263,7 @@ void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, co
     assert(rows >= 0 && (rows <= 1 || lds >= end - begin));
     assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
     assert(!bits || bits_step >= 0);
-    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step, 0};
+    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step};
     if (bits) {
         softmax_all(all, m, l);
         return;
@@ -287,6 +274,6 @@ void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, co
     case 3: softmax_groups(all, 3, m, l); break;
     case 4: softmax_groups(all, 4, m, l); break;
     case FV_SEGMENT / FV_LANES: softmax_groups(all, FV_SEGMENT / FV_LANES, m, l); break;
-    default: softmax_all((softmax_rows){rows, begin, end, s, lds, NULL, 0, 0}, m, l); break;
+    default: softmax_all((softmax_rows){rows, begin, end, s, lds, NULL, 0}, m, l); break;
     }
 }

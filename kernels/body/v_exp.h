@@ -32,6 +32,7 @@
 enum { V_EXP_MOST = FV_LANES }; /* vectors that v_exp_each takes */
 
 #define EXP_LOWEST -0x1.5d589ep6f     /* the least float whose exp is a normal number: -87.33654 */
+#define EXP_EIGHTHS -0x1.715476p3f    /* -8 log2(e) */
 #define EXP_MAGIC 0x1.024p23f         /* a float whose ulp is 1, and a multiple of 2^12: k 2^20 is all that is left */
 #define EXP_STEP 0x1.62e43p-4f        /* ln(2) / 8 */
 #define EXP_STEP_OFF -0x1.05bf9cp-32f /* nearly; that of EXP_MAGIC is s */
@@ -43,48 +44,25 @@ static const uint32_t exp_eighths[8] = {
     0x3f804214, 0x3f7b39f7, 0x3f77b41e, 0x3f75cd12, 0x3f756266, 0x3f765488, 0x3f788685, 0x3f7bddd1,
 };
 
-/* An exp under way: x is its argument at first, and its result after V_EXP_STAGES stages. Each stage waits for the one
- * before. */
-typedef struct v_exp_chain {
-    vf x, t, e, square, scale;
-    vm normal;
-} v_exp_chain;
-
-enum { V_EXP_STAGES = 7 };
-
-static inline __attribute__((always_inline)) void v_exp_stage(v_exp_chain *c, const int stage) {
-    switch (stage) {
-    case 0: c->t = v_done(v_fma(c->x, v_set1(-0x1.715476p3f), v_set1(EXP_MAGIC))); break; /* 8 log2(e) */
-    case 1:
-        c->normal = v_mask_done(v_not_lt(c->x, v_set1(EXP_LOWEST)));
-        c->e = v_done(v_sub(c->t, v_set1(EXP_MAGIC)));
-        break;
-    case 2: c->x = v_done(v_fma(c->e, v_set1(EXP_STEP), c->x)); break;
-    case 3: c->x = v_done(v_fma(c->t, v_set1(EXP_STEP_OFF), c->x)); break;
-    case 4:
-        c->e = v_done(v_fma(c->x, v_set1(EXP_C3), v_set1(EXP_C2)));
-        c->square = v_done(v_mul(c->x, c->x));
-        break;
-    case 5:
-        c->x = v_done(v_fma(c->square, c->e, c->x));
-        c->scale = v_done(v_eighths(c->t, exp_eighths));
-        break;
-    case 6: c->x = v_done(v_fma_where(c->normal, c->x, c->scale, c->scale)); break;
-    }
-}
-
-/* Replaces n vectors by their exp, stage by stage for all n: a chain is 8 operations long, and n of them side by side
+/* Replaces n vectors by their exp, step by step for all n: a chain is 8 operations long, and n of them side by side
  * fill the units that one leaves idle, where a loop over whole chains fills the scheduler with operations that wait. */
 static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n) {
-    v_exp_chain chain[V_EXP_MOST];
+    vf t[V_EXP_MOST], r[V_EXP_MOST], e[V_EXP_MOST];
+    const vf magic = v_set1(EXP_MAGIC);
     for (int i = 0; i < n; i++)
-        chain[i].x = x[i];
-#pragma GCC unroll 8
-    for (int stage = 0; stage < V_EXP_STAGES; stage++)
-        for (int i = 0; i < n; i++)
-            v_exp_stage(&chain[i], stage);
+        t[i] = v_fma(x[i], v_set1(EXP_EIGHTHS), magic);
     for (int i = 0; i < n; i++)
-        x[i] = chain[i].x;
+        r[i] = v_fma(v_sub(t[i], magic), v_set1(EXP_STEP), x[i]);
+    for (int i = 0; i < n; i++)
+        r[i] = v_fma(t[i], v_set1(EXP_STEP_OFF), r[i]);
+    for (int i = 0; i < n; i++)
+        e[i] = v_fma(r[i], v_set1(EXP_C3), v_set1(EXP_C2));
+    for (int i = 0; i < n; i++)
+        e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
+    for (int i = 0; i < n; i++) {
+        const vf scale = v_eighths(t[i], exp_eighths);
+        x[i] = v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);
+    }
 }
 
 static inline vf v_exp(vf x) {

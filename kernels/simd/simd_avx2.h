@@ -48,8 +48,6 @@ static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 
 static inline vm v_not_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
 static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-static inline vf v_done(vf a) { return a; }
-static inline vm v_mask_done(vm m) { return m; }
 static inline vm v_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vf v_canonical(vf a) {
     const vf kept = _mm256_andnot_ps(v_eq(a, _mm256_setzero_ps()), a);

@@ -47,17 +47,6 @@ static inline vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 
 static inline vm v_not_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
 static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-/* No instruction, but volatile ones stay in their order. */
-static inline vf v_done(vf a) {
-    __asm__ volatile("" : "+v"(a));
-    return a;
-}
-
-static inline vm v_mask_done(vm m) {
-    __asm__ volatile("" : "+Yk"(m));
-    return m;
-}
-
 static inline vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 
 /* Four bits for each kind of number, from the lowest: NaNs become the first operand, 0 and -0 become 0 (8), others stay
@@ -74,10 +63,14 @@ static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_maskz_fmadd_ps(m, a, b, c); }
 
+/* A table of 8 for an index of 4 bits. */
+static inline __m512i v_twice(const uint32_t table[8]) {
+    return _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)table));
+}
+
 static inline vf v_eighths(vf t, const uint32_t table[8]) {
     const __m512i k = _mm512_castps_si512(t);
-    const __m512i twice = _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)table)); /* of 16, by 4 bits */
-    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_permutexvar_epi32(k, twice), _mm512_slli_epi32(k, 20)));
+    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_permutexvar_epi32(k, v_twice(table)), _mm512_slli_epi32(k, 20)));
 }
 
 /* Transposes each 4 x 4 block of v[0..3], a block being the same quarter of the four vectors: 8 shuffles. */

@@ -56,8 +56,6 @@ static inline vf v_max(vf a, vf b) {
 
 static inline vm v_not_lt(vf a, vf b) { return vmvnq_u32(vcltq_f32(a, b)); }
 static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
-static inline vf v_done(vf a) { return a; }
-static inline vm v_mask_done(vm m) { return m; }
 static inline vm v_nan(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
 static inline vf v_canonical(vf a) {
     const vf zero = vdupq_n_f32(0.0f), kept = vbslq_f32(vceqq_f32(a, zero), zero, a);

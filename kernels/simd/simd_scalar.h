@@ -9,8 +9,6 @@
  *   v_bits               lanes of the low W bits
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
  *   v_eighths(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
- *   v_done(a), v_mask_done(m)  a or m, which the compiler computes here, neither before nor after the v_done of others;
- *                        but for AVX-512 no more than a or m
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
  *   v_part(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
  *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
@@ -66,8 +64,6 @@ static inline vf v_max(vf a, vf b) {
 
 static inline vm v_not_lt(vf a, vf b) { return !(a < b); }
 static inline vm v_eq(vf a, vf b) { return a == b; }
-static inline vf v_done(vf a) { return a; }
-static inline vm v_mask_done(vm m) { return m; }
 static inline vm v_nan(vf a) { return a != a; }
 static inline vf v_canonical(vf a) { return a != a ? NAN : a == 0.0f ? 0.0f : a; }
 static inline vm v_bits(uint32_t bits) { return bits & 1; }
