@@ -90,7 +90,7 @@ _Static_assert(FV_SEGMENT == 16 * FV_W && GROUP == 1, "a row is 16 vectors");
     OP("vmaxps", HIGHEST TO SCORES TO HIGHEST)                                                                         \
     OP("vmovaps", "%[magic]" TO T_##g)                                                                                 \
     OP("vfmadd231ps", "%[log2e]" TO X_##g TO T_##g)
-#define STAGE_1(g) OP("vcmpnltps", "%[lowest]" TO X_##g TO NORMAL_##g) OP("vsubps", "%[magic]" TO T_##g TO K)
+#define STAGE_1(g) OP("vcmpnlt_uqps", "%[lowest]" TO X_##g TO NORMAL_##g) OP("vsubps", "%[magic]" TO T_##g TO K)
 #define STAGE_2(g) OP("vfmadd231ps", "%[step]" TO K TO X_##g)
 #define STAGE_3(g) OP("vfmadd231ps", "%[off]" TO T_##g TO X_##g)
 #define STAGE_4(g)                                                                                                     \
