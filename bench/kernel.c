@@ -57,7 +57,7 @@ static void call_pack(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_softmax(const fv_kernel *kernel, operands *o) {
-    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->out[1], o->out[2]);
+    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, o->out[1], o->out[2], o->out[3]);
 }
 
 static void call_merge(const fv_kernel *kernel, operands *o) {

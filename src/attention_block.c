@@ -37,6 +37,7 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .k = (float *)(void *)(scratch + s->k),
         .v = (float *)(void *)(scratch + s->v),
         .s = (float *)(void *)(scratch + s->s),
+        .lanes = (float *)(void *)(scratch + s->lanes),
         .bits = (fv_keybits *)(void *)(scratch + s->bits),
         .groups = (fv_range *)(void *)(scratch + s->groups),
         .m = (float *)(void *)(scratch + s->m),

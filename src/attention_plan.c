@@ -314,6 +314,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     s->v = fv_reserve(&at, columns, FV_SEGMENT * f);
     s->s = fv_reserve(&at, tile, plan->s_stride * f);
     s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
+    s->lanes = fv_reserve(&at, tile, FV_LANES * f);
     s->groups = fv_reserve(&at, fv_ceil_div(tile, plan->edge_rows), (int64_t)sizeof(fv_range));
     s->m = fv_reserve(&at, tile, f);
     s->l = fv_reserve(&at, tile, f);

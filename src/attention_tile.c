@@ -82,6 +82,22 @@ static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
         x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
 }
 
+/* Up to where all rows see all columns, in whole panels, as a gemm of scores gives the maxima of all of its columns.
+ * Where there are masks, or rows of several heads that see different keys, that is nowhere. */
+static int64_t known_columns(const fv_block *x, const fv_tile *t, int64_t segment) {
+    if (x->plan->desc.mask != FOVEA_MASK_NONE || t->keys.begin != t->columns.begin || (t->mixed && !x->one_head))
+        return t->columns.begin;
+    fv_range all = t->keys;
+    if (t->mixed) { /* both ends move one way along a sequence */
+        const fv_range first = fv_range_in_segment(x->ranges[t->row], segment),
+                       last = fv_range_in_segment(x->ranges[t->row + t->rows - 1], segment);
+        all = (fv_range){fv_max(first.begin, last.begin), fv_min(first.end, last.end)};
+    }
+    if (all.begin > t->columns.begin)
+        return t->columns.begin;
+    return all.end == t->columns.end ? all.end : fv_max(t->columns.begin, fv_round_down(all.end, x->plan->panel));
+}
+
 fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
     assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
     const int64_t segment = s->index, row = place->first, rows = place->count;
@@ -106,6 +122,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
         else
             x->bits[0] = fv_range_bits(t.keys);
     }
+    t.known = known_columns(x, &t, segment);
     list_groups(x, &t, segment);
     return t;
 }
@@ -181,7 +198,8 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, const fv_segment *segment) {
             rows = fv_min(rows, t->rows - first);
             if (columns.begin == columns.end)
                 continue;
-            fv_merge how = {0};
+            fv_merge how = {.highest = columns.end <= t->known ? x->lanes + first * FV_LANES : NULL,
+                            .raise = at > t->columns.begin};
             fv_next_beside_scores(&x->next, p, rows, &how);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
                              panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &how);
@@ -270,7 +288,7 @@ static bool run_scores(fv_block *x, const fv_tile *t, const fv_segment *segment,
         return false;
     fv_tile_scores(x, t, segment);
     x->plan->kernels.softmax(t->rows, t->columns.begin, t->columns.end, x->s, x->plan->s_stride, t->bits, t->bits_step,
-                             m, l);
+                             t->known, x->lanes, m, l);
     return true;
 }
 

@@ -144,7 +144,7 @@ static void golden_softmax(golden *g) {
     draw_scores(g, x[0], rows * FV_SEGMENT);
     begin(g);
     g->kernel->run.softmax_f32(rows, first * FV_LANES, last * FV_LANES, x[0], FV_SEGMENT, masked ? bits : NULL, step,
-                               row[0], row[1]);
+                               first * FV_LANES, x[1], row[0], row[1]);
     end();
     for (int64_t i = 0; i < rows; i++)
         row[0][i] = row[0][i] == 0.0f ? 0.0f : row[0][i]; /* of either sign */

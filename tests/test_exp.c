@@ -111,14 +111,15 @@ static void choose_spans(bool exhaustive) {
  * their exp. */
 static void exp_by(const fv_kernel *row, int64_t n, const float *x, float *y) {
     enum { OTHERS = FV_SEGMENT - 1, MOST = (BLOCK + OTHERS - 1) / OTHERS };
-    float s[MOST][FV_SEGMENT] = {{0}}, m[MOST], l[MOST];
+    float s[MOST][FV_SEGMENT] = {{0}}, lanes[MOST][FV_LANES] = {{0}}, m[MOST], l[MOST];
     if (row->op == FV_OP_exp) {
         row->run.exp_f32(n, x, y);
         return;
     }
     for (int64_t i = 0; i < n; i++)
         s[i / OTHERS][1 + i % OTHERS] = x[i];
-    row->run.softmax_f32((n + OTHERS - 1) / OTHERS, 0, FV_SEGMENT, s[0], FV_SEGMENT, NULL, 0, m, l);
+    row->run.softmax_f32((n + OTHERS - 1) / OTHERS, 0, FV_SEGMENT, s[0], FV_SEGMENT, NULL, 0, FV_SEGMENT, lanes[0], m,
+                         l);
     for (int64_t i = 0; i < n; i++)
         y[i] = s[i / OTHERS][1 + i % OTHERS];
 }

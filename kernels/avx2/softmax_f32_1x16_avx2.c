@@ -2,6 +2,5 @@
 #include "simd/simd_avx2.h"
 
 #define FV_SIDE 2
-#define FV_AHEAD 0
 #define FV_NAME fv_softmax_f32_1x16_avx2
 #include "body/softmax_f32.h"

@@ -2,7 +2,6 @@
 #include "simd/simd_avx512.h"
 
 #define FV_SIDE 2
-#define FV_AHEAD 1
 #define FV_SOFTMAX_PIPELINE "avx512/softmax_pipeline.h"
 #define FV_NAME fv_softmax_f32_1x16_avx512
 #include "body/softmax_f32.h"

@@ -3,16 +3,19 @@
  *
  * A step begins one vector of 16 scores and takes each of the seven before it one stage further, so that nothing waits
  * and the scheduler is never full. The operations are those of v_exp.h, bit by bit, and of softmax_f32.h around them.
- * It is assembly as compilers spill some of what 31 registers hold: X and T of eight vectors, eight constants, and one
+ * It is assembly as compilers spill some of what 30 registers hold: X and T of eight vectors, eight constants, and one
  * of each kind of what lives from one stage to the next, since a step takes the oldest vector first. A mask lives for
  * five steps, so 5 + 5 + 6 of them serve the 16 vectors of a row.
  *
- * Bound: 15 operations a vector, 3.75 cycles on AMD family 26 model 2 (Zen 5). 144 rows take 4.74 for 16 keys, of which
- * the maxima of the first 16 rows are 0.21 and the trees 0.16; with FV_SIDE vectors side by side 5.5. Written in C, a
- * pipeline of each row took 4.83, or 5.8 instead of 5.3 while the core did less, as if another thread shared it; one
- * that goes on from row to row took 5.2. Forty other orders of the operations took 4.74 to 4.9; the subtraction with
- * scores from memory, of the other sign, 4.73 alone but no less within attention. Nothing was measured on other CPUs
- * (llvm-mca expects the same of a pipeline and of vectors side by side on Intel: 8.5).
+ * Bound: 14 operations a vector, 3.5 cycles on AMD family 26 model 2 (Zen 5), or 4 if comparisons are for the two units
+ * that multiply, as it seems: seven operations are, and without the comparison 16 keys take 0.25 cycles less, with a
+ * maximum in its place 0.1. 144 rows take 4.15, of which the trees are 0.16. Lost, each measured with the maxima of
+ * later rows in the loop, one operation and one load more (4.74): the same in C, a pipeline of each row (4.83, or 5.8
+ * instead of 5.3 while the core did less, as if another thread shared it) or one from row to row (5.2); FV_SIDE vectors
+ * side by side (5.5); forty other orders of the operations (4.74 to 4.9); the subtraction with scores from memory, of
+ * the other sign (4.73, nothing within attention); rows dealt out between the tiles of a gemm, whose multiply-adds
+ * leave units idle (1 to 2% of attention, as the scheduler is full of those). Nothing was measured on other CPUs
+ * (llvm-mca expects the same of a pipeline and of vectors side by side on Intel).
  */
 #ifndef FV_SOFTMAX_PIPELINE_H
 #define FV_SOFTMAX_PIPELINE_H
@@ -74,20 +77,16 @@ _Static_assert(FV_SEGMENT == 16 * FV_W && GROUP == 1, "a row is 16 vectors");
 #define SHIFTED "%%zmm17"
 #define E "%%zmm18"
 #define SQUARE "%%zmm19"
-#define SCORES "%%zmm20" /* of the later row */
-#define SUM "%%zmm21"
-#define HIGHEST "%%zmm22"
-#define BASE "%%zmm23"
+#define SUM "%%zmm20"
+#define BASE "%%zmm21"
 
 #define OP(name, ...) name " " __VA_ARGS__ "\n"
 #define TO ", "
 #define AT(g) "64*" #g
 
 #define STAGE_0(g)                                                                                                     \
-    OP("vmovups", AT(g) "(%[later])" TO SCORES)                                                                        \
     OP("vmovups", AT(g) "(%[s])" TO X_##g)                                                                             \
     OP("vsubps", BASE TO X_##g TO X_##g)                                                                               \
-    OP("vmaxps", HIGHEST TO SCORES TO HIGHEST)                                                                         \
     OP("vmovaps", "%[magic]" TO T_##g)                                                                                 \
     OP("vfmadd231ps", "%[log2e]" TO X_##g TO T_##g)
 #define STAGE_1(g) OP("vcmpnlt_uqps", "%[lowest]" TO X_##g TO NORMAL_##g) OP("vsubps", "%[magic]" TO T_##g TO K)
@@ -112,15 +111,14 @@ _Static_assert(FV_SEGMENT == 16 * FV_W && GROUP == 1, "a row is 16 vectors");
 #define STEP(row, g7, g6, g5, g4, g3, g2, g1, g0)                                                                      \
     STAGE_7(g7, row) STAGE_6(g6) STAGE_5(g5) STAGE_4(g4) STAGE_3(g3) STAGE_2(g2) STAGE_1(g1) STAGE_0(g0)
 
-#define BEGIN_ROW OP("vbroadcastss", "(%[base])" TO BASE) OP("vbroadcastss", "%[least]" TO HIGHEST)
+#define BEGIN_ROW OP("vbroadcastss", "(%[base])" TO BASE)
 #define BEGIN_SUM OP("vpxord", SUM TO SUM TO SUM)
 #define END_SUM OP("vmovups", SUM TO "(%[sum])")
 
 /* Replaces the scores s[0..255] of count >= 1 rows, lds apart, by p = exp(s - base[row]), and gives the lanes of their
- * sums, and those of the maxima of as many later rows: others, or the same. */
-static __attribute__((noinline)) void softmax_pipeline(int64_t count, float *s, int64_t lds, const float *base, vf *sum,
-                                                       const float *later, vf *highest) {
-    const float least = -INFINITY;
+ * sums. */
+static __attribute__((noinline)) void softmax_pipeline(int64_t count, float *s, int64_t lds, const float *base,
+                                                       float *sum) {
     const int64_t back = -lds * (int64_t)sizeof *s;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings" /* longer than ISO C99 asks of a compiler */
@@ -157,11 +155,8 @@ static __attribute__((noinline)) void softmax_pipeline(int64_t count, float *s, 
         STEP(THIS, 6, 7, 8, 9, 10, 11, 12, 13)
         STEP(THIS, 7, 8, 9, 10, 11, 12, 13, 14)
         STEP(THIS, 8, 9, 10, 11, 12, 13, 14, 15)
-        OP("vmovups", HIGHEST TO "(%[highest])")
-        OP("add", "$64" TO "%[highest]")
         OP("add", "$4" TO "%[base]")
         OP("sub", "%[back]" TO "%[s]")
-        OP("sub", "%[back]" TO "%[later]")
         OP("dec", "%[count]")
         OP("jnz", "1b")
         STAGE_7(9, BEFORE) STAGE_6(10) STAGE_5(11) STAGE_4(12) STAGE_3(13) STAGE_2(14) STAGE_1(15)
@@ -172,14 +167,13 @@ static __attribute__((noinline)) void softmax_pipeline(int64_t count, float *s, 
         STAGE_7(14, BEFORE) STAGE_6(15)
         STAGE_7(15, BEFORE)
         END_SUM
-        : [count] "+r"(count), [s] "+r"(s), [base] "+r"(base), [sum] "+r"(sum), [later] "+r"(later),
-          [highest] "+r"(highest)
-        : [back] "r"(back), [least] "m"(least), [log2e] "v"(v_set1(EXP_EIGHTHS)), [magic] "v"(v_set1(EXP_MAGIC)),
+        : [count] "+r"(count), [s] "+r"(s), [base] "+r"(base), [sum] "+r"(sum)
+        : [back] "r"(back), [log2e] "v"(v_set1(EXP_EIGHTHS)), [magic] "v"(v_set1(EXP_MAGIC)),
           [lowest] "v"(v_set1(EXP_LOWEST)), [step] "v"(v_set1(EXP_STEP)), [off] "v"(v_set1(EXP_STEP_OFF)),
           [c2] "v"(v_set1(EXP_C2)), [c3] "v"(v_set1(EXP_C3)), [eighths] "v"(v_twice(exp_eighths))
         : "memory", "cc", "k1", "k2", "k3", "k4", "k5", "k6", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6",
           "zmm7", "zmm8", "zmm9", "zmm10", "zmm11", "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18",
-          "zmm19", "zmm20", "zmm21", "zmm22", "zmm23");
+          "zmm19", "zmm20", "zmm21");
     /* clang-format on */
 #pragma GCC diagnostic pop
 }

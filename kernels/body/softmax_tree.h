@@ -6,10 +6,6 @@ _Static_assert(FV_W == 1 || FV_W >= 4, "the tree ends with four lanes");
 
 enum { GROUP = FV_LANES / FV_W }; /* vectors that a row's lanes are */
 
-typedef struct row_lanes {
-    vf row[FV_W][GROUP];
-} row_lanes;
-
 static inline vf softmax_add(vf a, vf b, const int maximum) { return maximum ? v_max(a, b) : v_add(a, b); }
 
 /* Lanes of a and b, each with the one half further on: 2 half lanes of each become half. */
@@ -19,15 +15,18 @@ static inline vf softmax_halve(vf a, vf b, const int half, const int maximum) {
     return softmax_add(low, high, maximum);
 }
 
-/* Folds the lanes of each row by the tree of kernels.h: one value a row. Vectors halve in number with each level: row
- * 4 q + i has at last lane i of four lanes q, where v_part leaves those of vector i. */
-static inline __attribute__((always_inline)) vf softmax_tree(row_lanes *lanes, const int maximum) {
+/* Folds the lanes of each of FV_W rows by the tree of kernels.h: one value a row. Vectors halve in number with each
+ * level: row 4 q + i has at last lane i of four lanes q, where v_part leaves those of vector i. */
+static inline __attribute__((always_inline)) vf softmax_tree(const float *lanes, const int maximum) {
     vf x[FV_W];
-    for (int r = 0; r < FV_W; r++) {
+    for (int r = 0; r < FV_W; r++, lanes += FV_LANES) {
+        vf part[GROUP];
+        for (int g = 0; g < GROUP; g++)
+            part[g] = v_load(lanes + g * FV_W);
         for (int half = GROUP / 2; half > 0; half /= 2)
             for (int g = 0; g < half; g++)
-                lanes->row[r][g] = softmax_add(lanes->row[r][g], lanes->row[r][g + half], maximum);
-        x[r] = lanes->row[r][0];
+                part[g] = softmax_add(part[g], part[g + half], maximum);
+        x[r] = part[0];
     }
     for (int half = FV_W / 2; half >= 4; half /= 2)
         for (int j = 0; j < half; j++) {
@@ -38,6 +37,17 @@ static inline __attribute__((always_inline)) vf softmax_tree(row_lanes *lanes, c
         for (int j = 0; j < half; j++)
             x[j] = softmax_halve(x[2 * j], x[2 * j + 1], half, maximum);
     return x[0];
+}
+
+/* The same of count rows, at most FV_W. */
+static inline __attribute__((always_inline)) vf softmax_tree_n(const float *lanes, int64_t count, const int maximum) {
+    float all[FV_W * FV_LANES];
+    if (count >= FV_W)
+        return softmax_tree(lanes, maximum);
+    for (int64_t r = 0; r < FV_W; r++)
+        for (int g = 0; g < FV_LANES; g += FV_W) /* of rows that are not there any number */
+            v_store(all + r * FV_LANES + g, v_load(lanes + (r < count ? r : 0) * FV_LANES + g));
+    return softmax_tree(all, maximum);
 }
 
 #endif

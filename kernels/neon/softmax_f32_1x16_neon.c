@@ -2,6 +2,5 @@
 #include "simd/simd_neon.h"
 
 #define FV_SIDE 4
-#define FV_AHEAD 0
 #define FV_NAME fv_softmax_f32_1x16_neon
 #include "body/softmax_f32.h"

@@ -3,16 +3,30 @@
 
 #include <inttypes.h>
 
-enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE };                                /* t->size */
-enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A }; /* t->operand */
+enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE }; /* t->size */
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A, OPERAND_HIGHEST = OPERAND_MERGE_B };
 
-typedef enum store { STORE_PLAIN, STORE_FIRST, STORE_MERGE, STORE_CARRY, STORES } store;
-static const char *const store_words[STORES] = {"stored", "first segment", "merged", "carried on"};
+typedef enum store {
+    STORE_PLAIN,
+    STORE_FIRST,
+    STORE_MERGE,
+    STORE_CARRY,
+    STORE_HIGHEST, /* with maxima */
+    STORE_RAISE,   /* and those of columns before */
+    STORES
+} store;
+static const char *const store_words[STORES] = {"stored",     "first segment",      "merged",
+                                                "carried on", "stored with maxima", "stored, maxima raised"};
+static bool gives_maxima(int64_t how) { return how == STORE_HIGHEST || how == STORE_RAISE; }
 
 typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
 static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
 
 static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, data kind) {
+    if (gives_maxima(how) && c->kernel->op == FV_OP_gemmskip)
+        return;
+    if (gives_maxima(how))
+        n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
     trial *t =
         trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, store_words[how], data_words[kind]);
     if (!t)
@@ -32,6 +46,12 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
         fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
     if (how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
+    if (gives_maxima(how)) {
+        operand *highest = trial_floats(t, "highest", CELL_ZERO, m, FV_LANES, FV_LANES);
+        for (int64_t i = 0; i < m && how == STORE_RAISE; i++)
+            for (int64_t lane = 0; lane < FV_LANES; lane++)
+                *float_before(highest, i, lane) = rng_below(&t->rng, 2) ? -INFINITY : rng_normal(&t->rng);
+    }
     if (kind == DATA_SPECIAL) {
         sprinkle_specials(t, a, 4 * k);
         sprinkle_specials(t, b, 4 * k);
@@ -83,6 +103,16 @@ static void gemm_trials(checker *c) {
             gemm_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], (store)s, DATA_NORMAL);
 }
 
+/* Which lane has a maximum is open: the first one now. */
+static void fold_lanes(float *highest, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++, highest += FV_LANES)
+        for (int64_t lane = 1; lane < FV_LANES; lane++) {
+            if (highest[lane] > highest[0] || float_is_nan(highest[lane])) /* none is a NaN */
+                highest[0] = highest[lane];
+            highest[lane] = 0.0f;
+        }
+}
+
 static void gemm_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
@@ -92,6 +122,8 @@ static void gemm_invoke(const fv_kernel *kernel, trial *t) {
         .a = how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
         .b = how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
         .carry = how == STORE_CARRY,
+        .highest = gives_maxima(how) ? trial_pointer(t, OPERAND_HIGHEST) : NULL,
+        .raise = how == STORE_RAISE,
         .streams = t->size[SIZE_M] % 2 == 0,
         .next = no_next ? NULL : b,
         .next_end = no_next ? NULL : b + t->size[SIZE_K] * t->size[SIZE_N],
@@ -99,6 +131,8 @@ static void gemm_invoke(const fv_kernel *kernel, trial *t) {
     fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemmskip_f32;
     run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
         o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, how == STORE_PLAIN ? NULL : &merge);
+    if (gives_maxima(how))
+        fold_lanes(merge.highest, t->size[SIZE_M]);
 }
 
 /* One element: the chain of kernels.h by bits, and its distance from float64 by the sum of its terms' magnitudes. */
@@ -145,7 +179,28 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     return true;
 }
 
+/* Of a row of c, and of what was there before. */
+static float highest_of(const trial *t, int64_t i) {
+    float highest = -INFINITY;
+    for (int64_t j = 0; j < t->size[SIZE_N]; j++) {
+        const float x = float_want(&t->operand[OPERAND_C], i, j);
+        highest = x > highest ? x : highest;
+    }
+    for (int64_t lane = 0; lane < FV_LANES && t->size[SIZE_STORE] == STORE_RAISE; lane++) {
+        const float x = *float_before(&t->operand[OPERAND_HIGHEST], i, lane);
+        highest = x > highest ? x : highest;
+    }
+    return highest;
+}
+
 static void gemm_verify(const trial *t) {
+    for (int64_t i = 0; i < t->size[SIZE_M] && gives_maxima(t->size[SIZE_STORE]); i++) {
+        const float got = float_want(&t->operand[OPERAND_HIGHEST], i, 0), highest = highest_of(t, i);
+        if (got != highest) {
+            trial_fail(t, "highest[%" PRId64 "] is %.9g, the highest of its row %.9g", i, (double)got, (double)highest);
+            return;
+        }
+    }
     for (int64_t i = 0; i < t->size[SIZE_M]; i++)
         for (int64_t j = 0; j < t->size[SIZE_N]; j++)
             if (!gemm_element(t, i, j))

@@ -95,6 +95,36 @@ static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, carry ? &sum : merge);
 }
 
+/* Maxima that begin anew, at zero, with NaN, or not at all in the last row. */
+static void gemm_highest_anew(GEMM_PARAMETERS) {
+    fv_merge anew = merge ? *merge : (fv_merge){.a = NULL};
+    anew.raise = 0;
+    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge ? &anew : NULL);
+}
+
+static void gemm_highest_at_zero(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    if (merge && merge->highest && merge->highest[0] < 0.0f)
+        merge->highest[1] = 0.0f;
+}
+
+static void gemm_highest_nan(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    for (int64_t j = 0; j < n && merge && merge->highest; j++)
+        if (float_is_nan(c[j]))
+            merge->highest[0] = c[j];
+}
+
+static void gemm_highest_row_missing(GEMM_PARAMETERS) {
+    fv_merge none = merge ? *merge : (fv_merge){.a = NULL};
+    none.highest = NULL;
+    if (m > 1 && merge && merge->highest) {
+        honest(FV_OP_gemm)->run.gemm_f32(m - 1, n, k, a, lda, b, ldb, c, ldc, merge);
+        honest(FV_OP_gemm)->run.gemm_f32(1, n, k, a + (m - 1) * lda, lda, b, ldb, c + (m - 1) * ldc, ldc, &none);
+    } else
+        gemm_honest(GEMM_ARGUMENTS);
+}
+
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
     abi_break(ABI_CONTROL);
@@ -173,6 +203,10 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_anew),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_at_zero),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_nan),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_row_missing),
     MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
     MUTANT_WHERE(has_register_to_lose, DIFFERS, gemm, f32, 4, 8, gemm_loses_register),

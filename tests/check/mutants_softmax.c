@@ -5,8 +5,8 @@
 
 #define SOFTMAX_PARAMETERS                                                                                             \
     int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,        \
-        float *m, float *l
-#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, m, l
+        int64_t known, float *lanes, float *m, float *l
+#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, known, lanes, m, l
 
 typedef enum softmax_flaw {
     SOFTMAX_HONEST,
@@ -18,19 +18,27 @@ typedef enum softmax_flaw {
     SOFTMAX_BITS_FROM_ZERO,    /* bit 0 taken for key `begin` */
     SOFTMAX_PLAIN_SUM,         /* one lane */
     SOFTMAX_LANES_IN_PAIRS,    /* neighbouring lanes first */
-    SOFTMAX_NO_MAX             /* exp(s) instead of exp(s - m) */
+    SOFTMAX_NO_MAX,            /* exp(s) instead of exp(s - m) */
+    SOFTMAX_KNOWN_ONLY,        /* the maximum of the columns that are known */
+    SOFTMAX_KNOWN_FORGOTTEN,   /* of the others */
+    SOFTMAX_LANES_TRUSTED      /* none is known */
 } softmax_flaw;
 
-static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s, const fv_keybits *bits, float *m,
-                        float *l) {
+static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s, const fv_keybits *bits, int64_t known,
+                        const float *lanes, float *m, float *l) {
     const int64_t shift = flaw == SOFTMAX_BITS_FROM_ZERO ? begin : 0;
     float highest = -INFINITY, lane[FV_LANES] = {0.0f};
     bool seen[FV_SEGMENT];
     for (int64_t i = begin; i < end; i++) {
         seen[i] = !bits || (bits->word[(i - shift) / 64] >> ((i - shift) % 64) & 1);
-        if ((seen[i] || flaw == SOFTMAX_MAX_OF_ALL) && s[i] > highest)
+        const bool counts = flaw == SOFTMAX_KNOWN_ONLY        ? known == begin || i < known
+                            : flaw == SOFTMAX_KNOWN_FORGOTTEN ? i >= known
+                                                              : true;
+        if ((seen[i] || flaw == SOFTMAX_MAX_OF_ALL) && counts && s[i] > highest)
             highest = s[i];
     }
+    for (int j = 0; j < FV_LANES && flaw == SOFTMAX_LANES_TRUSTED; j++)
+        highest = highest > lanes[j] ? highest : lanes[j];
     *m = flaw == SOFTMAX_NO_MAX ? 0.0f : highest;
     for (int64_t i = begin; i < end; i++) {
         const float base = *m == -INFINITY && flaw != SOFTMAX_LOW_IS_NAN ? 0.0f : *m;
@@ -52,7 +60,8 @@ static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s,
 static void softmax_flawed(softmax_flaw flaw, SOFTMAX_PARAMETERS) {
     for (int64_t i = 0; i < rows; i++)
         softmax_row(flaw, begin, end, s + i * lds,
-                    bits ? bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : i * bits_step) : NULL, m + i, l + i);
+                    bits ? bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : i * bits_step) : NULL, known, lanes + i * FV_LANES,
+                    m + i, l + i);
 }
 
 static void softmax_honest(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_HONEST, SOFTMAX_ARGUMENTS); }
@@ -67,6 +76,9 @@ static void softmax_bits_from_zero(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_
 static void softmax_plain_sum(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_PLAIN_SUM, SOFTMAX_ARGUMENTS); }
 static void softmax_lanes_in_pairs(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_IN_PAIRS, SOFTMAX_ARGUMENTS); }
 static void softmax_no_max(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NO_MAX, SOFTMAX_ARGUMENTS); }
+static void softmax_known_only(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_KNOWN_ONLY, SOFTMAX_ARGUMENTS); }
+static void softmax_known_forgotten(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_KNOWN_FORGOTTEN, SOFTMAX_ARGUMENTS); }
+static void softmax_lanes_trusted(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_TRUSTED, SOFTMAX_ARGUMENTS); }
 
 /* ------------------------------------------------------------------------------------------------------- weights -- */
 
@@ -113,6 +125,9 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, softmax, f32, 1, 16, softmax_plain_sum),
     MUTANT(DIFFERS_AS_REFERENCE, softmax, f32, 1, 16, softmax_lanes_in_pairs),
     MUTANT(DIFFERS_AS_REFERENCE, softmax, f32, 1, 16, softmax_no_max),
+    MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_known_only),
+    MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_known_forgotten),
+    MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_lanes_trusted),
     MUTANT(PASSES, weights, f32, 1, 8, weights_honest),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_mask_is_minus_zero),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_keeps_payload),

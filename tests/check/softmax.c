@@ -80,8 +80,8 @@ static void fill_scores(trial *t, operand *s, int64_t row, const fv_keybits *bit
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */
 
-enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS };
-enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_BITS };
+enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN };
+enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_LANES, OPERAND_BITS };
 
 static const fv_keybits *row_bits(const trial *t, int64_t row) {
     if (!t->size[SIZE_HAS_BITS])
@@ -104,12 +104,31 @@ static void open_nan_row(trial *t, int64_t row) {
         *cell_of(&t->operand[OPERAND_M], 0, row) = CELL_ANY;
 }
 
-static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t step, attended kind,
-                          score_kind scores) {
+/* Maxima of the columns before known, NaN left out, in any lane. */
+static void fill_lanes(trial *t, int64_t row) {
+    const operand *s = &t->operand[OPERAND_S], *lanes = &t->operand[OPERAND_LANES];
+    const int64_t known = t->size[SIZE_KNOWN] - t->size[SIZE_BEGIN];
+    float highest = -INFINITY;
+    for (int64_t j = 0; j < known; j++)
+        highest = *float_before(s, row, j) > highest ? *float_before(s, row, j) : highest;
+    for (int64_t lane = 0; lane < FV_LANES && known > 0; lane++)
+        *float_before(lanes, row, lane) = rng_below(&t->rng, 2) ? -INFINITY : fminf(-2.0f, highest);
+    if (known > 0)
+        *float_before(lanes, row, rng_below(&t->rng, FV_LANES)) = highest;
+}
+
+static void attend_known(fv_keybits *bits, int64_t begin, int64_t known) {
+    for (int64_t key = begin; key < known; key++)
+        bits->word[key / 64] |= (uint64_t)1 << (key % 64);
+}
+
+static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t known, int64_t step,
+                          attended kind, score_kind scores) {
     const bool has_bits = step >= 0;
-    trial *t = trial_begin(c, "rows=%" PRId64 " columns [%" PRId64 ", %" PRId64 ") %s%s keys attended, scores %s", rows,
-                           begin, end, has_bits ? attended_words[kind] : "no bits, all",
-                           step == 0 ? " (one for all rows)" : "", score_words[scores]);
+    trial *t = trial_begin(
+        c, "rows=%" PRId64 " columns [%" PRId64 ", %" PRId64 "), %" PRId64 " known, %s%s keys attended, scores %s",
+        rows, begin, end, known - begin, has_bits ? attended_words[kind] : "no bits, all",
+        step == 0 ? " (one for all rows)" : "", score_words[scores]);
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
@@ -117,21 +136,26 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
     t->size[SIZE_END] = end;
     t->size[SIZE_BITS_STEP] = has_bits ? step : 0;
     t->size[SIZE_HAS_BITS] = has_bits;
+    t->size[SIZE_KNOWN] = known;
     operand *s = trial_floats(t, "s", CELL_NAN, rows, end - begin, some_stride(t, end - begin));
     s->origin = begin;
     trial_floats(t, "m", CELL_ZERO, 1, rows, rows);
     trial_floats(t, "l", CELL_NAN, 1, rows, rows);
+    trial_floats(t, "lanes", CELL_ANY, rows, FV_LANES, FV_LANES);
     if (has_bits) {
         const int64_t entries = step == 0 ? 1 : rows, words = FV_SEGMENT / 64;
         operand *bits =
             trial_operand(t, "bits", sizeof(uint64_t), CELL_KEPT, entries, words, step == 0 ? words : step * words);
-        for (int64_t i = 0; i < entries; i++)
+        for (int64_t i = 0; i < entries; i++) {
             fill_keybits(t, (fv_keybits *)bits->before + i * step, kind, begin, end);
+            attend_known((fv_keybits *)bits->before + i * step, begin, known);
+        }
     }
     for (int64_t i = 0; i < rows && end > begin; i++) {
         /* NaN and infinity in every other row only: a row must not see its neighbours. */
         const bool special = scores == SCORES_NAN || scores == SCORES_HIGH;
         fill_scores(t, s, i, row_bits(t, i), special && i % 2 ? SCORES_NORMAL : scores);
+        fill_lanes(t, i);
         open_nan_row(t, i);
     }
     trial_run(t);
@@ -144,16 +168,19 @@ static void softmax_trials(checker *c) {
     int64_t turn = 0;
     for (int64_t begin = 0; begin < FV_SEGMENT; begin += FV_LANES)
         for (int64_t end = begin + FV_LANES; end <= FV_SEGMENT; end += FV_LANES, turn++) {
-            softmax_trial(c, few_rows[turn % FEW_ROWS], begin, end, -1, ATTEND_ALL, (score_kind)(turn % SCORE_KINDS));
+            const int64_t some = begin + turn * FV_LANES % (end - begin); /* known: none, some or all */
+            softmax_trial(c, few_rows[turn % FEW_ROWS], begin, end, turn % 2 ? end : some, -1, ATTEND_ALL,
+                          (score_kind)(turn % SCORE_KINDS));
             for (int kind = 0; kind < ATTEND_KINDS; kind++)
-                softmax_trial(c, few_rows[(turn + kind) % FEW_ROWS], begin, end, (turn + kind) % 3, (attended)kind,
-                              (score_kind)((turn + kind) % SCORE_KINDS));
+                softmax_trial(c, few_rows[(turn + kind) % FEW_ROWS], begin, end, kind % 2 ? some : begin,
+                              (turn + kind) % 3, (attended)kind, (score_kind)((turn + kind) % SCORE_KINDS));
         }
     for (int scores = 0; scores < SCORE_KINDS; scores++)
         for (int kind = 0; kind < ATTEND_KINDS; kind++)
             for (int64_t step = -1; step <= 2; step++) {
-                softmax_trial(c, 18, 0, FV_SEGMENT, step, (attended)kind, (score_kind)scores);
-                softmax_trial(c, 3, 48, 80, step, (attended)kind, (score_kind)scores);
+                softmax_trial(c, 18, 0, FV_SEGMENT, 0, step, (attended)kind, (score_kind)scores);
+                softmax_trial(c, 3, 48, 80, 64, step, (attended)kind, (score_kind)scores);
+                softmax_trial(c, 20, 0, FV_SEGMENT, FV_SEGMENT, step, (attended)kind, (score_kind)scores);
             }
 }
 
@@ -161,7 +188,8 @@ static void softmax_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.softmax_f32(t->size[SIZE_ROWS], t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_S),
                             t->operand[OPERAND_S].stride,
                             t->size[SIZE_HAS_BITS] ? trial_pointer(t, OPERAND_BITS) : NULL, t->size[SIZE_BITS_STEP],
-                            trial_pointer(t, OPERAND_M), trial_pointer(t, OPERAND_L));
+                            t->size[SIZE_KNOWN], trial_pointer(t, OPERAND_LANES), trial_pointer(t, OPERAND_M),
+                            trial_pointer(t, OPERAND_L));
 }
 
 /* A p of float exp against double's: half a rounding of s - m scales by the argument's size, then 1 ulp; or flushed to
