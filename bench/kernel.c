@@ -56,6 +56,7 @@ static void call_pack(const fv_kernel *kernel, operands *o) {
     kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n);
 }
 
+/* out[1] are no maxima, but no less than them: above the scores at first, later the sums of p. */
 static void call_softmax(const fv_kernel *kernel, operands *o) {
     kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, o->out[1], o->out[2], o->out[3]);
 }

@@ -60,10 +60,9 @@ typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
-    float *
-        highest; /* [m][FV_LANES], or NULL: the maxima of the rows of c, NaN left out: each is the highest of its lanes.
-                       b is NULL then, and n a multiple of FV_LANES */
-    int raise;   /* highest has those of columns before these: maxima of both */
+    /* Maxima of the rows of c, NaN left out: the highest of its lanes. b is NULL then, n a multiple of FV_LANES: */
+    float *highest; /* [m][FV_LANES], or NULL: nobody asks for them */
+    int raise;      /* highest has those of columns before, no NaN: maxima of both */
     /* Hints, which change no result and which a kernel may ignore: */
     int streams; /* b comes from beyond the caches; with next it is taken to be in the second-level cache already, as
                     another call's next; if one tile reads it, it is fetched some steps ahead */
@@ -93,11 +92,11 @@ typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx
  * FV_LANES. */
 typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr);
 
-/* softmax: for each of rows rows of one segment, over columns [begin, end), both multiples of FV_LANES: reads scores s,
- * writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for all), or NULL:
- * all. lanes, [rows][FV_LANES], has the maxima of columns [begin, known) as the gemm of scores found them (see
- * fv_merge.highest), which all rows attend; known, a multiple of FV_LANES, is begin if there are none. They are
- * overwritten. */
+/* softmax: for each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of FV_LANES:
+ * reads scores s, writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for
+ * all), or NULL: all. lanes, [rows][FV_LANES], has the maxima of columns [begin, known) as the gemm of scores found
+ * them (see fv_merge.highest), which all rows attend; known, a multiple of FV_LANES, is begin if there are none. They
+ * are overwritten. */
 typedef void fv_softmax_f32_fn(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits,
                                int64_t bits_step, int64_t known, float *lanes, float *m, float *l);
 

@@ -55,7 +55,7 @@ typedef struct fv_attention_scratch {
     int64_t k;                 /* packed keys of one segment, panels of panel keys */
     int64_t v;                 /* copied values of one segment, panels of the value gemm's columns */
     int64_t s, bits;           /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
-    int64_t lanes;             /* [tile_rows][FV_LANES] of softmax */
+    int64_t lanes;             /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
     int64_t groups;            /* [groups of edge_rows rows of a tile] fv_range */
     int64_t m, l, a, b;        /* [tile_rows] of the merge */
     int64_t bytes;

@@ -82,8 +82,9 @@ static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
         x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
 }
 
-/* Up to where all rows see all columns, in whole panels, as a gemm of scores gives the maxima of all of its columns.
- * Where there are masks, or rows of several heads that see different keys, that is nowhere. */
+/* Up to where all rows see all columns, and a gemm of scores computes no others, as it gives the maxima of all of its
+ * columns. Where there are masks, rows of several heads that see different keys, or a first key inside a granule, that
+ * is nowhere. */
 static int64_t known_columns(const fv_block *x, const fv_tile *t, int64_t segment) {
     if (x->plan->desc.mask != FOVEA_MASK_NONE || t->keys.begin != t->columns.begin || (t->mixed && !x->one_head))
         return t->columns.begin;

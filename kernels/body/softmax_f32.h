@@ -3,11 +3,11 @@
  * their own, FV_SOFTMAX_PIPELINE, the file it is in.
  *
  * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
- * units that do not multiply are idle (gemm_f32.h). What is left to find, where a mask, causality or the end of the
- * keys cuts a panel, is found first. On AMD family 26 model 2 (Zen 5) attention is 1.00 to 1.02 times as fast for it,
- * on AVX-512, where maxima were found beside the exp of rows before, as on AVX2; but 0.98 to 1.01 where causality or a
- * window leaves no whole panel of at most 64 keys. Measured nowhere else: with another exp, AMD family 25 model 17
- * (Zen 4) gained from either way alike.
+ * units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a panel,
+ * is found first. On AMD family 26 model 2 (Zen 5) attention is 1.00 to 1.02 times as fast for it, on AVX2, where all
+ * maxima were found first, as on AVX-512, where they were found beside the exp of rows before; but 0.98 to 1.01 where
+ * causality or a window leaves no whole panel of at most 64 keys. Measured nowhere else: with another exp, AMD family
+ * 25 model 17 (Zen 4) gained from either way alike.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
  * the width of a vector; FV_SIDE vectors go through exp side by side. A whole segment, the common case, has its own
@@ -195,8 +195,8 @@ static inline __attribute__((always_inline)) void softmax_groups(softmax_rows al
 
 void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,
              int64_t known, float *lanes, float *m, float *l) {
-    assert(rows >= 0 && (rows <= 1 || lds >= end - begin));
-    assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
+    assert(rows >= 1 && (rows == 1 || lds >= end - begin));
+    assert(0 <= begin && begin < end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
     assert(!bits || bits_step >= 0);
     assert(begin <= known && known <= end && known % FV_LANES == 0);
     const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step, known, lanes, m, l};

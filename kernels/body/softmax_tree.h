@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) vf softmax_tree(const float *lanes,
     return x[0];
 }
 
-/* The same of count rows, at most FV_W. */
+/* The same of the first FV_W of count rows. */
 static inline __attribute__((always_inline)) vf softmax_tree_n(const float *lanes, int64_t count, const int maximum) {
     float all[FV_W * FV_LANES];
     if (count >= FV_W)
