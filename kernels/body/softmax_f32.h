@@ -210,6 +210,6 @@ void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, co
     case 3: softmax_groups(all, 3); break;
     case 4: softmax_groups(all, 4); break;
     case FV_SEGMENT / FV_LANES: softmax_groups(all, FV_SEGMENT / FV_LANES); break;
-    default: softmax_all((softmax_rows){rows, begin, end, s, lds, NULL, 0, known, lanes, m, l}); break;
+    default: softmax_all(all); break;
     }
 }

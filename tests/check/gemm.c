@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 
-enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE }; /* t->size */
+/* t->size, t->operand */
+enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE };
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A, OPERAND_HIGHEST = OPERAND_MERGE_B };
 
 typedef enum store {
@@ -17,6 +18,7 @@ typedef enum store {
 } store;
 static const char *const store_words[STORES] = {"stored",     "first segment",      "merged",
                                                 "carried on", "stored with maxima", "stored, maxima raised"};
+
 static bool gives_maxima(int64_t how) { return how == STORE_HIGHEST || how == STORE_RAISE; }
 
 typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
