@@ -21,6 +21,7 @@ typedef struct operands {
     int64_t m, n, k;
     float *in[INPUTS];
     float *out[OUTPUTS]; /* written, or changed in place */
+    float *work;         /* what is in it afterwards means nothing */
     fv_keybits bits;     /* changed in place */
     uint8_t *mask;
     float sum;
@@ -56,9 +57,9 @@ static void call_pack(const fv_kernel *kernel, operands *o) {
     kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n);
 }
 
-/* out[1] are no maxima, but no less than them: above the scores at first, later the sums of p. */
+/* work has no maxima, but what is no less than them: above the scores at first, later the sums of p. */
 static void call_softmax(const fv_kernel *kernel, operands *o) {
-    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, o->out[1], o->out[2], o->out[3]);
+    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, o->work, o->out[1], o->out[2]);
 }
 
 static void call_merge(const fv_kernel *kernel, operands *o) {
@@ -139,6 +140,8 @@ static void operands_free(operands *o) {
         free(o->out[i]);
         o->out[i] = NULL;
     }
+    free(o->work);
+    o->work = NULL;
     free(o->mask);
     o->mask = NULL;
 }
@@ -156,8 +159,9 @@ static int operands_make(operands *o) {
             return -1;
         bench_fill(o->out[i], n, i == 0 ? -4 : 0.5F, i == 0 ? 0 : 1, (uint64_t)(8 + i));
     }
-    if ((o->mask = bench_alloc(n)) == NULL)
+    if ((o->work = bench_alloc(bytes)) == NULL || (o->mask = bench_alloc(n)) == NULL)
         return -1;
+    bench_fill(o->work, n, 0.5F, 1, (uint64_t)(8 + OUTPUTS));
     for (int64_t i = 0; i < n; i++)
         o->mask[i] = i % 7 != 0;
     memset(&o->bits, 0xff, sizeof o->bits);

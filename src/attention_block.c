@@ -29,7 +29,7 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .args = args,
         .q = (float *)(void *)(scratch + s->q),
         .o = (float *)(void *)(scratch + s->o),
-        .highest = (float *)(void *)(scratch + s->highest),
+        .max = (float *)(void *)(scratch + s->max),
         .sum = (float *)(void *)(scratch + s->sum),
         .lse = (float *)(void *)(scratch + s->lse),
         .tiles = (fv_tile_rows *)(void *)(scratch + s->tiles),
@@ -122,7 +122,7 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
         run = run_of_head(x, row, first + rows - row);
         float *to = fv_row_element(x, out, row);
         p->kernels.finish(run, p->desc.value_dim, there ? to : x->o + row * p->o_stride,
-                          there ? out->stride[2] : p->o_stride, x->highest + row, x->sum + row, to, out->stride[2],
+                          there ? out->stride[2] : p->o_stride, x->max + row, x->sum + row, to, out->stride[2],
                           needs_lse ? x->lse + row : NULL, 1);
         for (int64_t i = 0; i < run && lse->data; i++)
             *fv_row_element(x, lse, row + i) = x->lse[row + i];
@@ -159,7 +159,8 @@ static void run_weights(fv_block *x) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
         for (int64_t i = 0; i < x->tile_count; i++) {
-            const fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
+            fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
+            t.known = t.columns.begin; /* nobody asks for maxima */
             fv_tile_scores(x, &t, &segment);
             write_weights(x, &t, index);
         }
@@ -188,7 +189,7 @@ static void fetch_next(fv_block *x, int64_t index, int64_t end) {
 
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
-    fv_no_keys(x->highest, x->sum, x->rows);
+    fv_no_keys(x->max, x->sum, x->rows);
     x->sole = segments.end - segments.begin == 1;
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;
@@ -224,13 +225,13 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
 void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
-    fv_no_keys(x->highest, x->sum, x->rows);
+    fv_no_keys(x->max, x->sum, x->rows);
     memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
     for (int64_t segment = segments.begin; segment < segments.end; segment++) {
         const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);
         for (int64_t i = 0; i < x->tile_count; i++) {
             const int64_t row = x->tiles[i].first, rows = x->tiles[i].count;
-            p->kernels.merge(rows, part.m + row, part.l + row, x->highest + row, x->sum + row, x->a, x->b);
+            p->kernels.merge(rows, part.m + row, part.l + row, x->max + row, x->sum + row, x->a, x->b);
             p->kernels.accumulate(rows, p->desc.value_dim, part.o + row * p->o_stride, p->o_stride, x->a, x->b,
                                   x->o + row * p->o_stride, p->o_stride);
             x->tiles[i].output = FV_OUTPUT_running;

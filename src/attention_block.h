@@ -23,7 +23,7 @@ typedef struct fv_block {
     bool sole;        /* do all keys that its rows see lie in one segment? */
     bool copy_values; /* are the values read from a copy in v? */
     /* in the thread's scratch, laid out by the plan */
-    float *q, *o, *highest, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b;
+    float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b;
     fv_tile_rows *tiles;
     int64_t tile_count;
     fv_range *ranges;

@@ -305,7 +305,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
     s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
     s->o = fv_reserve(&at, block, plan->o_stride * f);
-    s->highest = fv_reserve(&at, block, f);
+    s->max = fv_reserve(&at, block, f);
     s->sum = fv_reserve(&at, block, f);
     s->lse = fv_reserve(&at, block, f);
     s->tiles = fv_reserve(&at, fv_ceil_div(block, tile), (int64_t)sizeof(fv_tile_rows));

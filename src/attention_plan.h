@@ -49,15 +49,15 @@ typedef struct fv_tile_rows {
 
 /* Where the parts of a thread's scratch begin, in bytes. */
 typedef struct fv_attention_scratch {
-    int64_t q, o;              /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
-    int64_t highest, sum, lse; /* [block_rows] running M and L, and the lse */
-    int64_t tiles, ranges;     /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
-    int64_t k;                 /* packed keys of one segment, panels of panel keys */
-    int64_t v;                 /* copied values of one segment, panels of the value gemm's columns */
-    int64_t s, bits;           /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
-    int64_t lanes;             /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
-    int64_t groups;            /* [groups of edge_rows rows of a tile] fv_range */
-    int64_t m, l, a, b;        /* [tile_rows] of the merge */
+    int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
+    int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
+    int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
+    int64_t k;             /* packed keys of one segment, panels of panel keys */
+    int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
+    int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
+    int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
+    int64_t groups;        /* [groups of edge_rows rows of a tile] fv_range */
+    int64_t m, l, a, b;    /* [tile_rows] of the merge */
     int64_t bytes;
 } fv_attention_scratch;
 

@@ -300,13 +300,13 @@ void fv_tile_run(fv_block *x, fv_tile_rows *place, fv_segment *segment) {
     destination to = {.o = x->o + row * p->o_stride, .stride = p->o_stride};
     int64_t step;
     if (x->sole && outputs_even(x, row, place->count, &step)) { /* exp(m - m) is 1: there is nothing to merge */
-        if (!run_scores(x, &t, segment, x->highest + row, x->sum + row))
+        if (!run_scores(x, &t, segment, x->max + row, x->sum + row))
             return;
         to = (destination){.o = fv_row_element(x, &x->args->out, row), .stride = step};
         compute_values(x, &t, segment, &to);
         place->output = FV_OUTPUT_there;
     } else if (run_scores(x, &t, segment, x->m, x->l)) {
-        p->kernels.merge(place->count, x->m, x->l, x->highest + row, x->sum + row, x->a, x->b);
+        p->kernels.merge(place->count, x->m, x->l, x->max + row, x->sum + row, x->a, x->b);
         to.a = place->output == FV_OUTPUT_none ? NULL : x->a;
         to.b = x->b;
         compute_values(x, &t, segment, &to);

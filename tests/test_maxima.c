@@ -1,0 +1,135 @@
+/* Maxima of scores, which the gemm of scores gives (fv_merge.highest) wherever all rows of a tile see its columns.
+ *
+ *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads. It changes no
+ *           result, so no other test sees it wrong: here a plan's gemm is taken by one that counts
+ *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
+ *           before, would give no number: all weight is on the last key that it sees */
+#include "attention_case.h"
+#include "attention_plan.h"
+
+#include <inttypes.h>
+
+static int64_t computed, asked;
+static fv_gemm_f32_fn *real_score;
+
+static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                  int64_t ldc, const fv_merge *merge) {
+    computed += m * n;
+    asked += merge && merge->highest ? m * n : 0;
+    real_score(m, n, k, a, lda, b, ldb, c, ldc, merge);
+}
+
+/* Runs a problem as one block of one tile a head. Keys of a packed panel, or 0 if it failed. */
+static int64_t count(const fovea_context *ctx, const attention_case *c) {
+    const fv_attention_choice choice = {.block_rows = c->desc.q_len, .tile_rows = c->desc.q_len, .split_segments = -1};
+    rng r = rng_stream(test_seed(), "asked");
+    inputs *in = inputs_make(c, &r);
+    outputs *out = outputs_make(c, c->layout);
+    fovea_attention_plan *plan;
+    char text[512];
+    int64_t panel = 0;
+    computed = asked = 0;
+    const fovea_status status = fv_attention_plan_create_chosen(ctx, &c->desc, &choice, &plan);
+    if (test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text))) {
+        panel = plan->panel;
+        real_score = plan->kernels.score;
+        plan->kernels.score = score;
+        const fovea_attention_args args = case_args(in, out);
+        test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
+        fovea_attention_plan_destroy(plan);
+    }
+    inputs_free(in);
+    outputs_free(out);
+    return panel;
+}
+
+static void check_asked(const char *what, int64_t want_asked, int64_t want_computed) {
+    test_check(asked == want_asked, "%s: %" PRId64 " scores have their maxima from the gemm, not %" PRId64, what, asked,
+               want_asked);
+    test_check(computed >= want_computed, "%s: %" PRId64 " scores, not %" PRId64, what, computed, want_computed);
+}
+
+static void test_asked(const fovea_context *ctx) {
+    enum { ROWS = 144, LONG = 512, ODD = 500, SEEN = 385 };
+    attention_case c = case_plain(1, 2, 2, ROWS, LONG, 64, 64);
+    count(ctx, &c);
+    check_asked("all", 2 * ROWS * LONG, 2 * ROWS * LONG);
+    c.weights = true; /* a second pass over the scores, which asks for none */
+    count(ctx, &c);
+    check_asked("weights", 2 * ROWS * LONG, 4 * ROWS * LONG);
+    c = case_plain(1, 2, 2, ROWS, ODD, 64, 64);
+    int64_t panel = count(ctx, &c), last = ODD - FV_SEGMENT;
+    if (panel)
+        check_asked("odd", 2 * ROWS * (ODD - last % panel), 2 * ROWS * ODD);
+    c = case_plain(1, 2, 2, ROWS, SEEN + ROWS - 1, 64, 64); /* its first row sees so many keys */
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    panel = count(ctx, &c), last = SEEN - FV_SEGMENT;
+    if (panel)
+        check_asked("causal", 2 * ROWS * (SEEN - last % panel), 2 * ROWS * SEEN);
+    c = case_plain(1, 2, 2, 1, LONG, 64, 64);
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    c.desc.window_left = 5 * FV_LANES - 1;
+    count(ctx, &c);
+    check_asked("window", 2 * 5 * FV_LANES, 2 * 5 * FV_LANES);
+    c.desc.window_left += 3; /* its first key is within a granule */
+    count(ctx, &c);
+    check_asked("odd window", 0, 2 * 5 * FV_LANES);
+    for (fovea_mask_kind mask = FOVEA_MASK_BOOLEAN; mask <= FOVEA_MASK_ADDITIVE; mask++) {
+        c = case_plain(1, 2, 2, ROWS, LONG, 64, 64);
+        c.desc.mask = mask;
+        c.mask_density = 1.0F;
+        count(ctx, &c);
+        check_asked("masked", 0, 2 * ROWS * LONG);
+    }
+}
+
+/* Query i sees no key behind i + offset, and each key's score is by far higher than that of the key before: the output is
+ * the value of the last one that it sees. All scores are far below 0, as a maximum of none or sums of weights are not. */
+static void check_own(const fovea_context *ctx, const char *what, const attention_case *c, int64_t tile_rows) {
+    const fovea_attention_desc *d = &c->desc;
+    const fv_attention_choice choice = {.tile_rows = tile_rows, .split_segments = -1};
+    rng r = rng_stream(test_seed(), "own");
+    inputs *in = inputs_make(c, &r);
+    outputs *out = outputs_make(c, c->layout);
+    for (int64_t h = 0; h < d->kv_heads; h++)
+        for (int64_t j = 0; j < d->kv_len; j++)
+            for (int64_t x = 0; x < d->head_dim; x++) {
+                tensor_row(&in->args.k, 0, h, j)[x] = x == 0 ? (float)(j - 2 * FV_SEGMENT) : 0.0F;
+                tensor_row(&in->args.v, 0, h, j)[x] = (float)(j + 1);
+            }
+    for (int64_t h = 0; h < d->q_heads; h++)
+        for (int64_t i = 0; i < d->q_len; i++)
+            for (int64_t x = 0; x < d->head_dim; x++)
+                tensor_row(&in->args.q, 0, h, i)[x] = x == 0 ? 4096.0F : 0.0F;
+    if (case_run(ctx, &choice, c, in, out))
+        for (int64_t h = 0; h < d->q_heads; h++)
+            for (int64_t i = 0; i < d->q_len; i++) {
+                const float got = tensor_row(&out->out, 0, h, i)[0], want = (float)(d->kv_len - d->q_len + i + 1);
+                test_check(got == want, "%s: head %" PRId64 ", query %" PRId64 ": %g, not %g", what, h, i, (double)got,
+                           (double)want);
+            }
+    inputs_free(in);
+    outputs_free(out);
+}
+
+static void test_own(const fovea_context *ctx) {
+    attention_case c = case_plain(1, 4, 4, 144, 512, 16, 16);
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    check_own(ctx, "causal", &c, 0);
+    c = case_plain(1, 4, 1, 120, 120, 16, 16); /* the second tile: queries 96 to 119, then 0 to 71 */
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    check_own(ctx, "rows of several heads", &c, 96);
+    c = case_plain(1, 4, 4, 1, 512, 16, 16);
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    c.desc.window_left = 63; /* begins behind the first panel */
+    check_own(ctx, "window", &c, 0);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "maxima", NULL);
+    fovea_context *ctx = context_of(test_isa(), 1, NULL);
+    test_asked(ctx);
+    test_own(ctx);
+    fovea_context_destroy(ctx);
+    return test_end();
+}
