@@ -1,7 +1,8 @@
 /* The proof of what a search found (tune.h): other shapes of the class, measured anew.
  *
- * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % and than
- * three standard errors of the default against itself; of several such choices the fastest. */
+ * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % (1 % of a
+ * rule that other classes took: rule.c) and than three standard errors of the default against itself; of several such
+ * choices the fastest. */
 #include "search.h"
 
 #include <math.h>
@@ -46,6 +47,10 @@ typedef struct proof {
     tune_together together;
 } proof;
 
+static bool is_default(const tune_measurement *m, const tune_candidate *c) {
+    return tune_same_plan(c->plan, m->base.plan);
+}
+
 /* All finalists that passed so far, on one more shape; false if it could not be measured. */
 static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tune_standing *finalist, proof *proofs,
                         int count, double share, double until) {
@@ -60,12 +65,15 @@ static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tun
     for (int i = 0; i < count && made; i++)
         if (proofs[i].passed) {
             made = tune_candidate_make(&m, &finalist[i].choice, &candidate[i]);
-            list[open++] = &candidate[i];
+            if (made && !is_default(&m, &candidate[i]))
+                list[open++] = &candidate[i];
         }
-    if (made && (!measure_proof(s, &m, list, open, share, until) || (tune_now() >= share && m.thrown > m.kept)))
+    if (made && open && (!measure_proof(s, &m, list, open, share, until) || (tune_now() >= share && m.thrown > m.kept)))
         s->noisy = true;
     for (int i = 0; i < count; i++) {
-        if (candidate[i].plan && made) {
+        if (candidate[i].plan && made && is_default(&m, &candidate[i]))
+            proofs[i].together.shapes++; /* by chance the default might seem faster than itself */
+        else if (candidate[i].plan && made) {
             const tune_interval t = tune_candidate_interval(&m, &candidate[i]);
             proofs[i].passed = t.high < no_slower;
             if (isinf(t.high)) /* so few blocks say nothing */
@@ -145,7 +153,7 @@ void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *
     for (int i = 0; i < count; i++) {
         double error;
         const tune_interval t = tune_together_ratio(&proofs[i].together, &error);
-        if (!proofs[i].passed || tune_stopped || -t.median < fmax(log(1.02), 3 * error) || t.median >= best)
+        if (!proofs[i].passed || tune_stopped || -t.median < fmax(s->least, 3 * error) || t.median >= best)
             continue;
         best = t.median;
         r->verdict = VERDICT_tuned;

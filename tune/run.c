@@ -109,7 +109,7 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
         const int section = fv_tuning_section_index(tuning, &own, true);
         if (verdict == VERDICT_tuned)
             status = fv_tuning_put(tuning, &own, &row, error);
-        else if ((verdict == VERDICT_default || verdict == VERDICT_bound) && section >= 0)
+        else if ((verdict == VERDICT_default || verdict == VERDICT_bound) && !results[i].rule_open && section >= 0)
             fv_tuning_remove(tuning, section, &row);
     }
     if (status == FOVEA_OK)

@@ -173,9 +173,15 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
     return count;
 }
 
+tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
+                                    tune_result *result) {
+    return (tune_search_state){
+        .ctx = ctx, .effort = efforts[effort], .least = log(1.02), .watcher = watcher, .arg = arg, .result = result};
+}
+
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result) {
-    tune_search_state s = {.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
+    tune_search_state s = tune_search_begin(ctx, effort, watcher, arg, result);
     const double begin = tune_now();
     char error[256];
     memset(result, 0, sizeof *result);
@@ -231,7 +237,8 @@ static turn *turns_of(const fovea_context *ctx, const tune_class *classes, int c
 static void search_in_turn(const fovea_context *ctx, const tune_class *classes, const turn *turns, int count,
                            const tune_options *options, tune_watcher *watcher, tune_reporter *reporter, void *arg,
                            tune_result *results) {
-    enum { ROUNDS = 4 }; /* who asks often enough is told what he wants to hear */
+    enum { ROUNDS = 4 };         /* who asks often enough is told what he wants to hear */
+    const double for_rule = 0.2; /* of the budget */
     const double begin = tune_now();
     double open = 0;
     for (int t = 0; t < count; t++)
@@ -240,9 +247,11 @@ static void search_in_turn(const fovea_context *ctx, const tune_class *classes, 
         double still = 0;
         for (int t = 0; t < count && !tune_stopped; t++) {
             const int i = turns[t].index;
-            const double before = tune_now(), left = options->budget - (before - begin), weight = turns[t].weight;
+            const double before = tune_now(), weight = turns[t].weight;
+            const double kept = round > 0 && tune_has_rule(results, count) ? for_rule * options->budget : 0;
+            const double left = options->budget - kept - (before - begin);
             if (left <= 0 || (round > 0 && left <= 1))
-                return;
+                break;
             if (round > 0 && !is_open(&results[i]))
                 continue;
             const tune_result earlier = results[i];
@@ -257,6 +266,7 @@ static void search_in_turn(const fovea_context *ctx, const tune_class *classes, 
         }
         open = still;
     }
+    tune_spread_rule(ctx, classes, count, options->effort, begin + options->budget, watcher, reporter, arg, results);
 }
 
 void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,

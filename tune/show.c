@@ -182,7 +182,8 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int
         double error;
         const tune_interval t = tune_together_ratio(&together, &error);
         *gain = (tune_interval){exp(-t.median), exp(-t.high), exp(-t.low)};
-        found = gain->low > 1 ? FINDING_good : gain->high < 1.01 ? FINDING_drift : FINDING_noisy;
+        const double half = 1 + ((double)row->evidence.gain / 1000 - 1) / 2; /* of what it gained when it was made */
+        found = gain->low > 1 ? FINDING_good : gain->high < fmin(half, 1.01) ? FINDING_drift : FINDING_noisy;
     }
     return found;
 }

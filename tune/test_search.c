@@ -6,8 +6,8 @@
  * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
  * throttles, a beginning that is faster than anything later. */
 #include "gemm.h"
+#include "search.h"
 #include "test.h"
-#include "tune.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -127,8 +127,11 @@ typedef struct machine {
     double flops;     /* of the shape that takes so long, others in proportion (0: all take as long) */
     tune_choice trap; /* a trap on the shape with so many keys (0: on none), */
     int64_t trap_keys;
-    bool trap_tiles; /* or all choices are whose tiles are not the default's, */
-    bool trap_all;   /* or all but the default's */
+    bool trap_tiles;    /* or all choices are whose tiles are not the default's, */
+    bool trap_all;      /* or all but the default's */
+    double ruled;       /* what sizes for other caches take, all others taking 1 (0: as by the formula); */
+    double ruled_first; /* with 128 channels */
+    int64_t percent;    /* these caches (0: four times as large) */
 } machine;
 
 static struct {
@@ -221,6 +224,12 @@ static bool is_trapped(tune_problem *problem, const tune_choice *made) {
                                   : tune_same_choice(&trap, made);
 }
 
+static tune_choice rule_of(int64_t percent) {
+    tune_choice rule = {0};
+    rule.knob[FV_KNOB_caches].number = percent;
+    return rule;
+}
+
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
     const tune_choice none = {0}, base = made_of(problem, &none);
     if (!base.knob[FV_KNOB_score].kernel)
@@ -228,6 +237,13 @@ static double sim_time(tune_problem *problem, const tune_plan *plan) {
     double relative = cost(&plan->made) / cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
         relative = fmax(relative, 1);
+    if (sim.machine.ruled > 0) {
+        const tune_choice rule = rule_of(sim.machine.percent ? sim.machine.percent : 400),
+                          made = made_of(problem, &rule);
+        const bool first = problem->shape.attention.head_dim == 128;
+        const double ruled = first ? sim.machine.ruled_first : sim.machine.ruled;
+        relative = tune_same_choice(&plan->made, &made) ? ruled : 1;
+    }
     if (is_trapped(problem, &plan->made))
         relative *= trap_factor;
     if (sim.machine.flops > 0)
@@ -521,6 +537,75 @@ static void test_caches(fovea_context *ctx) {
     free(classes);
 }
 
+static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
+    (void)arg, (void)index, (void)result, (void)news, (void)seconds;
+}
+
+/* Two classes, of which the first took so many per cent of the caches and the second kept the default: what becomes of
+ * the second, within so many seconds. */
+static tune_result spread(const fovea_context *ctx, const tune_class classes[2], const machine *m, const weather *w,
+                          int seed, int64_t percent, double seconds) {
+    tune_result results[2] = {
+        {.verdict = VERDICT_tuned, .choice = rule_of(percent), .gain = {1.1, 1.1, 1.1}, .seconds = m->seconds},
+        {.verdict = VERDICT_default, .seconds = m->seconds, .seen = 1},
+    };
+    const tune_instruments real = enter(m, w, seed);
+    tune_spread_rule(ctx, classes, 2, EFFORT_normal, tune_now() + seconds, watch, report, NULL, results);
+    tune_instrument = real;
+    test_check(results[0].gain.median == 1.1, "%s, seed %d: the class with a choice of its own lost it", w->name, seed);
+    return results[1];
+}
+
+/* What other classes took is stored where it is faster, not where it gains nothing, is slower on a shape of the proof,
+ * or is worth too little to all; and nothing is where no class took any. */
+static void test_rule(const fovea_context *ctx, const tune_class *c) {
+    /* On one of the three shapes of the second's proof a rule changes nothing: two thirds are left. */
+    const machine some = {.seconds = 0.002, .ruled = 0.98, .ruled_first = 0.94};
+    machine none = some, trap = some, little = some, both = some, smaller = some, strong = some;
+    none.ruled = 1;
+    both.ruled_first = both.ruled;
+    little.ruled = 0.99;
+    smaller.percent = 25;
+    strong.ruled = 0.9;
+    tune_shape shape, proofs[TUNE_PROOFS];
+    char error[256];
+    test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=128", &shape, error), "shape: %s", error);
+    const tune_class classes[2] = {tune_class_of(&shape, ctx->threads, ctx->isa), *c};
+    tune_class_proofs(c, ctx->threads, ctx->isa, proofs);
+    trap.trap = rule_of(400);
+    trap.trap_keys = proofs[1].attention.kv_len;
+    const struct {
+        const char *what;
+        const machine *machine;
+        int64_t percent;
+        double seconds;
+    } left[] = {{"a rule that gains nothing", &none, 400, 10},
+                {"a rule that is slower on a shape of the proof", &trap, 400, 10},
+                {"a rule that gains less than 2 % on average", &both, 400, 10},
+                {"a rule that gains 0.7 %", &little, 400, 10},
+                {"a rule where none was taken", &strong, 0, 10},
+                {"a rule for smaller caches, where one for larger ones was taken", &smaller, 400, 10},
+                {"a rule for which there is no time", &some, 400, 0}};
+    for (int seed = 0; seed < SEEDS; seed++) {
+        tune_result r = spread(ctx, classes, &some, &weathers[0], seed, 400, 10);
+        test_check(r.verdict == VERDICT_tuned && r.choice.knob[FV_KNOB_caches].number == 400 && !r.rule_open &&
+                       fabs(r.gain.median - pow(some.ruled, -2.0 / 3)) < 0.003,
+                   "seed %d: a rule that gains 1.4 %%: %s, %.3f", seed, tune_verdicts[r.verdict], r.gain.median);
+        for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+            r = spread(ctx, classes, left[i].machine, &weathers[0], seed, left[i].percent, left[i].seconds);
+            test_check(r.verdict == VERDICT_default && !r.shapes[0] && !r.choice.knob[FV_KNOB_caches].number,
+                       "seed %d: %s is stored", seed, left[i].what);
+            test_check(r.rule_open == (left[i].seconds == 0), "seed %d: %s: whether it is known", seed, left[i].what);
+        }
+        for (int i = 0; i < WEATHERS; i++)
+            test_check(spread(ctx, classes, &none, &weathers[i], seed, 400, 10).verdict != VERDICT_tuned,
+                       "seed %d, %s: a rule that gains nothing is stored", seed, weathers[i].name);
+    }
+    tune_stopped = 1;
+    test_check(spread(ctx, classes, &some, &weathers[0], 0, 400, 10).rule_open, "interrupted: the rule seems known");
+    tune_stopped = 0;
+}
+
 /* What a run of such verdicts stores, and its status. */
 static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
     tune_result results[8] = {{.verdict = VERDICT_unseen}};
@@ -587,6 +672,7 @@ int main(int argc, char **argv) {
         test_trap(ctx, &c);
         test_long(ctx, &c);
         test_nothing(ctx, &c);
+        test_rule(ctx, &c);
     }
     fovea_context_destroy(ctx);
     tune_problem_end();

@@ -353,6 +353,7 @@ typedef struct tune_result {
     double seen;        /* the gain of the best candidate in the search, where nothing was proved */
     int candidates, blocks;
     double seconds, share; /* of the default; of the bound */
+    bool rule_open;        /* it kept the default, and whether a rule of other classes is faster is not known (rule.c) */
     char shapes[FV_TUNING_SHAPES];
 } tune_result;
 
@@ -366,11 +367,13 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
 /* Blocks that check takes of a shape, and a proof about: fewer where they tell, more where they do not. */
 int tune_proof_blocks(tune_effort effort);
 
-/* Called before a search (result NULL) and after it; news: the first of its class, or with another verdict. */
+/* Called before a search or a proof (result NULL) and after it; news: the first of its class, or with another verdict.
+ */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
 
 /* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is
- * time, those again that were too noisy or in which something was seen but not proved. */
+ * time, those again that were too noisy or in which something was seen but not proved; at last rules that classes took
+ * for those that kept the default, for which a fifth of the budget is left. */
 void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 
