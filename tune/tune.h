@@ -353,7 +353,7 @@ typedef struct tune_result {
     double seen;        /* the gain of the best candidate in the search, where nothing was proved */
     int candidates, blocks;
     double seconds, share; /* of the default; of the bound */
-    bool rule_open;        /* it kept the default, and whether a rule of other classes is faster is not known (rule.c) */
+    bool rule_open;        /* whether a rule of other classes is faster than its default is not known (rule.c) */
     char shapes[FV_TUNING_SHAPES];
 } tune_result;
 
