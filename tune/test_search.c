@@ -132,6 +132,7 @@ typedef struct machine {
     double ruled;       /* what sizes for other caches take, all others taking 1 (0: as by the formula); */
     double ruled_first; /* with 128 channels */
     int64_t percent;    /* these caches (0: four times as large) */
+    double changed;     /* what all takes but the default (0: as by the formula) */
 } machine;
 
 static struct {
@@ -244,6 +245,8 @@ static double sim_time(tune_problem *problem, const tune_plan *plan) {
         const double ruled = first ? sim.machine.ruled_first : sim.machine.ruled;
         relative = tune_same_choice(&plan->made, &made) ? ruled : 1;
     }
+    if (sim.machine.changed > 0)
+        relative = tune_same_choice(&plan->made, &base) ? 1 : sim.machine.changed;
     if (is_trapped(problem, &plan->made))
         relative *= trap_factor;
     if (sim.machine.flops > 0)
@@ -606,6 +609,55 @@ static void test_rule(const fovea_context *ctx, const tune_class *c) {
     tune_stopped = 0;
 }
 
+/* Shapes of the proof on which a rule is not the default. */
+static int shapes_changed(const fovea_context *ctx, const tune_class *c, const tune_choice *rule) {
+    tune_shape shapes[TUNE_PROOFS];
+    const int count = tune_class_proofs(c, ctx->threads, ctx->isa, shapes);
+    const tune_choice none = {0};
+    int changed = 0;
+    for (int i = 0; i < count; i++) {
+        tune_problem problem;
+        char error[256];
+        if (!test_check(tune_problem_make(ctx, &shapes[i], &problem, error), "problem: %s", error))
+            continue;
+        tune_plan *plan = tune_problem_plan(&problem, rule), *usual = tune_problem_plan(&problem, &none);
+        changed += !tune_same_plan(plan, usual);
+        tune_plan_free(plan);
+        tune_plan_free(usual);
+        tune_problem_free(&problem);
+    }
+    return changed;
+}
+
+/* What is much faster on one shape of the proof and the default on the others is not stored: one shape is no class. */
+static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
+    const tune_choice none = {0};
+    tune_problem problem;
+    tune_shape shapes[TUNE_PROOFS];
+    char error[256];
+    int tried = 0;
+    tune_class_proofs(c, ctx->threads, ctx->isa, shapes);
+    for (int i = 0; i < TUNE_PROOFS; i++) { /* a shape's own tiles, for all */
+        if (!test_check(tune_problem_make(ctx, &shapes[i], &problem, error), "problem: %s", error))
+            continue;
+        tune_standing finalist = {.ratio = -0.1};
+        finalist.choice.knob[FV_KNOB_tile_rows] = made_of(&problem, &none).knob[FV_KNOB_tile_rows];
+        tune_problem_free(&problem);
+        const int changed = shapes_changed(ctx, c, &finalist.choice);
+        const machine m = {.seconds = 0.002, .changed = 0.9};
+        tune_result r = {.seconds = m.seconds, .seen = 1.1};
+        const tune_instruments real = enter(&m, &weathers[0], 0);
+        tune_search_state s = tune_search_begin(ctx, EFFORT_normal, watch, NULL, &r);
+        tune_prove(&s, c, &finalist, 1, tune_now() + 10);
+        tune_instrument = real;
+        test_check((r.verdict == VERDICT_tuned) == (changed >= 2),
+                   "tiles of %d rows, other than usual on %d shapes: %s",
+                   (int)finalist.choice.knob[FV_KNOB_tile_rows].number, changed, tune_verdicts[r.verdict]);
+        tried |= 1 << changed;
+    }
+    test_check(tried & 1 << 1 && tried & 1 << 2, "no tiles that are other than usual on one shape, or none on two");
+}
+
 /* What a run of such verdicts stores, and its status. */
 static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
     tune_result results[8] = {{.verdict = VERDICT_unseen}};
@@ -673,6 +725,7 @@ int main(int argc, char **argv) {
         test_long(ctx, &c);
         test_nothing(ctx, &c);
         test_rule(ctx, &c);
+        test_one_shape(ctx, &c);
     }
     fovea_context_destroy(ctx);
     tune_problem_end();
