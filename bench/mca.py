@@ -105,6 +105,13 @@ def model(text, core):
     return cycles, re.sub(r"\W.*", "", busiest), pressure[busiest] / cycles
 
 
+def known(core):
+    """Does this llvm-mca know the core?"""
+    run = subprocess.run([newest("llvm-mca"), "-mtriple=aarch64-linux-gnu", f"-mcpu={core}"], input="nop\n",
+                         capture_output=True, text=True)
+    return "not a recognized processor" not in run.stderr
+
+
 def rate(core):
     """Multiply-adds a cycle where nothing else is in the way."""
     count = 24
@@ -149,19 +156,24 @@ def main():
     neon = folder(options.build, "neon")
     loops = {name: hottest_loop(os.path.join(neon, f"{name}_neon.c.o"), KEYS_16 if "softmax" in name else math.inf)
              for name in GEMM + REST}
-    rates = {core: rate(core) for core in CORES}
+    cores = [core for core in CORES if known(core)]
+    rates = {core: rate(core) for core in cores}
 
     print(f"{os.path.basename(newest('llvm-mca'))}: cycles of one pass of the inner loop, modelled, not measured\n")
     print(f"{'kernel':<22} {'core':<12} {'fma':>4} {'cycles':>7} {'bound':>7} {'of bound':>8}  limit")
     short = []
     for name, loop in loops.items():
-        for core in CORES:
+        for core in cores:
             cycles, busiest, share = model(assembly(loop), core)
             bound = multiply_adds(loop) / rates[core]
             print(f"{name + '_neon':<22} {core:<12} {multiply_adds(loop):>4} {cycles:>7.1f} {bound:>7.1f} "
                   f"{100 * bound / cycles:>7.1f}%  {busiest} {100 * share:.0f}%")
             if name in GEMM and core in HELD and 100 * bound / cycles < options.least:
                 short.append(f"{name}_neon reaches {100 * bound / cycles:.1f}% on {core}")
+
+    for core in CORES:
+        if core not in cores:
+            print(f"SKIPPED: {os.path.basename(newest('llvm-mca'))} does not know {core}")
 
     if options.x86:
         print("\nInstructions executed by a whole gemm call (qemu): for 100 flops, and for each vector's multiply-add")

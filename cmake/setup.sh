@@ -104,7 +104,7 @@ for option in "$@"; do
         for version in 19 16 15 14; do
             ! apt-cache show llvm-$version >/dev/null 2>&1 || break
         done
-        need llvm-$version compgen -c llvm-mca-
+        need llvm-$version command -v llvm-mca-$version
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac
