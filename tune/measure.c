@@ -232,11 +232,17 @@ tune_interval tune_candidate_interval(const tune_measurement *m, const tune_cand
     return (tune_interval){median, median - half, median + half};
 }
 
+bool tune_is_default(const tune_measurement *m, const tune_candidate *candidate) {
+    return tune_same_plan(candidate->plan, m->base.plan);
+}
+
 void tune_together_add(tune_together *t, const tune_measurement *m, const tune_candidate *candidate) {
+    t->shapes++;
+    if (tune_is_default(m, candidate)) /* by chance the default might seem faster than itself */
+        return;
     const double error = tune_median_error(m, candidate->blocks);
     t->sum += tune_median(candidate);
     t->variance += error * error;
-    t->shapes++;
 }
 
 tune_interval tune_together_ratio(const tune_together *t, double *error) {

@@ -49,10 +49,6 @@ typedef struct proof {
     tune_together together;
 } proof;
 
-static bool is_default(const tune_measurement *m, const tune_candidate *c) {
-    return tune_same_plan(c->plan, m->base.plan);
-}
-
 /* All finalists that passed so far, on one more shape; false if it could not be measured. */
 static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tune_standing *finalist, proof *proofs,
                         int count, double share, double until) {
@@ -67,20 +63,19 @@ static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tun
     for (int i = 0; i < count && made; i++)
         if (proofs[i].passed) {
             made = tune_candidate_make(&m, &finalist[i].choice, &candidate[i]);
-            if (made && !is_default(&m, &candidate[i]))
+            if (made && !tune_is_default(&m, &candidate[i]))
                 list[open++] = &candidate[i];
         }
     if (made && open && (!measure_proof(s, &m, list, open, share, until) || (tune_now() >= share && m.thrown > m.kept)))
         s->noisy = true;
     for (int i = 0; i < count; i++) {
-        if (candidate[i].plan && made && is_default(&m, &candidate[i]))
-            proofs[i].together.shapes++; /* by chance the default might seem faster than itself */
-        else if (candidate[i].plan && made) {
+        if (candidate[i].plan && made)
+            tune_together_add(&proofs[i].together, &m, &candidate[i]);
+        if (candidate[i].plan && made && !tune_is_default(&m, &candidate[i])) {
             const tune_interval t = tune_candidate_interval(&m, &candidate[i]);
             proofs[i].passed = t.high < no_slower;
             if (isinf(t.high)) /* so few blocks say nothing */
                 tune_too_few(s, &m);
-            tune_together_add(&proofs[i].together, &m, &candidate[i]);
             proofs[i].blocks += candidate[i].blocks;
             proofs[i].shapes++;
         }

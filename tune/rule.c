@@ -67,7 +67,8 @@ static int by_cost(const void *a, const void *b) {
 
 static int by_gain(const void *a, const void *b) { return (gain_of(b) > gain_of(a)) - (gain_of(b) < gain_of(a)); }
 
-/* The fastest pass first. */
+/* Stores what passed, the fastest first, as long as all that passed, those with a choice of their own among them, are
+ * fast enough on average. */
 static void take(trial *trials, int n, tune_reporter *reporter, void *arg, tune_result *results) {
     const double least_of_all = log(1.02);
     double sum = 0;

@@ -144,15 +144,12 @@ static finding check_shape(const fovea_context *ctx, const tune_shape *shape, co
         return FINDING_skipped;
     finding found = FINDING_noisy;
     if (tune_measurement_begin(&m, &problem) && tune_candidate_make(&m, choice, &candidate)) {
-        if (tune_same_plan(candidate.plan, m.base.plan)) {
-            together->shapes++; /* by chance the default might seem faster than itself */
-            found = FINDING_good;
-        } else {
+        const bool same = tune_is_default(&m, &candidate);
+        if (!same)
             tune_measure(&m, list, 1, blocks, until);
-            if (!isinf(tune_statistic(candidate.ratio, candidate.blocks).high)) { /* fewer blocks say nothing */
-                tune_together_add(together, &m, &candidate);
-                found = FINDING_good;
-            }
+        if (same || !isinf(tune_statistic(candidate.ratio, candidate.blocks).high)) { /* fewer blocks say nothing */
+            tune_together_add(together, &m, &candidate);
+            found = FINDING_good;
         }
         tune_candidate_free(&candidate);
     }

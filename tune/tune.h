@@ -307,6 +307,10 @@ typedef struct tune_together {
     int shapes;
 } tune_together;
 
+/* Does a candidate come to the same as the default? Nothing is to be measured then. */
+bool tune_is_default(const tune_measurement *m, const tune_candidate *candidate);
+
+/* One that is the default counts as that. */
 void tune_together_add(tune_together *together, const tune_measurement *m, const tune_candidate *candidate);
 
 /* The mean over the shapes, and its standard error by the spread of the default against itself. */

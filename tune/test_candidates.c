@@ -1,0 +1,204 @@
+/* What a search is made of: the statistic, the candidates, what the verdicts of a run are together. */
+#include "gemm.h"
+#include "test.h"
+#include "tune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+volatile sig_atomic_t tune_stopped;
+
+/* ------------------------------------------------------------------------------------------------- the statistic -- */
+
+static void test_statistic(void) {
+    double values[TUNE_BLOCKS];
+    for (int i = 0; i < 101; i++)
+        values[i] = (double)((i * 37) % 101); /* 0 .. 100 */
+    tune_interval t = tune_statistic(values, 101);
+    test_check(t.median == 50 && t.low >= 38 && t.low <= 41 && t.high >= 59 && t.high <= 62,
+               "of 0 .. 100: %g, %g to %g", t.median, t.low, t.high);
+    t = tune_statistic(values, 5); /* half a percent of 5 throws is not rare enough: no interval */
+    test_check(isinf(t.low) && isinf(t.high), "an interval from 5 values: %g to %g", t.low, t.high);
+    t = tune_statistic(values, 6);
+    test_check(isfinite(t.low) && isfinite(t.high), "no interval from 6 values");
+
+    /* How often does the interval hold the true median? Of skewed values, as times are. */
+    rng r = rng_stream(test_seed(), "interval");
+    int inside = 0, runs = 2000;
+    for (int i = 0; i < runs; i++) {
+        for (int j = 0; j < 15; j++)
+            values[j] = -log(1 - (double)rng_unit(&r));
+        t = tune_statistic(values, 15);
+        inside += t.low <= log(2) && log(2) <= t.high;
+    }
+    test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
+}
+
+/* Likewise that by standard errors, of few blocks: time and time of the default are skewed, a ratio is not. */
+static void test_candidate_interval(void) {
+    static const int blocks[] = {6, 15};
+    rng r = rng_stream(test_seed(), "candidate interval");
+    for (int k = 0; k < 2; k++) {
+        int inside = 0, runs = 2000;
+        for (int i = 0; i < runs; i++) {
+            static tune_measurement m;
+            static tune_candidate c;
+            for (int j = 0; j < blocks[k]; j++) {
+                const double base = -log(1 - (double)rng_unit(&r));
+                c.ratio[j] = -log(1 - (double)rng_unit(&r)) - base;
+                m.base.ratio[j] = -log(1 - (double)rng_unit(&r)) - base;
+            }
+            c.blocks = m.base.blocks = blocks[k];
+            const tune_interval t = tune_candidate_interval(&m, &c);
+            inside += t.low <= 0 && 0 <= t.high;
+        }
+        test_check(inside >= runs * 94 / 100, "of %d blocks, the interval holds the median in %d of %d runs", blocks[k],
+                   inside, runs);
+    }
+    static tune_measurement m;
+    static tune_candidate c = {.blocks = 5};
+    test_check(isinf(tune_candidate_interval(&m, &c).high), "an interval from 5 blocks");
+}
+
+/* ------------------------------------------------------------------------------------------------ the candidates -- */
+
+/* Nothing is left out of a list of candidates for want of room, kernels come as the model ranks them, and what proves a
+ * choice was not in the search. */
+static void test_candidates(const fovea_context *ctx) {
+    const tune_options options = {.effort = EFFORT_normal};
+    const tune_choice none = {0};
+    tune_class *classes;
+    const int count = tune_classes(&options, ctx->threads, ctx->isa, &classes);
+    for (int i = 0; i < count; i++) {
+        const tune_class *c = &classes[i];
+        tune_problem problem;
+        tune_choice list[TUNE_CANDIDATES];
+        char error[256], name[96], other[96];
+        if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
+            continue;
+        tune_plan *base = tune_problem_plan(&problem, &none);
+        int n = 0;
+        for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES; stage++) {
+            n = tune_list(&problem, stage, &none, base, list);
+            test_check(n < TUNE_CANDIDATES, "%s: %d candidates of %s", c->name, n, tune_stages[stage]);
+        }
+        n = tune_list(&problem, TUNE_kernels, &none, base, list);
+        for (int k = 1; k < n && c->search.linear; k++)
+            test_check(fv_gemm_cost(list[k - 1].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
+                           fv_gemm_cost(list[k].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out),
+                       "%s: kernel %d is not ranked", c->name, k);
+        n = tune_list(&problem, TUNE_sizes, &none, base, list);
+        if (c->search.linear && base->made.knob[FV_KNOB_k_block].number < c->search.in) {
+            bool whole = false;
+            for (int k = 0; k < n; k++)
+                whole = whole || list[k].knob[FV_KNOB_k_block].number == c->search.in;
+            test_check(whole, "%s: no candidate takes all channels at once", c->name);
+        }
+        tune_plan_free(base);
+        tune_problem_free(&problem);
+
+        tune_shape seen[1 + TUNE_PROOFS], shape;
+        seen[0] = c->search;
+        test_check(tune_class_proofs(c, ctx->threads, ctx->isa, seen + 1) == TUNE_PROOFS, "%s: too few proofs",
+                   c->name);
+        for (int k = 0; k < 9; k++) {
+            shape = seen[k % 3 + 1];
+            if (k >= 3)
+                test_check(tune_class_unseen(c, 0.1 * k, ctx->threads, ctx->isa, &shape), "%s: all are seen", c->name);
+            for (int at = 0; at < (k < 3 ? k + 1 : 1 + TUNE_PROOFS); at++)
+                test_check(strcmp(tune_shape_name(&seen[at], name, sizeof name),
+                                  tune_shape_name(&shape, other, sizeof other)) != 0,
+                           "%s: %s is measured twice", c->name, name);
+        }
+    }
+    free(classes);
+}
+
+/* Where the system reports a quarter of the caches, a candidate is what the default would be with the whole of them. */
+static void test_caches(fovea_context *ctx) {
+    const tune_options options = {.effort = EFFORT_normal};
+    const tune_choice none = {0};
+    const int64_t l1d = ctx->cpu.l1d, l2 = ctx->cpu.l2;
+    int others = 0;
+    tune_class *classes;
+    const int count = tune_classes(&options, ctx->threads, ctx->isa, &classes);
+    for (int i = 0; i < count; i++) {
+        tune_problem problem;
+        char error[256];
+        if (!test_check(tune_problem_make(ctx, &classes[i].search, &problem, error), "problem: %s", error))
+            continue;
+        tune_plan *whole = tune_problem_plan(&problem, &none);
+        ctx->cpu.l1d = l1d / 4;
+        ctx->cpu.l2 = l2 / 4;
+        tune_plan *base = tune_problem_plan(&problem, &none);
+        tune_choice list[TUNE_CANDIDATES];
+        bool found = tune_same_plan(whole, base);
+        others += !found;
+        const int n = tune_list(&problem, TUNE_caches, &none, base, list);
+        for (int k = 0; k < n && !found; k++) {
+            tune_plan *plan = tune_problem_plan(&problem, &list[k]);
+            found = tune_same_plan(plan, whole);
+            tune_plan_free(plan);
+        }
+        test_check(found, "%s: no candidate is for caches of four times the size", classes[i].name);
+        ctx->cpu.l1d = l1d;
+        ctx->cpu.l2 = l2;
+        tune_plan_free(whole);
+        tune_plan_free(base);
+        tune_problem_free(&problem);
+    }
+    test_check(others > 0, "none of %d classes has another default with smaller caches", count);
+    free(classes);
+}
+
+/* --------------------------------------------------------------------------------------------------- the outcome -- */
+
+/* What a run of such verdicts stores, and its status. */
+static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
+    tune_result results[8] = {{.verdict = VERDICT_unseen}};
+    for (int i = 0; i < count; i++) {
+        results[i].verdict = verdicts[i];
+        results[i].gain.median = i + 1;
+    }
+    const tune_outcome o = tune_outcome_of(results, count);
+    test_check(o.store == store && o.status == status, "%s: %s, status %d", what, o.store ? "stored" : "not stored",
+               o.status);
+}
+
+static void test_outcome(void) {
+    static const tune_verdict some[] = {VERDICT_tuned, VERDICT_default, VERDICT_noisy, VERDICT_noisy, VERDICT_noisy};
+    static const tune_verdict nothing[] = {VERDICT_unseen, VERDICT_unseen}, large[] = {VERDICT_large, VERDICT_large};
+    check_outcome("two decided, two too noisy", some, 4, true, TUNE_GOOD);
+    check_outcome("two decided, three too noisy", some, 5, false, TUNE_NOISY);
+    check_outcome("no time", nothing, 2, false, TUNE_NOISY);
+    check_outcome("no memory", large, 2, false, TUNE_FAILED);
+    tune_stopped = 1;
+    check_outcome("two decided, three too noisy, interrupted", some, 5, true, 130);
+    check_outcome("interrupted at once", nothing, 2, false, 130);
+    tune_stopped = 0;
+    const tune_result gains[] = {{.verdict = VERDICT_tuned, .gain = {2, 1, 3}},
+                                 {.verdict = VERDICT_default},
+                                 {.verdict = VERDICT_tuned, .gain = {8, 7, 9}}};
+    test_check(fabs(tune_outcome_of(gains, 3).gain - 4) < 1e-9, "gains of 2 and 8: %g", tune_outcome_of(gains, 3).gain);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "tune_candidates", NULL);
+    test_statistic();
+    test_candidate_interval();
+    test_outcome();
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.threads = 1;
+    options.tuning_file = "";
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
+        return TEST_FAILED;
+    test_candidates(ctx);
+    test_caches(ctx);
+    fovea_context_destroy(ctx);
+    tune_problem_end();
+    return test_end();
+}
