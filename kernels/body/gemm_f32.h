@@ -75,16 +75,39 @@ typedef struct gemm_tiles {
     int64_t far;                    /* so many floats further on it comes to the second-level cache; 0: it is there */
 } gemm_tiles;
 
-/* part: the last vector of a row has only n % FV_W columns. */
+/* How many columns the last vector of a row has: FV_W, n % FV_W, or FV_W / 2, which half a vector multiplies. Where
+ * units are half as wide as vectors that takes half the time: values of 40 channels (2.5 vectors) are 1.2 times as fast
+ * on AMD family 25 model 17, attention of 16 x 500 x 40 1.09 times, of 72 channels 1.04, of 24 and of 8 1.09. */
+enum { WHOLE, PART, HALF };
+
 FV_ALWAYS_INLINE vf gemm_load(const float *p, int64_t n, int last, int part) {
-    return part && last ? v_load_n(p, n) : v_load(p);
+#if FV_HALVES
+    if (part == HALF && last)
+        return v_load_half(p);
+#endif
+    return part == PART && last ? v_load_n(p, n) : v_load(p);
 }
 
 FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) {
-    if (part && last)
+#if FV_HALVES
+    if (part == HALF && last) {
+        v_store_half(p, x);
+        return;
+    }
+#endif
+    if (part == PART && last)
         v_store_n(p, n, x);
     else
         v_store(p, x);
+}
+
+FV_ALWAYS_INLINE vf gemm_accumulate(vf a, vf b, vf acc, int last, int part) {
+#if FV_HALVES
+    if (part == HALF && last)
+        return v_accumulate_half(a, b, acc);
+#endif
+    (void)last, (void)part;
+    return v_accumulate(a, b, acc);
 }
 
 /* A stride that the compiler knows nothing about. It would keep each of the addresses derived from it in a register of
@@ -113,7 +136,7 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
             for (int i = 0; i < mr; i++) {
                 const vf x = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
                 for (int j = 0; j < nv; j++)
-                    acc[i][j] = v_accumulate(x, y[j], acc[i][j]);
+                    acc[i][j] = gemm_accumulate(x, y[j], acc[i][j], j == nv - 1, part);
             }
         } else {
             vf x[FV_MR];
@@ -122,7 +145,7 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
             for (int j = 0; j < nv; j++) {
                 const vf y = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
                 for (int i = 0; i < mr; i++)
-                    acc[i][j] = v_accumulate(x[i], y, acc[i][j]);
+                    acc[i][j] = gemm_accumulate(x[i], y, acc[i][j], j == nv - 1, part);
             }
         }
         *b += *ldb;
@@ -234,38 +257,43 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
         if (!highest)
             c = gemm_store_tile(acc, t, c, NULL, mr, nv, part, 0);
         else {
-            c = t->raise ? gemm_store_tile(acc, t, c, highest, mr, nv, 0, 1)
-                         : gemm_store_tile(acc, t, c, highest, mr, nv, 0, 0);
+            c = t->raise ? gemm_store_tile(acc, t, c, highest, mr, nv, WHOLE, 1)
+                         : gemm_store_tile(acc, t, c, highest, mr, nv, WHOLE, 0);
             highest += mr * FV_LANES;
         }
     }
 }
 
-FV_ALWAYS_INLINE void gemm_width(const gemm_tiles *t, const int mr) {
-    const int nv = (int)((t->n + FV_W - 1) / FV_W), part = t->n % FV_W != 0;
-    switch (part ? -nv : nv) {
-    case 1: gemm_run(t, mr, 1, 0); break;
-    case -1: gemm_run(t, mr, 1, 1); break;
+FV_ALWAYS_INLINE void gemm_vectors(const gemm_tiles *t, const int mr, const int part) {
+    switch ((t->n + FV_W - 1) / FV_W) {
+    case 1: gemm_run(t, mr, 1, part); break;
 #if FV_NR >= 2 * FV_W
-    case 2: gemm_run(t, mr, 2, 0); break;
-    case -2: gemm_run(t, mr, 2, 1); break;
+    case 2: gemm_run(t, mr, 2, part); break;
 #endif
 #if FV_NR >= 3 * FV_W
-    case 3: gemm_run(t, mr, 3, 0); break;
-    case -3: gemm_run(t, mr, 3, 1); break;
+    case 3: gemm_run(t, mr, 3, part); break;
 #endif
 #if FV_NR >= 4 * FV_W
-    case 4: gemm_run(t, mr, 4, 0); break;
-    case -4: gemm_run(t, mr, 4, 1); break;
+    case 4: gemm_run(t, mr, 4, part); break;
 #endif
 #if FV_NR >= 5 * FV_W
-    case 5: gemm_run(t, mr, 5, 0); break;
-    case -5: gemm_run(t, mr, 5, 1); break;
-    case 6: gemm_run(t, mr, 6, 0); break;
-    case -6: gemm_run(t, mr, 6, 1); break;
+    case 5: gemm_run(t, mr, 5, part); break;
+    case 6: gemm_run(t, mr, 6, part); break;
 #endif
     default: break;
     }
+}
+
+FV_ALWAYS_INLINE void gemm_width(const gemm_tiles *t, const int mr) {
+    const int64_t left = t->n % FV_W;
+    if (left == 0)
+        gemm_vectors(t, mr, WHOLE);
+#if FV_HALVES
+    else if (left == FV_W / 2)
+        gemm_vectors(t, mr, HALF);
+#endif
+    else
+        gemm_vectors(t, mr, PART);
 }
 
 static void gemm_height(const gemm_tiles *t, int64_t rows) {

@@ -88,8 +88,11 @@ static void gemm_trials(checker *c) {
             for (int s = 0; s < STORES; s++)
                 gemm_trial(c, m[h], width, few_k[width % FEW_K], (store)s, DATA_NORMAL);
     for (int64_t height = 1; height <= 2 * c->kernel->mr + 1; height++)
-        for (int s = 0; s < STORES; s++)
+        for (int s = 0; s < STORES; s++) {
             gemm_trial(c, height, c->kernel->nr - height % c->kernel->nr, few_k[height % FEW_K], (store)s, DATA_NORMAL);
+            if (c->kernel->nr > FV_LANES / 2) /* the last vector of the widest tier is half */
+                gemm_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], (store)s, DATA_NORMAL);
+        }
     for (int h = 0; h < heights; h++)
         for (int w = 0; w < widths; w++) {
             for (int i = 0; i < FEW_K; i++)
