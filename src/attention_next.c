@@ -18,7 +18,7 @@
 
 enum {
     LINE = 16, /* floats */
-    SPARSE = 4 /* steps of k for each line, where a call brings as little near as it can (UNROLL of gemm_f32.h) */
+    SPARSE = 4 /* steps of k for each line, where a call brings as little near as it can (UNROLL of gemm_tile.h) */
 };
 
 /* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */

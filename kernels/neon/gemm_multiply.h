@@ -1,4 +1,4 @@
-/* The inner loop of gemm on neon: body/gemm_f32.h includes it (FV_GEMM_MULTIPLY).
+/* The inner loop of gemm on neon: body/gemm_tile.h includes it (FV_GEMM_MULTIPLY).
  *
  * A multiply-add here can take one lane of a vector as its factor. So four steps of k of a row of A are one load, where
  * the body would load and broadcast four times, and a load that broadcasts takes a slot of the very units that multiply

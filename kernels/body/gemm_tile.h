@@ -1,0 +1,233 @@
+/* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
+ * brings near meanwhile. gemm_f32.h includes it and chooses the size.
+ *
+ * On AMD family 25 model 17 (FMA peak 118 GF/s) a 6x64 tile of AVX-512 takes 45 to 64 cycles more than its products, 80
+ * to 90 where the lines that it writes are not in the first-level cache, whatever k is: 96% of the peak at k = 64. Its
+ * 24 stores take them: each takes 1.1 to 1.6 cycles from the units that multiply, wherever it stands among products, so
+ * 26 to 36 are the least. Lost there: lines fetched for writing when the tile begins (-1%), stores of half the width
+ * (-4%; by vextractf32x8, which alone takes nothing, 0), the last four steps of k two rows at a time, each pair stored
+ * as soon as it is done (half of it hidden with everything in the first-level cache, but 2048 x 64 1.01, causal 1.00,
+ * 12 x 512 x 64 1.00, causal 0.98, linear maps 0.99, AVX2 0.97), outputs of a row's only segment finished before they
+ * are stored (32 x 64 1.01 to 1.02, 128 x 64 1.005, but one row of 64 channels 0.95, causal 128 x 64 on AVX2 0.98).
+ *
+ * The maxima of its rows, which softmax needs, a tile takes from its accumulators: on AMD family 26 model 2 (AVX-512, k
+ * = 64, 144 rows) that is 0.5% of the time of scores, where beside the exp of softmax they took 1.8%. How the code of a
+ * tile ends matters as much: a case for columns of which not all count made scores 1.3% slower even where nobody asked
+ * for maxima.
+ */
+#include "ahead.h"
+
+#ifndef FV_ALWAYS_INLINE
+#define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
+enum {
+    NV = FV_NR / FV_W,
+    UNROLL = FV_W >= 8 ? 4 : 2, /* steps of k for each branch */
+    LINE = 16,                  /* floats of a cache line */
+    LINE_VECTORS = LINE / FV_W  /* (of at most that many floats) */
+};
+
+/* Tiles of the same height, one below the other. */
+typedef struct gemm_tiles {
+    int64_t count, n, k, lda, ldb, ldc;
+    const float *a, *b;
+    float *c;
+    const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
+    int carry;                      /* the chains begin with c */
+    float *highest;                 /* of the first row; NULL: nobody asks for maxima */
+    int raise;                      /* they go on from what is there */
+    const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
+    int64_t pace;                   /* lines of it in UNROLL steps of k */
+    const float *near;              /* what a tile needs itself a few steps on; NULL: it comes without being fetched */
+    int64_t far;                    /* so many floats further on it comes to the second-level cache; 0: it is there */
+} gemm_tiles;
+
+/* How many columns the last vector of a row has: FV_W, n % FV_W, or FV_W / 2, which half a vector multiplies. Where
+ * units are half as wide as vectors that takes half the time: values of 40 channels (2.5 vectors) are 1.2 times as fast
+ * on AMD family 25 model 17, attention of 16 x 500 x 40 1.09 times, of 72 channels 1.04, of 24 and of 8 1.09. */
+enum { WHOLE, PART, HALF };
+
+FV_ALWAYS_INLINE vf gemm_load(const float *p, int64_t n, int last, int part) {
+#if FV_HALVES
+    if (part == HALF && last)
+        return v_load_half(p);
+#endif
+    return part == PART && last ? v_load_n(p, n) : v_load(p);
+}
+
+FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) {
+#if FV_HALVES
+    if (part == HALF && last) {
+        v_store_half(p, x);
+        return;
+    }
+#endif
+    if (part == PART && last)
+        v_store_n(p, n, x);
+    else
+        v_store(p, x);
+}
+
+FV_ALWAYS_INLINE vf gemm_accumulate(vf a, vf b, vf acc, int last, int part) {
+#if FV_HALVES
+    if (part == HALF && last)
+        return v_accumulate_half(a, b, acc);
+#endif
+    (void)last, (void)part;
+    return v_accumulate(a, b, acc);
+}
+
+/* A stride that the compiler knows nothing about. It would keep each of the addresses derived from it in a register of
+ * its own, or in a vector register where there are no more, from which they come back through a port that multiplies.
+ */
+FV_ALWAYS_INLINE int64_t gemm_opaque(int64_t stride) {
+    __asm__("" : "+r"(stride));
+    return stride;
+}
+
+/* acc += A B for one tile; FV_GEMM_MULTIPLY names a file that does it otherwise. */
+#ifdef FV_GEMM_MULTIPLY
+#include FV_GEMM_MULTIPLY
+#else
+enum { GROUP_ROWS = 3, GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS };
+
+/* count steps of k. Registers hold either a step of B or one of A, whichever is less, and one vector of the other. Rows
+ * of A are addressed from one pointer for three: base, base + lda, base + 2 lda. */
+FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int64_t *lda, const float **b, int64_t *ldb,
+                                 int64_t left, const int count, const int mr, const int nv, const int part) {
+    for (int p = 0; p < count; p++) {
+        if (nv <= mr) {
+            vf y[NV];
+            for (int j = 0; j < nv; j++)
+                y[j] = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
+            for (int i = 0; i < mr; i++) {
+                const vf x = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
+                for (int j = 0; j < nv; j++)
+                    acc[i][j] = gemm_accumulate(x, y[j], acc[i][j], j == nv - 1, part);
+            }
+        } else {
+            vf x[FV_MR];
+            for (int i = 0; i < mr; i++)
+                x[i] = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
+            for (int j = 0; j < nv; j++) {
+                const vf y = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
+                for (int i = 0; i < mr; i++)
+                    acc[i][j] = gemm_accumulate(x[i], y, acc[i][j], j == nv - 1, part);
+            }
+        }
+        *b += *ldb;
+        *lda = gemm_opaque(*lda);
+        *ldb = gemm_opaque(*ldb);
+    }
+    for (int g = 0; g * GROUP_ROWS < mr; g++)
+        a[g] += count;
+}
+
+/* Fetches UNROLL steps of B, and those that many floats further on, if any. */
+FV_ALWAYS_INLINE const float *gemm_fetch(const float *near, int64_t *ldb, int64_t far, const int nv) {
+    for (int p = 0; p < UNROLL; p++, near = fv_ahead(near, *ldb), *ldb = gemm_opaque(*ldb))
+        for (int j = 0; j < nv; j += LINE_VECTORS) {
+            __builtin_prefetch(fv_ahead(near, j * FV_W), 0, 3);
+            if (far)
+                __builtin_prefetch(fv_ahead(near, j * FV_W + far), 0, 2);
+        }
+    return near;
+}
+
+FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
+                                    const int mr, const int nv, const int part) {
+    const int64_t left = t->n & (FV_W - 1);
+    int64_t lda = t->lda, ldb = t->ldb;
+    const float *b = t->b, *rows[GROUPS];
+    for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = gemm_opaque(lda))
+        rows[g] = a;
+    const float *near = t->near;
+    int64_t k = t->k;
+    for (; k >= UNROLL; k -= UNROLL) {
+        if (near && t->far)
+            near = gemm_fetch(near, &ldb, t->far, nv);
+        else if (near)
+            near = gemm_fetch(near, &ldb, 0, nv);
+        if (next)
+            for (int64_t line = 0; line < t->pace; line++, next = fv_ahead(next, LINE))
+                __builtin_prefetch(next, 0, 2);
+        gemm_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
+    }
+    for (; k > 0; k--)
+        gemm_steps(acc, rows, &lda, &b, &ldb, left, 1, mr, nv, part);
+}
+#endif
+
+/* Raises the maxima of a row to its vectors, or begins them. */
+FV_ALWAYS_INLINE void gemm_highest(const vf *acc, const int nv, float *highest, const int raise) {
+    vf x = v_max(acc[0], raise ? v_load(highest) : v_set1(-INFINITY));
+    for (int j = 1; j < nv; j++)
+        x = v_max(acc[j], x);
+    v_store(highest, x);
+    for (int lane = FV_W; lane < FV_LANES && !raise; lane += FV_W)
+        v_store(highest + lane, v_set1(-INFINITY));
+}
+
+/* Stores a tile row by row, so that maxima are found while rows before are on their way to the cache; gives the row
+ * after it. */
+FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, float *c, float *highest, const int mr,
+                                        const int nv, const int part, const int raise) {
+    const int64_t left = t->n & (FV_W - 1);
+    int64_t ldc = t->ldc;
+    for (int i = 0; i < mr; i++, c += ldc, ldc = gemm_opaque(ldc)) {
+        if (highest)
+            gemm_highest(acc[i], nv, highest + i * FV_LANES, raise);
+        for (int j = 0; j < nv; j++)
+            gemm_store(c + j * FV_W, left, j == nv - 1, part, acc[i][j]);
+    }
+    return c;
+}
+
+/* What is to be brought nearer after so many tiles. */
+FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, int64_t tiles) {
+    const int64_t floats = tiles * (t->k / UNROLL) * t->pace * LINE;
+    return next && t->next_end - next > floats ? fv_ahead(next, floats) : NULL;
+}
+
+FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
+    const int64_t left = t->n & (FV_W - 1);
+    const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
+    float *c = t->c, *highest = t->highest;
+    const float *next = t->next;
+    int64_t ldc = t->ldc;
+    for (int64_t tile = t->count; tile > 0; tile--, a += mr * t->lda) {
+        vf acc[FV_MR][NV];
+        for (int i = 0; i < mr; i++)
+            for (int j = 0; j < nv; j++)
+                acc[i][j] = v_set1(0.0f);
+        float *row = c;
+        for (int i = 0; i < mr && t->carry; i++, row += ldc, ldc = gemm_opaque(ldc))
+            for (int j = 0; j < nv; j++)
+                acc[i][j] = gemm_load(row + j * FV_W, left, j == nv - 1, part);
+        gemm_multiply(acc, a, t, next, mr, nv, part);
+        next = gemm_next(t, next, 1);
+        if (merge_b) {
+            for (int i = 0; i < mr; i++)
+                for (int j = 0; j < nv; j++)
+                    acc[i][j] = v_mul(acc[i][j], v_set1(merge_b[i]));
+            merge_b += mr;
+        }
+        if (merge_a) {
+            row = c;
+            for (int i = 0; i < mr; i++, row += ldc, ldc = gemm_opaque(ldc))
+                for (int j = 0; j < nv; j++) {
+                    const vf old = gemm_load(row + j * FV_W, left, j == nv - 1, part);
+                    acc[i][j] = v_accumulate(old, v_set1(merge_a[i]), acc[i][j]);
+                }
+            merge_a += mr;
+        }
+        if (!highest)
+            c = gemm_store_tile(acc, t, c, NULL, mr, nv, part, 0);
+        else {
+            c = t->raise ? gemm_store_tile(acc, t, c, highest, mr, nv, WHOLE, 1)
+                         : gemm_store_tile(acc, t, c, highest, mr, nv, WHOLE, 0);
+            highest += mr * FV_LANES;
+        }
+    }
+}
