@@ -152,10 +152,10 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
     }
 }
 
-/* The second pass: scores again, now that the lse of each row is known. */
-static void run_weights(fv_block *x) {
+/* Segments [begin, end) of the second pass: scores again, now that the lse of each row is known. */
+static void run_weights(fv_block *x, int64_t begin, int64_t end) {
     x->copy_values = false;
-    for (int64_t index = 0; index < x->plan->segments; index++) {
+    for (int64_t index = begin; index < end; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
         for (int64_t i = 0; i < x->tile_count; i++) {
@@ -210,7 +210,7 @@ void fv_block_run(fv_block *x) {
     if (segments.begin >= segments.end)
         finish_all(x);
     if (x->args->weights.data)
-        run_weights(x);
+        run_weights(x, 0, x->plan->segments);
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {
@@ -237,5 +237,11 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
             x->tiles[i].output = FV_OUTPUT_running;
         }
     }
+    x->lse = fv_attention_partial(p, partials, item, 0).m; /* read by now, and there for the weights */
     finish_all(x);
+}
+
+void fv_block_weights(fv_block *x, char *partials, int64_t item, int64_t begin, int64_t end) {
+    x->lse = fv_attention_partial(x->plan, partials, item, 0).m;
+    run_weights(x, begin, end);
 }

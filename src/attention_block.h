@@ -46,8 +46,10 @@ void fv_block_run(fv_block *block);
 fv_range fv_block_segments(const fv_block *block);
 
 /* Split rows: the results of one segment that the block sees into *partial, before those up to end, which this thread
- * does next; later all of them, in order, into outputs and lse. */
+ * does next; later all of them, in order, into outputs and lse, which stays among the partials; then the weights of
+ * segments [begin, end) of the sequence. */
 void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
 void fv_block_merge(fv_block *block, char *partials, int64_t item);
+void fv_block_weights(fv_block *block, char *partials, int64_t item, int64_t begin, int64_t end);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Every task claims items from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
  * after another. Where a row is split, the items of the first pass are runs of segments of a block, of the second pass
- * blocks.
+ * blocks; where there are weights, of a third one runs of segments again.
  */
 #include "attention_block.h"
 #include "parallel.h"
@@ -16,7 +16,7 @@ typedef struct execution {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
     char *scratches, *partials;
-    int64_t chunks; /* runs of the segments that a block sees, when rows are split */
+    int64_t chunks; /* runs of the segments of a block, when rows are split */
     int64_t count;  /* items of the pass */
     _Atomic int64_t next;
 } execution;
@@ -65,6 +65,19 @@ static void merge_task(void *arg, int64_t task) {
         }
 }
 
+static void weights_task(void *arg, int64_t task) {
+    execution *e = arg;
+    fv_block block;
+    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
+    const int64_t segments = e->plan->segments, run = fv_ceil_div(segments, e->chunks);
+    for (int64_t end, unit = claim(e, &end); unit < end; unit = claim(e, &end))
+        for (; unit < end; unit++) {
+            const int64_t item = unit / e->chunks, begin = fv_min(unit % e->chunks * run, segments);
+            fv_block_open(&block, item, e->count);
+            fv_block_weights(&block, e->partials, item, begin, fv_min(begin + run, segments));
+        }
+}
+
 static void pass(execution *e, int64_t items, void (*task)(void *arg, int64_t index)) {
     atomic_store(&e->next, 0);
     e->count = items;
@@ -75,12 +88,17 @@ static void run(const fovea_attention_plan *plan, const fovea_attention_args *ar
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
     execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
-    if (plan->choice.split_segments > 0 && !args->weights.data) {
-        e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
-        pass(&e, plan->items * e.chunks, segments_task);
-        pass(&e, plan->items, merge_task);
-    } else
+    if (plan->choice.split_segments <= 0) {
         pass(&e, plan->items, blocks_task);
+        return;
+    }
+    e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
+    pass(&e, plan->items * e.chunks, segments_task);
+    pass(&e, plan->items, merge_task);
+    if (args->weights.data) { /* of keys that no row sees, too */
+        e.chunks = fv_ceil_div(plan->segments, plan->choice.split_segments);
+        pass(&e, plan->items * e.chunks, weights_task);
+    }
 }
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,

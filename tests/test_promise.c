@@ -313,7 +313,7 @@ static void check_all(void) {
     static const int64_t decode_lengths[3][3] = {{0}, {2000, 2000, 531}, {240, 1960, 492}};
     attention_case decode = case_plain(3, 2, 1, 40, 2000, 8, 8);
     decode.desc.causal = FOVEA_CAUSAL_OFFSET;
-    decode.kv_lens = decode.q_offsets = true;
+    decode.kv_lens = decode.q_offsets = decode.weights = true;
     check_scenario("decode", decode, decode_lengths, 1);
 }
 

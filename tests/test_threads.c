@@ -27,7 +27,7 @@
 #include <omp.h>
 #endif
 
-enum { CALLERS = 8, PROBLEMS = 10 };
+enum { CALLERS = 8, PROBLEMS = 10, SPLIT_WEIGHTS = 2 };
 
 /* A problem with its answer, read by many threads at once. */
 typedef struct problem {
@@ -52,6 +52,10 @@ static void make_problems(void) {
             p->c = case_plain(1, 4, 2, 1, 2000, 16, 16);
         if (n == 1) /* many blocks of rows */
             p->c = case_plain(2, 6, 2, 120, 120, 16, 16);
+        if (n == SPLIT_WEIGHTS) {
+            p->c = case_plain(1, 4, 2, 1, 2000, 16, 16);
+            p->c.weights = true;
+        }
         p->in = inputs_make(&p->c, &r);
         p->want = outputs_make(&p->c, p->c.layout);
         case_run(scalar, NULL, &p->c, p->in, p->want);
@@ -179,7 +183,7 @@ static void test_shared(fovea_context *ctx) {
 typedef struct counter {
     fovea_parallel_for real;
     void *pool;
-    int64_t most, calls;
+    int64_t most, calls, shared; /* shared: calls for more than one task */
     atomic_int ran[64];
     void (*task)(void *arg, int64_t index);
     void *arg;
@@ -197,6 +201,7 @@ static void counting_parallel_for(void *data, int64_t count, void (*task)(void *
                     c->most))
         return;
     c->calls++;
+    c->shared += count > 1;
     c->task = task;
     c->arg = arg;
     for (int i = 0; i < 64; i++)
@@ -225,6 +230,11 @@ static void test_pools(pool *p) {
             for (int n = 0; n < PROBLEMS; n++)
                 solve(&problems[n], ctx, kinds[k].name);
             test_check(threads == 1 || c.calls > 0, "%s of %d was never called", kinds[k].name, threads);
+            c.shared = 0;
+            solve(&problems[SPLIT_WEIGHTS], ctx, kinds[k].name);
+            test_check(threads == 1 || c.shared == 3,
+                       "%d threads share %" PRId64 " of the passes over split rows with weights, not 3", threads,
+                       c.shared);
             fovea_context_destroy(ctx);
         }
 }
