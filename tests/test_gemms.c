@@ -1,7 +1,12 @@
-/* Maxima of scores, which the gemm of scores gives (fv_merge.highest) wherever all rows of a tile see its columns.
+/* What the gemms of attention are asked for, which changes no result, so that no other test sees it wrong. Here a plan's
+ * gemms are taken by ones that count.
  *
- *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads. It changes no
- *           result, so no other test sees it wrong: here a plan's gemm is taken by one that counts
+ *   skipped how many scores are computed, and keys multiplied by values, where causality or a window leaves few of them:
+ *           none beside the register tiles at the edge, whatever the tile
+ *
+ * Maxima of scores, which the gemm of scores gives (fv_merge.highest) wherever all rows of a tile see its columns:
+ *
+ *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads
  *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
  *           before, would give no number: all weight is on the last key that it sees */
 #include "attention_case.h"
@@ -9,8 +14,8 @@
 
 #include <inttypes.h>
 
-static int64_t computed, asked;
-static fv_gemm_f32_fn *real_score;
+static int64_t computed, asked, multiplied;
+static fv_gemm_f32_fn *real_score, *real_value;
 
 static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                   int64_t ldc, const fv_merge *merge) {
@@ -19,21 +24,31 @@ static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, 
     real_score(m, n, k, a, lda, b, ldb, c, ldc, merge);
 }
 
-/* Runs a problem as one block of one tile a head. Keys of a packed panel, or 0 if it failed. */
-static int64_t count(const fovea_context *ctx, const attention_case *c) {
-    const fv_attention_choice choice = {.block_rows = c->desc.q_len, .tile_rows = c->desc.q_len, .split_segments = -1};
+static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                  int64_t ldc, const fv_merge *merge) {
+    multiplied += m * k;
+    real_value(m, n, k, a, lda, b, ldb, c, ldc, merge);
+}
+
+/* Runs a problem, a head being one block of such tiles. Keys of a packed panel, and rows that share what they compute at
+ * an edge; 0 if it failed. */
+static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64_t tile_rows, int64_t *edge_rows) {
+    const fv_attention_choice choice = {.block_rows = c->desc.q_len, .tile_rows = tile_rows, .split_segments = -1};
     rng r = rng_stream(test_seed(), "asked");
     inputs *in = inputs_make(c, &r);
     outputs *out = outputs_make(c, c->layout);
     fovea_attention_plan *plan;
     char text[512];
     int64_t panel = 0;
-    computed = asked = 0;
+    computed = asked = multiplied = *edge_rows = 0;
     const fovea_status status = fv_attention_plan_create_chosen(ctx, &c->desc, &choice, &plan);
     if (test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text))) {
         panel = plan->panel;
+        *edge_rows = plan->edge_rows;
         real_score = plan->kernels.score;
+        real_value = plan->kernels.value;
         plan->kernels.score = score;
+        plan->kernels.value = value;
         const fovea_attention_args args = case_args(in, out);
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
         fovea_attention_plan_destroy(plan);
@@ -41,6 +56,47 @@ static int64_t count(const fovea_context *ctx, const attention_case *c) {
     inputs_free(in);
     outputs_free(out);
     return panel;
+}
+
+/* As one tile a head. */
+static int64_t count(const fovea_context *ctx, const attention_case *c) {
+    int64_t edge_rows;
+    return count_by(ctx, c, c->desc.q_len, &edge_rows);
+}
+
+/* Query i sees keys from i - left to i; the rows of an edge begin with the first one's keys and end with the last one's.
+ * Values are in panels of one call each, here of all channels. */
+static void check_skipped(const fovea_context *ctx, int64_t length, int64_t left, int64_t tile_rows) {
+    attention_case c = case_plain(1, 2, 2, length, length, 64, 16);
+    c.desc.causal = FOVEA_CAUSAL_TOP_LEFT;
+    c.desc.window_left = left;
+    int64_t edge_rows, seen = 0, scores = 0, keys = 0;
+    if (!count_by(ctx, &c, tile_rows, &edge_rows))
+        return;
+    for (int64_t i = 0; i < length; i++) {
+        const int64_t most = edge_rows - 1;
+        const int64_t begin = left < 0 || i - most < left ? 0 : i - most - left;
+        const int64_t end = i + most < length ? i + most + 1 : length;
+        seen += left < 0 || i < left ? i + 1 : left + 1;
+        scores += (end + FV_LANES - 1) / FV_LANES * FV_LANES - begin / FV_LANES * FV_LANES;
+        keys += end - begin;
+    }
+    test_check(computed >= 2 * seen && computed <= 2 * scores,
+               "%" PRId64 " queries, window %" PRId64 ", tiles of %" PRId64 ": %" PRId64 " scores, not %" PRId64
+               " to %" PRId64,
+               length, left, tile_rows, computed, 2 * seen, 2 * scores);
+    test_check(multiplied >= 2 * seen && multiplied <= 2 * keys,
+               "%" PRId64 " queries, window %" PRId64 ", tiles of %" PRId64 ": %" PRId64 " keys by values, not %" PRId64
+               " to %" PRId64,
+               length, left, tile_rows, multiplied, 2 * seen, 2 * keys);
+}
+
+static void test_skipped(const fovea_context *ctx) {
+    for (int64_t tile_rows = 8; tile_rows <= 512; tile_rows *= 4)
+        for (int64_t left = -1; left < 400; left += 130) {
+            check_skipped(ctx, 200, left, tile_rows);
+            check_skipped(ctx, 600, left, tile_rows);
+        }
 }
 
 static void check_asked(const char *what, int64_t want_asked, int64_t want_computed) {
@@ -126,8 +182,9 @@ static void test_own(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "maxima", NULL);
+    test_begin(argc, argv, "gemms", NULL);
     fovea_context *ctx = context_of(test_isa(), 1, NULL);
+    test_skipped(ctx);
     test_asked(ctx);
     test_own(ctx);
     fovea_context_destroy(ctx);
