@@ -101,6 +101,12 @@ static void test_tensor(const problem *p, int which) {
         check_args(p, what, &args, FOVEA_ERROR_DTYPE, name);
     }
     *t = good;
+    if (good.dtype == FOVEA_DTYPE_F32) {
+        t->data = (char *)good.data + 2;
+        snprintf(what, sizeof what, "%s between two elements", name);
+        check_args(p, what, &args, FOVEA_ERROR_ARGUMENT, name);
+        *t = good;
+    }
     for (int axis = 0; axis < 4; axis++) {
         const int64_t shapes[] = {good.shape[axis] + 1, good.shape[axis] - 1, 0, -1, INT64_MAX, INT64_MIN};
         for (int i = 0; i < 6; i++) {

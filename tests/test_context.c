@@ -327,11 +327,42 @@ static void test_inits(void) {
     test_check(options.struct_size == sizeof options && options.isa == FOVEA_ISA_BEST && options.threads == 0 &&
                    !options.parallel_for && !options.pool && !options.tuning_file,
                "fovea_context_options_init");
+    fovea_attention_desc_init(NULL);
+    fovea_attention_args_init(NULL);
+    fovea_context_options_init(NULL);
+    fovea_info_init(NULL);
+    fovea_mha_desc_init(NULL);
+    fovea_mha_weights_init(NULL);
+    fovea_mha_costs_init(NULL);
+    fovea_tuning_match_init(NULL);
+}
+
+/* The default context is made by the first call that may have one: a wrong FOVEA_ISA is told, and forgotten when it is
+ * right again. */
+static void test_default_context(void) {
+    const float one = 1.0F;
+    float out = 7.0F;
+    char saved[32];
+    const char *before = getenv("FOVEA_ISA");
+    snprintf(saved, sizeof saved, "%s", before ? before : "");
+    setenv("FOVEA_ISA", "sse9", 1);
+    check_status("the one call under an unknown FOVEA_ISA",
+                 fovea_sdpa_f32(&one, &one, &one, &out, 1, 1, 1, 1, 1, 1, 1, FOVEA_CAUSAL_NONE),
+                 FOVEA_ERROR_ENVIRONMENT, "FOVEA_ISA|sse9|scalar");
+    test_check(out == 7.0F, "it wrote %g", (double)out);
+    if (before)
+        setenv("FOVEA_ISA", saved, 1);
+    else
+        unsetenv("FOVEA_ISA");
+    test_check(fovea_sdpa_f32(&one, &one, &one, &out, 1, 1, 1, 1, 1, 1, 1, FOVEA_CAUSAL_NONE) == FOVEA_OK,
+               "the one call: %s", fovea_error_detail());
+    test_check(out == 1.0F, "it gives %g", (double)out);
 }
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "context", NULL);
-    test_detail(); /* first: this thread has not failed yet */
+    test_detail();          /* first: this thread has not failed yet */
+    test_default_context(); /* before any other call makes it */
     test_names();
     test_tensors();
     test_inits();

@@ -65,7 +65,7 @@ typedef enum fovea_status {
     FOVEA_ERROR_STRIDE = 4,       /* channel stride is not 1, a stride is negative, or an output overlaps itself */
     FOVEA_ERROR_DTYPE = 5,        /* an element type that this operation does not take */
     FOVEA_ERROR_ALIAS = 6,        /* an output overlaps an input, another output or the workspace */
-    FOVEA_ERROR_WORKSPACE = 7,    /* workspace smaller than fovea_attention_plan_workspace_size() */
+    FOVEA_ERROR_WORKSPACE = 7,    /* a workspace smaller than the _workspace_size() of its object */
     FOVEA_ERROR_VERSION = 8,      /* struct_size of another version of this header */
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value out of its range */
     FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
@@ -179,6 +179,7 @@ typedef struct fovea_info {
     char tuning[512];           /* which file, or what is wrong with it */
 } fovea_info;
 
+/* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
 FOVEA_API void fovea_info_init(fovea_info *info);
 
 /* Fills *info. Thread-safe. */
@@ -493,9 +494,12 @@ typedef struct fovea_mha_costs {
     double scratch;          /* bytes of projections and heads between the steps */
 } fovea_mha_costs;
 
-/* What a layer costs, from its description alone. FOLD_CHEAPER counts v_bias as absent. Thread-safe. */
-FOVEA_API fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
+/* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
 FOVEA_API void fovea_mha_costs_init(fovea_mha_costs *cost);
+
+/* What a layer costs, from its description alone. FOLD_CHEAPER counts v_bias as absent. After an error *cost is as it
+ * was. Thread-safe. */
+FOVEA_API fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
 
 /* ------------------------------------------------------------------------------------------------------- tuning -- */
 
@@ -530,6 +534,7 @@ typedef struct fovea_tuning_match {
     char reason[256];
 } fovea_tuning_match;
 
+/* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
 FOVEA_API void fovea_tuning_match_init(fovea_tuning_match *match);
 
 /* What a plan of that context and shape would take from it, were it the context's own. Thread-safe as long as nobody
