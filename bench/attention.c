@@ -1,15 +1,18 @@
 /* fovea-bench: attention of any shape through the public API, planned, with the workspace of the caller, or by the one
  * call (call=sdpa). Its result is checked before it is timed (attention_check.c).
  *
- * Flops are 2 * (head_dim + value_dim) for each pair of a row and a key that it attends to; bytes are those of queries,
- * keys, values, mask and output, each counted once.
+ * Flops are 2 * (head_dim + value_dim) for each pair of a row and a key that it attends to, also where the weights are
+ * asked for, which take the scores a second time; bytes are those of queries, keys, values and mask as far as the
+ * sequences' lengths go, and of outputs, each counted once.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attention_bench.h"
+#include "size.h"
 
 /* --------------------------------------------------------------------------------------------------------- data -- */
 
@@ -38,10 +41,29 @@ static fovea_tensor make_mask(const fovea_attention_desc *desc) {
     return mask;
 }
 
-static double count_pairs(const fovea_attention_desc *desc, const uint8_t *boolean) {
+/* Lengths and offsets of all sequences, of which args takes what the case gives. -1: no memory. */
+static int make_lengths(attention *self) {
+    const int64_t batch = self->desc.batch;
+    int64_t *lengths = self->lengths = bench_alloc(3 * batch * (int64_t)sizeof *lengths);
+    if (lengths == NULL)
+        return -1;
+    for (int64_t b = 0; b < batch; b++) {
+        const attention_sequence s = attention_sequence_of(self, b);
+        lengths[b] = s.q_len;
+        lengths[batch + b] = s.kv_len;
+        lengths[2 * batch + b] = s.offset;
+    }
+    self->args.q_lens = self->q_shortest >= 0 ? lengths : NULL;
+    self->args.kv_lens = self->kv_shortest >= 0 ? lengths + batch : NULL;
+    self->args.q_offsets = self->has_offset ? lengths + 2 * batch : NULL;
+    return 0;
+}
+
+/* Pairs of one head of a sequence. */
+static double count_pairs_of(const fovea_attention_desc *desc, const attention_sequence *s, const uint8_t *boolean) {
     double pairs = 0;
-    for (int64_t i = 0; i < desc->q_len; i++) {
-        int64_t at = attention_position(desc, i), first = 0, last = desc->kv_len - 1;
+    for (int64_t i = 0; i < s->q_len; i++) {
+        int64_t at = i + s->offset, first = 0, last = s->kv_len - 1;
         if (desc->window_left >= 0 && at - desc->window_left > first)
             first = at - desc->window_left;
         if (desc->window_right >= 0 && at + desc->window_right < last)
@@ -55,7 +77,39 @@ static double count_pairs(const fovea_attention_desc *desc, const uint8_t *boole
                 pairs += boolean[i * desc->kv_len + j] != 0;
         }
     }
-    return pairs * (double)(desc->batch * desc->q_heads);
+    return pairs;
+}
+
+static double count_pairs(const attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    const uint8_t *boolean = desc->mask == FOVEA_MASK_BOOLEAN ? self->args.mask.data : NULL;
+    attention_sequence last = {-1, -1, 0};
+    double pairs = 0, of_last = 0;
+    for (int64_t b = 0; b < desc->batch; b++) {
+        const attention_sequence s = attention_sequence_of(self, b);
+        if (s.q_len != last.q_len || s.kv_len != last.kv_len)
+            of_last = count_pairs_of(desc, &s, boolean);
+        last = s;
+        pairs += of_last;
+    }
+    return pairs * (double)desc->q_heads;
+}
+
+static double count_bytes(attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    const int64_t mask_size = desc->mask == FOVEA_MASK_BOOLEAN ? 1 : desc->mask == FOVEA_MASK_ADDITIVE ? 4 : 0;
+    const attention_sequence longest = attention_sequence_of(self, 0); /* all share its mask */
+    int64_t floats = 0;
+    for (int64_t b = 0; b < desc->batch; b++) {
+        const attention_sequence s = attention_sequence_of(self, b);
+        floats += s.q_len * desc->q_heads * desc->head_dim;
+        floats += s.kv_len * desc->kv_heads * (desc->head_dim + desc->value_dim);
+    }
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
+        const fovea_tensor *output = attention_output(&self->args, o);
+        floats += output->data ? attention_elements(output) : 0;
+    }
+    return 4.0 * (double)floats + (double)(longest.q_len * longest.kv_len * mask_size);
 }
 
 /* ------------------------------------------------------------------------------------------------------- timing -- */
@@ -69,11 +123,14 @@ static void attention_end(bench *base) {
     free(self->args.k.data);
     free(self->args.v.data);
     free(self->args.mask.data);
-    free(self->args.out.data);
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++)
+        free(attention_output(&self->args, o)->data);
+    free(self->lengths);
     fovea_attention_args_init(&self->args);
     self->plan = NULL;
     self->context = NULL;
     self->workspace = NULL;
+    self->lengths = NULL;
 }
 
 static const char *make_plan(attention *self) {
@@ -110,8 +167,9 @@ static const char *check_one_call(const attention *self) {
     if (info.threads != self->threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
     if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
-        self->desc.window_right >= 0)
-        return "call=sdpa takes layout=bhtd, no mask and no window";
+        self->desc.window_right >= 0 || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset ||
+        self->lse || self->weights)
+        return "call=sdpa takes layout=bhtd and no mask, window, lengths, offset, lse or weights";
     return NULL;
 }
 
@@ -124,12 +182,21 @@ static const char *make_arguments(attention *self) {
     args->out = make_tensor(self, desc->q_heads, desc->q_len, desc->value_dim);
     if (desc->mask != FOVEA_MASK_NONE)
         args->mask = make_mask(desc);
-    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || (desc->mask && !args->mask.data))
+    if (self->lse)
+        args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
+    if (self->weights)
+        args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
+    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || (desc->mask && !args->mask.data) ||
+        (self->lse && !args->lse.data) || (self->weights && !args->weights.data) || make_lengths(self) != 0)
         return "no memory";
     bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
     bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
     bench_fill(args->v.data, attention_elements(&args->v), -1, 1, 3);
-    memset(args->out.data, ATTENTION_UNWRITTEN, (size_t)attention_elements(&args->out) * sizeof(float));
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
+        const fovea_tensor *output = attention_output(args, o);
+        if (output->data != NULL)
+            memset(output->data, ATTENTION_UNWRITTEN, (size_t)attention_elements(output) * sizeof(float));
+    }
     return NULL;
 }
 
@@ -158,21 +225,18 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
     if (!self->checked) {
         if ((error = attention_check(self)) != NULL)
             return error;
-        self->pairs = count_pairs(desc, desc->mask == FOVEA_MASK_BOOLEAN ? self->args.mask.data : NULL);
+        self->pairs = count_pairs(self);
         self->checked = true;
     }
-    int64_t floats = attention_elements(&self->args.q) + attention_elements(&self->args.k) +
-                     attention_elements(&self->args.v) + attention_elements(&self->args.out);
-    int64_t mask_size = desc->mask == FOVEA_MASK_BOOLEAN ? 1 : desc->mask == FOVEA_MASK_ADDITIVE ? 4 : 0;
     cost->flops = 2.0 * (double)(desc->head_dim + desc->value_dim) * self->pairs;
-    cost->bytes = 4.0 * (double)floats + (double)(desc->q_len * desc->kv_len * mask_size);
+    cost->bytes = count_bytes(self);
     cost->peak = self->threads * bench_peak((fv_isa)self->isa);
     return NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------- making -- */
 
-static const char *const causal_words[] = {"none", "top_left", "bottom_right", NULL};
+static const char *const causal_words[] = {"none", "top_left", "bottom_right", "offset", NULL};
 static const char *const mask_words[] = {"none", "boolean", "additive", NULL};
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
 static const char *const call_words[] = {"plan", "sdpa", NULL};
@@ -184,31 +248,83 @@ static const char *side(int64_t keys, char text[24]) {
     return keys < 0 ? "none" : text;
 }
 
+/* Adds to the name what fits. */
+__attribute__((format(printf, 2, 3))) static void name_more(attention *self, const char *format, ...) {
+    const size_t used = strlen(self->base.name);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(self->base.name + used, BENCH_NAME_SIZE - used, format, values);
+    va_end(values);
+}
+
 static void name_it(attention *self) {
     const fovea_attention_desc *desc = &self->desc;
-    char *name = self->base.name, left[24], right[24];
-    int n = snprintf(name, BENCH_NAME_SIZE,
-                     "attention/f32/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
-                     "_dv%" PRId64 "/causal:%s",
-                     desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len, desc->head_dim,
-                     desc->value_dim, causal_words[desc->causal]);
+    char left[24], right[24];
+    name_more(self,
+              "attention/f32/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
+              "_dv%" PRId64 "/causal:%s",
+              desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len, desc->head_dim, desc->value_dim,
+              causal_words[desc->causal]);
+    if (self->has_offset)
+        name_more(self, "/q_offset:%" PRId64, self->offset);
     if (desc->window_left >= 0 || desc->window_right >= 0)
-        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/window:%s,%s", side(desc->window_left, left),
-                      side(desc->window_right, right));
+        name_more(self, "/window:%s,%s", side(desc->window_left, left), side(desc->window_right, right));
     if (desc->mask != FOVEA_MASK_NONE)
-        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/mask:%s", mask_words[desc->mask]);
+        name_more(self, "/mask:%s", mask_words[desc->mask]);
+    if (self->q_shortest >= 0)
+        name_more(self, "/q_lens:%" PRId64, self->q_shortest);
+    if (self->kv_shortest >= 0)
+        name_more(self, "/kv_lens:%" PRId64, self->kv_shortest);
+    if (self->lse)
+        name_more(self, "/lse:1");
+    if (self->weights)
+        name_more(self, "/weights:1");
     if (self->layout != LAYOUT_BHTD)
-        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/layout:%s", layout_words[self->layout]);
+        name_more(self, "/layout:%s", layout_words[self->layout]);
     if (self->call != CALL_PLAN)
-        n += snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/call:%s", call_words[self->call]);
-    snprintf(name + n, BENCH_NAME_SIZE - (size_t)n, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa),
-             self->threads);
+        name_more(self, "/call:%s", call_words[self->call]);
+    name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
+}
+
+/* What the library would say only when it is executed, and what cannot be timed; 0, or -1 and a sentence. */
+static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
+    const fovea_attention_desc *d = &self->desc;
+    const struct {
+        const char *name;
+        int64_t shortest, longest;
+    } lengths[] = {{"q", self->q_shortest, d->q_len}, {"kv", self->kv_shortest, d->kv_len}};
+    for (int i = 0; i < 2; i++) {
+        if (lengths[i].shortest > lengths[i].longest) {
+            snprintf(error, BENCH_ERROR_SIZE, "%s_lens=%" PRId64 ": the shortest cannot be above %s_len=%" PRId64,
+                     lengths[i].name, lengths[i].shortest, lengths[i].name, lengths[i].longest);
+            return -1;
+        }
+    }
+    if (self->has_offset && d->causal != FOVEA_CAUSAL_OFFSET && d->causal != FOVEA_CAUSAL_NONE) {
+        snprintf(error, BENCH_ERROR_SIZE, "q_offset goes with causal=offset and causal=none: causal=%s sets its own",
+                 causal_words[d->causal]);
+        return -1;
+    }
+    int64_t bytes = (int64_t)sizeof(float);
+    if (self->weights && (!fv_multiply(bytes, d->batch, &bytes) || !fv_multiply(bytes, d->q_heads, &bytes) ||
+                          !fv_multiply(bytes, d->q_len, &bytes) || !fv_multiply(bytes, d->kv_len, &bytes))) {
+        snprintf(error, BENCH_ERROR_SIZE, "weights=1: more weights than any memory holds");
+        return -1;
+    }
+    /* Where the longest sequence has no pair, no other has. */
+    const attention_sequence longest = attention_sequence_of(self, 0);
+    if (count_pairs_of(d, &longest, NULL) == 0) {
+        snprintf(error, BENCH_ERROR_SIZE, "no query sees a key, so there is nothing to time");
+        return -1;
+    }
+    return 0;
 }
 
 static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, call = 0, isa = 0, threads = 1;
+    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0;
     const bench_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                               {"batch", NULL, 1, most, &batch},
                               {"q_heads", NULL, 1, most, &q_heads},
@@ -221,6 +337,11 @@ static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SI
                               {"window_left", NULL, -1, most, &window_left},
                               {"window_right", NULL, -1, most, &window_right},
                               {"mask", mask_words, 0, 0, &mask},
+                              {"q_lens", NULL, 0, most, &q_lens},
+                              {"kv_lens", NULL, 0, most, &kv_lens},
+                              {"q_offset", NULL, -most, most, &q_offset},
+                              {"lse", NULL, 0, 1, &lse},
+                              {"weights", NULL, 0, 1, &weights},
                               {"layout", layout_words, 0, 0, &layout},
                               {"call", call_words, 0, 0, &call},
                               {"isa", bench_isa_words, 0, 0, &isa},
@@ -247,6 +368,12 @@ static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SI
     self->desc.window_left = window_left;
     self->desc.window_right = window_right;
     self->desc.mask = (fovea_mask_kind)mask;
+    self->q_shortest = q_lens;
+    self->kv_shortest = kv_lens;
+    self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
+    self->offset = q_offset != INT64_MIN ? q_offset : 0;
+    self->lse = lse != 0;
+    self->weights = weights != 0;
     self->layout = (memory_layout)layout;
     self->call = (attention_call)call;
     self->isa = (fovea_isa)tier;
@@ -256,18 +383,22 @@ static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SI
     const char *problem = make_plan(self);
     if (problem == NULL && self->call == CALL_SDPA)
         problem = check_one_call(self);
-    if (problem != NULL) {
+    if (problem != NULL)
         snprintf(error, BENCH_ERROR_SIZE, "%s", problem);
-        attention_end(&self->base);
-        free(self);
-        return NULL;
-    }
+    const bool good = problem == NULL && check_options(self, error) == 0;
     attention_end(&self->base);
-    return &self->base;
+    if (good)
+        return &self->base;
+    free(self);
+    return NULL;
 }
 
 const bench_kind bench_attention = {
     "attention", attention_make,
     "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
-    "      causal=none|top_left|bottom_right window_left=-1 window_right=-1 mask=none|boolean|additive\n"
-    "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1"};
+    "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
+    "      mask=none|boolean|additive q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
+    "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
+    "      q_offset: position of each sequence's first query among its keys, with causal=offset or none\n"
+    "      q_lens, kv_lens: the shortest length; others fall to it evenly from q_len or kv_len (batch=1: the length)\n"
+    "      lse, weights: whether these are computed, too"};

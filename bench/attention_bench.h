@@ -15,9 +15,15 @@ typedef enum memory_layout { LAYOUT_BHTD, LAYOUT_BTHD } memory_layout;
 /* fovea_attention_execute, or fovea_sdpa_f32. */
 typedef enum attention_call { CALL_PLAN, CALL_SDPA } attention_call;
 
+/* Outputs of an attention: out, and what args may ask for besides. */
+enum { ATTENTION_OUTPUTS = 3 };
+
 typedef struct attention {
     bench base;
     fovea_attention_desc desc;
+    int64_t q_shortest, kv_shortest; /* lengths fall evenly to these; -1: none are given */
+    int64_t offset;                  /* of all sequences, if has_offset; else 0 */
+    bool has_offset, lse, weights;
     memory_layout layout;
     attention_call call;
     fovea_isa isa;
@@ -28,6 +34,7 @@ typedef struct attention {
     fovea_context *context;
     fovea_attention_plan *plan;
     fovea_attention_args args;
+    int64_t *lengths; /* what args.q_lens, args.kv_lens and args.q_offsets point into: [3][batch] */
     void *workspace;
     size_t workspace_size;
 } attention;
@@ -40,12 +47,34 @@ static inline int64_t attention_elements(const fovea_tensor *t) {
     return last;
 }
 
-/* The position of a sequence's query i among its keys. */
-static inline int64_t attention_position(const fovea_attention_desc *desc, int64_t i) {
-    return desc->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? i + desc->kv_len - desc->q_len : i;
+/* An output by number; its data is NULL if it is not asked for. */
+static inline fovea_tensor *attention_output(fovea_attention_args *args, int i) {
+    fovea_tensor *const all[ATTENTION_OUTPUTS] = {&args->out, &args->lse, &args->weights};
+    return all[i];
 }
 
-/* Checks the result that was just computed into self->args.out; NULL, or what is wrong with it. */
-const char *attention_check(const attention *self);
+/* One sequence of the batch. */
+typedef struct attention_sequence {
+    int64_t q_len, kv_len;
+    int64_t offset; /* the position of query 0 among the keys */
+} attention_sequence;
+
+/* From the longest, sequence 0, to the shortest; a batch of one has the shortest. */
+static inline int64_t attention_length(int64_t longest, int64_t shortest, int64_t b, int64_t batch) {
+    if (shortest < 0)
+        return longest;
+    return batch == 1 ? shortest : longest - (longest - shortest) * b / (batch - 1);
+}
+
+static inline attention_sequence attention_sequence_of(const attention *self, int64_t b) {
+    const fovea_attention_desc *desc = &self->desc;
+    attention_sequence s = {.q_len = attention_length(desc->q_len, self->q_shortest, b, desc->batch),
+                            .kv_len = attention_length(desc->kv_len, self->kv_shortest, b, desc->batch)};
+    s.offset = desc->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? s.kv_len - s.q_len : self->offset;
+    return s;
+}
+
+/* Checks the outputs that were just computed into self->args; NULL, or what is wrong with them. */
+const char *attention_check(attention *self);
 
 #endif

@@ -1,7 +1,7 @@
-/* Checks an attention before it is timed: no element of the output may be left unwritten, and sampled rows are computed
- * again, each by itself as an attention of one query and one head on the scalar tier, and must have the same bits. That
- * is the library's promise, so the check is exact and costs little even where the whole would take the scalar tier
- * seconds. */
+/* Checks an attention before it is timed: no element of an output may be left unwritten, and sampled rows are computed
+ * again, each by itself as an attention of one query and one head on the scalar tier, and must have the same bits; so
+ * must their lse and weights. That is the library's promise, so the check is exact and costs little even where the whole
+ * would take the scalar tier seconds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,8 @@
 #include "attention_bench.h"
 
 enum { SAMPLED_ROWS = 64 };
+
+static const char *const output_names[ATTENTION_OUTPUTS] = {"output", "lse", "weights"};
 
 /* The part of a tensor that belongs to one row of one head; rows < 0: all of them. */
 static fovea_tensor slice(const fovea_tensor *t, int64_t b, int64_t h, int64_t row) {
@@ -23,11 +25,14 @@ static fovea_tensor slice(const fovea_tensor *t, int64_t b, int64_t h, int64_t r
     return part;
 }
 
-/* Computes row number `row` of the output alone on the scalar tier; NULL if it has the same bits. */
-static const char *check_row(const attention *self, const fovea_attention_plan *alone, int64_t row, float *expected) {
+/* Computes row number `row` of the outputs alone on the scalar tier; NULL if it has the same bits. A row past its
+ * sequence's length is a row of a sequence without queries there. */
+static const char *check_row(attention *self, const fovea_attention_plan *alone, int64_t row, float *expected) {
     const fovea_attention_desc *desc = &self->desc;
     int64_t i = row % desc->q_len, h = row / desc->q_len % desc->q_heads, b = row / desc->q_len / desc->q_heads;
-    int64_t key_head = h / (desc->q_heads / desc->kv_heads), offset = attention_position(desc, i);
+    const attention_sequence sequence = attention_sequence_of(self, b);
+    int64_t key_head = h / (desc->q_heads / desc->kv_heads), offset = sequence.offset + i;
+    int64_t queries = i < sequence.q_len;
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     args.q = slice(&self->args.q, b, h, i);
@@ -35,26 +40,54 @@ static const char *check_row(const attention *self, const fovea_attention_plan *
     args.v = slice(&self->args.v, b, key_head, -1);
     if (desc->mask != FOVEA_MASK_NONE)
         args.mask = slice(&self->args.mask, b, h, i);
-    args.out = fovea_tensor_bhtd(expected, FOVEA_DTYPE_F32, 1, 1, 1, desc->value_dim);
+    args.q_lens = &queries;
+    args.kv_lens = &sequence.kv_len;
     args.q_offsets = &offset;
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
+        const fovea_tensor *whole = attention_output(&self->args, o);
+        if (whole->data == NULL)
+            continue;
+        *attention_output(&args, o) = fovea_tensor_bhtd(expected, FOVEA_DTYPE_F32, 1, 1, 1, whole->shape[3]);
+        expected += whole->shape[3];
+    }
     if (fovea_attention_execute(alone, &args, NULL, 0) != FOVEA_OK)
         return fovea_error_detail();
-    const fovea_tensor out = slice(&self->args.out, b, h, i);
-    if (memcmp(expected, out.data, (size_t)desc->value_dim * sizeof *expected) == 0)
-        return NULL;
-    static char error[BENCH_ERROR_SIZE];
-    snprintf(error, sizeof error, "WRONG: batch %" PRId64 " head %" PRId64 " row %" PRId64 " is not what scalar gives",
-             b, h, i);
-    return error;
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
+        const fovea_tensor *want = attention_output(&args, o);
+        if (want->data == NULL)
+            continue;
+        const fovea_tensor got = slice(attention_output(&self->args, o), b, h, i);
+        if (memcmp(want->data, got.data, (size_t)want->shape[3] * sizeof(float)) == 0)
+            continue;
+        static char error[BENCH_ERROR_SIZE];
+        snprintf(error, sizeof error,
+                 "WRONG: %s of batch %" PRId64 " head %" PRId64 " row %" PRId64 " is not what scalar gives",
+                 output_names[o], b, h, i);
+        return error;
+    }
+    return NULL;
 }
 
-const char *attention_check(const attention *self) {
-    const int64_t elements = attention_elements(&self->args.out);
-    const uint32_t *bits = self->args.out.data;
+/* NULL if no element of the output is as it was before. */
+static const char *check_written(const fovea_tensor *output, const char *name) {
+    const int64_t elements = output->data ? attention_elements(output) : 0;
+    const uint32_t *bits = output->data;
     for (int64_t i = 0; i < elements; i++) {
-        if (bits[i] == UINT32_MAX)
-            return "WRONG: a part of the output was not written";
+        if (bits[i] == UINT32_MAX) {
+            static char error[BENCH_ERROR_SIZE];
+            snprintf(error, sizeof error, "WRONG: a part of the %s was not written", name);
+            return error;
+        }
     }
+    return NULL;
+}
+
+const char *attention_check(attention *self) {
+    const char *error = NULL;
+    for (int o = 0; o < ATTENTION_OUTPUTS && error == NULL; o++)
+        error = check_written(attention_output(&self->args, o), output_names[o]);
+    if (error != NULL)
+        return error;
     fovea_context_options options;
     fovea_context_options_init(&options);
     options.isa = FOVEA_ISA_SCALAR;
@@ -64,8 +97,7 @@ const char *attention_check(const attention *self) {
     desc.causal = self->desc.causal == FOVEA_CAUSAL_NONE ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_OFFSET;
     fovea_context *context = NULL;
     fovea_attention_plan *alone = NULL;
-    const char *error = NULL;
-    float *expected = bench_alloc(desc.value_dim * (int64_t)sizeof(float));
+    float *expected = bench_alloc((desc.value_dim + 1 + desc.kv_len) * (int64_t)sizeof(float)); /* of all outputs */
     if (expected == NULL)
         error = "no memory";
     else if (fovea_context_create(&options, &context) != FOVEA_OK ||
@@ -75,8 +107,10 @@ const char *attention_check(const attention *self) {
     int64_t samples = rows < SAMPLED_ROWS ? rows : SAMPLED_ROWS;
     uint64_t state = 6;
     for (int64_t i = 0; i < samples && error == NULL; i++) {
-        int64_t row = rows == samples ? i : (int64_t)(bench_random(&state) % (uint64_t)rows);
-        error = check_row(self, alone, i == 0 ? 0 : i == 1 ? rows - 1 : row, expected);
+        int64_t row = i;
+        if (rows > samples && i > 0) /* the first, the last, and some between */
+            row = i == 1 ? rows - 1 : (int64_t)(bench_random(&state) % (uint64_t)rows);
+        error = check_row(self, alone, row, expected);
     }
     fovea_attention_plan_destroy(alone);
     fovea_context_destroy(context);

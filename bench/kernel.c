@@ -168,7 +168,8 @@ static int operands_make(operands *o) {
     return 0;
 }
 
-/* Runs the scalar row of the operation on operands of its own and compares; NULL if all is the same. */
+/* Runs the scalar row of the operation on operands of its own and compares; NULL if all is the same. Of that row itself
+ * this says only that it gives the same twice: what holds it to the arithmetic are test-golden and test-reference. */
 static const char *compare(const kernel_bench *self) {
     const operands *data = &self->data;
     if (self->kernel->op == FV_OP_peak) /* its sum depends on the size of its tile, which differs */

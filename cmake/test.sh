@@ -17,6 +17,9 @@ count() { # count PRESET PASSED FAILED SKIPPED [REMARK]
 build() {
     { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build --preset "$1" -j "$jobs"
 }
+parts_skipped() { # parts_skipped LOG: of tests that passed, what they printed as SKIPPED
+    awk '/: [0-9]+ passed, 0 failed, [0-9]+ skipped$/ && $2 > 0 { n += $6 } END { print n + 0 }' "$1"
+}
 attribute() { # attribute NAME FILE: of the one <testsuite> in ctest's report
     sed -n "/<testsuite/,/>/s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -1
 }
@@ -49,7 +52,10 @@ for run in "$@"; do
         count "$run" 0 1 0 "ran no tests"
         continue
     fi
-    count "$run" $((tests - failures - skips)) "$failures" "$skips" "${SECONDS} s"
+    parts=$(parts_skipped "build/$preset/Testing/Temporary/LastTest.log")
+    remark="${SECONDS} s"
+    [ "$parts" -eq 0 ] || remark+="; $parts parts of tests that passed were skipped"
+    count "$run" $((tests - failures - skips)) "$failures" "$skips" "$remark"
 done
 
 printf '\n'
