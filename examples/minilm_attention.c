@@ -6,15 +6,19 @@
  * best tier on all threads. Prints for each how well it agrees with the answer in float64, whether its bits are those
  * of the scalar tier, and how fast it is; then what dispatch chose and why. Ends with 0 if all bits are the same and
  * all errors are within their limits, with 1 if not or if the data cannot be read, with 2 if the command line is wrong.
+ * While it measures, it shows on a terminal (standard error) how far it is.
  *
  * How it measures: what is compared takes turns (ROUNDS times), so that a machine that slows down slows all of them;
  * each turn begins with one run that is not counted (once is enough where a run outlasts a turn) and repeats until its
  * share of the time is over; the median of all counted runs is what the table shows. The peak takes turns with them.
  * What runs on one thread is timed by that thread's CPU clock: on a machine that does other things too, a long run is
- * interrupted more often than a short one, and the slow would look slower than they are. */
+ * interrupted more often than a short one, and the slow would look slower than they are. Of several threads only the
+ * time that passed tells how fast they are together, and one that waits for a CPU holds up all: a note under the table
+ * says so where they did not have theirs. */
 #include <fovea/fovea.h>
 
 #include "agreement.h"
+#include "inspect/progress.h"
 #include "minilm_data.h"
 #include "peak.h"
 #include "plain_attention.h"
@@ -48,14 +52,19 @@ typedef struct contestant {
     int same_bits;
 } contestant;
 
+/* What runs had of their CPUs, one for each thread: seconds that passed on these, and those of them spent on the runs. */
+typedef struct cpu_use {
+    double passed, worked;
+} cpu_use;
+
 typedef struct bout {
     minilm_data data;
     reference ref;
     float *scores; /* scratch of plain C */
     contestant rows[MOST_ROWS];
     int row_count;
-    char missing[128];     /* tiers of the library that did not run */
-    double passed, worked; /* seconds that the runs on one thread took, and those of them that a CPU worked on them */
+    char missing[128]; /* tiers of the library that did not run */
+    cpu_use one, all;  /* of the runs on one thread, of those on all */
 } bout;
 
 typedef struct options {
@@ -223,9 +232,11 @@ static void run(bout *b, contestant *row) {
 static void take_turn(bout *b, contestant *row, double seconds) {
     int alone = row->plan == NULL || row->info.threads == 1;
     clockid_t clock = alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    clockid_t work = alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
     if (row->sample_count == 0 || row->samples[row->sample_count - 1] < seconds)
         run(b, row);
-    double passed = stopwatch(CLOCK_MONOTONIC), start = stopwatch(clock), begin = start, end;
+    double passed = stopwatch(CLOCK_MONOTONIC), worked = stopwatch(work);
+    double start = stopwatch(clock), begin = start, end;
     int count = 0;
     do {
         run(b, row);
@@ -233,16 +244,17 @@ static void take_turn(bout *b, contestant *row, double seconds) {
         row->samples[row->sample_count++] = end - begin;
         begin = end;
     } while (end - start < seconds && ++count < MOST_SAMPLES);
-    if (alone) {
-        b->passed += stopwatch(CLOCK_MONOTONIC) - passed;
-        b->worked += end - start;
-    }
+    cpu_use *use = alone ? &b->one : &b->all;
+    use->worked += stopwatch(work) - worked;
+    use->passed += (alone ? 1 : row->info.threads) * (stopwatch(CLOCK_MONOTONIC) - passed);
 }
 
 /* Takes the turns; after each, the bits are held against those of rows[1], which is the scalar tier. */
 static void measure(bout *b, double seconds) {
     /* Four parts of the time for runs, one for the peak. */
     double turn = 0.8 * seconds / (ROUNDS * b->row_count), peak_turn = 0.2 * seconds / (ROUNDS * b->row_count);
+    progress p;
+    progress_begin(&p, "turns", (int64_t)ROUNDS * b->row_count);
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < b->row_count; i++) {
             contestant *row = &b->rows[i];
@@ -250,7 +262,10 @@ static void measure(bout *b, double seconds) {
             row->same_bits &= memcmp(row->out, b->rows[1].out, out_bytes(b)) == 0;
             if (row->plan != NULL && row->info.threads == 1)
                 row->peak = fmax(row->peak, peak_gflops(row->info.isa, peak_turn));
+            if (p.terminal) /* elsewhere it would leave lines, which nobody needs of a few seconds */
+                progress_show(&p, (int64_t)round * b->row_count + i + 1);
         }
+    progress_end(&p);
     for (int i = 0; i < b->row_count; i++)
         b->rows[i].errors = reference_compare(&b->ref, &b->data, b->rows[i].out);
 }
@@ -281,6 +296,26 @@ static void print_head(const bout *b) {
            (long long)d->head_dim, 1e-6 * flops(d), 1e-6 * (double)d->heads * (double)d->tokens * (double)d->tokens);
 }
 
+/* Says whether other programs had CPUs that the runs were to have.
+ *
+ * Threads of OpenMP that wait for each other do not sleep, for milliseconds at least, so that on an idle machine all work
+ * all the time. Another program that wants a CPU too has half of one or more, however many there are: hence the limit is
+ * in CPUs. On 2 CPUs 0.02 were missing while idle (0.12 with OMP_WAIT_POLICY=passive, where threads do sleep), and 0.5
+ * to 1.0 beside a loop on one of them. Part of the limit grows with the threads, as what an idle machine does besides
+ * may. The kernel counts the work of other threads by its tick: below a tenth of a second this would judge noise. */
+static void print_busy(const bout *b) {
+    const int threads = b->rows[b->row_count - 1].info.threads;
+    const double had = threads * b->all.worked / b->all.passed; /* CPUs; no number where nothing ran on all threads */
+    if (b->all.passed > 0.1 * threads && threads - had > 0.2 + 0.02 * threads)
+        printf("This machine is busy: the %d threads of the last line had %.1f CPUs, as other programs had the rest\n"
+               "(or OpenMP's settings made threads sleep). Alone they may be much faster.\n",
+               threads, had);
+    else if (b->one.passed > 1.1 * b->one.worked)
+        printf("This machine is busy: other programs had this CPU for %.0f%% of the time, and more than one thread\n"
+               "cannot be measured well.\n",
+               100.0 * (1.0 - b->one.worked / b->one.passed));
+}
+
 static void print_table(bout *b) {
     printf("                  error against float64      bits as              speed,   FMA peak,   share   times\n"
            "tier     threads  absolute relative  scaled  scalar  time, ms  GFLOP/s   GFLOP/s   of peak  plain C\n"
@@ -304,10 +339,7 @@ static void print_table(bout *b) {
     }
     if (b->missing[0] != 0)
         printf("Not run: %s (of another architecture, or see dispatch below).\n", b->missing);
-    if (b->passed > 1.1 * b->worked)
-        printf("This machine is busy: other programs had this CPU for %.0f%% of the time, and more than one thread\n"
-               "cannot be measured well.\n",
-               100.0 * (1.0 - b->worked / b->passed));
+    print_busy(b);
 }
 
 static void print_columns(const bout *b) {
