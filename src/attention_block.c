@@ -152,8 +152,9 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
     }
 }
 
-/* Segments [begin, end) of the second pass: scores again, now that the lse of each row is known. */
+/* Of segments [begin, end): scores again, now that the lse of each row is known. */
 static void run_weights(fv_block *x, int64_t begin, int64_t end) {
+    assert(0 <= begin && begin <= end && end <= x->plan->segments);
     x->copy_values = false;
     for (int64_t index = begin; index < end; index++) {
         fv_segment segment;

@@ -65,6 +65,7 @@ static void merge_task(void *arg, int64_t task) {
         }
 }
 
+/* Of all segments of the sequence: weights of keys that no row sees are written, too. */
 static void weights_task(void *arg, int64_t task) {
     execution *e = arg;
     fv_block block;
@@ -95,10 +96,8 @@ static void run(const fovea_attention_plan *plan, const fovea_attention_args *ar
     e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
     pass(&e, plan->items * e.chunks, segments_task);
     pass(&e, plan->items, merge_task);
-    if (args->weights.data) { /* of keys that no row sees, too */
-        e.chunks = fv_ceil_div(plan->segments, plan->choice.split_segments);
+    if (args->weights.data)
         pass(&e, plan->items * e.chunks, weights_task);
-    }
 }
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,

@@ -106,7 +106,8 @@ typedef struct fv_item {
 
 fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item);
 
-/* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. */
+/* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. When all are
+ * merged, m of the first one has the lse of the rows. */
 typedef struct fv_partial {
     float *o, *m, *l;
 } fv_partial;

@@ -104,8 +104,11 @@ static void gemm_trials(checker *c) {
         gemm_trial(c, height, 2 * c->kernel->nr + height, few_k[height % FEW_K], (store)(height % STORES),
                    DATA_SPECIAL);
     for (int s = 0; s < STORES; s++)
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             gemm_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], (store)s, DATA_NORMAL);
+            for (int d = 0; d < DATA_KINDS; d++) /* a second strip, which ends with half a vector */
+                gemm_trial(c, c->kernel->mr + 1, c->kernel->nr + FV_LANES / 2, long_k[i], (store)s, (data)d);
+        }
 }
 
 /* Which lane has a maximum is open: the first one now. */
