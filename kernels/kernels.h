@@ -17,7 +17,7 @@
  *             then lanes j + (j+8), j + (j+4), j + (j+2), j + (j+1)
  *   o       = chain over the attended keys ascending: acc = fma(p, v, acc), acc = +0
  *   merge in ascending order of segments, from M = -inf, L = 0, O = 0 (again 0 stands for a maximum of -inf):
- *   M'      = max(M, m);  a = exp(M - M');  b = exp(m - M')
+ *   M'      = max(M, m);  a = exp(M - M');  b = exp(m - M'), exp(0) being 1 in any rounding mode
  *   L       = fma(L, a, l * b);  O = fma(O, a, o * b)
  *   at the end, R = 1/L (0 where L = 0):
  *   out     = O * R, then NaN -> 0x7fc00000, -0 -> +0

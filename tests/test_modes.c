@@ -5,8 +5,8 @@
  *   - 1, 2, 3 and 7 threads of OpenMP and of a caller's pool give the same bits;
  *   - so do all tiers: the scalar tier, for which the compiler chose the instructions, is the oracle here as well.
  *
- * Problems are two that are sure to be shared between threads (rows split over segments, many blocks of rows), in which
- * every mode must show in the results, and random ones, subnormal values and overflow among them. */
+ * Problems are three that are sure to be shared between threads (rows split over segments, many blocks of rows, blocks of
+ * a causal sequence), in which every mode must show in the results, and random ones, subnormal values and overflow among them. */
 #include "attention_case.h"
 #include "context.h"
 #include "fp_control.h"
@@ -137,6 +137,10 @@ int main(int argc, char **argv) {
     make_ways();
     check_shared("split rows", case_plain(1, 4, 2, 1, 2000, 16, 16));
     check_shared("many blocks", case_plain(2, 4, 2, 90, 300, 16, 16));
+    /* Whether a block sees one segment or several depends on its size, and so on threads and tier. */
+    attention_case causal = case_plain(1, 2, 1, 700, 700, 16, 16);
+    causal.desc.causal = FOVEA_CAUSAL_TOP_LEFT;
+    check_shared("causal blocks", causal);
     for (int64_t i = 0, count = test_scaled(24); i < count; i++)
         check_random(i);
     if (!FP_FLUSH)

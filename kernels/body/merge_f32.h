@@ -2,9 +2,12 @@
  * which the row's old and new output are weighed (kernels.h has the formulas). */
 #include "v_exp.h"
 
-/* exp(x - highest), where 0 stands for a highest of -inf, so that a row without keys gives 0 and not NaN. */
+/* exp(x - highest), where 0 stands for a highest of -inf, so that a row without keys gives 0 and not NaN. exp(0) is 1 in
+ * any rounding mode, so that to merge the first segment, or one without keys, changes no bit: whether it is done is up to
+ * blocks and threads. */
 static inline vf merge_factor(vf x, vf highest) {
-    return v_exp(v_sub(x, v_select(v_eq(highest, v_set1(-INFINITY)), v_set1(0.0f), highest)));
+    const vf less = v_sub(x, v_select(v_eq(highest, v_set1(-INFINITY)), v_set1(0.0f), highest));
+    return v_select(v_eq(less, v_set1(0.0f)), v_set1(1.0f), v_exp(less));
 }
 
 static inline vf merge_load(const float *p, int64_t n) { return n < FV_W ? v_load_n(p, n) : v_load(p); }
