@@ -12,77 +12,72 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-typedef struct execution {
+typedef struct execution execution;
+
+/* Computes an item of a pass, of those up to end that its task has claimed. */
+typedef void run_item(const execution *e, fv_block *block, int64_t item, int64_t end);
+
+struct execution {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
     char *scratches, *partials;
     int64_t chunks; /* runs of the segments of a block, when rows are split */
     int64_t count;  /* items of the pass */
+    run_item *run;  /* what is done with each */
     _Atomic int64_t next;
-} execution;
+};
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
 
 static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->count, e->plan->tasks, end); }
 
-static void blocks_task(void *arg, int64_t task) {
-    execution *e = arg;
-    fv_block block;
-    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
-    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
-        for (; item < end; item++) {
-            fv_block_open(&block, item, item + 1 < end ? item + 1 : e->count);
-            fv_block_run(&block);
-        }
+static void run_block(const execution *e, fv_block *block, int64_t item, int64_t end) {
+    fv_block_open(block, item, item + 1 < end ? item + 1 : e->count);
+    fv_block_run(block);
 }
 
-static void segments_task(void *arg, int64_t task) {
-    execution *e = arg;
-    fv_block block;
-    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
-    for (int64_t end, unit = claim(e, &end); unit < end; unit = claim(e, &end))
-        for (; unit < end; unit++) {
-            const int64_t item = unit / e->chunks, chunk = unit % e->chunks;
-            fv_block_open(&block, item, e->count);
-            const fv_range seen = fv_block_segments(&block);
-            const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, e->chunks);
-            const int64_t stop = fv_min(chunk * run + run, count);
-            for (int64_t i = chunk * run; i < stop; i++) {
-                const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, i);
-                fv_block_run_segment(&block, seen.begin + i, seen.begin + stop, &partial);
-            }
-        }
+static void run_segments(const execution *e, fv_block *block, int64_t unit, int64_t end) {
+    const int64_t item = unit / e->chunks, chunk = unit % e->chunks;
+    (void)end;
+    fv_block_open(block, item, e->count);
+    const fv_range seen = fv_block_segments(block);
+    const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, e->chunks);
+    const int64_t stop = fv_min(chunk * run + run, count);
+    for (int64_t i = chunk * run; i < stop; i++) {
+        const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, i);
+        fv_block_run_segment(block, seen.begin + i, seen.begin + stop, &partial);
+    }
 }
 
-static void merge_task(void *arg, int64_t task) {
-    execution *e = arg;
-    fv_block block;
-    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
-    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
-        for (; item < end; item++) {
-            fv_block_open(&block, item, e->count);
-            fv_block_merge(&block, e->partials, item);
-        }
+static void run_merge(const execution *e, fv_block *block, int64_t item, int64_t end) {
+    (void)end;
+    fv_block_open(block, item, e->count);
+    fv_block_merge(block, e->partials, item);
 }
 
 /* Of all segments of the sequence: weights of keys that no row sees are written, too. */
-static void weights_task(void *arg, int64_t task) {
+static void run_weights(const execution *e, fv_block *block, int64_t unit, int64_t end) {
+    const int64_t segments = e->plan->segments, run = fv_ceil_div(segments, e->chunks);
+    const int64_t item = unit / e->chunks, begin = fv_min(unit % e->chunks * run, segments);
+    (void)end;
+    fv_block_open(block, item, e->count);
+    fv_block_weights(block, e->partials, item, begin, fv_min(begin + run, segments));
+}
+
+static void work(void *arg, int64_t task) {
     execution *e = arg;
     fv_block block;
     fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
-    const int64_t segments = e->plan->segments, run = fv_ceil_div(segments, e->chunks);
-    for (int64_t end, unit = claim(e, &end); unit < end; unit = claim(e, &end))
-        for (; unit < end; unit++) {
-            const int64_t item = unit / e->chunks, begin = fv_min(unit % e->chunks * run, segments);
-            fv_block_open(&block, item, e->count);
-            fv_block_weights(&block, e->partials, item, begin, fv_min(begin + run, segments));
-        }
+    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
+        for (; item < end; item++)
+            e->run(e, &block, item, end);
 }
 
-static void pass(execution *e, int64_t items, void (*task)(void *arg, int64_t index)) {
+static void pass(execution *e, int64_t items, run_item *run) {
     atomic_store(&e->next, 0);
     e->count = items;
-    fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), task, e);
+    e->run = run;
+    fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), work, e);
 }
 
 static void run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
@@ -90,14 +85,14 @@ static void run(const fovea_attention_plan *plan, const fovea_attention_args *ar
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
     execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
     if (plan->choice.split_segments <= 0) {
-        pass(&e, plan->items, blocks_task);
+        pass(&e, plan->items, run_block);
         return;
     }
     e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
-    pass(&e, plan->items * e.chunks, segments_task);
-    pass(&e, plan->items, merge_task);
+    pass(&e, plan->items * e.chunks, run_segments);
+    pass(&e, plan->items, run_merge);
     if (args->weights.data)
-        pass(&e, plan->items * e.chunks, weights_task);
+        pass(&e, plan->items * e.chunks, run_weights);
 }
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,

@@ -18,20 +18,25 @@ static fovea_isa isa_of(const fovea_context *ctx) {
     return info.isa;
 }
 
-/* Runs with FOVEA_ISA set to word (NULL: unset) and restores it. */
-static fovea_status create_under(const char *word, const fovea_context_options *options, fovea_context **ctx) {
-    char saved[32] = "";
+typedef char isa_word[32];
+
+/* Sets FOVEA_ISA (NULL: unsets it); what it was goes into saved, if there is one. */
+static void set_isa(const char *word, isa_word saved) {
     const char *before = getenv("FOVEA_ISA");
-    snprintf(saved, sizeof saved, "%s", before ? before : "");
+    if (saved)
+        snprintf(saved, sizeof(isa_word), "%s", before ? before : "");
     if (word)
         setenv("FOVEA_ISA", word, 1);
     else
         unsetenv("FOVEA_ISA");
-    fovea_status status = fovea_context_create(options, ctx);
-    if (before)
-        setenv("FOVEA_ISA", saved, 1);
-    else
-        unsetenv("FOVEA_ISA");
+}
+
+/* Runs with FOVEA_ISA set to word (NULL: unset) and restores it. */
+static fovea_status create_under(const char *word, const fovea_context_options *options, fovea_context **ctx) {
+    isa_word saved;
+    set_isa(word, saved);
+    const fovea_status status = fovea_context_create(options, ctx);
+    set_isa(*saved ? saved : NULL, NULL);
     return status;
 }
 
@@ -342,18 +347,13 @@ static void test_inits(void) {
 static void test_default_context(void) {
     const float one = 1.0F;
     float out = 7.0F;
-    char saved[32];
-    const char *before = getenv("FOVEA_ISA");
-    snprintf(saved, sizeof saved, "%s", before ? before : "");
-    setenv("FOVEA_ISA", "sse9", 1);
+    isa_word saved;
+    set_isa("sse9", saved);
     check_status("the one call under an unknown FOVEA_ISA",
                  fovea_sdpa_f32(&one, &one, &one, &out, 1, 1, 1, 1, 1, 1, 1, FOVEA_CAUSAL_NONE),
                  FOVEA_ERROR_ENVIRONMENT, "FOVEA_ISA|sse9|scalar");
     test_check(out == 7.0F, "it wrote %g", (double)out);
-    if (before)
-        setenv("FOVEA_ISA", saved, 1);
-    else
-        unsetenv("FOVEA_ISA");
+    set_isa(*saved ? saved : NULL, NULL);
     test_check(fovea_sdpa_f32(&one, &one, &one, &out, 1, 1, 1, 1, 1, 1, 1, FOVEA_CAUSAL_NONE) == FOVEA_OK,
                "the one call: %s", fovea_error_detail());
     test_check(out == 1.0F, "it gives %g", (double)out);

@@ -6,7 +6,8 @@
  *   - so do all tiers: the scalar tier, for which the compiler chose the instructions, is the oracle here as well.
  *
  * Problems are three that are sure to be shared between threads (rows split over segments, many blocks of rows, blocks of
- * a causal sequence), in which every mode must show in the results, and random ones, subnormal values and overflow among them. */
+ * a causal sequence), in which every mode must show in the results, and random ones, subnormal values and overflow
+ * among them. */
 #include "attention_case.h"
 #include "context.h"
 #include "fp_control.h"
