@@ -189,13 +189,7 @@ int main(int argc, char **argv) {
     test_statistic();
     test_candidate_interval();
     test_outcome();
-    fovea_context_options options;
-    fovea_context *ctx;
-    fovea_context_options_init(&options);
-    options.threads = 1;
-    options.tuning_file = "";
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
-        return TEST_FAILED;
+    fovea_context *ctx = test_context_untuned();
     test_candidates(ctx);
     test_caches(ctx);
     fovea_context_destroy(ctx);

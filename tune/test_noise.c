@@ -32,13 +32,7 @@ static void disturb(unsigned seed) {
 }
 
 static fovea_context *context_with_tiny_caches(void) {
-    fovea_context_options options;
-    fovea_context *ctx;
-    fovea_context_options_init(&options);
-    options.threads = 1;
-    options.tuning_file = "";
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
-        exit(TEST_FAILED);
+    fovea_context *ctx = test_context_untuned();
     ctx->cpu.l1d = 2 << 10;
     ctx->cpu.l2 = 16 << 10;
     return ctx;

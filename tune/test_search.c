@@ -530,13 +530,7 @@ static void test_nothing(const fovea_context *ctx, const tune_class *c) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_search", NULL);
-    fovea_context_options options;
-    fovea_context *ctx;
-    fovea_context_options_init(&options);
-    options.threads = 1;
-    options.tuning_file = "";
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
-        return TEST_FAILED;
+    fovea_context *ctx = test_context_untuned();
     tune_shape shape;
     char error[256];
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */

@@ -79,16 +79,30 @@ static void write_replay(int argc, char **argv) {
         snprintf(run.replay + n, size - n, " --seed %" PRIu64, run.seed);
 }
 
+static void no_context(void) {
+    printf("FAILED: no context: %s\n", fovea_error_detail());
+    test_count(0, 1, 0);
+    exit(test_end());
+}
+
+fovea_context *test_context_untuned(void) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.threads = 1;
+    options.tuning_file = "";
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
+        no_context();
+    return ctx;
+}
+
 /* Asks the library itself which tier a default context gets: FOVEA_ISA is a cap, so what it names need not be there. */
 static void find_tier(void) {
     fovea_context *ctx;
     fovea_info info;
     fovea_info_init(&info);
-    if (fovea_context_create(NULL, &ctx) != FOVEA_OK || fovea_context_info(ctx, &info) != FOVEA_OK) {
-        printf("FAILED: no context: %s\n", fovea_error_detail());
-        test_count(0, 1, 0);
-        exit(test_end());
-    }
+    if (fovea_context_create(NULL, &ctx) != FOVEA_OK || fovea_context_info(ctx, &info) != FOVEA_OK)
+        no_context();
     fovea_context_destroy(ctx);
     run.isa = info.isa;
     const char *asked = getenv("FOVEA_ISA");

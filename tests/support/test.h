@@ -56,6 +56,9 @@ uint64_t test_seed(void);
 fovea_isa test_isa(void);
 bool test_isa_asked(void);
 
+/* A context of one thread that reads no tuning file; ends the run if there is none. */
+fovea_context *test_context_untuned(void);
+
 /* Counts one check. On failure prints the sentence and the replay line (for the first TEST_SHOWN of them). Returns ok.
  */
 bool test_check(bool ok, const char *format, ...) TEST_PRINTF(2, 3);
