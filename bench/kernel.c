@@ -46,7 +46,7 @@ static void call_gemmskip(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_scale(const fv_kernel *kernel, operands *o) {
-    kernel->run.scale_f32(o->m, o->n, 0.125F, o->in[0], o->n, o->out[0], o->n);
+    kernel->run.scale_f32(o->m, o->n, 0.125F, o->in[0], o->n, o->out[0], o->n, NULL);
 }
 
 static void call_copy(const fv_kernel *kernel, operands *o) {
@@ -54,12 +54,13 @@ static void call_copy(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_pack(const fv_kernel *kernel, operands *o) {
-    kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n);
+    kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n, NULL);
 }
 
-/* work has no maxima, but what is no less than them: above the scores at first, later the sums of p. */
+/* work has no maxima, but what is no less than them: above the scores at first, later the sums of p. So
+ * all p are normal numbers, as they are in most of attention. */
 static void call_softmax(const fv_kernel *kernel, operands *o) {
-    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, o->work, o->out[1], o->out[2]);
+    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, 1, o->work, o->out[1], o->out[2]);
 }
 
 static void call_merge(const fv_kernel *kernel, operands *o) {

@@ -81,24 +81,29 @@ typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int
  * path of boundary tiles over values that are not finite; slow and rare. */
 typedef fv_gemm_f32_fn fv_gemmskip_f32_fn;
 
-/* scale: y[i][j] = factor * x[i][j] for rows x n. */
-typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy);
+/* scale: y[i][j] = factor * x[i][j] for rows x n. *norm, unless NULL, is raised to the largest sum of squares of a row
+ * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
+typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy,
+                             float *norm);
 
 /* copy: y[i][j] = x[i][j] for rows x n, bit by bit: no NaN changes, no subnormal is flushed. */
 typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
 /* pack: transposes keys into a panel of the score gemm: panel[c*nr + i] = k[i*ldk + c] for i < keys <= nr, c <
  * channels; columns up to the next multiple of FV_LANES become +0. nr, the width of the panel, is a multiple of
- * FV_LANES. */
-typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr);
+ * FV_LANES. *norm, unless NULL, is raised to the largest sum of squares of a key, NaN left out: 4 lanes, lane j adds
+ * channels j, j+4, ...: acc = fma(k, k, acc), acc = +0; then lanes 0 + 2 and 1 + 3, and both sums. */
+typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr,
+                            float *norm);
 
 /* softmax: for each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of FV_LANES:
  * reads scores s, writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for
  * all), or NULL: all. lanes, [rows][FV_LANES], has the maxima of columns [begin, known) as the gemm of scores found
  * them (see fv_merge.highest), which all rows attend; known, a multiple of FV_LANES, is begin if there are none. They
- * are overwritten. */
+ * are overwritten. normal: no attended score is so far below the maximum of its row that p is no normal number, which
+ * then need not be found out; no result depends on it. */
 typedef void fv_softmax_f32_fn(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits,
-                               int64_t bits_step, int64_t known, float *lanes, float *m, float *l);
+                               int64_t bits_step, int64_t known, int normal, float *lanes, float *m, float *l);
 
 /* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
  * Arrays of rows elements, none overlapping. */

@@ -22,6 +22,13 @@ static bool copies_values(const fv_block *x) {
     return x->rows >= FV_COPY_ROWS && ((first | step) % FV_ALIGNMENT != 0 || step >= 2048);
 }
 
+/* Are norms, which may tell that softmax needs no comparisons, worth their cost? A mask may add anything. */
+static bool asks_norms(const fv_block *x) {
+    const fovea_attention_desc *d = &x->plan->desc;
+    return x->rows >= FV_NORM_ROWS && d->kv_len >= FV_SEGMENT && d->head_dim <= FV_NORM_CHANNELS &&
+           d->mask != FOVEA_MASK_ADDITIVE;
+}
+
 void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch) {
     const fv_attention_scratch *s = &plan->scratch;
     *x = (fv_block){
@@ -78,6 +85,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     x->first = fv_attention_place(plan, at.kv_head, at.first_row);
     x->rows = at.rows;
     x->copy_values = copies_values(x);
+    x->norm = asks_norms(x) ? 0.0f : INFINITY;
     const int64_t dim = plan->desc.head_dim;
     fv_range all = {0, 0};
     bool uniform = true;
@@ -97,7 +105,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         const int64_t named = fv_max(fv_min(run, x->sequence.q_len - query), 0); /* rows past q_lens are not read */
         if (named > 0)
             plan->kernels.scale(named, dim, plan->scale, fv_row_element(x, &args->q, row), args->q.stride[2],
-                                x->q + row * dim, dim);
+                                x->q + row * dim, dim, x->norm < INFINITY ? &x->norm : NULL);
         if (named < run) /* to set nothing takes hundreds of cycles where the page was never written */
             memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
     }
@@ -156,6 +164,7 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
 static void run_weights(fv_block *x, int64_t begin, int64_t end) {
     assert(0 <= begin && begin <= end && end <= x->plan->segments);
     x->copy_values = false;
+    x->norm = INFINITY; /* there is no softmax */
     for (int64_t index = begin; index < end; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);

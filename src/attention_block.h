@@ -22,6 +22,7 @@ typedef struct fv_block {
     bool one_head;    /* do all rows belong to one query head? */
     bool sole;        /* do all keys that its rows see lie in one segment? */
     bool copy_values; /* are the values read from a copy in v? */
+    float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
     float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b;
     fv_tile_rows *tiles;

@@ -27,6 +27,7 @@ typedef struct fv_segment {
     const float *v;                /* values of its first key: column c is at v + c / panel * panel_step + c % panel */
     int64_t v_stride;              /* from a key to the next */
     int64_t v_panel, v_panel_step; /* columns of a panel, and the way to the next one */
+    float norm;                    /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
     int finite;                    /* are the values of keys finite? -1: not asked yet */
 } fv_segment;
 
@@ -37,7 +38,7 @@ void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
 fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
 
 /* Scores of a tile, with the additive mask, into block->s. */
-void fv_tile_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
+void fv_tile_scores(fv_block *block, const fv_tile *tile, fv_segment *segment);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
  * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */

@@ -105,11 +105,13 @@ static void golden_gemm(golden *g) {
 static void golden_scale(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
     const float factor = 3.0f * rng_normal(&g->r);
+    float norm = 0.0f;
     draw(g, x[0], rows * n);
     begin(g);
-    g->kernel->run.scale_f32(rows, n, factor, x[0], n, x[1], n);
+    g->kernel->run.scale_f32(rows, n, factor, x[0], n, x[1], n, &norm);
     end();
     gave(g, x[1], rows * n);
+    gave(g, &norm, 1);
 }
 
 static void golden_copy(golden *g) {
@@ -126,10 +128,12 @@ static void golden_copy(golden *g) {
 static void golden_pack(golden *g) {
     const int64_t nr = FV_LANES * rng_between(&g->r, 1, 4), keys = rng_between(&g->r, 1, nr);
     const int64_t channels = rng_between(&g->r, 1, 130), filled = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    float norm = 0.0f;
     draw(g, x[0], keys * channels);
     begin(g);
-    g->kernel->run.pack_f32(keys, channels, x[0], channels, x[1], nr);
+    g->kernel->run.pack_f32(keys, channels, x[0], channels, x[1], nr, &norm);
     end();
+    gave(g, &norm, 1);
     for (int64_t c = 0; c < channels; c++)
         gave(g, x[1] + c * nr, filled);
 }
@@ -144,7 +148,7 @@ static void golden_softmax(golden *g) {
     draw_scores(g, x[0], rows * FV_SEGMENT);
     begin(g);
     g->kernel->run.softmax_f32(rows, first * FV_LANES, last * FV_LANES, x[0], FV_SEGMENT, masked ? bits : NULL, step,
-                               first * FV_LANES, x[1], row[0], row[1]);
+                               first * FV_LANES, 0, x[1], row[0], row[1]);
     end();
     for (int64_t i = 0; i < rows; i++)
         row[0][i] = row[0][i] == 0.0f ? 0.0f : row[0][i]; /* of either sign */

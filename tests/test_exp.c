@@ -116,10 +116,13 @@ static void exp_by(const fv_kernel *row, int64_t n, const float *x, float *y) {
         row->run.exp_f32(n, x, y);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
+    bool normal = true; /* then softmax need not look */
+    for (int64_t i = 0; i < n; i++) {
         s[i / OTHERS][1 + i % OTHERS] = x[i];
-    row->run.softmax_f32((n + OTHERS - 1) / OTHERS, 0, FV_SEGMENT, s[0], FV_SEGMENT, NULL, 0, FV_SEGMENT, lanes[0], m,
-                         l);
+        normal = normal && x[i] >= -87.33654f;
+    }
+    row->run.softmax_f32((n + OTHERS - 1) / OTHERS, 0, FV_SEGMENT, s[0], FV_SEGMENT, NULL, 0, FV_SEGMENT, normal,
+                         lanes[0], m, l);
     for (int64_t i = 0; i < n; i++)
         y[i] = s[i / OTHERS][1 + i % OTHERS];
 }

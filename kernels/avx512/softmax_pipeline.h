@@ -5,25 +5,26 @@
  * and the scheduler is never full. The operations are those of v_exp.h, bit by bit, and of softmax_f32.h around them.
  * It is assembly as compilers spill some of what 30 registers hold: X and T of eight vectors, eight constants, and one
  * of each kind of what lives from one stage to the next, since a step takes the oldest vector first. A mask lives for
- * five steps, so 5 + 5 + 6 of them serve the 16 vectors of a row.
+ * five steps, so 5 + 5 + 6 of them serve the 16 vectors of a row. The assembler makes two copies, one without
+ * comparisons, for rows whose p are all normal.
  *
- * Bound: 14 operations a vector, 3.5 cycles on AMD family 26 model 2 (Zen 5), or 4 if comparisons are for the two units
- * that multiply, as it seems: seven operations are, and without the comparison 16 keys take 0.25 cycles less, with a
- * maximum in its place 0.1. 144 rows take 4.15, of which the trees are 0.16. Lost, each measured with the maxima of
- * later rows in the loop, one operation and one load more (4.74): the same in C, a pipeline of each row (4.83, or 5.8
- * instead of 5.3 while the core did less, as if another thread shared it) or one from row to row (5.2); FV_SIDE vectors
- * side by side (5.5); forty other orders of the operations (4.74 to 4.9); the subtraction with scores from memory, of
- * the other sign (4.73, nothing within attention); rows dealt out between the tiles of a gemm, whose multiply-adds
- * leave units idle (1 to 2% of attention, as the scheduler is full of those). On family 25 model 17 (Zen 4) attention
- * is 0.99 to 1.015 times as fast for pipelines and maxima from the gemm; on Intel neither is measured (llvm-mca expects
- * the same of a pipeline and of vectors side by side).
+ * Bound: 13 operations a vector, seven of them for the units that multiply, and a comparison: 7 or 8 cycles on AMD
+ * family 25 model 17 (Zen 4), of which 7.6 and 8.4 are reached; 3.5 or, if comparisons are for the two units that
+ * multiply, as it seems, 4 on family 26 model 2 (Zen 5), where 144 rows take 4.15 with comparisons, of which the trees
+ * are 0.16, and 0.25 less without (with a maximum in place of the comparison 0.1 less). Lost, each measured with
+ * comparisons and with the maxima of later rows in the loop, one operation and one load more (4.74): the same in C, a
+ * pipeline of each row (4.83, or 5.8 instead of 5.3 while the core did less, as if another thread shared it) or one
+ * from row to row (5.2); FV_SIDE vectors side by side (5.5); forty other orders of the operations (4.74 to 4.9); the
+ * subtraction with scores from memory, of the other sign (4.73, nothing within attention); rows dealt out between the
+ * tiles of a gemm, whose multiply-adds leave units idle (1 to 2% of attention, as the scheduler is full of those). On
+ * family 25 model 17 (Zen 4) attention is 0.99 to 1.015 times as fast for pipelines and maxima from the gemm; on Intel
+ * neither is measured (llvm-mca expects the same of a pipeline and of vectors side by side).
  *
  * Not taken: scores in eighths of an octave, scaled by 8 log2(e) with the queries, need no multiplication to reduce the
  * range (13 operations, 3.52 cycles instead of 3.69 in one run: attention 2048 x 64 is 1.0045 times as fast, 1.007 on
  * AVX2). But p is exp(s - m) by contract, and masks below -2.9e37 would be -inf. With maxima rounded to whole octaves
- * it would be 3.23, and the output of a row of one key no longer its value. On Zen 4, where all of it takes 8.4 cycles
- * (eight operations are for the units that multiply), it takes 7.7 of that kind, and 7.7 too without the comparison
- * (attention 1.005): norms of queries and keys could tell where no score is so low, for a fifth of that.
+ * it would be 3.23, and the output of a row of one key no longer its value. On Zen 4 it takes 7.7 of that kind where it
+ * takes 8.4.
  */
 #ifndef FV_SOFTMAX_PIPELINE_H
 #define FV_SOFTMAX_PIPELINE_H
@@ -92,12 +93,17 @@ _Static_assert(FV_SEGMENT == 16 * FV_W && GROUP == 1, "a row is 16 vectors");
 #define TO ", "
 #define AT(g) "64*" #g
 
+/* In one of the assembler's two copies of all this. */
+#define IF_NORMAL(ops) ".if \\normal\n" ops ".endif\n"
+#define UNLESS_NORMAL(ops) ".if \\normal == 0\n" ops ".endif\n"
+
 #define STAGE_0(g)                                                                                                     \
     OP("vmovups", AT(g) "(%[s])" TO X_##g)                                                                             \
     OP("vsubps", BASE TO X_##g TO X_##g)                                                                               \
     OP("vmovaps", "%[magic]" TO T_##g)                                                                                 \
     OP("vfmadd231ps", "%[log2e]" TO X_##g TO T_##g)
-#define STAGE_1(g) OP("vcmpnlt_uqps", "%[lowest]" TO X_##g TO NORMAL_##g) OP("vsubps", "%[magic]" TO T_##g TO K)
+#define STAGE_1(g)                                                                                                     \
+    UNLESS_NORMAL(OP("vcmpnlt_uqps", "%[lowest]" TO X_##g TO NORMAL_##g)) OP("vsubps", "%[magic]" TO T_##g TO K)
 #define STAGE_2(g) OP("vfmadd231ps", "%[step]" TO K TO X_##g)
 #define STAGE_3(g) OP("vfmadd231ps", "%[off]" TO T_##g TO X_##g)
 #define STAGE_4(g)                                                                                                     \
@@ -109,7 +115,9 @@ _Static_assert(FV_SEGMENT == 16 * FV_W && GROUP == 1, "a row is 16 vectors");
     OP("vpslld", "$20" TO T_##g TO SHIFTED)                                                                            \
     OP("vpermd", "%[eighths]" TO T_##g TO T_##g)                                                                       \
     OP("vpsubd", SHIFTED TO T_##g TO T_##g)
-#define STAGE_6(g) OP("vfmadd213ps", T_##g TO T_##g TO X_##g "%{" NORMAL_##g "%}%{z%}")
+#define STAGE_6(g)                                                                                                     \
+    IF_NORMAL(OP("vfmadd213ps", T_##g TO T_##g TO X_##g))                                                              \
+    UNLESS_NORMAL(OP("vfmadd213ps", T_##g TO T_##g TO X_##g "%{" NORMAL_##g "%}%{z%}"))
 #define STAGE_7(g, row) OP("vmovups", X_##g TO row(g)) OP("vaddps", X_##g TO SUM TO SUM)
 
 /* Where a vector of this row goes, and where one of the row before it. */
@@ -124,14 +132,18 @@ _Static_assert(FV_SEGMENT == 16 * FV_W && GROUP == 1, "a row is 16 vectors");
 #define END_SUM OP("vmovups", SUM TO "(%[sum])")
 
 /* Replaces the scores s[0..255] of count >= 1 rows, lds apart, by p = exp(s - base[row]), and gives the lanes of their
- * sums. */
+ * sums. normal: no p is less than a normal number. */
 static __attribute__((noinline)) void softmax_pipeline(int64_t count, float *s, int64_t lds, const float *base,
-                                                       float *sum) {
+                                                       int normal, float *sum) {
     const int64_t back = -lds * (int64_t)sizeof *s;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings" /* longer than ISO C99 asks of a compiler */
     /* clang-format off */
     __asm__ volatile(
+        OP("test", "%[normal]" TO "%[normal]")
+        OP("jz", "3f")
+        ".irp normal, 1, 0\n"
+        UNLESS_NORMAL("3:\n")
         BEGIN_ROW BEGIN_SUM /* of the first row */
         STAGE_0(0)
         STAGE_1(0) STAGE_0(1)
@@ -175,8 +187,11 @@ static __attribute__((noinline)) void softmax_pipeline(int64_t count, float *s, 
         STAGE_7(14, BEFORE) STAGE_6(15)
         STAGE_7(15, BEFORE)
         END_SUM
+        IF_NORMAL(OP("jmp", "4f"))
+        ".endr\n"
+        "4:\n"
         : [count] "+r"(count), [s] "+r"(s), [base] "+r"(base), [sum] "+r"(sum)
-        : [back] "r"(back), [log2e] "v"(v_set1(EXP_EIGHTHS)), [magic] "v"(v_set1(EXP_MAGIC)),
+        : [normal] "r"(normal), [back] "r"(back), [log2e] "v"(v_set1(EXP_EIGHTHS)), [magic] "v"(v_set1(EXP_MAGIC)),
           [lowest] "v"(v_set1(EXP_LOWEST)), [step] "v"(v_set1(EXP_STEP)), [off] "v"(v_set1(EXP_STEP_OFF)),
           [c2] "v"(v_set1(EXP_C2)), [c3] "v"(v_set1(EXP_C3)), [eighths] "v"(v_twice(exp_eighths))
         : "memory", "cc", "k1", "k2", "k3", "k4", "k5", "k6", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6",

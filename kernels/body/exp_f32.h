@@ -23,7 +23,7 @@ void FV_NAME(int64_t n, const float *x, float *y) {
         vf v[FV_SIDE];
         for (int j = 0; j < FV_SIDE; j++)
             v[j] = v_load(x + i + j * FV_W);
-        v_exp_each(v, FV_SIDE);
+        v_exp_each(v, FV_SIDE, 0);
         for (int j = 0; j < FV_SIDE; j++)
             v_store(y + i + j * FV_W, v[j]);
     }

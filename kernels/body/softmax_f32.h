@@ -19,18 +19,19 @@
  * 1.8 behind none, 1.8 where a mask is scattered); ranges from the caller instead of bits (0.80 to 0.86, and 1.08 to
  * 1.18 behind none).
  *
- * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector (fovea-bench --filter
- * kernel/softmax times it alone, of known maxima). On AMD family 26 model 2 AVX-512 takes 4.15 cycles for 16 keys
- * (softmax_pipeline.h), AVX2 10.5; on family 25 model 17 (Zen 4), where the fma, mul and comparison of v_exp.h are 8 and
- * the rest has other units, 8.4 and 12.6 (with SIDE 4 instead of a pipeline 8.9). What follows is of kernels that found
- * all maxima. On Intel's AVX-512 cores all share two ports: 7.5; not measured. With an exp of one operation
- * more, of 8 there, 9.2 were reached between the gemms of 24 rows (family 6 model 207); FV_W rows transposed for one
- * tree took 9.6 (on AVX2 15.9 instead of 14.8). Longer chains of exp one after the other took 11.7 there, as the
- * scheduler was full of operations that wait.
+ * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
+ * where all p are normal (fovea-bench --filter kernel/softmax times that alone, of known maxima). On AMD family 25
+ * model 17 (Zen 4), where the fma and mul of v_exp.h are 7 cycles for 16 keys and the rest has other units, AVX-512
+ * takes 7.6 cycles, AVX2 9.9 (11.0 with SIDE 4). With comparisons it takes 8.4 and 12.6 (with SIDE 4 instead of a
+ * pipeline 8.9), on family 26 model 2 4.15 and 10.5. What follows is of kernels that compared, and found all maxima. On
+ * Intel's AVX-512 cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were
+ * reached between the gemms of 24 rows (family 6 model 207); FV_W rows transposed for one tree took 9.6 (on AVX2 15.9
+ * instead of 14.8). Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations
+ * that wait.
  */
 #include <float.h>
 
-#include "softmax_tree.h"
+#include "lanes_tree.h"
 #include "v_exp.h"
 #ifdef FV_SOFTMAX_PIPELINE
 #include FV_SOFTMAX_PIPELINE
@@ -97,11 +98,11 @@ static inline __attribute__((always_inline)) void softmax_highest(int64_t begin,
 
 /* Replaces count vectors of scores by p, and adds them to the lanes in the order of keys. */
 static inline __attribute__((always_inline)) void softmax_replace(float *s, uint64_t attended, const int all, vf base,
-                                                                  vf *sum, const int count) {
+                                                                  vf *sum, const int normal, const int count) {
     vf p[SIDE];
     for (int g = 0; g < count; g++)
         p[g] = v_sub(v_load(s + g * FV_W), base);
-    v_exp_each(p, count);
+    v_exp_each(p, count, normal);
     for (int g = 0; g < count; g++) {
         if (!all)
             p[g] = v_select(softmax_mask(attended, g), p[g], v_set1(-0.0f));
@@ -111,13 +112,14 @@ static inline __attribute__((always_inline)) void softmax_replace(float *s, uint
 }
 
 static inline __attribute__((always_inline)) void softmax_replace_some(int64_t key, float *s, const fv_keybits *bits,
-                                                                       vf base, vf *sum, const int count) {
+                                                                       vf base, vf *sum, const int normal,
+                                                                       const int count) {
     const uint64_t every = softmax_lowest(count * FV_W);
     const uint64_t attended = bits ? softmax_attended(bits, key, count * FV_W) : every;
     if (attended == every)
-        softmax_replace(s + key, every, 1, base, sum, count);
+        softmax_replace(s + key, every, 1, base, sum, normal, count);
     else if (attended)
-        softmax_replace(s + key, attended, 0, base, sum, count);
+        softmax_replace(s + key, attended, 0, base, sum, normal, count);
     else
         for (int g = 0; g < count; g++) {
             v_store(s + key + g * FV_W, v_set1(-0.0f));
@@ -125,16 +127,16 @@ static inline __attribute__((always_inline)) void softmax_replace_some(int64_t k
         }
 }
 
-static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, float *s,
-                                                              const fv_keybits *bits, float base, float *lanes) {
+static inline __attribute__((always_inline)) void
+softmax_exp(int64_t begin, int64_t end, float *s, const fv_keybits *bits, float base, const int normal, float *lanes) {
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
     int64_t key = begin;
     for (; key + TOGETHER <= end; key += TOGETHER)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, SIDE);
+        softmax_replace_some(key, s, bits, v_set1(base), sum, normal, SIDE);
     for (; key < end; key += FV_LANES)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, GROUP);
+        softmax_replace_some(key, s, bits, v_set1(base), sum, normal, GROUP);
     for (int g = 0; g < GROUP; g++)
         v_store(lanes + g * FV_W, sum[g]);
 }
@@ -153,6 +155,7 @@ typedef struct softmax_rows {
     int64_t lds;
     const fv_keybits *bits;
     int64_t bits_step, known;
+    int normal;
     float *lanes, *m, *l;
 } softmax_rows;
 
@@ -163,12 +166,16 @@ static inline const fv_keybits *softmax_bits(const softmax_rows *x, int64_t row)
 static inline __attribute__((always_inline)) void softmax_exps(const softmax_rows *x) {
 #ifdef FV_SOFTMAX_PIPELINE
     if (!x->bits && x->begin == 0 && x->end == FV_SEGMENT) {
-        softmax_pipeline(x->count, x->s, x->lds, x->l, x->lanes);
+        softmax_pipeline(x->count, x->s, x->lds, x->l, x->normal, x->lanes);
         return;
     }
 #endif
-    for (int64_t i = 0; i < x->count; i++)
-        softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], x->lanes + i * FV_LANES);
+    if (x->normal)
+        for (int64_t i = 0; i < x->count; i++)
+            softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 1, x->lanes + i * FV_LANES);
+    else
+        for (int64_t i = 0; i < x->count; i++)
+            softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 0, x->lanes + i * FV_LANES);
 }
 
 static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x) {
@@ -178,13 +185,13 @@ static inline __attribute__((always_inline)) void softmax_all(const softmax_rows
     /* What is taken from the scores: their maxima, but no infinity where nothing is attended. l has it until the sums
      * are known. */
     for (int64_t i = 0; i < x.count; i += FV_W) {
-        const vf highest = softmax_tree_n(x.lanes + i * FV_LANES, x.count - i, 1);
+        const vf highest = lanes_tree_n(x.lanes + i * FV_LANES, x.count - i, 1);
         softmax_store(x.m + i, x.count - i, highest);
         softmax_store(x.l + i, x.count - i, v_max(v_set1(-FLT_MAX), highest));
     }
     softmax_exps(&x);
     for (int64_t i = 0; i < x.count; i += FV_W)
-        softmax_store(x.l + i, x.count - i, softmax_tree_n(x.lanes + i * FV_LANES, x.count - i, 0));
+        softmax_store(x.l + i, x.count - i, lanes_tree_n(x.lanes + i * FV_LANES, x.count - i, 0));
 }
 
 /* The same where all of so many groups of FV_LANES keys are attended: the compiler knows the ends of all loops. */
@@ -193,16 +200,17 @@ static inline __attribute__((always_inline)) void softmax_groups(softmax_rows al
     all.begin = 0;
     all.end = all.known = groups * FV_LANES;
     all.bits = NULL;
+    all.normal = all.normal && groups > 4; /* nobody asks for a few groups: less code */
     softmax_all(all);
 }
 
 void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,
-             int64_t known, float *lanes, float *m, float *l) {
+             int64_t known, int normal, float *lanes, float *m, float *l) {
     assert(rows >= 1 && (rows == 1 || lds >= end - begin));
     assert(0 <= begin && begin < end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
     assert(!bits || bits_step >= 0);
     assert(begin <= known && known <= end && known % FV_LANES == 0);
-    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step, known, lanes, m, l};
+    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step, known, normal, lanes, m, l};
     if (bits) {
         softmax_all(all);
         return;

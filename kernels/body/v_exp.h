@@ -45,8 +45,9 @@ static const uint32_t exp_eighths[8] = {
 };
 
 /* Replaces n vectors by their exp, step by step for all n: a chain is 8 operations long, and n of them side by side
- * fill the units that one leaves idle, where a loop over whole chains fills the scheduler with operations that wait. */
-static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n) {
+ * fill the units that one leaves idle, where a loop over whole chains fills the scheduler with operations that wait.
+ * normal: none is below EXP_LOWEST, and no comparison is needed. */
+static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n, const int normal) {
     vf t[V_EXP_MOST], r[V_EXP_MOST], e[V_EXP_MOST];
     const vf magic = v_set1(EXP_MAGIC);
     for (int i = 0; i < n; i++)
@@ -61,12 +62,12 @@ static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n)
         e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
     for (int i = 0; i < n; i++) {
         const vf scale = v_eighths(t[i], exp_eighths);
-        x[i] = v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);
+        x[i] = normal ? v_fma(e[i], scale, scale) : v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);
     }
 }
 
 static inline vf v_exp(vf x) {
-    v_exp_each(&x, 1);
+    v_exp_each(&x, 1, 0);
     return x;
 }
 

@@ -3,7 +3,36 @@
 
 #include <inttypes.h>
 
+/* ---------------------------------------------------------------------------------------------------------- norm -- */
+
+/* What scale and pack may be asked for beside what they do: adds the operand, or none in every third trial. */
+static void add_norm(trial *t) {
+    static const float before[] = {0.0f, 0x1p-149f, 1.0f, 1e4f, INFINITY};
+    if (rng_below(&t->rng, 3) == 0)
+        return;
+    operand *norm = trial_floats(t, "norm", CELL_BITS, 1, 1, 1);
+    *float_before(norm, 0, 0) = before[rng_below(&t->rng, 5)];
+}
+
+static float *norm_pointer(const trial *t, int place) { return place < t->operands ? trial_pointer(t, place) : NULL; }
+
+/* Against the largest of sums of squares in double, each of cols terms. */
+static void verify_norm(const trial *t, int place, double want, int64_t cols) {
+    if (place >= t->operands)
+        return;
+    const operand *norm = &t->operand[place];
+    const float got = float_want(norm, 0, 0);
+    want = fmax(want, (double)*float_before(norm, 0, 0));
+    const bool right = want < 0x1p128
+                           ? near_double(got, want, (double)cols * float_eps() * want + (double)cols * 0x1p-126)
+                           : got == INFINITY;
+    if (!right)
+        trial_fail(t, "norm is %.9g instead of %.9g", (double)got, want);
+}
+
 /* --------------------------------------------------------------------------------------------------------- scale -- */
+
+enum { SCALE_NORM = 2 };
 
 static void scale_trial(checker *c, int64_t rows, int64_t n, float factor, bool special) {
     trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " factor=%g%s", rows, n, (double)factor,
@@ -18,6 +47,7 @@ static void scale_trial(checker *c, int64_t rows, int64_t n, float factor, bool 
     fill_normal(t, x);
     if (special)
         sprinkle_specials(t, x, 3);
+    add_norm(t);
     trial_run(t);
 }
 
@@ -34,12 +64,14 @@ static void scale_trials(checker *c) {
 
 static void scale_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.scale_f32(t->size[0], t->size[1], t->number, trial_pointer(t, 0), t->operand[0].stride,
-                          trial_pointer(t, 1), t->operand[1].stride);
+                          trial_pointer(t, 1), t->operand[1].stride, norm_pointer(t, SCALE_NORM));
 }
 
 static void scale_verify(const trial *t) {
     const operand *x = &t->operand[0], *y = &t->operand[1];
-    for (int64_t i = 0; i < x->rows; i++)
+    double norm = 0.0;
+    for (int64_t i = 0; i < x->rows; i++) {
+        double squares = 0.0;
         for (int64_t j = 0; j < x->cols; j++) {
             const float want = (float)((double)t->number * *float_before(x, i, j)); /* exact before its one rounding */
             if (float_bits(float_want(y, i, j)) != float_bits(want) &&
@@ -48,7 +80,11 @@ static void scale_verify(const trial *t) {
                            (double)want);
                 return;
             }
+            squares += (double)want * want;
         }
+        norm = fmax(norm, squares); /* leaves NaN out */
+    }
+    verify_norm(t, SCALE_NORM, norm, x->cols);
 }
 
 const op_check check_scale = {scale_trials, scale_invoke, scale_verify};
@@ -98,7 +134,7 @@ const op_check check_copy = {copy_trials, copy_invoke, copy_verify};
 /* ---------------------------------------------------------------------------------------------------------- pack -- */
 
 enum { PACK_KEYS, PACK_CHANNELS, PACK_WIDTH };
-enum { PACK_K, PACK_PANEL };
+enum { PACK_K, PACK_PANEL, PACK_NORM };
 
 static int64_t padded(int64_t keys) { return (keys + FV_LANES - 1) / FV_LANES * FV_LANES; }
 
@@ -114,6 +150,12 @@ static void pack_trial(checker *c, int64_t keys, int64_t channels, int64_t width
     for (int64_t i = 0; i < keys; i++) /* any pattern: packing changes no bit, of NaN neither */
         for (int64_t j = 0; j < channels; j++)
             *float_before(k, i, j) = rng_pattern(&t->rng);
+    add_norm(t);
+    if (t->operands > PACK_NORM) { /* such patterns have no norms; two out of three keys here */
+        fill_normal(t, k);
+        for (int64_t i = rng_below(&t->rng, 3); i < keys; i += 3)
+            *float_before(k, i, rng_below(&t->rng, channels)) = i % 2 ? poison() : 0x1p-70f * rng_normal(&t->rng);
+    }
     trial_run(t);
 }
 
@@ -133,7 +175,8 @@ static void pack_trials(checker *c) {
 
 static void pack_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.pack_f32(t->size[PACK_KEYS], t->size[PACK_CHANNELS], trial_pointer(t, PACK_K),
-                         t->operand[PACK_K].stride, trial_pointer(t, PACK_PANEL), t->size[PACK_WIDTH]);
+                         t->operand[PACK_K].stride, trial_pointer(t, PACK_PANEL), t->size[PACK_WIDTH],
+                         norm_pointer(t, PACK_NORM));
 }
 
 static void pack_verify(const trial *t) {
@@ -148,6 +191,14 @@ static void pack_verify(const trial *t) {
                 return;
             }
         }
+    double norm = 0.0;
+    for (int64_t i = 0; i < k->rows; i++) {
+        double squares = 0.0;
+        for (int64_t c = 0; c < k->cols; c++)
+            squares += (double)*float_before(k, i, c) * *float_before(k, i, c);
+        norm = fmax(norm, squares); /* leaves NaN out */
+    }
+    verify_norm(t, PACK_NORM, norm, k->cols);
 }
 
 const op_check check_pack = {pack_trials, pack_invoke, pack_verify};

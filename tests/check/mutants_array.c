@@ -5,8 +5,9 @@
 
 /* --------------------------------------------------------------------------------------------------------- scale -- */
 
-#define SCALE_PARAMETERS int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy
-#define SCALE_ARGUMENTS rows, n, factor, x, ldx, y, ldy
+#define SCALE_PARAMETERS                                                                                               \
+    int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy, float *norm
+#define SCALE_ARGUMENTS rows, n, factor, x, ldx, y, ldy, norm
 
 static void scale_honest(SCALE_PARAMETERS) { honest(FV_OP_scale)->run.scale_f32(SCALE_ARGUMENTS); }
 
@@ -15,6 +16,33 @@ static void scale_keeps_subnormal(SCALE_PARAMETERS) {
     fp_flush(false);
     scale_honest(SCALE_ARGUMENTS);
     fp_control_set(control);
+}
+
+static void scale_forgets_norm(SCALE_PARAMETERS) { /* that there was */
+    if (norm)
+        *norm = 0.0f;
+    scale_honest(SCALE_ARGUMENTS);
+}
+
+static void scale_norm_of_x(SCALE_PARAMETERS) {
+    if (norm)
+        honest(FV_OP_scale)->run.scale_f32(rows, n, 1.0f, x, ldx, y, ldy, norm);
+    honest(FV_OP_scale)->run.scale_f32(rows, n, factor, x, ldx, y, ldy, NULL);
+}
+
+static void scale_norm_misses_last_row(SCALE_PARAMETERS) {
+    honest(FV_OP_scale)->run.scale_f32(rows - 1, n, factor, x, ldx, y, ldy, norm);
+    honest(FV_OP_scale)->run.scale_f32(1, n, factor, x + (rows - 1) * ldx, ldx, y + (rows - 1) * ldy, ldy, NULL);
+}
+
+static void scale_norm_sums_in_order(SCALE_PARAMETERS) { /* one lane: other roundings */
+    honest(FV_OP_scale)->run.scale_f32(rows, n, factor, x, ldx, y, ldy, NULL);
+    for (int64_t i = 0; i < rows && norm; i++) {
+        float sum = 0.0f;
+        for (int64_t j = 0; j < n; j++)
+            sum = fmaf(y[i * ldy + j], y[i * ldy + j], sum);
+        *norm = sum > *norm ? sum : *norm;
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------------------- copy -- */
@@ -48,13 +76,14 @@ static void copy_by_scale(COPY_PARAMETERS) { /* flushes */
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++)
             if (!float_is_nan(x[i * ldx + j]))
-                honest(FV_OP_scale)->run.scale_f32(1, 1, 1.0f, x + i * ldx + j, 1, y + i * ldy + j, 1);
+                honest(FV_OP_scale)->run.scale_f32(1, 1, 1.0f, x + i * ldx + j, 1, y + i * ldy + j, 1, NULL);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- pack -- */
 
-#define PACK_PARAMETERS int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr
-#define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr
+#define PACK_PARAMETERS                                                                                                \
+    int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr, float *norm
+#define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr, norm
 
 static void pack_honest(PACK_PARAMETERS) { honest(FV_OP_pack)->run.pack_f32(PACK_ARGUMENTS); }
 
@@ -76,6 +105,29 @@ static void pack_quiets_nan(PACK_PARAMETERS) {
         for (int64_t i = 0; i < keys; i++)
             if (float_is_nan(panel[c * nr + i]))
                 panel[c * nr + i] = bits_float(float_bits(panel[c * nr + i]) | 0x400000);
+}
+
+static void pack_forgets_norm(PACK_PARAMETERS) { /* that there was */
+    if (norm)
+        *norm = 0.0f;
+    pack_honest(PACK_ARGUMENTS);
+}
+
+static void pack_norm_misses_last_channel(PACK_PARAMETERS) {
+    pack_honest(keys, channels - 1, k, ldk, panel, nr, norm);
+    pack_honest(keys, channels, k, ldk, panel, nr, NULL);
+}
+
+static void pack_norm_misses_last_key(PACK_PARAMETERS) {
+    pack_honest(keys - 1, channels, k, ldk, panel, nr, norm);
+    pack_honest(keys, channels, k, ldk, panel, nr, NULL);
+}
+
+static void pack_norm_of_nan(PACK_PARAMETERS) {
+    pack_honest(PACK_ARGUMENTS);
+    for (int64_t i = 0; i < keys * channels && norm; i++)
+        if (float_is_nan(k[i / channels * ldk + i % channels]))
+            *norm = k[i / channels * ldk + i % channels];
 }
 
 /* -------------------------------------------------------------------------------------------------------- finite -- */
@@ -140,6 +192,10 @@ static const mutant mutants[] = {
     MUTANT(PASSES_FLUSHED, scale, f32, 1, 1, scale_honest),
     MUTANT(PASSES, scale, f32, 1, 1, scale_keeps_subnormal),
     MUTANT(DIFFERS_FLUSHED, scale, f32, 1, 1, scale_keeps_subnormal),
+    MUTANT(DIFFERS, scale, f32, 1, 1, scale_forgets_norm),
+    MUTANT(DIFFERS, scale, f32, 1, 1, scale_norm_of_x),
+    MUTANT(DIFFERS, scale, f32, 1, 1, scale_norm_misses_last_row),
+    MUTANT(DIFFERS, scale, f32, 1, 1, scale_norm_sums_in_order),
     MUTANT(PASSES, copy, f32, 1, 1, copy_honest),
     MUTANT(PASSES_FLUSHED, copy, f32, 1, 1, copy_honest),
     MUTANT(DIFFERS, copy, f32, 1, 1, copy_misses_last),
@@ -152,6 +208,10 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_repeats_last_key),
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_zeroes_whole_width),
     MUTANT(DIFFERS, pack, f32, 1, 1, pack_quiets_nan),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_forgets_norm),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_norm_misses_last_channel),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_norm_misses_last_key),
+    MUTANT(DIFFERS, pack, f32, 1, 1, pack_norm_of_nan),
     MUTANT(PASSES, finite, f32, 1, 8, finite_honest),
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_misses_last),
     MUTANT(DIFFERS_AS_REFERENCE, finite, f32, 1, 8, finite_by_sum),

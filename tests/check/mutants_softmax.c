@@ -5,8 +5,8 @@
 
 #define SOFTMAX_PARAMETERS                                                                                             \
     int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,        \
-        int64_t known, float *lanes, float *m, float *l
-#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, known, lanes, m, l
+        int64_t known, int normal, float *lanes, float *m, float *l
+#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, known, normal, lanes, m, l
 
 typedef enum softmax_flaw {
     SOFTMAX_HONEST,
@@ -21,7 +21,8 @@ typedef enum softmax_flaw {
     SOFTMAX_NO_MAX,            /* exp(s) instead of exp(s - m) */
     SOFTMAX_KNOWN_ONLY,        /* the maximum of the columns that are known */
     SOFTMAX_KNOWN_FORGOTTEN,   /* of the others */
-    SOFTMAX_LANES_TRUSTED      /* none is known */
+    SOFTMAX_LANES_TRUSTED,     /* none is known */
+    SOFTMAX_ALWAYS_NORMAL      /* p of what is further down than exp goes: as if normal said it is not there */
 } softmax_flaw;
 
 static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s, const fv_keybits *bits, int64_t known,
@@ -43,6 +44,8 @@ static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s,
     for (int64_t i = begin; i < end; i++) {
         const float base = *m == -INFINITY && flaw != SOFTMAX_LOW_IS_NAN ? 0.0f : *m;
         float p = seen[i] ? scalar_exp(s[i] - base) : flaw == SOFTMAX_MASK_AS_PLUS_ZERO ? 0.0f : -0.0f;
+        if (flaw == SOFTMAX_ALWAYS_NORMAL && seen[i] && p == 0.0f)
+            p = (float)exp((double)s[i] - base);
         if (flaw == SOFTMAX_NAN_IS_NOTHING && float_is_nan(p))
             p = 0.0f;
         s[i] = p;
@@ -58,6 +61,7 @@ static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s,
 }
 
 static void softmax_flawed(softmax_flaw flaw, SOFTMAX_PARAMETERS) {
+    (void)normal; /* says no more than the scores do */
     for (int64_t i = 0; i < rows; i++)
         softmax_row(flaw, begin, end, s + i * lds,
                     bits ? bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : i * bits_step) : NULL, known, lanes + i * FV_LANES,
@@ -79,6 +83,7 @@ static void softmax_no_max(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NO_MAX, 
 static void softmax_known_only(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_KNOWN_ONLY, SOFTMAX_ARGUMENTS); }
 static void softmax_known_forgotten(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_KNOWN_FORGOTTEN, SOFTMAX_ARGUMENTS); }
 static void softmax_lanes_trusted(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_TRUSTED, SOFTMAX_ARGUMENTS); }
+static void softmax_always_normal(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_ALWAYS_NORMAL, SOFTMAX_ARGUMENTS); }
 
 /* ------------------------------------------------------------------------------------------------------- weights -- */
 
@@ -128,6 +133,7 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_known_only),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_known_forgotten),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_lanes_trusted),
+    MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_always_normal),
     MUTANT(PASSES, weights, f32, 1, 8, weights_honest),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_mask_is_minus_zero),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_keeps_payload),

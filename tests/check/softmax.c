@@ -80,7 +80,7 @@ static void fill_scores(trial *t, operand *s, int64_t row, const fv_keybits *bit
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */
 
-enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN };
+enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN, SIZE_NORMAL };
 enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_LANES, OPERAND_BITS };
 
 static const fv_keybits *row_bits(const trial *t, int64_t row) {
@@ -115,6 +115,23 @@ static void fill_lanes(trial *t, int64_t row) {
         *float_before(lanes, row, lane) = rng_below(&t->rng, 2) ? -INFINITY : fminf(-2.0f, highest);
     if (known > 0)
         *float_before(lanes, row, rng_below(&t->rng, FV_LANES)) = highest;
+}
+
+/* May softmax be told that all p are normal numbers? */
+static bool all_normal(const trial *t) {
+    const operand *s = &t->operand[OPERAND_S];
+    for (int64_t row = 0; row < s->rows; row++) {
+        const fv_keybits *bits = row_bits(t, row);
+        float lowest = INFINITY, highest = -INFINITY;
+        for (int64_t j = 0; j < s->cols; j++)
+            if (!bits || attends(bits, s->origin + j)) { /* NaN does not count */
+                lowest = fminf(lowest, *float_before(s, row, j));
+                highest = fmaxf(highest, *float_before(s, row, j));
+            }
+        if (lowest == -INFINITY || (lowest < highest && lowest - highest < -87.0f))
+            return false;
+    }
+    return true;
 }
 
 static void attend_known(fv_keybits *bits, int64_t begin, int64_t known) {
@@ -158,6 +175,7 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
         fill_lanes(t, i);
         open_nan_row(t, i);
     }
+    t->size[SIZE_NORMAL] = rng_below(&t->rng, 2) && all_normal(t);
     trial_run(t);
 }
 
@@ -188,8 +206,8 @@ static void softmax_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.softmax_f32(t->size[SIZE_ROWS], t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_S),
                             t->operand[OPERAND_S].stride,
                             t->size[SIZE_HAS_BITS] ? trial_pointer(t, OPERAND_BITS) : NULL, t->size[SIZE_BITS_STEP],
-                            t->size[SIZE_KNOWN], trial_pointer(t, OPERAND_LANES), trial_pointer(t, OPERAND_M),
-                            trial_pointer(t, OPERAND_L));
+                            t->size[SIZE_KNOWN], (int)t->size[SIZE_NORMAL], trial_pointer(t, OPERAND_LANES),
+                            trial_pointer(t, OPERAND_M), trial_pointer(t, OPERAND_L));
 }
 
 /* A p of float exp against double's: half a rounding of s - m scales by the argument's size, then 1 ulp; or flushed to
