@@ -25,7 +25,7 @@ static bool copies_values(const fv_block *x) {
 /* Are norms, which may tell that softmax needs no comparisons, worth their cost? A mask may add anything. */
 static bool asks_norms(const fv_block *x) {
     const fovea_attention_desc *d = &x->plan->desc;
-    return x->rows >= FV_NORM_ROWS && d->kv_len >= FV_SEGMENT && d->head_dim <= FV_NORM_CHANNELS &&
+    return x->rows >= FV_NORM_ROWS && d->kv_len >= FV_NORM_KEYS && d->head_dim <= FV_NORM_CHANNELS &&
            d->mask != FOVEA_MASK_ADDITIVE;
 }
 

@@ -19,9 +19,9 @@
 /* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
 enum { FV_COPY_ROWS = 192 };
 
-/* From so many rows of a block on that may see a whole segment, norms are computed: below, they take as long as they
- * save. The norms of longer rows could be off by more than they leave room for. */
-enum { FV_NORM_ROWS = 64, FV_NORM_CHANNELS = 1 << 16 };
+/* From so many rows of a block and keys on, norms are computed: below, they take as long as they save. Of more channels
+ * they could be off by more than they leave room for. */
+enum { FV_NORM_ROWS = 32, FV_NORM_KEYS = 128, FV_NORM_CHANNELS = 1 << 16 };
 
 /* Typed pointers to the kernels of the tier. */
 typedef struct fv_attention_kernels {

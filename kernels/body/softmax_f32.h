@@ -1,6 +1,6 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
- * A file that includes this one defines FV_SIDE and, where whole segments that are all attended have a pipeline of
- * their own, FV_SOFTMAX_PIPELINE, the file it is in.
+ * A file that includes this one defines FV_SIDE and, where p that are all normal numbers have a pipeline,
+ * FV_SOFTMAX_PIPELINE, the file it is in.
  *
  * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
  * units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a panel,
@@ -22,12 +22,11 @@
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
  * where all p are normal (fovea-bench --filter kernel/softmax times that alone, of known maxima). On AMD family 25
  * model 17 (Zen 4), where the fma and mul of v_exp.h are 7 cycles for 16 keys and the rest has other units, AVX-512
- * takes 7.6 cycles, AVX2 9.9 (11.0 with SIDE 4). With comparisons it takes 8.4 and 12.6 (with SIDE 4 instead of a
- * pipeline 8.9), on family 26 model 2 4.15 and 10.5. What follows is of kernels that compared, and found all maxima. On
- * Intel's AVX-512 cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were
- * reached between the gemms of 24 rows (family 6 model 207); FV_W rows transposed for one tree took 9.6 (on AVX2 15.9
- * instead of 14.8). Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations
- * that wait.
+ * takes 7.6 cycles by its pipeline, AVX2 9.8 (11.0 with SIDE 4); with comparisons 9.0 and 12.7, on family 26 model 2
+ * with a pipeline 4.15 and 10.5. What follows is of kernels that compared, and found all maxima. On Intel's AVX-512
+ * cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between
+ * the gemms of 24 rows (family 6 model 207); FV_W rows transposed for one tree took 9.6 (on AVX2 15.9 instead of 14.8).
+ * Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations that wait.
  */
 #include <float.h>
 
@@ -127,11 +126,13 @@ static inline __attribute__((always_inline)) void softmax_replace_some(int64_t k
         }
 }
 
-static inline __attribute__((always_inline)) void
-softmax_exp(int64_t begin, int64_t end, float *s, const fv_keybits *bits, float base, const int normal, float *lanes) {
+/* Exp and lanes of the sum of columns [begin, end) of a row; more: lanes has those of columns before. */
+static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, float *s,
+                                                              const fv_keybits *bits, float base, const int normal,
+                                                              int more, float *lanes) {
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
-        sum[g] = v_set1(0.0f);
+        sum[g] = more ? v_load(lanes + g * FV_W) : v_set1(0.0f);
     int64_t key = begin;
     for (; key + TOGETHER <= end; key += TOGETHER)
         softmax_replace_some(key, s, bits, v_set1(base), sum, normal, SIDE);
@@ -164,18 +165,22 @@ static inline const fv_keybits *softmax_bits(const softmax_rows *x, int64_t row)
 }
 
 static inline __attribute__((always_inline)) void softmax_exps(const softmax_rows *x) {
+    int64_t begin = x->begin;
 #ifdef FV_SOFTMAX_PIPELINE
-    if (!x->bits && x->begin == 0 && x->end == FV_SEGMENT) {
-        softmax_pipeline(x->count, x->s, x->lds, x->l, x->normal, x->lanes);
-        return;
+    const int64_t chunks = x->normal ? (x->end - x->begin) / PIPELINE : 0;
+    if (chunks > 0) {
+        const uint16_t *bits = x->bits ? (const uint16_t *)(const void *)x->bits + begin / FV_W : NULL;
+        softmax_pipeline(x->count, chunks, x->s + begin, x->lds, x->l, bits, x->bits_step, x->lanes);
+        begin += chunks * PIPELINE;
+        if (begin == x->end)
+            return;
     }
 #endif
-    if (x->normal)
-        for (int64_t i = 0; i < x->count; i++)
-            softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 1, x->lanes + i * FV_LANES);
-    else
-        for (int64_t i = 0; i < x->count; i++)
-            softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 0, x->lanes + i * FV_LANES);
+    const int more = begin > x->begin;
+    for (int64_t i = 0; i < x->count && x->normal; i++)
+        softmax_exp(begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 1, more, x->lanes + i * FV_LANES);
+    for (int64_t i = 0; i < x->count && !x->normal; i++)
+        softmax_exp(begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 0, more, x->lanes + i * FV_LANES);
 }
 
 static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x) {
