@@ -4,7 +4,9 @@
  * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector; a panel is
  * packed once and read by every row of a work item. Whole vectors loaded and four shuffles each took a third longer. On
  * AMD family 25 model 17 a key of 64 channels takes 18.5 cycles with AVX-512 and 21.2 with AVX2, with its norm 20.7 and
- * 23.5; where pack_block is compiled into the loop, its many addresses are spilled: 23 and up to 28. */
+ * 23.5; where pack_block is compiled into the loop, its many addresses are spilled: 23 and up to 28. Half rows loaded
+ * and three shuffles each would take 15.7 there with AVX-512, but llvm-mca expects 50 instead of 41 cycles a block of
+ * Intel's cores, which have one unit for shuffles. */
 
 #include "ahead.h"
 #include "norm.h"

@@ -22,11 +22,12 @@
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
  * where all p are normal (fovea-bench --filter kernel/softmax times that alone, of known maxima). On AMD family 25
  * model 17 (Zen 4), where the fma and mul of v_exp.h are 7 cycles for 16 keys and the rest has other units, AVX-512
- * takes 7.6 cycles by its pipeline, AVX2 9.8 (11.0 with SIDE 4); with comparisons 9.0 and 12.7, on family 26 model 2
- * with a pipeline 4.15 and 10.5. What follows is of kernels that compared, and found all maxima. On Intel's AVX-512
- * cores all share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between
- * the gemms of 24 rows (family 6 model 207); FV_W rows transposed for one tree took 9.6 (on AVX2 15.9 instead of 14.8).
- * Longer chains of exp one after the other took 11.7 there, as the scheduler was full of operations that wait.
+ * takes 7.6 cycles by its pipeline, AVX2 9.8 (11.0 with SIDE 4; a pipeline of four vectors in assembly 9.2, as 26
+ * operations on four units seldom go four at a time); with comparisons 9.0 and 12.7, on family 26 model 2 with a
+ * pipeline 4.15 and 10.5. What follows is of kernels that compared, and found all maxima. On Intel's AVX-512 cores all
+ * share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between the gemms
+ * of 24 rows (family 6 model 207); FV_W rows transposed for one tree took 9.6 (on AVX2 15.9 instead of 14.8). Longer
+ * chains of exp one after the other took 11.7 there, as the scheduler was full of operations that wait.
  */
 #include <float.h>
 
