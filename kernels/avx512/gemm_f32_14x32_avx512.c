@@ -4,4 +4,5 @@
 #define FV_MR 14
 #define FV_NR 32
 #define FV_NAME fv_gemm_f32_14x32_avx512
+#define FV_GEMM_ASSEMBLY "avx512/gemm_assembly.h"
 #include "body/gemm_f32.h"

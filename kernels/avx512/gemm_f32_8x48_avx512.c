@@ -4,4 +4,5 @@
 #define FV_MR 8
 #define FV_NR 48
 #define FV_NAME fv_gemm_f32_8x48_avx512
+#define FV_GEMM_ASSEMBLY "avx512/gemm_assembly.h"
 #include "body/gemm_f32.h"

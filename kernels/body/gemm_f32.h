@@ -32,7 +32,7 @@
  */
 #include "gemm_tile.h"
 
-FV_ALWAYS_INLINE void gemm_vectors(const gemm_tiles *t, const int mr, const int part) {
+FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr, const int part) {
     switch ((t->n + FV_W - 1) / FV_W) {
     case 1: gemm_run(t, mr, 1, part); break;
 #if FV_NR >= 2 * FV_W
@@ -52,19 +52,20 @@ FV_ALWAYS_INLINE void gemm_vectors(const gemm_tiles *t, const int mr, const int 
     }
 }
 
-FV_ALWAYS_INLINE void gemm_width(const gemm_tiles *t, const int mr) {
-    const int64_t left = t->n % FV_W;
-    if (left == 0)
-        gemm_vectors(t, mr, WHOLE);
-#if FV_HALVES
-    else if (left == FV_W / 2)
-        gemm_vectors(t, mr, HALF);
+FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
+    switch (t->n % FV_W) {
+#ifndef FV_GEMM_ASSEMBLY /* which leaves few of these */
+    case 0: gemm_vectors(t, mr, WHOLE); break;
 #endif
-    else
-        gemm_vectors(t, mr, PART);
+    default: gemm_vectors(t, mr, PART); break;
+    }
 }
 
-static void gemm_height(const gemm_tiles *t, int64_t rows) {
+static void gemm_height(gemm_tiles *t, int64_t rows) {
+#ifdef FV_GEMM_ASSEMBLY
+    if (gemm_assembly(t, rows))
+        return;
+#endif
     switch (rows) {
     case 1: gemm_width(t, 1); break;
 #if FV_MR >= 2
@@ -109,10 +110,10 @@ enum {
 /* What the tiles bring near, all of them together in so many strips: what the caller names, evenly, so that memory is
  * never idle; of B that streams through one tile each vector a few steps before the tile would wait for it. */
 static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t rows, int64_t tiles, int64_t strips) {
-    const int64_t steps = strips * tiles * t->k * LINE;
-    t->next = merge->next;
+    const int64_t turns = strips * tiles * gemm_turns(t->k);
+    t->next = turns > 0 ? merge->next : NULL;
     t->next_end = merge->next_end;
-    t->pace = t->next ? (UNROLL * (t->next_end - t->next) + steps - 1) / steps : 0;
+    t->pace = t->next ? (t->next_end - t->next + turns * LINE - 1) / (turns * LINE) : 0;
     if (!merge->streams || tiles > 1)
         return;
     int64_t ahead = STREAM_STEPS;
@@ -162,14 +163,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         }
         if (higher > 0)
             gemm_height(&t, low + 1);
-        const int64_t done = higher * (low + 1);
         t.count = tiles - higher;
-        t.a += done * lda;
-        t.c += done * ldc;
-        t.merge_a = t.merge_a ? t.merge_a + done : NULL;
-        t.merge_b = t.merge_b ? t.merge_b + done : NULL;
-        t.highest = t.highest ? t.highest + done * FV_LANES : NULL;
-        t.next = gemm_next(&t, t.next, higher);
         gemm_height(&t, low);
     }
 }

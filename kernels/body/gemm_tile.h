@@ -1,14 +1,8 @@
 /* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
  * brings near meanwhile. gemm_f32.h includes it and chooses the size.
  *
- * On AMD family 25 model 17 (FMA peak 118 GF/s) a 6x64 tile of AVX-512 takes 45 to 64 cycles more than its products, 80
- * to 90 where the lines that it writes are not in the first-level cache, whatever k is: 96% of the peak at k = 64. Its
- * 24 stores take them: each takes 1.1 to 1.6 cycles from the units that multiply, wherever it stands among products, so
- * 26 to 36 are the least. Lost there: lines fetched for writing when the tile begins (-1%), stores of half the width
- * (-4%; by vextractf32x8, which alone takes nothing, 0), the last four steps of k two rows at a time, each pair stored
- * as soon as it is done (half of it hidden with everything in the first-level cache, but 2048 x 64 1.01, causal 1.00,
- * 12 x 512 x 64 1.00, causal 0.98, linear maps 0.99, AVX2 0.97), outputs of a row's only segment finished before they
- * are stored (32 x 64 1.01 to 1.02, 128 x 64 1.005, but one row of 64 channels 0.95, causal 128 x 64 on AVX2 0.98).
+ * Where vectors have 16 floats, assembly takes most tiles (FV_GEMM_ASSEMBLY, avx512/gemm_assembly.h), as stores that come
+ * after all multiply-adds cost as many cycles as such vectors have of them.
  *
  * The maxima of its rows, which softmax needs, a tile takes from its accumulators: on AMD family 26 model 2 (AVX-512, k
  * = 64, 144 rows) that is 0.5% of the time of scores, where beside the exp of softmax they took 1.8%. How the code of a
@@ -28,6 +22,13 @@ enum {
     LINE_VECTORS = LINE / FV_W  /* (of at most that many floats) */
 };
 
+/* Steps of k that assembly takes by themselves, at the end of a tile, and during which it fetches nothing. */
+#ifdef FV_GEMM_ASSEMBLY
+enum { LAST_STEPS = 4 };
+#else
+enum { LAST_STEPS = 0 };
+#endif
+
 /* Tiles of the same height, one below the other. */
 typedef struct gemm_tiles {
     int64_t count, n, k, lda, ldb, ldc;
@@ -43,39 +44,21 @@ typedef struct gemm_tiles {
     int64_t far;                    /* so many floats further on it comes to the second-level cache; 0: it is there */
 } gemm_tiles;
 
-/* How many columns the last vector of a row has: FV_W, n % FV_W, or FV_W / 2, which half a vector multiplies. Where
- * units are half as wide as vectors that takes half the time: values of 40 channels (2.5 vectors) are 1.2 times as fast
- * on AMD family 25 model 17, attention of 16 x 500 x 40 1.09 times, of 72 channels 1.04, of 24 and of 8 1.09. */
-enum { WHOLE, PART, HALF };
+/* Do all lanes of the last vector of a row count, or only some? */
+enum { WHOLE, PART };
+
+/* How many: 1 to FV_W. */
+FV_ALWAYS_INLINE int64_t gemm_left(int64_t n) { return ((n - 1) & (FV_W - 1)) + 1; }
 
 FV_ALWAYS_INLINE vf gemm_load(const float *p, int64_t n, int last, int part) {
-#if FV_HALVES
-    if (part == HALF && last)
-        return v_load_half(p);
-#endif
     return part == PART && last ? v_load_n(p, n) : v_load(p);
 }
 
 FV_ALWAYS_INLINE void gemm_store(float *p, int64_t n, int last, int part, vf x) {
-#if FV_HALVES
-    if (part == HALF && last) {
-        v_store_half(p, x);
-        return;
-    }
-#endif
     if (part == PART && last)
         v_store_n(p, n, x);
     else
         v_store(p, x);
-}
-
-FV_ALWAYS_INLINE vf gemm_accumulate(vf a, vf b, vf acc, int last, int part) {
-#if FV_HALVES
-    if (part == HALF && last)
-        return v_accumulate_half(a, b, acc);
-#endif
-    (void)last, (void)part;
-    return v_accumulate(a, b, acc);
 }
 
 /* A stride that the compiler knows nothing about. It would keep each of the addresses derived from it in a register of
@@ -104,7 +87,7 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
             for (int i = 0; i < mr; i++) {
                 const vf x = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
                 for (int j = 0; j < nv; j++)
-                    acc[i][j] = gemm_accumulate(x, y[j], acc[i][j], j == nv - 1, part);
+                    acc[i][j] = v_accumulate(x, y[j], acc[i][j]);
             }
         } else {
             vf x[FV_MR];
@@ -113,7 +96,7 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
             for (int j = 0; j < nv; j++) {
                 const vf y = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
                 for (int i = 0; i < mr; i++)
-                    acc[i][j] = gemm_accumulate(x[i], y, acc[i][j], j == nv - 1, part);
+                    acc[i][j] = v_accumulate(x[i], y, acc[i][j]);
             }
         }
         *b += *ldb;
@@ -137,7 +120,7 @@ FV_ALWAYS_INLINE const float *gemm_fetch(const float *near, int64_t *ldb, int64_
 
 FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
                                     const int mr, const int nv, const int part) {
-    const int64_t left = t->n & (FV_W - 1);
+    const int64_t left = gemm_left(t->n);
     int64_t lda = t->lda, ldb = t->ldb;
     const float *b = t->b, *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = gemm_opaque(lda))
@@ -173,7 +156,7 @@ FV_ALWAYS_INLINE void gemm_highest(const vf *acc, const int nv, float *highest, 
  * after it. */
 FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, float *c, float *highest, const int mr,
                                         const int nv, const int part, const int raise) {
-    const int64_t left = t->n & (FV_W - 1);
+    const int64_t left = gemm_left(t->n);
     int64_t ldc = t->ldc;
     for (int i = 0; i < mr; i++, c += ldc, ldc = gemm_opaque(ldc)) {
         if (highest)
@@ -184,14 +167,17 @@ FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, 
     return c;
 }
 
+/* How often a tile fetches lines of what is to be brought nearer. */
+FV_ALWAYS_INLINE int64_t gemm_turns(int64_t k) { return k < LAST_STEPS ? 0 : (k - LAST_STEPS) / UNROLL; }
+
 /* What is to be brought nearer after so many tiles. */
 FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, int64_t tiles) {
-    const int64_t floats = tiles * (t->k / UNROLL) * t->pace * LINE;
+    const int64_t floats = tiles * gemm_turns(t->k) * t->pace * LINE;
     return next && t->next_end - next > floats ? fv_ahead(next, floats) : NULL;
 }
 
-FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, const int part) {
-    const int64_t left = t->n & (FV_W - 1);
+FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const int part) {
+    const int64_t left = gemm_left(t->n);
     const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
     float *c = t->c, *highest = t->highest;
     const float *next = t->next;
@@ -230,4 +216,24 @@ FV_ALWAYS_INLINE void gemm_run(const gemm_tiles *t, const int mr, const int nv, 
             highest += mr * FV_LANES;
         }
     }
+    t->a = a;
+    t->c = c;
+    t->merge_a = merge_a;
+    t->merge_b = merge_b;
+    t->highest = highest;
+    t->next = next;
 }
+
+#ifdef FV_GEMM_ASSEMBLY
+/* Goes on to the next tile. */
+FV_ALWAYS_INLINE void gemm_pass(gemm_tiles *t, const int mr) {
+    t->a += mr * t->lda;
+    t->c += mr * t->ldc;
+    t->merge_a = t->merge_a ? t->merge_a + mr : NULL;
+    t->merge_b = t->merge_b ? t->merge_b + mr : NULL;
+    t->highest = t->highest ? t->highest + mr * FV_LANES : NULL;
+    t->next = gemm_next(t, t->next, 1);
+}
+
+#include FV_GEMM_ASSEMBLY
+#endif

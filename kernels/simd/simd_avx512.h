@@ -14,7 +14,6 @@
 #include "kernels.h"
 
 #define FV_W 16
-#define FV_HALVES 1
 
 typedef __m512 vf;
 typedef __mmask16 vm;
@@ -40,19 +39,6 @@ static inline vf v_accumulate(vf a, vf b, vf acc) {
     return _mm512_fmadd_ps(a, b, acc);
 #else
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));
-    return acc;
-#endif
-}
-
-/* The lower half alone; the upper half of what is loaded or summed is +0. */
-static inline vf v_load_half(const float *p) { return _mm512_zextps256_ps512(_mm256_loadu_ps(p)); }
-static inline void v_store_half(float *p, vf a) { _mm256_storeu_ps(p, _mm512_castps512_ps256(a)); }
-static inline vf v_accumulate_half(vf a, vf b, vf acc) {
-#ifdef __clang__
-    return _mm512_zextps256_ps512(
-        _mm256_fmadd_ps(_mm512_castps512_ps256(a), _mm512_castps512_ps256(b), _mm512_castps512_ps256(acc)));
-#else
-    __asm__("vfmadd231ps %t2, %t1, %t0" : "+v"(acc) : "v"(a), "v"(b));
     return acc;
 #endif
 }

@@ -93,6 +93,14 @@ static void gemm_trials(checker *c) {
             if (c->kernel->nr > FV_LANES / 2) /* the last vector of the widest tier is half */
                 gemm_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], (store)s, DATA_NORMAL);
         }
+    /* Every size of a tile whose last vector is whole or half, and each end of its steps of k, which a loop takes several
+     * at once. */
+    for (int64_t height = 1; height <= c->kernel->mr; height++)
+        for (int64_t width = FV_LANES / 2; width <= c->kernel->nr; width += FV_LANES / 2)
+            for (int s = 0; s < STORES; s++)
+                for (int64_t i = 0; i < 8; i += 3)
+                    gemm_trial(c, height, width, 3 + (height + width / (FV_LANES / 2) + s + i) % 8, (store)s,
+                               i ? DATA_NORMAL : DATA_SPECIAL);
     for (int h = 0; h < heights; h++)
         for (int w = 0; w < widths; w++) {
             for (int i = 0; i < FEW_K; i++)
