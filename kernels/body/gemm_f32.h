@@ -14,15 +14,15 @@
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
  * instructions form themselves, UNROLL steps of k a branch, and accumulators that stay where they are (v_accumulate).
  *
- * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache): 6x64
- * on AVX-512 98% of the peak at k = 64 (scores of 64 channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and
- * 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%; what is missing is a tile's beginning and end. Weights of 768 x 768
- * from beyond the second-level cache, the next panel fetched meanwhile: 8x48 94% with 32 rows and more, 82% with 8,
- * where memory is the bound. Tried and lost: a pointer for each row (94%, gcc 12 keeps those that find no register
- * in vectors); two steps of k a branch (values of 64 channels -0.8% on AVX-512, where code was a third shorter); a call
- * for each tile instead of for each run of equal tiles (-4%); fetching for each tile what another has just read (-6%);
- * B that streams fetched 16 steps ahead whatever its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns:
- * -12% to -24%).
+ * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache; AVX-512
+ * as this body makes it, where assembly takes most tiles now): 6x64 on AVX-512 98% of the peak at k = 64 (scores of 64
+ * channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%;
+ * what is missing is a tile's beginning and end. Weights of 768 x 768 from beyond the second-level cache, the next
+ * panel fetched meanwhile: 8x48 94% with 32 rows and more, 82% with 8, where memory is the bound. Tried and lost: a
+ * pointer for each row (94%, gcc 12 keeps those that find no register in vectors); two steps of k a branch (values of
+ * 64 channels -0.8% on AVX-512, where code was a third shorter); a call for each tile instead of for each run of equal
+ * tiles (-4%); fetching for each tile what another has just read (-6%); B that streams fetched 16 steps ahead whatever
+ * its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns: -12% to -24%).
  *
  * B that streams comes to the second-level cache first, as the first one waits for fewer lines at once: on AMD family
  * 25 model 17, AVX-512, decoding from memory became 1.5 times as fast, 4 x 4096 x 4096 1.3 times, while 1 x 768 x 768
