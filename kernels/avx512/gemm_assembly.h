@@ -95,15 +95,17 @@ HEIGHTS(DEFINITIONS)
 
 #define WHOLE_NAMES(mr) {WIDTHS(WHOLE_NAME, mr)},
 #define HALF_NAMES(mr) {WIDTHS(HALF_NAME, mr)},
-static void (*const gemm_whole[FV_MR][NV])(gemm_tiles *) = {HEIGHTS(WHOLE_NAMES)};
-static void (*const gemm_half[FV_MR][NV])(gemm_tiles *) = {HEIGHTS(HALF_NAMES)};
+enum { ENDS_WHOLE, ENDS_HALF };
+static void (*const gemm_sizes[2][FV_MR][NV])(gemm_tiles *) = {
+    [ENDS_WHOLE] = {HEIGHTS(WHOLE_NAMES)}, [ENDS_HALF] = {HEIGHTS(HALF_NAMES)}};
 
 /* Takes the tiles, or leaves them to the body: other widths, and few steps of k. */
 static int gemm_assembly(gemm_tiles *t, int64_t rows) {
     const int64_t left = t->n % FV_W, vectors = (t->n + FV_W - 1) / FV_W;
     if (t->k < LAST_STEPS || left % (FV_W / 2) != 0)
         return 0;
-    (left ? gemm_half : gemm_whole)[rows - 1][vectors - 1](t);
+    assert(1 <= rows && rows <= FV_MR && vectors <= NV);
+    gemm_sizes[left ? ENDS_HALF : ENDS_WHOLE][rows - 1][vectors - 1](t);
     return 1;
 }
 
