@@ -7,7 +7,8 @@
  * vector was there before; beside operations of two registers stores cost nothing. So the accumulators end one after
  * the other, each with its last steps of k, its merge and its store, four steps and one store in turn, since a store
  * takes two cycles. In such a group, the steps are those of four accumulators, the first of one, the second of the one
- * before it, and so on: the steps of one are then further apart than a multiply-add takes.
+ * before it, and so on: the steps of one are then further apart than a multiply-add takes. (Three where there are 28
+ * accumulators, for want of a register.)
  *
  * So a 6x64 tile takes 1 to 8 cycles more than its multiply-adds, no matter whether the lines that it writes are in the
  * first or in the second-level cache, where the body's took 40 to 90. Whole calls on that machine, the two interleaved:
@@ -47,11 +48,11 @@
             const float *a0 = t->a, *a3, *a5, *a10, *b = t->b; \
             int64_t x0, x1, x2, x3, x4; \
             __asm__ volatile( \
-                LINE(".altmacro") \
-                LINE(".Lmr = " #mr) LINE(".Lnv = " #nv) LINE(".Lwhole = " #nv " - " #half) \
-                LINE(".Lsteps = 4") IF(".Lmr * .Lnv > 27") LINE(".Lsteps = 3") ENDIF \
+                TEXT(".altmacro") \
+                TEXT(".Lmr = " #mr) TEXT(".Lnv = " #nv) TEXT(".Lwhole = " #nv " - " #half) \
+                TEXT(".Lsteps = 4") IF(".Lmr * .Lnv > 27") TEXT(".Lsteps = 3") ENDIF \
                 MACROS BEGIN STEPS END NO_MACROS \
-                LINE(".noaltmacro") \
+                TEXT(".noaltmacro") \
                 : [a0] "+&r"(a0), [a3] "=&r"(a3), [a5] "=&r"(a5), [a10] "=&r"(a10), [b] "+&r"(b), [x0] "=&r"(x0), \
                   [x1] "=&r"(x1), [x2] "=&r"(x2), [x3] "=&r"(x3), [x4] "=&r"(x4) \
                 : [t] "r"(t), [lda] "r"(lda), [ldb] "r"(ldb), FIELD(c), FIELD(ldc), FIELD(k), FIELD(carry), \

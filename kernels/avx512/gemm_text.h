@@ -1,24 +1,24 @@
-/* The text of a tile of the gemm, for the assembler, which counts rows (.Li), vectors of a row (.Lj) and accumulators, one
- * column of vectors after the other: number .Lj * .Lmr + .Li is also the number of its register. gemm_assembly.h makes
- * functions of it and says why.
+/* The text of a tile of the gemm, for the assembler, which counts rows (.Li), vectors of a row (.Lj) and accumulators,
+ * one column of vectors after the other: number .Lj * .Lmr + .Li is also the number of its register. Strides are in
+ * bytes. gemm_assembly.h makes functions of it and says why.
  */
 #ifndef FV_GEMM_TEXT_H
 #define FV_GEMM_TEXT_H
 
-#define LINE(...) __VA_ARGS__ "\n"
-#define MACRO(name) LINE(".macro " name)
-#define ENDM LINE(".endm")
-#define IF(condition) LINE(".if " condition)
-#define ELSE LINE(".else")
-#define ENDIF LINE(".endif")
-#define FOR(symbol, times) LINE(symbol " = 0") LINE(".rept " times)
-#define NEXT(symbol) LINE(symbol " = " symbol " + 1") LINE(".endr")
+#define TEXT(...) __VA_ARGS__ "\n"
+#define MACRO(name) TEXT(".macro " name)
+#define ENDM TEXT(".endm")
+#define IF(condition) TEXT(".if " condition)
+#define ELSE TEXT(".else")
+#define ENDIF TEXT(".endif")
+#define FOR(symbol, times) TEXT(symbol " = 0") TEXT(".rept " times)
+#define NEXT(symbol) TEXT(symbol " = " symbol " + 1") TEXT(".endr")
 
 /* op(v, n) for vector .Lj of a row: all of it (z, 16), or a half at the end of the row (y, 8). */
 #define SIZED(op) IF(".Lj < .Lwhole") op("z", "16") ELSE op("y", "8") ENDIF
 
 /* op, row .Li of A, rest: with an index, four addresses reach 14 rows. */
-#define ROW(i, address, op, rest) IF(".Li == " #i) LINE(op address rest) ENDIF
+#define ROW(i, address, op, rest) IF(".Li == " #i) TEXT(op address rest) ENDIF
 #define OF_A(op, rest)                                                                                                 \
     ROW(0, "(%[a0])", op, rest)                                                                                        \
     ROW(1, "(%[a0],%[lda])", op, rest)                                                                                 \
@@ -35,10 +35,10 @@
     ROW(12, "(%[a10],%[lda],2)", op, rest)                                                                             \
     ROW(13, "(%[a5],%[lda],8)", op, rest)
 #define PASS_A(bytes)                                                                                                  \
-    LINE("add $" #bytes ", %[a0]")                                                                                     \
-    LINE("add $" #bytes ", %[a3]")                                                                                     \
-    LINE("add $" #bytes ", %[a5]")                                                                                     \
-    LINE("add $" #bytes ", %[a10]")
+    TEXT("add $" #bytes ", %[a0]")                                                                                     \
+    TEXT("add $" #bytes ", %[a3]")                                                                                     \
+    TEXT("add $" #bytes ", %[a5]")                                                                                     \
+    TEXT("add $" #bytes ", %[a10]")
 
 /* A field of the tiles, and the operand that tells where it is. */
 #define OF_T(field) "%c[" #field "](%[t])"
@@ -47,71 +47,71 @@
 /* clang-format off */
 
 /* One step of k of all accumulators: B in the last nv registers, a factor of A in the one before them. */
-#define LOAD_B(v, n) LINE("vmovups 64*.Lj(%[b]), %%" v "mm\\y")
-#define MULTIPLY(v, n) LINE("vfmadd231ps %%" v "mm\\y, %%" v "mm\\x, %%" v "mm\\n")
+#define LOAD_B(v, n) TEXT("vmovups 64*.Lj(%[b]), %%" v "mm\\y")
+#define MULTIPLY(v, n) TEXT("vfmadd231ps %%" v "mm\\y, %%" v "mm\\x, %%" v "mm\\n")
 #define MACROS_OF_STEP \
     MACRO("fv_load_b y") SIZED(LOAD_B) ENDM \
     MACRO("fv_load_a s, x") OF_A("vbroadcastss 4*\\s", ", %%zmm\\x") ENDM \
     MACRO("fv_multiply n, x, y") SIZED(MULTIPLY) ENDM \
     MACRO("fv_step s") \
         FOR(".Lj", ".Lnv") \
-            LINE("fv_load_b %%(32 - .Lnv + .Lj)") \
+            TEXT("fv_load_b %%(32 - .Lnv + .Lj)") \
         NEXT(".Lj") \
-        LINE("add %[ldb], %[b]") \
+        TEXT("add %[ldb], %[b]") \
         FOR(".Li", ".Lmr") \
-            LINE("fv_load_a \\s, %%(31 - .Lnv)") \
+            TEXT("fv_load_a \\s, %%(31 - .Lnv)") \
             FOR(".Lj", ".Lnv") \
-                LINE("fv_multiply %%(.Lj * .Lmr + .Li), %%(31 - .Lnv), %%(32 - .Lnv + .Lj)") \
+                TEXT("fv_multiply %%(.Lj * .Lmr + .Li), %%(31 - .Lnv), %%(32 - .Lnv + .Lj)") \
             NEXT(".Lj") \
         NEXT(".Li") \
     ENDM
 
-/* The first values of accumulators, their last steps, their merge and their stores. x0: b + ldb, x1: goes down the columns of C, x2: ldc,
- * x3 and x4: merge_b and merge_a. */
+/* The first values of accumulators, their last steps, their merge and their stores. x0: b + ldb, x1: goes down the
+ * columns of C, x2: ldc, x3 and x4: merge_b and merge_a. */
 #define LOAD_LAST_B(v, n) \
-    IF("\\s == 0") LINE("vmovups 64*.Lj(%[b]), %%" v "mm\\y") ENDIF \
-    IF("\\s == 1") LINE("vmovups 64*.Lj(%[b],%[ldb]), %%" v "mm\\y") ENDIF \
-    IF("\\s == 2") LINE("vmovups 64*.Lj(%[b],%[ldb],2), %%" v "mm\\y") ENDIF \
-    IF("\\s == 3") LINE("vmovups 64*.Lj(%[x0],%[ldb],2), %%" v "mm\\y") ENDIF
+    IF("\\s == 0") TEXT("vmovups 64*.Lj(%[b]), %%" v "mm\\y") ENDIF \
+    IF("\\s == 1") TEXT("vmovups 64*.Lj(%[b],%[ldb]), %%" v "mm\\y") ENDIF \
+    IF("\\s == 2") TEXT("vmovups 64*.Lj(%[b],%[ldb],2), %%" v "mm\\y") ENDIF \
+    IF("\\s == 3") TEXT("vmovups 64*.Lj(%[x0],%[ldb],2), %%" v "mm\\y") ENDIF
 #define MULTIPLY_LAST(v, n) OF_A("vfmadd231ps 4*\\s", "%{1to" n "%}, %%" v "mm\\y, %%" v "mm\\n")
-#define TIMES_B(v, n) LINE("vmulps 4*.Li(%[x3])%{1to" n "%}, %%" v "mm\\n, %%" v "mm\\n")
+#define TIMES_B(v, n) TEXT("vmulps 4*.Li(%[x3])%{1to" n "%}, %%" v "mm\\n, %%" v "mm\\n")
 #define PLUS_OLD(v, n) \
-    LINE("vmovups 64*.Lj(%[x1]), %%" v "mm\\old") \
-    LINE("vfmadd231ps 4*.Li(%[x4])%{1to" n "%}, %%" v "mm\\old, %%" v "mm\\n")
-#define LOAD(v, n) LINE("vmovups 64*.Lj(%[x1]), %%" v "mm\\n")
-#define STORE(v, n) LINE("vmovups %%" v "mm\\n, 64*.Lj(%[x1])")
+    TEXT("vmovups 64*.Lj(%[x1]), %%" v "mm\\old") \
+    TEXT("vfmadd231ps 4*.Li(%[x4])%{1to" n "%}, %%" v "mm\\old, %%" v "mm\\n")
+#define LOAD(v, n) TEXT("vmovups 64*.Lj(%[x1]), %%" v "mm\\n")
+#define STORE(v, n) TEXT("vmovups %%" v "mm\\n, 64*.Lj(%[x1])")
 #define MACROS_OF_END \
-    MACRO("fv_zero n") LINE("vpxord %%xmm\\n, %%xmm\\n, %%xmm\\n") ENDM \
+    MACRO("fv_zero n") TEXT("vpxord %%xmm\\n, %%xmm\\n, %%xmm\\n") ENDM \
     MACRO("fv_at n") /* sets its row and its column */ \
-        LINE(".Lj = \\n / .Lmr") \
-        LINE(".Li = \\n - .Lj * .Lmr") \
+        TEXT(".Lj = \\n / .Lmr") \
+        TEXT(".Li = \\n - .Lj * .Lmr") \
     ENDM \
     MACRO("fv_last n, s, y") /* y: step s of B for its column */ \
-        LINE("fv_at \\n") \
+        TEXT("fv_at \\n") \
         IF(".Li == 0") SIZED(LOAD_LAST_B) ENDIF \
         SIZED(MULTIPLY_LAST) \
     ENDM \
-    MACRO("fv_times_b n") LINE("fv_at \\n") SIZED(TIMES_B) ENDM \
-    MACRO("fv_at_c n") LINE("fv_at \\n") IF(".Li == 0") LINE("mov " OF_T(c) ", %[x1]") ENDIF ENDM \
-    MACRO("fv_begin n") LINE("fv_at_c \\n") SIZED(LOAD) LINE("add %[x2], %[x1]") ENDM \
+    MACRO("fv_times_b n") TEXT("fv_at \\n") SIZED(TIMES_B) ENDM \
+    MACRO("fv_at_c n") TEXT("fv_at \\n") IF(".Li == 0") TEXT("mov " OF_T(c) ", %[x1]") ENDIF ENDM \
+    MACRO("fv_begin n") TEXT("fv_at_c \\n") SIZED(LOAD) TEXT("add %[x2], %[x1]") ENDM \
     MACRO("fv_end n, merge, old") \
-        LINE("fv_at_c \\n") \
+        TEXT("fv_at_c \\n") \
         IF("\\merge == 2") SIZED(PLUS_OLD) ENDIF \
         SIZED(STORE) \
-        LINE("add %[x2], %[x1]") \
+        TEXT("add %[x2], %[x1]") \
     ENDM \
     MACRO("fv_ends merge") /* 0: none, 1: acc * b, 2: fma(c, a, acc * b) */ \
         FOR(".Lg", ".Lmr * .Lnv + .Lsteps + \\merge - 1") \
             FOR(".Ls", ".Lsteps") \
                 IF(".Lg >= .Ls") IF(".Lg - .Ls < .Lmr * .Lnv") \
-                    LINE("fv_last %%(.Lg - .Ls), %%(.Ls), %%(28 + .Ls)") \
+                    TEXT("fv_last %%(.Lg - .Ls), %%(.Ls), %%(28 + .Ls)") \
                 ENDIF ENDIF \
             NEXT(".Ls") \
             IF("\\merge > 0") IF(".Lg >= .Lsteps") IF(".Lg - .Lsteps < .Lmr * .Lnv") \
-                LINE("fv_times_b %%(.Lg - .Lsteps)") \
+                TEXT("fv_times_b %%(.Lg - .Lsteps)") \
             ENDIF ENDIF ENDIF \
             IF(".Lg >= .Lsteps + \\merge - 1") \
-                LINE("fv_end %%(.Lg - .Lsteps - \\merge + 1), \\merge, %%(43 - 4 * .Lsteps)") \
+                TEXT("fv_end %%(.Lg - .Lsteps - \\merge + 1), \\merge, %%(43 - 4 * .Lsteps)") \
             ENDIF \
         NEXT(".Lg") \
     ENDM
@@ -120,51 +120,51 @@
  * NULL, and its share of the lines of next, by x1. */
 #define MACROS_OF_FETCHING \
     MACRO("fv_fetch_b") \
-        LINE("test %[x3], %[x3]") \
-        LINE("jz 7f") \
-        FOR(".Lj", ".Lnv") LINE("prefetcht0 64*.Lj(%[x3])") NEXT(".Lj") \
-        LINE("add %[ldb], %[x3]") \
-        LINE("test %[x4], %[x4]") \
-        LINE("jz 7f") \
-        FOR(".Lj", ".Lnv") LINE("prefetcht1 64*.Lj(%[x4])") NEXT(".Lj") \
-        LINE("add %[ldb], %[x4]") \
-        LINE("7:") \
+        TEXT("test %[x3], %[x3]") \
+        TEXT("jz 7f") \
+        FOR(".Lj", ".Lnv") TEXT("prefetcht0 64*.Lj(%[x3])") NEXT(".Lj") \
+        TEXT("add %[ldb], %[x3]") \
+        TEXT("test %[x4], %[x4]") \
+        TEXT("jz 7f") \
+        FOR(".Lj", ".Lnv") TEXT("prefetcht1 64*.Lj(%[x4])") NEXT(".Lj") \
+        TEXT("add %[ldb], %[x4]") \
+        TEXT("7:") \
     ENDM \
     MACRO("fv_fetch_next") \
-        LINE("test %[x1], %[x1]") \
-        LINE("jz 8f") \
-        LINE("mov " OF_T(pace) ", %[x2]") \
-        LINE("add $(3 - .Ls), %[x2]") \
-        LINE("shr $2, %[x2]") \
-        LINE("jz 8f") \
-        LINE("7:") \
-        LINE("prefetcht1 (%[x1])") \
-        LINE("add $64, %[x1]") \
-        LINE("dec %[x2]") \
-        LINE("jnz 7b") \
-        LINE("8:") \
+        TEXT("test %[x1], %[x1]") \
+        TEXT("jz 8f") \
+        TEXT("mov " OF_T(pace) ", %[x2]") \
+        TEXT("add $(3 - .Ls), %[x2]") \
+        TEXT("shr $2, %[x2]") \
+        TEXT("jz 8f") \
+        TEXT("7:") \
+        TEXT("prefetcht1 (%[x1])") \
+        TEXT("add $64, %[x1]") \
+        TEXT("dec %[x2]") \
+        TEXT("jnz 7b") \
+        TEXT("8:") \
     ENDM
 
 /* The maxima of rows. */
 #define MACROS_OF_HIGHEST \
-    MACRO("fv_max n") LINE("vmaxps %%zmm31, %%zmm\\n, %%zmm31") ENDM \
+    MACRO("fv_max n") TEXT("vmaxps %%zmm31, %%zmm\\n, %%zmm31") ENDM \
     MACRO("fv_max_first n, raise") \
-        IF("\\raise") LINE("vmaxps 64*.Li(%[x1]), %%zmm\\n, %%zmm31") \
-        ELSE LINE("vmaxps %%zmm30, %%zmm\\n, %%zmm31") \
+        IF("\\raise") TEXT("vmaxps 64*.Li(%[x1]), %%zmm\\n, %%zmm31") \
+        ELSE TEXT("vmaxps %%zmm30, %%zmm\\n, %%zmm31") \
         ENDIF \
     ENDM \
     MACRO("fv_highest raise") \
         FOR(".Li", ".Lmr") \
-            LINE("fv_max_first %%(.Li), \\raise") \
+            TEXT("fv_max_first %%(.Li), \\raise") \
             FOR(".Lj", ".Lnv - 1") \
-                LINE("fv_max %%(.Lj * .Lmr + .Lmr + .Li)") \
+                TEXT("fv_max %%(.Lj * .Lmr + .Lmr + .Li)") \
             NEXT(".Lj") \
-            LINE("vmovups %%zmm31, 64*.Li(%[x1])") \
+            TEXT("vmovups %%zmm31, 64*.Li(%[x1])") \
         NEXT(".Li") \
     ENDM
 
 #define MACROS MACROS_OF_STEP MACROS_OF_FETCHING MACROS_OF_END MACROS_OF_HIGHEST
-#define PURGE(name) LINE(".purgem " name)
+#define PURGE(name) TEXT(".purgem " name)
 #define NO_MACROS \
     PURGE("fv_load_b") PURGE("fv_load_a") PURGE("fv_multiply") PURGE("fv_step") PURGE("fv_at") PURGE("fv_last") \
     PURGE("fv_times_b") PURGE("fv_at_c") PURGE("fv_begin") PURGE("fv_end") PURGE("fv_ends") PURGE("fv_max") \
@@ -172,88 +172,91 @@
 
 /* The accumulators begin with 0, or with C. */
 #define BEGIN \
-    LINE("lea (%[a0],%[lda],2), %[a3]") \
-    LINE("add %[lda], %[a3]") \
-    LINE("lea (%[a3],%[lda],2), %[a5]") \
-    LINE("lea (%[a5],%[lda],4), %[a10]") \
-    LINE("add %[lda], %[a10]") \
-    LINE("cmpl $0, " OF_T(carry)) \
-    LINE("jne 1f") \
-    FOR(".Ln", ".Lmr * .Lnv") LINE("fv_zero %%(.Ln)") NEXT(".Ln") \
-    LINE("jmp 2f") \
-    LINE("1:") \
-    LINE("mov " OF_T(ldc) ", %[x2]") \
-    LINE("shl $2, %[x2]") \
-    FOR(".Ln", ".Lmr * .Lnv") LINE("fv_begin %%(.Ln)") NEXT(".Ln") \
-    LINE("2:")
+    TEXT("lea (%[a0],%[lda],2), %[a3]") \
+    TEXT("add %[lda], %[a3]") \
+    TEXT("lea (%[a3],%[lda],2), %[a5]") \
+    TEXT("lea (%[a5],%[lda],4), %[a10]") \
+    TEXT("add %[lda], %[a10]") \
+    TEXT("cmpl $0, " OF_T(carry)) \
+    TEXT("jne 1f") \
+    FOR(".Ln", ".Lmr * .Lnv") TEXT("fv_zero %%(.Ln)") NEXT(".Ln") \
+    TEXT("jmp 2f") \
+    TEXT("1:") \
+    TEXT("mov " OF_T(ldc) ", %[x2]") \
+    TEXT("shl $2, %[x2]") \
+    FOR(".Ln", ".Lmr * .Lnv") TEXT("fv_begin %%(.Ln)") NEXT(".Ln") \
+    TEXT("2:")
 
 /* All steps of k but the last ones: four at a time, and what is brought near meanwhile, then one at a time. */
 #define STEPS \
-    LINE("mov " OF_T(next) ", %[x1]") \
-    LINE("mov " OF_T(near) ", %[x3]") \
-    LINE("mov " OF_T(far) ", %[x4]") \
-    LINE("shl $2, %[x4]") \
-    LINE("jz 1f") \
-    LINE("add %[x3], %[x4]") \
-    LINE("1:") \
-    LINE("mov " OF_T(k) ", %[x0]") \
-    LINE("sub $.Lsteps, %[x0]") \
-    LINE("shr $2, %[x0]") \
-    LINE("jz 5f") \
-    LINE(".p2align 5") \
-    LINE("1:") \
-    LINE("mov %[x1], %[x2]") \
-    LINE("or %[x3], %[x2]") \
-    LINE("jz 2f") \
-    FOR(".Ls", "4") LINE("fv_fetch_b") LINE("fv_fetch_next") LINE("fv_step %%(.Ls)") NEXT(".Ls") \
-    LINE("jmp 3f") \
-    LINE("2:") \
-    LINE("fv_step 0") LINE("fv_step 1") LINE("fv_step 2") LINE("fv_step 3") \
-    LINE("3:") \
+    TEXT("mov " OF_T(next) ", %[x1]") \
+    TEXT("mov " OF_T(near) ", %[x3]") \
+    TEXT("mov " OF_T(far) ", %[x4]") \
+    TEXT("shl $2, %[x4]") \
+    TEXT("jz 1f") \
+    TEXT("add %[x3], %[x4]") \
+    TEXT("1:") \
+    TEXT("mov " OF_T(k) ", %[x0]") \
+    TEXT("sub $.Lsteps, %[x0]") \
+    TEXT("shr $2, %[x0]") \
+    TEXT("jz 5f") \
+    TEXT(".p2align 5") \
+    TEXT("1:") \
+    TEXT("mov %[x1], %[x2]") \
+    TEXT("or %[x3], %[x2]") \
+    TEXT("jz 2f") \
+    FOR(".Ls", "4") TEXT("fv_fetch_b") TEXT("fv_fetch_next") TEXT("fv_step %%(.Ls)") NEXT(".Ls") \
+    TEXT("jmp 3f") \
+    TEXT("2:") \
+    TEXT("fv_step 0") TEXT("fv_step 1") TEXT("fv_step 2") TEXT("fv_step 3") \
+    TEXT("3:") \
     PASS_A(16) \
-    LINE("dec %[x0]") \
-    LINE("jnz 1b") \
-    LINE("5:") \
-    LINE("mov " OF_T(k) ", %[x0]") \
-    LINE("sub $.Lsteps, %[x0]") \
-    LINE("and $3, %[x0]") \
-    LINE("jz 2f") \
-    LINE("1:") \
-    LINE("fv_step 0") \
+    TEXT("dec %[x0]") \
+    TEXT("jnz 1b") \
+    TEXT("5:") /* what the last steps do not fetch */ \
+    FOR(".Ls", "4") TEXT("fv_fetch_b") NEXT(".Ls") \
+    TEXT("mov " OF_T(k) ", %[x0]") \
+    TEXT("sub $.Lsteps, %[x0]") \
+    TEXT("and $3, %[x0]") \
+    TEXT("jz 2f") \
+    TEXT("1:") \
+    TEXT("fv_step 0") \
     PASS_A(4) \
-    LINE("dec %[x0]") \
-    LINE("jnz 1b") \
-    LINE("2:")
+    TEXT("dec %[x0]") \
+    TEXT("jnz 1b") \
+    TEXT("2:")
 
 #define END \
-    LINE("lea (%[b],%[ldb]), %[x0]") \
-    LINE("mov " OF_T(ldc) ", %[x2]") \
-    LINE("shl $2, %[x2]") \
-    LINE("mov " OF_T(merge_b) ", %[x3]") \
-    LINE("mov " OF_T(merge_a) ", %[x4]") \
-    LINE("test %[x3], %[x3]") \
-    LINE("jz 2f") \
-    LINE("test %[x4], %[x4]") \
-    LINE("jz 1f") \
-    LINE("fv_ends 2") \
-    LINE("jmp 4f") \
-    LINE("1:") \
-    LINE("fv_ends 1") \
-    LINE("jmp 4f") \
-    LINE("2:") \
-    LINE("fv_ends 0") \
-    LINE("mov " OF_T(highest) ", %[x1]") \
-    LINE("test %[x1], %[x1]") \
-    LINE("jz 4f") \
-    LINE("cmpl $0, " OF_T(raise)) \
-    LINE("je 3f") \
-    LINE("fv_highest 1") \
-    LINE("jmp 4f") \
-    LINE("3:") \
-    LINE("mov $0xff800000, %k[x0]") /* -inf */ \
-    LINE("vpbroadcastd %k[x0], %%zmm30") \
-    LINE("fv_highest 0") \
-    LINE("4:")
+    TEXT("lea (%[b],%[ldb]), %[x0]") \
+    TEXT("mov " OF_T(ldc) ", %[x2]") \
+    TEXT("shl $2, %[x2]") \
+    TEXT("mov " OF_T(merge_b) ", %[x3]") \
+    TEXT("mov " OF_T(merge_a) ", %[x4]") \
+    TEXT("test %[x3], %[x3]") \
+    TEXT("jz 2f") \
+    TEXT("test %[x4], %[x4]") \
+    TEXT("jz 1f") \
+    TEXT("fv_ends 2") \
+    TEXT("jmp 4f") \
+    TEXT("1:") \
+    TEXT("fv_ends 1") \
+    TEXT("jmp 4f") \
+    TEXT("2:") \
+    TEXT("fv_ends 0") \
+    IF(".Lwhole == .Lnv") /* maxima are of whole vectors only */ \
+    TEXT("mov " OF_T(highest) ", %[x1]") \
+    TEXT("test %[x1], %[x1]") \
+    TEXT("jz 4f") \
+    TEXT("cmpl $0, " OF_T(raise)) \
+    TEXT("je 3f") \
+    TEXT("fv_highest 1") \
+    TEXT("jmp 4f") \
+    TEXT("3:") \
+    TEXT("mov $0xff800000, %k[x0]") /* -inf */ \
+    TEXT("vpbroadcastd %k[x0], %%zmm30") \
+    TEXT("fv_highest 0") \
+    ENDIF \
+    TEXT("4:")
 /* clang-format on */
 
 #endif

@@ -53,12 +53,13 @@ FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr, const int part) 
 }
 
 FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
-    switch (t->n % FV_W) {
-#ifndef FV_GEMM_ASSEMBLY /* which leaves few of these */
-    case 0: gemm_vectors(t, mr, WHOLE); break;
-#endif
-    default: gemm_vectors(t, mr, PART); break;
+#ifndef FV_GEMM_ASSEMBLY /* which leaves too few of these for code of their own */
+    if (t->n % FV_W == 0) {
+        gemm_vectors(t, mr, WHOLE);
+        return;
     }
+#endif
+    gemm_vectors(t, mr, PART);
 }
 
 static void gemm_height(gemm_tiles *t, int64_t rows) {

@@ -1,8 +1,8 @@
 /* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
  * brings near meanwhile. gemm_f32.h includes it and chooses the size.
  *
- * Where vectors have 16 floats, assembly takes most tiles (FV_GEMM_ASSEMBLY, avx512/gemm_assembly.h), as stores that come
- * after all multiply-adds cost as many cycles as such vectors have of them.
+ * Where vectors have 16 floats, assembly takes most tiles (FV_GEMM_ASSEMBLY, avx512/gemm_assembly.h has why), and what
+ * follows takes widths of no whole or half vectors, and fewer than four steps of k.
  *
  * The maxima of its rows, which softmax needs, a tile takes from its accumulators: on AMD family 26 model 2 (AVX-512, k
  * = 64, 144 rows) that is 0.5% of the time of scores, where beside the exp of softmax they took 1.8%. How the code of a
@@ -22,7 +22,7 @@ enum {
     LINE_VECTORS = LINE / FV_W  /* (of at most that many floats) */
 };
 
-/* Steps of k that assembly takes by themselves, at the end of a tile, and during which it fetches nothing. */
+/* Steps of k, at most, that assembly takes by themselves at the end of a tile, where it does not fetch what is next. */
 #ifdef FV_GEMM_ASSEMBLY
 enum { LAST_STEPS = 4 };
 #else
@@ -167,7 +167,7 @@ FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, 
     return c;
 }
 
-/* How often a tile fetches lines of what is to be brought nearer. */
+/* How often, at least, a tile fetches lines of what is to be brought nearer. */
 FV_ALWAYS_INLINE int64_t gemm_turns(int64_t k) { return k < LAST_STEPS ? 0 : (k - LAST_STEPS) / UNROLL; }
 
 /* What is to be brought nearer after so many tiles. */
