@@ -11,16 +11,18 @@
 typedef enum far_kind {
     FAR_ALL,
     FAR_ONE_QUERY, /* the others are hundred times as short */
-    FAR_ONE_KEY,   /* is not zero, and low */
-    FAR_NAN_QUERY, /* beside the others */
-    FAR_NAN_KEY,   /* masked */
+    FAR_FIRST_QUERY,
+    FAR_FIRST_HEAD, /* of two that share keys */
+    FAR_ONE_KEY,    /* is not zero, and low */
+    FAR_NAN_QUERY,  /* beside the others */
+    FAR_NAN_KEY,    /* masked */
     FAR_CAUSAL,
     FAR_ADDED, /* by a mask, to keys of zeros */
     FAR_KINDS
 } far_kind;
 
-static const char *const kind_words[FAR_KINDS] = {"all far", "one query", "one key", "NaN query",
-                                                  "NaN key", "causal",    "added"};
+static const char *const kind_words[FAR_KINDS] = {"all far",   "one query", "first query", "first head", "one key",
+                                                  "NaN query", "NaN key",   "causal",      "added"};
 
 enum { ROWS = 70, KEYS = 300, ODD_ROW = 69, ODD_KEY = 150 }; /* odd: what differs */
 
@@ -33,8 +35,15 @@ static int key_sign(far_kind kind, int64_t key) {
     return key % 3 == 0 ? 1 : key % 3 == 1 ? -1 : 0;
 }
 
+static int64_t heads_of(far_kind kind) { return kind == FAR_FIRST_HEAD ? 2 : 1; }
+
+/* Rows of the second head come after those of the first one. */
 static double query_distance(far_kind kind, double distance, int64_t row) {
-    return kind == FAR_ONE_QUERY && row != ODD_ROW ? distance / 100.0 : distance;
+    const bool far = kind == FAR_ONE_QUERY     ? row == ODD_ROW
+                     : kind == FAR_FIRST_QUERY ? row == 0
+                     : kind == FAR_FIRST_HEAD  ? row < ROWS
+                                               : true;
+    return far ? distance : distance / 100.0;
 }
 
 static bool sees(far_kind kind, int64_t row, int64_t key) {
@@ -58,13 +67,16 @@ static double expected(far_kind kind, double distance, int64_t row, double *due)
     return out / sum;
 }
 
-static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, double distance, float query, bool flush) {
-    attention_case c = case_plain(1, 1, 1, ROWS, KEYS, dim, 1);
+static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, double distance, float query, bool flush,
+                      int64_t tile_rows) {
+    const int64_t heads = heads_of(kind), rows = heads * ROWS;
+    const fv_attention_choice choice = {.block_rows = 2 * ROWS, .tile_rows = tile_rows}; /* all heads in one block */
+    attention_case c = case_plain(1, heads, 1, ROWS, KEYS, dim, 1);
     c.desc.scale = 1.0f;
     c.desc.causal = kind == FAR_CAUSAL ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
     c.desc.mask = kind == FAR_NAN_KEY ? FOVEA_MASK_BOOLEAN : kind == FAR_ADDED ? FOVEA_MASK_ADDITIVE : FOVEA_MASK_NONE;
-    float *q = malloc((size_t)(ROWS * dim) * sizeof *q), *k = malloc((size_t)(KEYS * dim) * sizeof *k);
-    float v[KEYS], out[ROWS];
+    float *q = malloc((size_t)(rows * dim) * sizeof *q), *k = malloc((size_t)(KEYS * dim) * sizeof *k);
+    float v[KEYS], out[2 * ROWS];
     uint8_t mask[KEYS];
     float added[KEYS];
     if (!test_check(q && k, "memory"))
@@ -77,7 +89,7 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
     for (int64_t d = 0; d < dim; d++) {
         const float sign = d % 5 < 2 ? -1.0f : 1.0f;
         const double key = kind == FAR_ADDED ? 0.0 : distance / 2.0 / (double)dim / (double)query;
-        for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t i = 0; i < rows; i++)
             q[i * dim + d] = kind == FAR_NAN_QUERY && i == ODD_ROW
                                  ? poison()
                                  : sign * (float)((double)query * query_distance(kind, distance, i) / distance);
@@ -86,14 +98,15 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
                 kind == FAR_NAN_KEY && j == ODD_KEY ? poison() : sign * (float)(key * (double)key_sign(kind, j));
     }
     fovea_attention_plan *plan;
-    if (!test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
+    if (!test_check(fv_attention_plan_create_chosen(ctx, &c.desc, &choice, &plan) == FOVEA_OK, "plan: %s",
+                    fovea_error_detail()))
         exit(1);
     fovea_attention_args args;
     fovea_attention_args_init(&args);
-    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, ROWS, dim);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, heads, ROWS, dim);
     args.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, 1, KEYS, dim);
     args.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, 1, KEYS, 1);
-    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, ROWS, 1);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, heads, ROWS, 1);
     if (kind == FAR_NAN_KEY)
         args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, KEYS}, {0, 0, 0, 1}};
     if (kind == FAR_ADDED)
@@ -102,14 +115,14 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
     const fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
     fp_flush(false);
     test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
-    for (int64_t i = 0; i < ROWS; i++) {
+    for (int64_t i = 0; i < rows; i++) {
         if (kind == FAR_NAN_QUERY && i == ODD_ROW)
             continue;
         double due;
         const double want = expected(kind, distance, i, &due);
         if (!test_check(fabs(out[i] - want) <= 1e-6 + 1e-3 * due,
-                        "%s, %d channels, %g apart%s: row %d is %.9g instead of %.9g", kind_words[kind], (int)dim,
-                        distance, flush ? ", flushed" : "", (int)i, (double)out[i], want))
+                        "%s, %d channels, %g apart%s, tiles of %d: row %d is %.9g instead of %.9g", kind_words[kind],
+                        (int)dim, distance, flush ? ", flushed" : "", (int)tile_rows, (int)i, (double)out[i], want))
             break;
     }
     fovea_attention_plan_destroy(plan);
@@ -122,13 +135,15 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "far", NULL);
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++)
-        for (int kind = 0; kind < FAR_KINDS; kind++) {
-            check_far(ctx, (far_kind)kind, 64, distances[i], 0.5f, false);
-            check_far(ctx, (far_kind)kind, 33, distances[i], 100.0f, false);
-        }
+        for (int kind = 0; kind < FAR_KINDS; kind++)
+            for (int several = 0; several < 2; several++) {
+                const int64_t tile_rows = several ? 24 : 2 * ROWS; /* one tile takes its keys otherwise */
+                check_far(ctx, (far_kind)kind, 64, distances[i], 0.5f, false, tile_rows);
+                check_far(ctx, (far_kind)kind, 33, distances[i], 100.0f, false, tile_rows);
+            }
     /* Squares of queries too small to be numbers, of keys almost too large. */
     if (FP_FLUSH)
-        check_far(ctx, FAR_ALL, 512, 90.0, 1.08e-19f, true);
+        check_far(ctx, FAR_ALL, 512, 90.0, 1.08e-19f, true, 0);
     else
         test_skip("flush-to-zero: cannot be set here");
     fovea_context_destroy(ctx);

@@ -213,7 +213,7 @@
     PASS_A(16) \
     TEXT("dec %[x0]") \
     TEXT("jnz 1b") \
-    TEXT("5:") /* what the last steps do not fetch */ \
+    TEXT("5:") /* as much as the last steps take */ \
     FOR(".Ls", "4") TEXT("fv_fetch_b") NEXT(".Ls") \
     TEXT("mov " OF_T(k) ", %[x0]") \
     TEXT("sub $.Lsteps, %[x0]") \

@@ -44,7 +44,7 @@ typedef struct gemm_tiles {
     int64_t far;                    /* so many floats further on it comes to the second-level cache; 0: it is there */
 } gemm_tiles;
 
-/* Do all lanes of the last vector of a row count, or only some? */
+/* Do all lanes of the last vector of a row count, or n of them, which may be all? */
 enum { WHOLE, PART };
 
 /* How many: 1 to FV_W. */

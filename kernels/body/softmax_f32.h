@@ -206,7 +206,7 @@ static inline __attribute__((always_inline)) void softmax_groups(softmax_rows al
     all.begin = 0;
     all.end = all.known = groups * FV_LANES;
     all.bits = NULL;
-    all.normal = all.normal && groups > 4; /* nobody asks for a few groups: less code */
+    all.normal = all.normal && groups > 4; /* few ask for a few groups: less code */
     softmax_all(all);
 }
 
