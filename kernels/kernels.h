@@ -72,6 +72,7 @@ typedef struct fv_merge {
 /* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m, n and k >= 1.
  * merge == NULL or merge->b == NULL: stored, with merge->carry the chain goes on from c[i][j];
  * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
+ * c overlaps neither a nor b: parts of it are written while others still need them.
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
  * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,

@@ -15,7 +15,8 @@
  * attention 2048 x 64 1.018 times as fast, causal 1.019, 8 x 12 x 128 x 64 1.034, 32 x 8 x 32 x 64 1.043, 500 x 40
  * 1.029, decoding of 4096 keys 1.04; linear maps of 512 rows 1.014 to 1.022, of 4 x 4096 x 4096 from memory 1.2 (what
  * comes from memory is fetched before each step, not before each fourth), but 7 x 4096 x 4096 0.90. Narrow tiles gain
- * by how they are called, too: 3 rows of 64 columns in the second-level cache ran at 78% of the peak and run at 98%.
+ * by how they are called, too: 3 rows of 64 columns in the second-level cache ran at 78% of the peak and run at 98%
+ * (fovea-bench --case "kernel name=gemm_f32_6x64_avx512 m=3 n=64 k=512").
  *
  * It is assembly as compilers neither keep that order nor find registers for the addresses: the same in C, kept in
  * order by volatile, was 1.00 to 1.006 times as fast, and changed with any code nearby. One text serves all sizes
@@ -44,7 +45,7 @@
 #define TILES(name, mr, nv, half) \
     static void name(gemm_tiles *t) { \
         const int64_t lda = t->lda * (int64_t)sizeof(float), ldb = t->ldb * (int64_t)sizeof(float); \
-        for (int64_t tile = t->count; tile > 0; tile--, gemm_pass(t, mr)) { \
+        for (int64_t tile = t->count; tile > 0; tile--, gemm_pass(t, mr, 1)) { \
             const float *a0 = t->a, *a3, *a5, *a10, *b = t->b; \
             int64_t x0, x1, x2, x3, x4; \
             __asm__ volatile( \

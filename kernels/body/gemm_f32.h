@@ -158,7 +158,6 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
                 gemm_hints(&t, merge, m, 1, (n + FV_NR - 1) / FV_NR);
                 if (j > 0)
                     t.next = next;
-                next = gemm_next(&t, t.next, 1);
             } else if (j == 0)
                 gemm_hints(&t, merge, m, tiles, 1);
         }
@@ -166,5 +165,6 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             gemm_height(&t, low + 1);
         t.count = tiles - higher;
         gemm_height(&t, low);
+        next = t.next;
     }
 }

@@ -176,6 +176,17 @@ FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, 
     return next && t->next_end - next > floats ? fv_ahead(next, floats) : NULL;
 }
 
+/* Goes on to what comes after so many tiles. */
+FV_ALWAYS_INLINE void gemm_pass(gemm_tiles *t, const int mr, int64_t tiles) {
+    const int64_t rows = tiles * mr;
+    t->a += rows * t->lda;
+    t->c += rows * t->ldc;
+    t->merge_a = t->merge_a ? t->merge_a + rows : NULL;
+    t->merge_b = t->merge_b ? t->merge_b + rows : NULL;
+    t->highest = t->highest ? t->highest + rows * FV_LANES : NULL;
+    t->next = gemm_next(t, t->next, tiles);
+}
+
 FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const int part) {
     const int64_t left = gemm_left(t->n);
     const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
@@ -216,24 +227,9 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
             highest += mr * FV_LANES;
         }
     }
-    t->a = a;
-    t->c = c;
-    t->merge_a = merge_a;
-    t->merge_b = merge_b;
-    t->highest = highest;
-    t->next = next;
+    gemm_pass(t, mr, t->count);
 }
 
 #ifdef FV_GEMM_ASSEMBLY
-/* Goes on to the next tile. */
-FV_ALWAYS_INLINE void gemm_pass(gemm_tiles *t, const int mr) {
-    t->a += mr * t->lda;
-    t->c += mr * t->ldc;
-    t->merge_a = t->merge_a ? t->merge_a + mr : NULL;
-    t->merge_b = t->merge_b ? t->merge_b + mr : NULL;
-    t->highest = t->highest ? t->highest + mr * FV_LANES : NULL;
-    t->next = gemm_next(t, t->next, 1);
-}
-
 #include FV_GEMM_ASSEMBLY
 #endif
