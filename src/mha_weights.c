@@ -170,6 +170,7 @@ static void round_row(float *to, const double *row, int64_t n) {
 /* d = outer d, and the outer bias through d. */
 static bool fold_outer(fv_dense *d, const fovea_matrix *outer, const float *outer_bias) {
     fv_dense inner = *d;
+    *d = (fv_dense){.in = 0}; /* inner owns the memory from here on */
     double *row = calloc((size_t)inner.out, sizeof *row);
     bool ok = row && make(d, outer->in, inner.out, inner.bias || outer_bias);
     for (int64_t i = 0; ok && i <= outer->in; i++) { /* the last round is the bias */
@@ -275,6 +276,7 @@ static bool gather_each(const fovea_mha_desc *d, const fv_mha_shape *s, const fo
 static bool fold_values(const fv_mha_shape *s, fv_mha_dense *dense) {
     fv_dense o = dense->o, *v = &dense->role[FV_MHA_V];
     const int64_t group = s->heads / s->kv_heads;
+    dense->o = (fv_dense){.in = 0}; /* o owns the memory from here on */
     double *row = calloc((size_t)o.out, sizeof *row);
     const bool ok = row && make(&dense->o, s->heads * v->in, o.out, o.bias);
     for (int64_t h = 0; ok && h < s->heads; h++)

@@ -3,12 +3,12 @@
  * By failing.h, allocations of the library and of this program are counted and can fail, those of the OpenMP run-time,
  * whose thread pool is its own, cannot. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until
  * one call gets through:
- *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over. */
+ *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over.
+ * Layers: test_allocation_mha.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "failing.h"
 #include "linear_case.h"
-#include "mha_layer.h"
 #include "pool.h"
 #include "tuning_case.h"
 
@@ -46,18 +46,6 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
 }
 
 /* ------------------------------------------------------------------------------------------- failing allocations -- */
-
-/* The call returned: stops failing, checks its status, and tells whether it got through without meeting the failure. */
-static bool disarm(const char *what, int64_t n, fovea_status status, long long live_before) {
-    fail_at = 0;
-    if (!failed)
-        return test_check(status == FOVEA_OK, "%s without a failure: %s", what, fovea_error_detail());
-    test_check(status == FOVEA_ERROR_OUT_OF_MEMORY, "%s, allocation %" PRId64 " fails: %s", what, n,
-               fovea_status_name(status));
-    test_check(fovea_error_detail()[0] != '\0', "%s, allocation %" PRId64 " fails: no sentence", what, n);
-    test_check(live == live_before, "%s, allocation %" PRId64 " fails: %lld blocks left", what, n, live - live_before);
-    return false;
-}
 
 static void fail_context(const fovea_context_options *options, bool later) {
     fovea_context *ctx = NULL;
@@ -176,65 +164,6 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
     outputs_free(want);
 }
 
-/* A layer, with its linear maps and attention, and its execution. */
-static void fail_layer(const fovea_context *ctx, bool later) {
-    const layer_sizes some = {.batch = 2,
-                              .q_len = 9,
-                              .kv_len = 9,
-                              .heads = 2,
-                              .kv_heads = 2,
-                              .d_k = 8,
-                              .d_v = 8,
-                              .features = {16, 16, 16},
-                              .out = 16,
-                              .biases = true};
-    rng r = rng_stream(test_seed(), "fail layer");
-    layer *l = layer_make(&some, &r);
-    l->desc.form = FOVEA_MHA_MERGED; /* has products of matrices, which take memory too */
-    fovea_mha *mha = NULL;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        mha = (fovea_mha *)&n;
-        arm(++n, later);
-        fovea_status status = fovea_mha_create(ctx, &l->desc, &l->w, &mha);
-        through = disarm("fovea_mha_create", n, status, before);
-        test_check(through == (mha != NULL), "fovea_mha_create: a layer in spite of a failure");
-    }
-    test_check(n > 10 && n < 1000, "fovea_mha_create allocates %" PRId64 " times", n - 1);
-    float *want = layer_run(ctx, l, &l->desc, &l->w, "merged");
-    const int64_t floats = layer_floats(l);
-    float *out = must_alloc(floats, sizeof *out), *blank = must_alloc(floats, sizeof *blank);
-    poison_fill(out, floats);
-    poison_fill(blank, floats);
-    fovea_attention_args args = layer_args(l, out);
-    n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        arm(++n, later);
-        fovea_status status = fovea_mha_execute(mha, &args, NULL, 0);
-        through = disarm("fovea_mha_execute", n, status, before);
-        test_same(out, through ? want : blank, floats, "fovea_mha_execute, allocation %" PRId64 " fails", n);
-        test_check(live == before, "fovea_mha_execute leaves %lld blocks", live - before);
-    }
-    const size_t size = fovea_mha_workspace_size(mha);
-    void *workspace = must_alloc((int64_t)size, 1);
-    long long before = calls;
-    test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
-    test_check(calls == before, "%lld allocations in fovea_mha_execute with a workspace", calls - before);
-    fovea_mha *other;
-    for (bool through = false; !through;) {
-        before = live;
-        arm(1, later);
-        through = disarm("fovea_mha_reshape", 1, fovea_mha_reshape(mha, 1, 5, 5, &other), before) || failed;
-    }
-    fovea_mha_destroy(mha);
-    void *all[] = {want, out, blank, workspace};
-    for (int i = 0; i < 4; i++)
-        free(all[i]);
-    layer_free(l);
-}
-
 static void fail_linear(const fovea_context *ctx, bool later) {
     rng r = rng_stream(test_seed(), "fail linear");
     const linear_case c = linear_case_plain(1, 9, 30, 20);
@@ -350,7 +279,6 @@ int main(int argc, char **argv) {
         fail_plan(contexts[i], i & 1);
         check_refused(contexts[i]);
         fail_linear(contexts[i], i & 1);
-        fail_layer(contexts[i], i & 1);
         for (int q_len = 1; q_len <= 60; q_len += 59) {
             fail_execute(contexts[i], q_len, false);
             fail_execute(contexts[i], q_len, true);

@@ -6,6 +6,9 @@
 #ifndef FOVEA_TESTS_FAILING_H
 #define FOVEA_TESTS_FAILING_H
 
+#include "test.h"
+
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,6 +84,18 @@ static void arm(int64_t n, bool later) {
     failed = false;
     fail_later = later;
     fail_at = n;
+}
+
+/* The call returned: stops failing, checks its status, and tells whether it got through without meeting the failure. */
+static inline bool disarm(const char *what, int64_t n, fovea_status status, long long live_before) {
+    fail_at = 0;
+    if (!failed)
+        return test_check(status == FOVEA_OK, "%s without a failure: %s", what, fovea_error_detail());
+    test_check(status == FOVEA_ERROR_OUT_OF_MEMORY, "%s, allocation %" PRId64 " fails: %s", what, n,
+               fovea_status_name(status));
+    test_check(fovea_error_detail()[0] != '\0', "%s, allocation %" PRId64 " fails: no sentence", what, n);
+    test_check(live == live_before, "%s, allocation %" PRId64 " fails: %lld blocks left", what, n, live - live_before);
+    return false;
 }
 
 #endif

@@ -1,0 +1,163 @@
+/* Memory for layers: every allocation of fovea_mha_create() and fovea_mha_execute() that fails gives a clean status
+ * (test_allocation.c), in every form, with values folded or not, with and without biases. */
+#include "attention_case.h"
+#include "failing.h"
+#include "mha_layer.h"
+#include "pool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FEATURES = 16, HEADS = 2, CHANNELS = FEATURES / HEADS };
+
+static const layer_sizes sizes = {.batch = 2,
+                                  .q_len = 9,
+                                  .kv_len = 9,
+                                  .heads = HEADS,
+                                  .kv_heads = HEADS,
+                                  .d_k = CHANNELS,
+                                  .d_v = CHANNELS,
+                                  .features = {FEATURES, FEATURES, FEATURES},
+                                  .out = FEATURES,
+                                  .biases = true};
+
+/* Creates a layer with its 1st, 2nd, 3rd ... allocation failing, until one call gets through: that layer. */
+static fovea_mha *fail_creation(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *w,
+                                bool later, const char *what) {
+    fovea_mha *mha = NULL;
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        const long long before = live;
+        mha = (fovea_mha *)&n;
+        arm(++n, later);
+        const fovea_status status = fovea_mha_create(ctx, desc, w, &mha);
+        through = disarm(what, n, status, before);
+        test_check(through == (mha != NULL), "%s: a layer in spite of a failure", what);
+        if (status != FOVEA_OK && !failed)
+            break;
+    }
+    test_check(n > 3 && n < 1000, "%s: creation allocates %" PRId64 " times", what, n - 1);
+    return mha;
+}
+
+/* One way to give the weights. */
+typedef struct kind {
+    const char *name;
+    fovea_mha_form form;
+    fovea_mha_merge merge;
+    bool given;            /* MERGED: W_i themselves */
+    bool foldable, output; /* values into W^O; whether there is a W^O */
+} kind;
+
+static const kind kinds[] = {
+    {.name = "factored", .form = FOVEA_MHA_FACTORED, .foldable = true, .output = true},
+    {.name = "factored, no W^O", .form = FOVEA_MHA_FACTORED},
+    {.name = "merged queries", .form = FOVEA_MHA_MERGED, .foldable = true, .output = true},
+    {.name = "merged keys", .form = FOVEA_MHA_MERGED, .merge = FOVEA_MHA_MERGE_KEYS, .foldable = true, .output = true},
+    {.name = "merged queries, given", .form = FOVEA_MHA_MERGED, .given = true, .foldable = true, .output = true},
+    {.name = "merged keys, given",
+     .form = FOVEA_MHA_MERGED,
+     .merge = FOVEA_MHA_MERGE_KEYS,
+     .given = true,
+     .output = true},
+    {.name = "folded", .form = FOVEA_MHA_FOLDED, .foldable = true, .output = true},
+    {.name = "projected", .form = FOVEA_MHA_PROJECTED, .output = true},
+    {.name = "tied", .form = FOVEA_MHA_TIED, .output = true},
+    {.name = "fused", .form = FOVEA_MHA_FUSED, .foldable = true, .output = true},
+};
+
+/* biases: all that this form may have; values that are folded have none. */
+static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, bool fold, bool biases, bool later) {
+    static float zeros[FEATURES * 3 * FEATURES];
+    const fovea_matrix square = fovea_matrix_in_out(zeros, FEATURES, FEATURES), merged[HEADS] = {square, square};
+    const bool each = k->form != FOVEA_MHA_PROJECTED && k->form != FOVEA_MHA_FUSED && k->form != FOVEA_MHA_TIED;
+    const bool q_bias = k->form != FOVEA_MHA_MERGED || (!k->given && k->merge == FOVEA_MHA_MERGE_QUERIES);
+    fovea_mha_desc desc = l->desc;
+    fovea_mha_weights w = l->w;
+    desc.form = k->form;
+    desc.merge = k->merge;
+    desc.inputs = k->form == FOVEA_MHA_PROJECTED ? FOVEA_MHA_SEPARATE : FOVEA_MHA_SELF;
+    desc.out_features = k->output ? FEATURES : 0;
+    desc.fold_values = fold ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
+    desc.biases = biases;
+    w.q_bias = biases && (each || k->form == FOVEA_MHA_TIED) && q_bias ? zeros : NULL;
+    w.k_bias = biases && each ? zeros : NULL;
+    w.v_bias = biases && each && !fold ? zeros : NULL;
+    w.o_bias = biases && k->output ? zeros : NULL;
+    if (k->form == FOVEA_MHA_FOLDED) {
+        w.outer_q = w.outer_k = w.outer_v = square;
+        w.outer_q_bias = w.outer_k_bias = biases ? zeros : NULL;
+        w.outer_v_bias = biases && !fold ? zeros : NULL;
+    }
+    if (k->form == FOVEA_MHA_FUSED) {
+        w.fused = fovea_matrix_in_out(zeros, FEATURES, 3 * FEATURES);
+        w.fused_bias = biases && !fold ? zeros : NULL;
+    }
+    w.merged = k->given ? merged : NULL;
+    char what[96];
+    snprintf(what, sizeof what, "%s%s%s", k->name, fold ? ", values folded" : "", biases ? ", biases" : "");
+    const long long before = live;
+    fovea_mha_destroy(fail_creation(ctx, &desc, &w, later, what));
+    test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", what, live - before);
+}
+
+static void fail_kinds(const fovea_context *ctx, const layer *l, bool later) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (int fold = 0; fold <= kinds[i].foldable; fold++)
+            for (int biases = 0; biases < 2; biases++)
+                fail_kind(ctx, l, &kinds[i], fold, biases, later);
+}
+
+static void fail_execution(const fovea_context *ctx, layer *l, bool later) {
+    l->desc.form = FOVEA_MHA_MERGED;
+    fovea_mha *mha = fail_creation(ctx, &l->desc, &l->w, later, "a layer to execute");
+    int64_t n = 0;
+    float *want = layer_run(ctx, l, &l->desc, &l->w, "merged");
+    const int64_t floats = layer_floats(l);
+    float *out = must_alloc(floats, sizeof *out), *blank = must_alloc(floats, sizeof *blank);
+    poison_fill(out, floats);
+    poison_fill(blank, floats);
+    fovea_attention_args args = layer_args(l, out);
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        arm(++n, later);
+        fovea_status status = fovea_mha_execute(mha, &args, NULL, 0);
+        through = disarm("fovea_mha_execute", n, status, before);
+        test_same(out, through ? want : blank, floats, "fovea_mha_execute, allocation %" PRId64 " fails", n);
+        test_check(live == before, "fovea_mha_execute leaves %lld blocks", live - before);
+    }
+    const size_t size = fovea_mha_workspace_size(mha);
+    void *workspace = must_alloc((int64_t)size, 1);
+    long long before = calls;
+    test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(calls == before, "%lld allocations in fovea_mha_execute with a workspace", calls - before);
+    fovea_mha *other;
+    for (bool through = false; !through;) {
+        before = live;
+        arm(1, later);
+        through = disarm("fovea_mha_reshape", 1, fovea_mha_reshape(mha, 1, 5, 5, &other), before) || failed;
+    }
+    fovea_mha_destroy(mha);
+    void *all[] = {want, out, blank, workspace};
+    for (int i = 0; i < 4; i++)
+        free(all[i]);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "allocation_mha", NULL);
+    rng r = rng_stream(test_seed(), "fail layer");
+    layer *l = layer_make(&sizes, &r);
+    pool *p = pool_create(3);
+    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
+                                 context_of(FOVEA_ISA_BEST, 3, p)};
+    for (int i = 0; i < 3; i++) {
+        for (int later = 0; later < 2; later++)
+            fail_kinds(contexts[i], l, later);
+        fail_execution(contexts[i], l, i & 1);
+        fovea_context_destroy(contexts[i]);
+    }
+    pool_destroy(p);
+    layer_free(l);
+    return test_end();
+}
