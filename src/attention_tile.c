@@ -17,10 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Scores of a group of rows end with half a vector of AVX-512, which is a whole one of AVX2: 12 x 512 x 64 causal is
- * 1.008 and 1.007 times as fast as with FV_LANES, 2048 x 64 1.002 (AMD family 25 model 17). */
-enum { SCORES_STEP = 8 };
-
 /* --------------------------------------------------------------------------------------------- what a tile sees -- */
 
 /* What rows see of a segment: their union, and whether each sees all of it. */
@@ -184,7 +180,7 @@ void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
 static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, int64_t at) {
     const fv_range keys = x->groups[row / t->group_rows];
     const int64_t begin = fv_max(at, fv_round_down(keys.begin, FV_LANES));
-    const int64_t end = fv_min(at + x->plan->panel, fv_round_up(keys.end, SCORES_STEP));
+    const int64_t end = fv_min(at + x->plan->panel, fv_round_up(keys.end, FV_LANES));
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 

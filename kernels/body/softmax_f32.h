@@ -1,41 +1,23 @@
 /* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
- * A file that includes this one defines FV_SIDE and, where p that are all normal numbers have a pipeline,
- * FV_SOFTMAX_PIPELINE, the file it is in.
+ * A file that includes this one defines FV_SIDE.
  *
  * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
  * units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a panel,
- * is found first. On AMD family 26 model 2 (Zen 5) attention is 1.00 to 1.02 times as fast for it, on AVX2, where all
- * maxima were found first, as on AVX-512, where they were found beside the exp of rows before; but 0.98 to 1.01 where
- * causality or a window leaves no whole panel of at most 64 keys. On AMD family 25 model 17 (Zen 4) it is 1.00 to
- * 1.07 on AVX2, 0.99 to 1.015 on AVX-512 (with softmax_pipeline.h); on Intel it is not measured.
+ * is found first.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
  * the width of a vector; FV_SIDE vectors go through exp side by side. A whole segment, the common case, has its own
- * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time (32 rows of
- * 32 keys: 13 cycles for 16 of them instead of 16 on Intel family 6 model 207, within attention). Where bits tell what
- * is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp (causal 256 x 64: 4%
- * faster on AVX2, where a mask takes three operations, 1% on AVX-512). Lost, in cycles of AMD family 25 model 17: runs of
- * whole granules, found in the bits of each row (0.84 to 0.90 for 16 causal rows behind 128 keys and more, but 1.15 to
- * 1.8 behind none, 1.8 where a mask is scattered); ranges from the caller instead of bits (0.80 to 0.86, and 1.08 to
- * 1.18 behind none).
+ * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time. Where bits
+ * tell what is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp.
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
- * where all p are normal (fovea-bench --filter kernel/softmax times that alone, of known maxima). On AMD family 25
- * model 17 (Zen 4), where the fma and mul of v_exp.h are 7 cycles for 16 keys and the rest has other units, AVX-512
- * takes 7.6 cycles by its pipeline, AVX2 9.8 (11.0 with SIDE 4; a pipeline of four vectors in assembly 9.2, as 26
- * operations on four units seldom go four at a time); with comparisons 9.0 and 12.7, on family 26 model 2 with a
- * pipeline 4.15 and 10.5. What follows is of kernels that compared, and found all maxima. On Intel's AVX-512 cores all
- * share two ports: 7.5; not measured. With an exp of one operation more, of 8 there, 9.2 were reached between the gemms
- * of 24 rows (family 6 model 207); FV_W rows transposed for one tree took 9.6 (on AVX2 15.9 instead of 14.8). Longer
- * chains of exp one after the other took 11.7 there, as the scheduler was full of operations that wait.
+ * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/measurements.md,
+ * "softmax_f32.h".
  */
 #include <float.h>
 
 #include "lanes_tree.h"
 #include "v_exp.h"
-#ifdef FV_SOFTMAX_PIPELINE
-#include FV_SOFTMAX_PIPELINE
-#endif
 
 enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
 _Static_assert(TOGETHER <= 64, "their bits are one word");
@@ -127,13 +109,13 @@ static inline __attribute__((always_inline)) void softmax_replace_some(int64_t k
         }
 }
 
-/* Exp and lanes of the sum of columns [begin, end) of a row; more: lanes has those of columns before. */
+/* Exp and lanes of the sum of columns [begin, end) of a row. */
 static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, float *s,
                                                               const fv_keybits *bits, float base, const int normal,
-                                                              int more, float *lanes) {
+                                                              float *lanes) {
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
-        sum[g] = more ? v_load(lanes + g * FV_W) : v_set1(0.0f);
+        sum[g] = v_set1(0.0f);
     int64_t key = begin;
     for (; key + TOGETHER <= end; key += TOGETHER)
         softmax_replace_some(key, s, bits, v_set1(base), sum, normal, SIDE);
@@ -166,22 +148,10 @@ static inline const fv_keybits *softmax_bits(const softmax_rows *x, int64_t row)
 }
 
 static inline __attribute__((always_inline)) void softmax_exps(const softmax_rows *x) {
-    int64_t begin = x->begin;
-#ifdef FV_SOFTMAX_PIPELINE
-    const int64_t chunks = x->normal ? (x->end - x->begin) / PIPELINE : 0;
-    if (chunks > 0) {
-        const uint16_t *bits = x->bits ? (const uint16_t *)(const void *)x->bits + begin / FV_W : NULL;
-        softmax_pipeline(x->count, chunks, x->s + begin, x->lds, x->l, bits, x->bits_step, x->lanes);
-        begin += chunks * PIPELINE;
-        if (begin == x->end)
-            return;
-    }
-#endif
-    const int more = begin > x->begin;
     for (int64_t i = 0; i < x->count && x->normal; i++)
-        softmax_exp(begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 1, more, x->lanes + i * FV_LANES);
+        softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 1, x->lanes + i * FV_LANES);
     for (int64_t i = 0; i < x->count && !x->normal; i++)
-        softmax_exp(begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 0, more, x->lanes + i * FV_LANES);
+        softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 0, x->lanes + i * FV_LANES);
 }
 
 static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x) {
