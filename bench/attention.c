@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "attention_bench.h"
-#include "size.h"
+#include "core/size.h"
 
 /* --------------------------------------------------------------------------------------------------------- data -- */
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "fovea/fovea.h"
-#include "registry.h"
+#include "dispatch/registry.h"
 #include "shim.h"
 
 enum { BENCH_NAME_SIZE = 256, BENCH_ERROR_SIZE = 256, BENCH_CACHE_LINE = 64 };

@@ -1,5 +1,5 @@
 # sources_hash.h: a hash of what kernels are, of what chooses and calls them, and of what rows of tuning files mean.
-# Tuning files are for one (src/tuning.c): what was measured of other kernels, or against other defaults, says nothing
+# Tuning files are for one (src/tuning/tuning.c): what was measured of other kernels, or against other defaults, says nothing
 # here.
 #
 # Included, sets hashed_sources; as a script, cmake -DROOT=... -DOUTPUT=... -P, writes the header.
@@ -10,14 +10,13 @@ set(hashed_patterns
     kernels/*.h
     kernels/*.inc
     kernels/CMakeLists.txt
-    src/attention*.[ch]
-    src/cpu.h
-    src/gemm.[ch]
-    src/linear*.[ch]
-    src/near.h
-    src/parallel.[ch]
-    src/size.h
-    src/tuning*.[ch])
+    src/attention/*.[ch]
+    src/core/size.h
+    src/cpu/cpu.h
+    src/dispatch/*.[ch]
+    src/linear/*.[ch]
+    src/threads/*.[ch]
+    src/tuning/*.[ch])
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
     list(TRANSFORM hashed_patterns PREPEND ${PROJECT_SOURCE_DIR}/)

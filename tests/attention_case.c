@@ -2,7 +2,7 @@
 #include "attention_case.h"
 
 #include "pool.h"
-#include "registry.h"
+#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

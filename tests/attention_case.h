@@ -12,7 +12,7 @@
 #ifndef FOVEA_TESTS_ATTENTION_CASE_H
 #define FOVEA_TESTS_ATTENTION_CASE_H
 
-#include "attention.h"
+#include "attention/attention.h"
 #include "test.h"
 
 typedef enum case_layout {

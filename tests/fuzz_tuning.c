@@ -5,9 +5,9 @@
  * are tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
  *
  *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
-#include "hash.h"
-#include "registry.h"
-#include "tuning.h"
+#include "core/hash.h"
+#include "dispatch/registry.h"
+#include "tuning/tuning.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The CPUs of this process, and the system's description of them, made up in a folder: kinds of cores by capacity, and
  * what caches a core has. */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "cpu.h"
+#include "cpu/cpu.h"
 #include "folder.h"
 #include "fovea/fovea.h"
 #include "test.h"

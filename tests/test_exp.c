@@ -13,8 +13,8 @@
  * How: the floats are cut into spans, which threads claim one after another; each is computed by all rows and once by
  * the C library's double exp, whose own error (below 2^-28 of a float's ulp) does not matter here. */
 #define _POSIX_C_SOURCE 200809L
-#include "cpu.h"
-#include "registry.h"
+#include "cpu/cpu.h"
+#include "dispatch/registry.h"
 #include "test.h"
 
 #include <inttypes.h>

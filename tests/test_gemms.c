@@ -10,7 +10,7 @@
  *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
  *           before, would give no number: all weight is on the last key that it sees */
 #include "attention_case.h"
-#include "attention_plan.h"
+#include "attention/plan.h"
 
 #include <inttypes.h>
 

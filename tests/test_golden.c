@@ -15,7 +15,7 @@
 #include "attention_case.h"
 #include "fp_control.h"
 #include "golden.h"
-#include "registry.h"
+#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  * a causal sequence), in which every mode must show in the results, and random ones, subnormal values and overflow
  * among them. */
 #include "attention_case.h"
-#include "context.h"
+#include "context/context.h"
 #include "fp_control.h"
 #include "pool.h"
 

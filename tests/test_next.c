@@ -7,7 +7,7 @@
  *   tiles     likewise, but as evenly as calls can: four fifths at least
  *   items     small ones: all of the next item, likewise */
 #include "attention_case.h"
-#include "attention_plan.h"
+#include "attention/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
  * nothing. */
 #include "attention_case.h"
 #include "pool.h"
-#include "registry.h"
+#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

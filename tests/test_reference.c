@@ -9,7 +9,7 @@
  * fails if the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
 #include "attention_case.h"
 #include "reference.h"
-#include "registry.h"
+#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * test_tuning_text.c, files: test_tuning_file.c, what linear maps make of them: test_tuning_linear.c. */
 #include "tuning_case.h"
 
-#include "attention_plan.h"
-#include "registry.h"
+#include "attention/plan.h"
+#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "tuning_case.h"
 
 #include "folder.h"
-#include "hash.h"
-#include "registry.h"
+#include "core/hash.h"
+#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

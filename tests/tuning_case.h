@@ -3,7 +3,7 @@
 #define FOVEA_TESTS_TUNING_CASE_H
 
 #include "attention_case.h"
-#include "tuning.h"
+#include "tuning/tuning.h"
 
 /* A row for the tier under test: for any size, but for what the caller changes. */
 fv_tuning_row row_any(fv_tuning_op operation, int threads);

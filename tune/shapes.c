@@ -1,7 +1,7 @@
 /* Shapes: from words, presets and logs (tune.h). */
-#include "attention_rows.h"
-#include "size.h"
-#include "status.h"
+#include "attention/visible.h"
+#include "core/size.h"
+#include "core/status.h"
 #include "tune.h"
 
 #include <errno.h>

@@ -9,9 +9,9 @@
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
 
-#include "attention_plan.h"
-#include "linear.h"
-#include "tuning.h"
+#include "attention/plan.h"
+#include "linear/linear.h"
+#include "tuning/tuning.h"
 
 #include <signal.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
  * what is there, synced, renamed. */
 #include "inspect.h"
 
-#include "file.h"
+#include "core/file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,9 +15,9 @@
 #include "check.h"
 
 #include "abi.h"
-#include "cpu.h"
+#include "cpu/cpu.h"
 #include "fp_control.h"
-#include "registry.h"
+#include "dispatch/registry.h"
 #include "test.h"
 
 #include <fnmatch.h>

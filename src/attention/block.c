@@ -1,0 +1,257 @@
+/* The flash loop (block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of
+ * up to tile_rows rows, which go through a segment one after the other (tile.h).
+ */
+#include "attention/tile.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------- rows and their memory -- */
+
+/* How many rows from row on, at most limit, have the same head. */
+static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
+    return fv_min(limit, x->plan->desc.q_len - fv_place_of(x, row).query);
+}
+
+/* Is a copy of the values worth its cost? Where each of their rows begins with a cache line, it is not, unless rows are
+ * so far apart that few sets of the first-level cache take all of them. */
+static bool copies_values(const fv_block *x) {
+    const fovea_tensor *v = &x->args->v;
+    const uintptr_t first = (uintptr_t)fv_element(v, x->sequence.index, x->kv_head, 0);
+    const uintptr_t step = (uintptr_t)(v->stride[2] * (int64_t)sizeof(float));
+    return x->rows >= FV_COPY_ROWS && ((first | step) % FV_ALIGNMENT != 0 || step >= 2048);
+}
+
+/* Are norms, which may tell that softmax needs no comparisons, worth their cost? A mask may add anything. */
+static bool asks_norms(const fv_block *x) {
+    const fovea_attention_desc *d = &x->plan->desc;
+    return x->rows >= FV_NORM_ROWS && d->kv_len >= FV_NORM_KEYS && d->head_dim <= FV_NORM_CHANNELS &&
+           d->mask != FOVEA_MASK_ADDITIVE;
+}
+
+void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch) {
+    const fv_attention_scratch *s = &plan->scratch;
+    *x = (fv_block){
+        .plan = plan,
+        .args = args,
+        .q = (float *)(void *)(scratch + s->q),
+        .o = (float *)(void *)(scratch + s->o),
+        .max = (float *)(void *)(scratch + s->max),
+        .sum = (float *)(void *)(scratch + s->sum),
+        .lse = (float *)(void *)(scratch + s->lse),
+        .tiles = (fv_tile_rows *)(void *)(scratch + s->tiles),
+        .ranges = (fv_range *)(void *)(scratch + s->ranges),
+        .k = (float *)(void *)(scratch + s->k),
+        .v = (float *)(void *)(scratch + s->v),
+        .s = (float *)(void *)(scratch + s->s),
+        .lanes = (float *)(void *)(scratch + s->lanes),
+        .bits = (fv_keybits *)(void *)(scratch + s->bits),
+        .groups = (fv_range *)(void *)(scratch + s->groups),
+        .m = (float *)(void *)(scratch + s->m),
+        .l = (float *)(void *)(scratch + s->l),
+        .a = (float *)(void *)(scratch + s->a),
+        .b = (float *)(void *)(scratch + s->b),
+    };
+}
+
+/* The last segment that rows go through: even those that see no key go through one. */
+static int64_t last_segment(const fv_block *x, int64_t first, int64_t count) {
+    int64_t end = x->uniform ? x->range.end : 0;
+    for (int64_t i = first; i < first + count && !x->uniform; i++)
+        end = fv_max(end, x->ranges[i].end);
+    return fv_max(fv_ceil_div(end, FV_SEGMENT) - 1, fv_block_segments(x).begin);
+}
+
+/* Deals the rows evenly to tiles. */
+static void deal_tiles(fv_block *x) {
+    x->tile_count = fv_ceil_div(x->rows, x->plan->choice.tile_rows);
+    const int64_t low = x->rows / x->tile_count, higher = x->rows % x->tile_count; /* that many have a row more */
+    for (int64_t i = 0, row = 0; i < x->tile_count; i++) {
+        const int64_t rows = low + (i < higher);
+        x->tiles[i] = (fv_tile_rows){row, rows, last_segment(x, row, rows), FV_OUTPUT_none};
+        row += rows;
+    }
+}
+
+void fv_block_open(fv_block *x, int64_t item, int64_t next) {
+    const fovea_attention_plan *plan = x->plan;
+    const fovea_attention_args *args = x->args;
+    const fv_item at = fv_attention_item(plan, item);
+    x->item = item;
+    x->following = next;
+    fv_next_open(&x->next, plan, args, next);
+    x->sequence = fv_attention_sequence(plan, args, at.batch);
+    x->kv_head = at.kv_head;
+    x->first = fv_attention_place(plan, at.kv_head, at.first_row);
+    x->rows = at.rows;
+    x->copy_values = copies_values(x);
+    x->norm = asks_norms(x) ? 0.0f : INFINITY;
+    const int64_t dim = plan->desc.head_dim;
+    fv_range all = {0, 0};
+    bool uniform = true;
+    x->one_head = run_of_head(x, 0, x->rows) == x->rows;
+    for (int64_t row = 0, run; row < x->rows; row += run) {
+        run = run_of_head(x, row, x->rows - row);
+        const int64_t query = fv_place_of(x, row).query;
+        const fv_range first = fv_attention_range(plan, &x->sequence, query),
+                       last = fv_attention_range(plan, &x->sequence, query + run - 1);
+        /* Both ends move one way along a sequence: where first and last row see the same keys, so do all. */
+        const bool same = first.begin < first.end && first.begin == last.begin && first.end == last.end;
+        for (int64_t i = row; i < row + run; i++)
+            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, query + i - row);
+        for (int64_t i = row; i < row + (same ? 1 : run); i++)
+            all = fv_range_union(all, x->ranges[i]);
+        uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
+        const int64_t named = fv_max(fv_min(run, x->sequence.q_len - query), 0); /* rows past q_lens are not read */
+        if (named > 0)
+            plan->kernels.scale(named, dim, plan->scale, fv_row_element(x, &args->q, row), args->q.stride[2],
+                                x->q + row * dim, dim, x->norm < INFINITY ? &x->norm : NULL);
+        if (named < run) /* to set nothing takes hundreds of cycles where the page was never written */
+            memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
+    }
+    x->range = all;
+    x->uniform = uniform;
+    deal_tiles(x);
+}
+
+fv_range fv_block_segments(const fv_block *x) {
+    return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
+}
+
+/* Outputs and lse of the rows of a tile. */
+static void finish(const fv_block *x, const fv_tile_rows *tile) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t first = tile->first, rows = tile->count;
+    const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
+    const bool needs_lse = lse->data || x->args->weights.data, there = tile->output == FV_OUTPUT_there;
+    if (tile->output == FV_OUTPUT_none)
+        memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
+    for (int64_t row = first, run; row < first + rows; row += run) {
+        run = run_of_head(x, row, first + rows - row);
+        float *to = fv_row_element(x, out, row);
+        p->kernels.finish(run, p->desc.value_dim, there ? to : x->o + row * p->o_stride,
+                          there ? out->stride[2] : p->o_stride, x->max + row, x->sum + row, to, out->stride[2],
+                          needs_lse ? x->lse + row : NULL, 1);
+        for (int64_t i = 0; i < run && lse->data; i++)
+            *fv_row_element(x, lse, row + i) = x->lse[row + i];
+    }
+}
+
+static void finish_all(const fv_block *x) {
+    for (int64_t i = 0; i < x->tile_count; i++)
+        finish(x, &x->tiles[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------------ weights -- */
+
+/* Writes the weights of a tile for the keys of a segment; keys it does not see are 0. */
+static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t keys = fv_min(p->desc.kv_len - segment * FV_SEGMENT, FV_SEGMENT);
+    const int64_t begin = fv_min(t->columns.begin, keys), end = fv_min(t->columns.end, keys);
+    const fv_keybits all = fv_range_bits((fv_range){0, FV_SEGMENT});
+    for (int64_t i = 0; i < t->rows; i++) {
+        float *w = fv_row_element(x, &x->args->weights, t->row + i) + segment * FV_SEGMENT;
+        memset(w, 0, (size_t)begin * sizeof *w);
+        if (begin < end)
+            p->kernels.weights(begin, end, x->s + i * p->s_stride, x->lse[t->row + i],
+                               t->bits ? t->bits + i * t->bits_step : &all, w);
+        memset(w + end, 0, (size_t)(keys - end) * sizeof *w);
+    }
+}
+
+/* Of segments [begin, end): scores again, now that the lse of each row is known. */
+static void run_weights(fv_block *x, int64_t begin, int64_t end) {
+    assert(0 <= begin && begin <= end && end <= x->plan->segments);
+    x->copy_values = false;
+    x->norm = INFINITY; /* there is no softmax */
+    for (int64_t index = begin; index < end; index++) {
+        fv_segment segment;
+        fv_segment_open(x, index, &segment);
+        for (int64_t i = 0; i < x->tile_count; i++) {
+            fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
+            t.known = t.columns.begin; /* nobody asks for maxima */
+            fv_tile_scores(x, &t, &segment);
+            write_weights(x, &t, index);
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- whole blocks -- */
+
+/* While tiles go through a segment, what comes after it is brought near. */
+static void fetch_next(fv_block *x, int64_t index, int64_t end) {
+    const bool more = index + 1 < end;
+    const int64_t item = more ? x->item : x->following, key = more ? (index + 1) * FV_SEGMENT : -1;
+    int64_t tiles = 0;
+    if (x->plan->fetches_next)
+        return;
+    if (x->tile_count == 1) {
+        const fv_range seen = fv_range_in_segment(x->range, index);
+        fv_next_one_tile(&x->next, x->plan, x->args, x->item,
+                         (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
+        return;
+    }
+    for (int64_t i = 0; i < x->tile_count; i++)
+        tiles += x->tiles[i].last >= index;
+    fv_next_segment(&x->next, x->plan, x->args, item, key, tiles);
+}
+
+void fv_block_run(fv_block *x) {
+    const fv_range segments = fv_block_segments(x);
+    fv_no_keys(x->max, x->sum, x->rows);
+    x->sole = segments.end - segments.begin == 1;
+    for (int64_t index = segments.begin; index < segments.end; index++) {
+        fv_segment segment;
+        fv_segment_open(x, index, &segment);
+        fetch_next(x, index, segments.end);
+        for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
+            if (index > tile->last)
+                continue;
+            if (index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
+                const fv_row_place at = fv_place_of(x, tile->first);
+                fv_next_outputs(&x->next, x->args, x->sequence.index, at.head, at.query, tile->count);
+            }
+            fv_tile_run(x, tile, &segment);
+            if (index == tile->last) /* while what the tile wrote is in the first-level cache */
+                finish(x, tile);
+        }
+    }
+    if (segments.begin >= segments.end)
+        finish_all(x);
+    if (x->args->weights.data)
+        run_weights(x, 0, x->plan->segments);
+}
+
+void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {
+    fv_segment segment;
+    fv_segment_open(x, index, &segment);
+    fetch_next(x, index, end);
+    for (int64_t i = 0; i < x->tile_count; i++)
+        fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
+}
+
+/* Tile by tile, as a and b have the size of a tile. */
+void fv_block_merge(fv_block *x, char *partials, int64_t item) {
+    const fovea_attention_plan *p = x->plan;
+    const fv_range segments = fv_block_segments(x);
+    fv_no_keys(x->max, x->sum, x->rows);
+    memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
+    for (int64_t segment = segments.begin; segment < segments.end; segment++) {
+        const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);
+        for (int64_t i = 0; i < x->tile_count; i++) {
+            const int64_t row = x->tiles[i].first, rows = x->tiles[i].count;
+            p->kernels.merge(rows, part.m + row, part.l + row, x->max + row, x->sum + row, x->a, x->b);
+            p->kernels.accumulate(rows, p->desc.value_dim, part.o + row * p->o_stride, p->o_stride, x->a, x->b,
+                                  x->o + row * p->o_stride, p->o_stride);
+            x->tiles[i].output = FV_OUTPUT_running;
+        }
+    }
+    x->lse = fv_attention_partial(p, partials, item, 0).m; /* read by now, and there for the weights */
+    finish_all(x);
+}
+
+void fv_block_weights(fv_block *x, char *partials, int64_t item, int64_t begin, int64_t end) {
+    x->lse = fv_attention_partial(x->plan, partials, item, 0).m;
+    run_weights(x, begin, end);
+}

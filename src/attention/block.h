@@ -1,0 +1,56 @@
+/* A block of rows on its way through the segments of its keys: the flash loop. */
+#ifndef FV_ATTENTION_BLOCK_H
+#define FV_ATTENTION_BLOCK_H
+
+#include "attention/prefetch.h"
+#include "attention/plan.h"
+#include "attention/visible.h"
+
+#include <stdbool.h>
+
+/* One thread's work on one item. */
+typedef struct fv_block {
+    const fovea_attention_plan *plan;
+    const fovea_attention_args *args;
+    int64_t item, following; /* numbers; following: of the item after it */
+    fv_sequence sequence;
+    int64_t kv_head;
+    fv_row_place first; /* its first row */
+    int64_t rows;
+    fv_range range;   /* of keys that any of the rows sees */
+    bool uniform;     /* does each of them see all of it? */
+    bool one_head;    /* do all rows belong to one query head? */
+    bool sole;        /* do all keys that its rows see lie in one segment? */
+    bool copy_values; /* are the values read from a copy in v? */
+    float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */
+    /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
+    float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b;
+    fv_tile_rows *tiles;
+    int64_t tile_count;
+    fv_range *ranges;
+    fv_keybits *bits;
+    fv_range *groups;
+    fv_next next;
+} fv_block;
+
+/* A block without an item, in one thread's scratch. */
+void fv_block_init(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch);
+
+/* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none.
+ */
+void fv_block_open(fv_block *block, int64_t item, int64_t next);
+
+/* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */
+void fv_block_run(fv_block *block);
+
+/* Segments [begin, end) that the block sees. */
+fv_range fv_block_segments(const fv_block *block);
+
+/* Split rows: the results of one segment that the block sees into *partial, before those up to end, which this thread
+ * does next; later all of them, in order, into outputs and lse, which stays among the partials; then the weights of
+ * segments [begin, end) of the sequence. */
+void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
+void fv_block_merge(fv_block *block, char *partials, int64_t item);
+void fv_block_weights(fv_block *block, char *partials, int64_t item, int64_t begin, int64_t end);
+
+#endif

@@ -1,0 +1,174 @@
+/* Checks of descriptions and arguments: everything that can be wrong is found here, before any output is touched. */
+#include "attention/plan.h"
+#include "core/size.h"
+#include "core/status.h"
+#include "core/tensor.h"
+
+#include <math.h>
+
+/* Positions are kept far from where their sums could overflow. */
+static const int64_t position_limit = (int64_t)1 << 61;
+
+/* No single size is larger: what plans compute from a few of them cannot overflow then. */
+static const int64_t size_limit = (int64_t)1 << 48;
+
+void fovea_attention_desc_init(fovea_attention_desc *desc) {
+    if (desc)
+        *desc = (fovea_attention_desc){
+            .struct_size = sizeof *desc, .dtype = FOVEA_DTYPE_F32, .batch = 1, .window_left = -1, .window_right = -1};
+}
+
+void fovea_attention_args_init(fovea_attention_args *args) {
+    if (args)
+        *args = (fovea_attention_args){.struct_size = sizeof *args};
+}
+
+static fovea_status check_sizes(const fovea_attention_desc *d) {
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } sizes[] = {{"batch", d->batch, 1},        {"q_heads", d->q_heads, 1}, {"kv_heads", d->kv_heads, 1},
+                 {"q_len", d->q_len, 1},        {"kv_len", d->kv_len, 0},   {"head_dim", d->head_dim, 1},
+                 {"value_dim", d->value_dim, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (sizes[i].value < sizes[i].least)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, it must be at least %lld", sizes[i].name,
+                           (long long)sizes[i].value, (long long)sizes[i].least);
+        if (sizes[i].value > size_limit)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: more than any memory holds", sizes[i].name,
+                           (long long)sizes[i].value);
+    }
+    if (d->q_heads % d->kv_heads != 0)
+        return fv_fail(FOVEA_ERROR_SHAPE, "q_heads %lld is not a multiple of kv_heads %lld", (long long)d->q_heads,
+                       (long long)d->kv_heads);
+    const struct {
+        const char *name;
+        int64_t heads, tokens, channels;
+    } tensors[] = {{"q", d->q_heads, d->q_len, d->head_dim},
+                   {"k", d->kv_heads, d->kv_len, d->head_dim},
+                   {"v", d->kv_heads, d->kv_len, d->value_dim},
+                   {"out", d->q_heads, d->q_len, d->value_dim}};
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+        int64_t bytes = (int64_t)sizeof(float);
+        if (!fv_multiply(bytes, d->batch, &bytes) || !fv_multiply(bytes, tensors[i].heads, &bytes) ||
+            !fv_multiply(bytes, tensors[i].tokens, &bytes) || !fv_multiply(bytes, tensors[i].channels, &bytes))
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of %lld x %lld x %lld x %lld floats is more than any memory holds",
+                           tensors[i].name, (long long)d->batch, (long long)tensors[i].heads,
+                           (long long)tensors[i].tokens, (long long)tensors[i].channels);
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_attention_check_desc(const fovea_attention_desc *d) {
+    if (!d)
+        return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
+    if (d->struct_size != sizeof *d)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_attention_desc has struct_size %zu, this library (%s) knows %zu",
+                       d->struct_size, FOVEA_VERSION_STRING, sizeof *d);
+    if (d->dtype != FOVEA_DTYPE_F32)
+        return fv_fail(FOVEA_ERROR_DTYPE, "dtype %d: attention takes FOVEA_DTYPE_F32 (%d)", (int)d->dtype,
+                       (int)FOVEA_DTYPE_F32);
+    if ((int)d->causal < FOVEA_CAUSAL_NONE || (int)d->causal > FOVEA_CAUSAL_OFFSET)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "causal %d is not a fovea_causal", (int)d->causal);
+    if ((int)d->mask < FOVEA_MASK_NONE || (int)d->mask > FOVEA_MASK_ADDITIVE)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "mask %d is not a fovea_mask_kind", (int)d->mask);
+    if (d->window_left < -1 || d->window_right < -1)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left %lld, window_right %lld: the least is -1 (no limit)",
+                       (long long)d->window_left, (long long)d->window_right);
+    if (!isfinite((float)d->scale))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float (0: 1/sqrt(head_dim))", d->scale);
+    return check_sizes(d);
+}
+
+static fovea_status check_lengths(const char *name, const int64_t *lengths, int64_t batch, int64_t longest) {
+    for (int64_t b = 0; lengths && b < batch; b++)
+        if (lengths[b] < 0 || lengths[b] > longest)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, it must be from 0 to %lld", name, (long long)b,
+                           (long long)lengths[b], (long long)longest);
+    return FOVEA_OK;
+}
+
+static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *offsets) {
+    if (d->causal == FOVEA_CAUSAL_OFFSET && !offsets)
+        return fv_fail(FOVEA_ERROR_NULL, "q_offsets is NULL, and causal is FOVEA_CAUSAL_OFFSET");
+    if (offsets && (d->causal == FOVEA_CAUSAL_TOP_LEFT || d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets is given, but causal %d sets the offsets itself",
+                       (int)d->causal);
+    for (int64_t b = 0; offsets && b < d->batch; b++)
+        if (offsets[b] < -position_limit || offsets[b] > position_limit)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld, beyond any position", (long long)b,
+                           (long long)offsets[b]);
+    return FOVEA_OK;
+}
+
+static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_attention_args *args, fv_span *workspace) {
+    const bool masked = d->mask != FOVEA_MASK_NONE;
+    const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
+    const struct {
+        const fovea_tensor *tensor;
+        bool required;
+        fv_tensor_rule rule;
+    } all[] = {
+        {&args->q, true, {"q", d->dtype, {d->batch, d->q_heads, d->q_len, d->head_dim}, false, false}},
+        {&args->k, d->kv_len > 0, {"k", d->dtype, {d->batch, d->kv_heads, d->kv_len, d->head_dim}, false, false}},
+        {&args->v, d->kv_len > 0, {"v", d->dtype, {d->batch, d->kv_heads, d->kv_len, d->value_dim}, false, false}},
+        {&args->mask,
+         masked && d->kv_len > 0,
+         {"mask", mask_dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, false, true}},
+        {&args->out, true, {"out", d->dtype, {d->batch, d->q_heads, d->q_len, d->value_dim}, true, false}},
+        {&args->lse, false, {"lse", d->dtype, {d->batch, d->q_heads, d->q_len, 1}, true, false}},
+        {&args->weights, false, {"weights", d->dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, true, false}},
+    };
+    enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + 3 };
+    fv_span spans[OPERANDS + 1];
+    if (!masked && args->mask.data)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "mask is given, but desc.mask is FOVEA_MASK_NONE");
+    for (int i = 0; i < TENSORS; i++) {
+        spans[i] = (fv_span){all[i].rule.name, 0, 0};
+        if (!all[i].tensor->data) {
+            if (all[i].required)
+                return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", all[i].rule.name);
+            continue;
+        }
+        const fovea_status status = fv_tensor_check(all[i].tensor, &all[i].rule, &spans[i]);
+        if (status != FOVEA_OK)
+            return status;
+    }
+    /* Read while outputs are written: a length that changed would send reads and writes anywhere. */
+    spans[TENSORS] = fv_lens_span("q_lens", args->q_lens, d->batch);
+    spans[TENSORS + 1] = fv_lens_span("kv_lens", args->kv_lens, d->batch);
+    spans[TENSORS + 2] = fv_lens_span("q_offsets", args->q_offsets, d->batch);
+    spans[OPERANDS] = *workspace;
+    for (int i = 0; i < OPERANDS; i++)
+        for (int j = 0; j <= OPERANDS; j++) {
+            const bool written = i < TENSORS && all[i].rule.output;
+            const bool both_written = written && j < TENSORS && all[j].rule.output;
+            if (i == j || !(written || j == OPERANDS) || (both_written && j < i))
+                continue;
+            const fovea_status status = fv_spans_disjoint(&spans[i], &spans[j]);
+            if (status != FOVEA_OK)
+                return status;
+        }
+    return FOVEA_OK;
+}
+
+fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                     const void *workspace, size_t workspace_size) {
+    const fovea_attention_desc *d = &plan->desc;
+    if (args->struct_size != sizeof *args)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_attention_args has struct_size %zu, this library (%s) knows %zu",
+                       args->struct_size, FOVEA_VERSION_STRING, sizeof *args);
+    if (workspace && workspace_size < (size_t)plan->bytes)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %lld", workspace_size,
+                       (long long)plan->bytes);
+    fovea_status status = check_lengths("q_lens", args->q_lens, d->batch, d->q_len);
+    if (status == FOVEA_OK)
+        status = check_lengths("kv_lens", args->kv_lens, d->batch, d->kv_len);
+    if (status == FOVEA_OK)
+        status = check_offsets(d, args->q_offsets);
+    if (status != FOVEA_OK)
+        return status;
+    const uintptr_t begin = (uintptr_t)workspace;
+    fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)plan->bytes : begin};
+    return check_tensors(d, args, &span);
+}

@@ -1,0 +1,117 @@
+/* Execution: checks, workspace, and the work of a plan dealt to threads.
+ *
+ * Every task claims items from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
+ * after another. Where a row is split, the items of the first pass are runs of segments of a block, of the second pass
+ * blocks; where there are weights, of a third one runs of segments again.
+ */
+#include "attention/block.h"
+#include "threads/threads.h"
+#include "core/size.h"
+#include "core/status.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct execution execution;
+
+/* Computes an item of a pass, of those up to end that its task has claimed. */
+typedef void run_item(const execution *e, fv_block *block, int64_t item, int64_t end);
+
+struct execution {
+    const fovea_attention_plan *plan;
+    const fovea_attention_args *args;
+    char *scratches, *partials;
+    int64_t chunks; /* runs of the segments of a block, when rows are split */
+    int64_t count;  /* items of the pass */
+    run_item *run;  /* what is done with each */
+    _Atomic int64_t next;
+};
+
+static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
+
+static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->count, e->plan->tasks, end); }
+
+static void run_block(const execution *e, fv_block *block, int64_t item, int64_t end) {
+    fv_block_open(block, item, item + 1 < end ? item + 1 : e->count);
+    fv_block_run(block);
+}
+
+static void run_segments(const execution *e, fv_block *block, int64_t unit, int64_t end) {
+    const int64_t item = unit / e->chunks, chunk = unit % e->chunks;
+    (void)end;
+    fv_block_open(block, item, e->count);
+    const fv_range seen = fv_block_segments(block);
+    const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, e->chunks);
+    const int64_t stop = fv_min(chunk * run + run, count);
+    for (int64_t i = chunk * run; i < stop; i++) {
+        const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, i);
+        fv_block_run_segment(block, seen.begin + i, seen.begin + stop, &partial);
+    }
+}
+
+static void run_merge(const execution *e, fv_block *block, int64_t item, int64_t end) {
+    (void)end;
+    fv_block_open(block, item, e->count);
+    fv_block_merge(block, e->partials, item);
+}
+
+/* Of all segments of the sequence: weights of keys that no row sees are written, too. */
+static void run_weights(const execution *e, fv_block *block, int64_t unit, int64_t end) {
+    const int64_t segments = e->plan->segments, run = fv_ceil_div(segments, e->chunks);
+    const int64_t item = unit / e->chunks, begin = fv_min(unit % e->chunks * run, segments);
+    (void)end;
+    fv_block_open(block, item, e->count);
+    fv_block_weights(block, e->partials, item, begin, fv_min(begin + run, segments));
+}
+
+static void work(void *arg, int64_t task) {
+    execution *e = arg;
+    fv_block block;
+    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
+    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
+        for (; item < end; item++)
+            e->run(e, &block, item, end);
+}
+
+static void pass(execution *e, int64_t items, run_item *run) {
+    atomic_store(&e->next, 0);
+    e->count = items;
+    e->run = run;
+    fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), work, e);
+}
+
+static void run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
+    char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
+    execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
+    if (plan->choice.split_segments <= 0) {
+        pass(&e, plan->items, run_block);
+        return;
+    }
+    e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
+    pass(&e, plan->items * e.chunks, run_segments);
+    pass(&e, plan->items, run_merge);
+    if (args->weights.data)
+        pass(&e, plan->items * e.chunks, run_weights);
+}
+
+fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                     void *workspace, size_t workspace_size) {
+    if (!plan || !args)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "args" : "plan");
+    const fovea_status status = fv_attention_check_args(plan, args, workspace, workspace_size);
+    if (status != FOVEA_OK)
+        return status;
+    void *own = NULL;
+    if (!workspace) {
+        own = workspace = malloc((size_t)plan->bytes);
+        if (!own)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
+                           (long long)plan->bytes);
+    }
+    if (plan->ctx->log)
+        fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads);
+    run(plan, args, workspace);
+    free(own);
+    return FOVEA_OK;
+}

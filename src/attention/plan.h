@@ -1,0 +1,127 @@
+/* The plan: an attention of one shape with its kernels, tiles and workspace layout. Made by plan.c, read by
+ * the rest.
+ *
+ * The rows (queries of heads) that share a key head are numbered together: row = head_in_group * q_len + query. A work
+ * item is a block of up to block_rows of them, of one batch entry and key head. A block goes through its keys a segment
+ * at a time: it packs the segment's keys once (a block of one tile: panel by panel, when it needs them), and then
+ * computes in tiles of tile_rows rows, whose scores stay in cache.
+ */
+#ifndef FV_ATTENTION_PLAN_H
+#define FV_ATTENTION_PLAN_H
+
+#include "attention/attention.h"
+#include "context/context.h"
+#include "kernels.h"
+#include "tuning/tuning.h"
+
+#include <stdbool.h>
+
+/* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
+enum { FV_COPY_ROWS = 192 };
+
+/* From so many rows of a block and keys on, norms are computed: below, they take as long as they save. Of more channels
+ * they could be off by more than they leave room for. */
+enum { FV_NORM_ROWS = 32, FV_NORM_KEYS = 128, FV_NORM_CHANNELS = 1 << 16 };
+
+/* Typed pointers to the kernels of the tier. */
+typedef struct fv_attention_kernels {
+    fv_gemm_f32_fn *score, *value;
+    fv_gemmskip_f32_fn *value_skip;
+    fv_scale_f32_fn *scale;
+    fv_copy_f32_fn *copy;
+    fv_pack_f32_fn *pack;
+    fv_softmax_f32_fn *softmax;
+    fv_merge_f32_fn *merge;
+    fv_accumulate_f32_fn *accumulate;
+    fv_finish_f32_fn *finish;
+    fv_bits_u8_fn *bits;
+    fv_bias_f32_fn *bias;
+    fv_weights_f32_fn *weights;
+    fv_finite_f32_fn *finite;
+} fv_attention_kernels;
+
+/* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
+ * caller's outputs will be. */
+typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_there } fv_output;
+
+/* Rows of a block that make a tile, and how far they are. */
+typedef struct fv_tile_rows {
+    int64_t first, count; /* in the block */
+    int64_t last;         /* the last segment that they go through */
+    fv_output output;
+} fv_tile_rows;
+
+/* Where the parts of a thread's scratch begin, in bytes. */
+typedef struct fv_attention_scratch {
+    int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
+    int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
+    int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
+    int64_t k;             /* packed keys of one segment, panels of panel keys */
+    int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
+    int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
+    int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
+    int64_t groups;        /* [groups of edge_rows rows of a tile] fv_range */
+    int64_t m, l, a, b;    /* [tile_rows] of the merge */
+    int64_t bytes;
+} fv_attention_scratch;
+
+struct fovea_attention_plan {
+    const fovea_context *ctx;
+    fovea_attention_desc desc; /* window limits made finite */
+    float scale;
+    int64_t group;         /* query heads of a key head */
+    int64_t rows;          /* of a key head: group * q_len */
+    int64_t dealt;         /* rows whose equal parts are blocks: of a key head, or of each of its heads */
+    int64_t blocks;        /* of a key head */
+    int64_t items;         /* batch * kv_heads * blocks */
+    int64_t segments;      /* of the longest sequence */
+    int64_t seen_segments; /* of them, those that a block sees at most */
+
+    const fv_tuning_row *tuned; /* the row that decided some of it, or NULL; the context's */
+    bool chosen;                /* the caller decided some of it */
+    bool kernels_only;          /* the row's sizes would take too much memory */
+    fv_attention_choice choice; /* all fields decided */
+    int64_t panel;              /* keys of a packed panel */
+    int64_t edge_rows;          /* rows that share a range of keys where ranges differ */
+    bool fetches_next;          /* is all of the next item brought near? Where the second-level cache holds two */
+    int64_t o_stride, s_stride;
+    fv_attention_kernels kernels;
+
+    fv_attention_scratch scratch;
+    int64_t tasks;    /* scratches: threads that can be busy at once */
+    int64_t partials; /* where the partial results of split rows begin, in bytes */
+    int64_t bytes;    /* of workspace, with room to align it */
+};
+
+/* Where a row is in the caller's tensors. */
+typedef struct fv_row_place {
+    int64_t head, query;
+} fv_row_place;
+
+/* Of a row of a key head: query by query, then head by head. */
+static inline fv_row_place fv_attention_place(const fovea_attention_plan *plan, int64_t kv_head, int64_t row) {
+    return (fv_row_place){kv_head * plan->group + row / plan->desc.q_len, row % plan->desc.q_len};
+}
+
+/* What is computed in one item: rows [first_row, first_row + rows) of a key head. */
+typedef struct fv_item {
+    int64_t batch, kv_head, first_row, rows;
+} fv_item;
+
+fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item);
+
+/* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. When all are
+ * merged, m of the first one has the lse of the rows. */
+typedef struct fv_partial {
+    float *o, *m, *l;
+} fv_partial;
+
+/* segment: counted from the first one that the block of the item sees. */
+fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment);
+
+/* Checks at the public edge (check.c). */
+fovea_status fv_attention_check_desc(const fovea_attention_desc *desc);
+fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                     const void *workspace, size_t workspace_size);
+
+#endif

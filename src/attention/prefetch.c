@@ -1,0 +1,161 @@
+/* What is brought near (prefetch.h). A pass over many short sequences is bound by the time in which its tensors
+ * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%; where a
+ * head fills the cache, so that segments are brought near, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207).
+ *
+ * A tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Of 4 x 8 rows and
+ * 4096 keys of 128 channels, half of the time went by in waiting for values, of which each strip of the gemm reads a
+ * part of each row, and for keys only while they were packed; now 17.2 of the 21 GB/s of memory are used (AMD family 25
+ * model 17, AVX-512, one row for each head of keys). Times as fast there on AVX-512 and AVX2: 4 x 8 rows 1.32, 1.49;
+ * 8 rows 1.00, 1.44; 8 x 6 rows, 8192 keys 1.40, 1.56; 12 x 8 rows, 4096 keys of 64 channels 1.14, 1.46; all in the
+ * third-level cache 0.99, 1.03. Strips that take turns of 16 keys, so that values are read row by row, were 1.07 and
+ * 1.29, with one row 0.90 and 1.14. */
+#include "attention/prefetch.h"
+
+#include "attention/visible.h"
+#include "core/size.h"
+
+#include <assert.h>
+
+enum {
+    LINE = 16, /* floats */
+    SPARSE = 4 /* steps of k for each line, where a call brings as little near as it can (UNROLL of gemm_tile.h) */
+};
+
+/* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */
+static fv_near rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+    const int64_t channels = t->shape[3];
+    if (!t->data || t->stride[2] != channels) /* keys and values may be NULL where there are none */
+        return (fv_near){NULL, NULL};
+    if (t->stride[1] != t->shape[2] * channels)
+        rows = fv_min(rows, t->shape[2] - first);
+    const float *at = (const float *)t->data + batch * t->stride[0] + head * t->stride[1] + first * t->stride[2];
+    return (fv_near){at, at + rows * channels};
+}
+
+static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+    assert(next->count < (int)(sizeof next->part / sizeof next->part[0]));
+    const fv_near part = rows_of(t, batch, head, first, rows);
+    if (part.at != part.end)
+        next->part[next->count++] = part;
+}
+
+/* Queries or outputs of an item. */
+static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fovea_tensor *t, const fv_item *at) {
+    const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row);
+    add(next, t, at->batch, first.head, first.query, at->rows);
+}
+
+static void clear(fv_next *next) {
+    next->outputs = next->beside_scores = next->beside_values = (fv_near){NULL, NULL};
+    next->count = next->now = 0;
+    next->floats = -1;
+    next->credit = 0;
+    next->one_tile = false;
+}
+
+void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item) {
+    clear(next);
+    if (!plan->fetches_next || item >= plan->items)
+        return;
+    const fv_item at = fv_attention_item(plan, item);
+    add_rows(next, plan, &args->q, &at);
+    if (at.first_row == 0) {
+        const int64_t keys = fv_attention_sequence(plan, args, at.batch).kv_len;
+        add(next, &args->k, at.batch, at.kv_head, 0, keys);
+        add(next, &args->v, at.batch, at.kv_head, 0, keys);
+    }
+    add_rows(next, plan, &args->out, &at);
+}
+
+/* What the first and the last of an item's rows that there are see, and what lies between: both ends of what a row sees
+ * move one way along a sequence. */
+static fv_range keys_of(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at) {
+    const fv_sequence sequence = fv_attention_sequence(plan, args, at->batch);
+    const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row),
+                       last = fv_attention_place(plan, at->kv_head, at->first_row + at->rows - 1);
+    const bool one_head = first.head == last.head;
+    const int64_t from = one_head ? first.query : 0;
+    const int64_t to = fv_min(one_head ? last.query : plan->desc.q_len - 1, sequence.q_len - 1);
+    if (from > to)
+        return (fv_range){0, 0};
+    return fv_range_union(fv_attention_range(plan, &sequence, from), fv_attention_range(plan, &sequence, to));
+}
+
+/* Of that, what lies in the segment that begins with a key; key < 0: in the first segment of it. */
+static fv_range keys_of_segment(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at,
+                                int64_t key) {
+    const fv_range all = keys_of(plan, args, at);
+    const int64_t first = key < 0 ? fv_round_down(all.begin, FV_SEGMENT) : key;
+    const int64_t begin = fv_max(first, all.begin), end = fv_min(first + FV_SEGMENT, all.end);
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+}
+
+void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                     int64_t key, int64_t tiles) {
+    clear(next);
+    if (item >= plan->items || tiles < 1)
+        return;
+    const fv_item at = fv_attention_item(plan, item);
+    if (key < 0)
+        add_rows(next, plan, &args->q, &at);
+    const fv_range keys = keys_of_segment(plan, args, &at, key);
+    add(next, &args->k, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    add(next, &args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    int64_t all = 0;
+    for (int i = 0; i < next->count; i++)
+        all += next->part[i].end - next->part[i].at;
+    const int64_t calls = tiles * (fv_ceil_div(FV_SEGMENT, plan->panel) + 1); /* a panel each, and the values */
+    next->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
+}
+
+void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                      fv_range keys, int64_t following, int64_t next_key) {
+    clear(next);
+    next->one_tile = true;
+    fv_item at = fv_attention_item(plan, item);
+    next->beside_scores = rows_of(&args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    if (following >= plan->items)
+        return;
+    at = fv_attention_item(plan, following);
+    keys = keys_of_segment(plan, args, &at, next_key);
+    next->beside_values = rows_of(&args->k, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+}
+
+void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
+                     int64_t rows) {
+    next->outputs = rows_of(&args->out, batch, head, query, rows);
+}
+
+/* At most a line a step of k. Where it is to come evenly, some calls bring a line every few steps near, the others
+ * nothing: one that ends in the midst of a call is slower. */
+static void take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge) {
+    const int64_t lines = fv_ceil_div(rows, gemm->mr) * k;
+    const bool evenly = next->floats >= 0;
+    next->credit += evenly ? next->floats : 0;
+    if (next->outputs.at != next->outputs.end) {
+        fv_near_take(&next->outputs, lines * LINE, merge);
+        return;
+    }
+    const int64_t floats = evenly ? lines / SPARSE * LINE : lines * LINE;
+    if (next->now >= next->count || (evenly && next->credit < floats))
+        return;
+    next->credit -= evenly ? floats : 0;
+    fv_near *part = &next->part[next->now];
+    fv_near_take(part, floats, merge);
+    next->now += part->at == part->end;
+}
+
+void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_merge *merge) {
+    if (next->one_tile) /* a panel's part of a segment's values */
+        fv_near_take(&next->beside_scores, plan->panel * plan->desc.value_dim, merge);
+    else
+        take(next, plan->choice.score, rows, plan->desc.head_dim, merge);
+}
+
+void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                           fv_merge *merge) {
+    if (next->one_tile)
+        fv_near_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, merge);
+    else if (!merge->streams)
+        take(next, plan->choice.value, rows, keys, merge);
+}

@@ -1,0 +1,48 @@
+/* What is read and written next, brought near by the gemms of what is computed now (fv_merge.next), which leave memory
+ * idle: all of the next item where the second-level cache holds two (the plan's fetches_next), else segment by segment,
+ * and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with its
+ * values. Nothing is brought near that does not lie row behind row.
+ */
+#ifndef FV_ATTENTION_NEXT_H
+#define FV_ATTENTION_NEXT_H
+
+#include "attention/plan.h"
+#include "attention/visible.h"
+#include "dispatch/prefetch.h"
+
+/* Rows of queries, keys, values and outputs, in the order in which they are needed. */
+typedef struct fv_next {
+    fv_near outputs; /* of the tile that is being computed */
+    fv_near part[4];
+    int count, now; /* parts; the one that is being brought near */
+    int64_t floats; /* that a call may bring near on average, or -1: as many as it can */
+    int64_t credit; /* what calls before were allowed and did not take */
+    bool one_tile;  /* then by the gemms of these: */
+    fv_near beside_scores, beside_values;
+} fv_next;
+
+/* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
+void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item);
+
+/* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
+ * or queries and first segment if key < 0. */
+void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                     int64_t key, int64_t tiles);
+
+/* Before one tile goes through a segment of item number item, of which it sees these keys: its values come near while
+ * its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
+ * its first segment if next_key < 0. */
+void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
+                      fv_range keys, int64_t following, int64_t next_key);
+
+/* Before the last segment of rows that begin with query query of a head: their outputs. */
+void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
+                     int64_t rows);
+
+/* What a call brings near: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
+ * keys, whose merge says whether they stream. */
+void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_merge *merge);
+void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                           fv_merge *merge);
+
+#endif

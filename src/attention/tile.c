@@ -1,0 +1,337 @@
+/* Tiles of a block through a segment (tile.h): what their rows see, scores, softmax, values. ISA-free; all
+ * arithmetic is in the kernels it calls.
+ *
+ * Where the rows of a tile see different keys (the edge of causality or of a window), scores and values go by groups of
+ * edge_rows rows, each over the keys that its rows see, so that at most a register tile is computed that no row sees.
+ * Groups that see the same of a panel of keys have their scores by one gemm (causal 256 x 64: 3% faster). What a row
+ * does not see of its tile's columns is told by its bits, and gets p = -0.
+ *
+ * Values are read by the gemm as they lie, or from a copy in panels as wide as the gemm's tile. Where a row of values
+ * begins inside a cache line, each load of a vector meets two lines: a tenth of the time of 2048 x 64 on an AVX-512
+ * core (Intel, family 6 model 207), where the copy takes a five-hundredth.
+ */
+#include "attention/tile.h"
+
+#include "dispatch/registry.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --------------------------------------------------------------------------------------------- what a tile sees -- */
+
+/* What rows see of a segment: their union, and whether each sees all of it. */
+static fv_range rows_range(const fv_block *x, int64_t row, int64_t rows, int64_t segment, bool *same) {
+    const fv_range first = fv_range_in_segment(x->ranges[row], segment),
+                   last = fv_range_in_segment(x->ranges[row + rows - 1], segment);
+    fv_range all = first;
+    *same = true;
+    /* Both ends move one way along a sequence, and rows that see nothing come before or after the others. */
+    if (x->one_head && first.begin < first.end && last.begin < last.end) {
+        *same = first.begin == last.begin && first.end == last.end;
+        return (fv_range){first.begin, last.end};
+    }
+    for (int64_t i = 1; i < rows && !x->uniform; i++) {
+        const fv_range r = fv_range_in_segment(x->ranges[row + i], segment);
+        *same = *same && r.begin == first.begin && r.end == first.end;
+        all = fv_range_union(all, r);
+    }
+    return all;
+}
+
+static fv_range widen(fv_range keys) {
+    return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
+}
+
+static fovea_tensor mask_of(const fv_block *x) {
+    fovea_tensor mask = x->args->mask;
+    for (int i = 0; i < 4; i++)
+        if (mask.shape[i] == 1)
+            mask.stride[i] = 0;
+    return mask;
+}
+
+/* Takes out of the bits of a tile's rows what a boolean mask masks. */
+static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
+    const fovea_tensor mask = mask_of(x);
+    for (int64_t i = 0; i < t->rows; i++) {
+        const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
+        const fv_row_place at = fv_place_of(x, t->row + i);
+        const uint8_t *row = (const uint8_t *)mask.data + x->sequence.index * mask.stride[0] +
+                             at.head * mask.stride[1] + at.query * mask.stride[2] +
+                             segment * FV_SEGMENT * mask.stride[3];
+        if (keys.begin < keys.end)
+            x->plan->kernels.bits(keys.begin, keys.end, row, mask.stride[3], &x->bits[i]);
+    }
+}
+
+/* Keys that rows [first, first + rows) of a tile whose rows see different ones see. */
+static fv_range keys_of_rows(const fv_block *x, const fv_tile *t, int64_t segment, int64_t first, int64_t rows) {
+    bool same;
+    if (x->plan->desc.mask == FOVEA_MASK_NONE)
+        return rows_range(x, t->row + first, rows, segment, &same);
+    fv_keybits any = {{0}};
+    for (int64_t i = first; i < first + rows; i++)
+        for (int w = 0; w < FV_SEGMENT / 64; w++)
+            any.word[w] |= t->bits[i].word[w];
+    return fv_bits_range(&any);
+}
+
+/* Lists the keys of each group of a tile's rows. */
+static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
+    for (int64_t first = 0, i = 0; first < t->rows; first += t->group_rows, i++)
+        x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
+}
+
+/* Up to where all rows see all columns, and a gemm of scores computes no others, as it gives the maxima of all of its
+ * columns. Where there are masks, rows of several heads that see different keys, or a first key inside a granule, that
+ * is nowhere. */
+static int64_t known_columns(const fv_block *x, const fv_tile *t, int64_t segment) {
+    if (x->plan->desc.mask != FOVEA_MASK_NONE || t->keys.begin != t->columns.begin || (t->mixed && !x->one_head))
+        return t->columns.begin;
+    fv_range all = t->keys;
+    if (t->mixed) { /* both ends move one way along a sequence */
+        const fv_range first = fv_range_in_segment(x->ranges[t->row], segment),
+                       last = fv_range_in_segment(x->ranges[t->row + t->rows - 1], segment);
+        all = (fv_range){fv_max(first.begin, last.begin), fv_min(first.end, last.end)};
+    }
+    if (all.begin > t->columns.begin)
+        return t->columns.begin;
+    return all.end == t->columns.end ? all.end : fv_max(t->columns.begin, fv_round_down(all.end, x->plan->panel));
+}
+
+fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
+    assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
+    const int64_t segment = s->index, row = place->first, rows = place->count;
+    bool same;
+    fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
+    t.keys = rows_range(x, row, rows, segment, &same);
+    t.group_rows = same ? rows : x->plan->edge_rows;
+    t.mixed = t.keys.begin < t.keys.end && (!same || x->plan->desc.mask != FOVEA_MASK_NONE);
+    if (t.mixed) {
+        t.bits_step = 1;
+        for (int64_t i = 0; i < rows; i++)
+            x->bits[i] = fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
+        if (x->plan->desc.mask == FOVEA_MASK_BOOLEAN) {
+            mask_bits(x, &t, segment);
+            t.keys = keys_of_rows(x, &t, segment, 0, rows);
+        }
+        t.columns = widen(t.keys);
+    } else {
+        t.columns = widen(t.keys);
+        if (t.keys.begin == t.columns.begin && t.keys.end == t.columns.end)
+            t.bits = NULL;
+        else
+            x->bits[0] = fv_range_bits(t.keys);
+    }
+    t.known = known_columns(x, &t, segment);
+    list_groups(x, &t, segment);
+    return t;
+}
+
+/* ------------------------------------------------------------------------------------------------------ compute -- */
+
+/* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. */
+static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
+    const float *first = fv_element(&x->args->k, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + begin);
+    p->kernels.pack(end - begin, p->desc.head_dim, first, x->args->k.stride[2], panel + (begin - at), p->panel,
+                    s->norm < INFINITY ? &s->norm : NULL);
+}
+
+/* Packs all keys of a segment that any row of the block sees. */
+static void pack_keys(const fv_block *x, fv_segment *s) {
+    for (int64_t at = fv_round_down(s->keys.begin, x->plan->panel); at < s->keys.end; at += x->plan->panel)
+        pack_panel(x, s, at, x->k + at * x->plan->desc.head_dim);
+}
+
+/* Copies the values of these keys into panels. */
+static void copy_values(const fv_block *x, fv_segment *s) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t first = s->keys.begin, keys = s->keys.end - first, panel = p->choice.value->nr;
+    for (int64_t at = 0; at < p->desc.value_dim; at += panel)
+        p->kernels.copy(keys, fv_min(panel, p->desc.value_dim - at), s->v + first * s->v_stride + at, s->v_stride,
+                        x->v + at * FV_SEGMENT + first * panel, panel);
+    s->v = x->v;
+    s->v_stride = s->v_panel = panel;
+    s->v_panel_step = panel * FV_SEGMENT;
+}
+
+/* Is the block one tile? Then what the tile needs is packed when it needs it. */
+static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile_rows; }
+
+void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
+    assert(index >= 0 && index < x->plan->segments);
+    s->index = index;
+    s->keys = fv_range_in_segment(x->range, index);
+    s->v = fv_element(&x->args->v, x->sequence.index, x->kv_head, index * FV_SEGMENT);
+    s->v_stride = x->args->v.stride[2];
+    s->v_panel = x->plan->desc.value_dim;
+    s->v_panel_step = 0;
+    s->norm = x->norm < INFINITY ? 0.0f : INFINITY;
+    s->finite = -1;
+    if (!one_tile(x))
+        pack_keys(x, s);
+    if (x->copy_values)
+        copy_values(x, s);
+}
+
+/* Columns of the panel that begins at key at which the group of a tile that begins with this row sees. */
+static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, int64_t at) {
+    const fv_range keys = x->groups[row / t->group_rows];
+    const int64_t begin = fv_max(at, fv_round_down(keys.begin, FV_LANES));
+    const int64_t end = fv_min(at + x->plan->panel, fv_round_up(keys.end, FV_LANES));
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+}
+
+void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t dim = p->desc.head_dim, lds = p->s_stride;
+    const bool pack = one_tile(x); /* each panel is used once: all go to one place */
+    for (int64_t at = fv_round_down(t->columns.begin, p->panel); at < t->columns.end; at += p->panel) {
+        float *panel = x->k + (pack ? 0 : at * dim);
+        if (pack)
+            pack_panel(x, segment, at, panel);
+        for (int64_t first = 0, rows; first < t->rows; first += rows) {
+            const fv_range columns = panel_columns(x, t, first, at);
+            for (rows = t->group_rows; first + rows < t->rows; rows += t->group_rows) {
+                const fv_range more = panel_columns(x, t, first + rows, at);
+                if (more.begin != columns.begin || more.end != columns.end)
+                    break;
+            }
+            rows = fv_min(rows, t->rows - first);
+            if (columns.begin == columns.end)
+                continue;
+            fv_merge how = {.highest = columns.end <= t->known ? x->lanes + first * FV_LANES : NULL,
+                            .raise = at > t->columns.begin};
+            fv_next_beside_scores(&x->next, p, rows, &how);
+            p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
+                             panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &how);
+        }
+    }
+    if (p->desc.mask != FOVEA_MASK_ADDITIVE)
+        return;
+    const fovea_tensor mask = mask_of(x);
+    for (int64_t i = 0; i < t->rows; i++) {
+        const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment->index);
+        if (keys.begin < keys.end)
+            p->kernels.bias(fv_round_down(keys.begin, FV_LANES), keys.end,
+                            fv_row_element(x, &mask, t->row + i) + segment->index * FV_SEGMENT * mask.stride[3],
+                            mask.stride[3], x->s + i * lds, x->bits + i);
+    }
+    list_groups(x, t, segment->index);
+}
+
+/* Are the values that the block sees of a segment finite? Asked at most once a segment, and only where it matters. */
+static bool values_finite(const fv_block *x, fv_segment *s) {
+    if (s->finite < 0) {
+        const float *first =
+            fv_element(&x->args->v, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + s->keys.begin);
+        s->finite =
+            x->plan->kernels.finite(s->keys.end - s->keys.begin, x->plan->desc.value_dim, first, x->args->v.stride[2]);
+    }
+    return s->finite != 0;
+}
+
+/* Where the outputs of a tile go, from its first row on, and what becomes of what is there (fv_merge). */
+typedef struct destination {
+    float *o;
+    int64_t stride;
+    const float *a, *b;
+} destination;
+
+static const float *from_row(const float *factors, int64_t row) { return factors ? factors + row : NULL; }
+
+/* Outputs of rows that see no key, unless there are some already. */
+static void no_values(const fv_block *x, const destination *to, int64_t first, int64_t rows) {
+    for (int64_t i = first; i < first + rows && !to->a; i++)
+        memset(to->o + i * to->stride, 0, (size_t)x->plan->desc.value_dim * sizeof(float));
+}
+
+static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, const destination *to) {
+    const fovea_attention_plan *p = x->plan;
+    fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
+    for (int64_t first = 0; first < t->rows; first += t->group_rows) {
+        const int64_t rows = fv_min(t->group_rows, t->rows - first);
+        const fv_range keys = x->groups[first / t->group_rows];
+        fv_merge merge = {
+            .a = from_row(to->a, first), .b = from_row(to->b, first), .streams = x->rows <= p->choice.value->mr};
+        const float *v = segment->v + keys.begin * segment->v_stride;
+        if (keys.begin == keys.end) {
+            no_values(x, to, first, rows);
+            continue;
+        }
+        fv_next_beside_values(&x->next, p, rows, keys.end - keys.begin, &merge);
+        for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
+            value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
+                  x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride,
+                  to->o + first * to->stride + at, to->stride, &merge);
+            merge.next = NULL; /* once is enough */
+        }
+    }
+}
+
+void fv_no_keys(float *m, float *l, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++) {
+        m[i] = -INFINITY;
+        l[i] = 0.0f;
+    }
+}
+
+/* Do outputs of these rows lie evenly in the caller's tensor, as many floats apart? */
+static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *step) {
+    const fovea_tensor *out = &x->args->out;
+    const int64_t q_len = x->plan->desc.q_len, query = fv_place_of(x, row).query;
+    *step = q_len == 1 ? out->stride[1] : out->stride[2];
+    return q_len == 1 || query + rows <= q_len || out->stride[1] == q_len * out->stride[2];
+}
+
+/* Are all p of a segment normal numbers? No score is more than the product of the norms of query and key (Cauchy and
+ * Schwarz), so that none lies further than twice that below another, and exp(-87.3) is a normal number: 80 leaves room
+ * for the roundings of scores and norms, of FV_NORM_CHANNELS terms at most. Squares that were too small to be numbers
+ * count no more than least does. Softmax then compares no score with what exp goes down to: 2048 x 64 is 1.005 times as
+ * fast with AVX-512, 1.024 with AVX2 (AMD family 25 model 17), norms included. */
+static bool all_normal(const fv_block *x, const fv_segment *segment) {
+    const float furthest = 80.0f, least = 0x1p-40f;
+    return fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
+}
+
+/* Scores and softmax; false if no row sees a key of the segment. */
+static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float *m, float *l) {
+    if (t->keys.begin == t->keys.end)
+        return false;
+    fv_tile_scores(x, t, segment);
+    x->plan->kernels.softmax(t->rows, t->columns.begin, t->columns.end, x->s, x->plan->s_stride, t->bits, t->bits_step,
+                             t->known, all_normal(x, segment), x->lanes, m, l);
+    return true;
+}
+
+void fv_tile_run(fv_block *x, fv_tile_rows *place, fv_segment *segment) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t row = place->first;
+    const fv_tile t = fv_tile_open(x, place, segment);
+    destination to = {.o = x->o + row * p->o_stride, .stride = p->o_stride};
+    int64_t step;
+    if (x->sole && outputs_even(x, row, place->count, &step)) { /* exp(m - m) is 1: there is nothing to merge */
+        if (!run_scores(x, &t, segment, x->max + row, x->sum + row))
+            return;
+        to = (destination){.o = fv_row_element(x, &x->args->out, row), .stride = step};
+        compute_values(x, &t, segment, &to);
+        place->output = FV_OUTPUT_there;
+    } else if (run_scores(x, &t, segment, x->m, x->l)) {
+        p->kernels.merge(place->count, x->m, x->l, x->max + row, x->sum + row, x->a, x->b);
+        to.a = place->output == FV_OUTPUT_none ? NULL : x->a;
+        to.b = x->b;
+        compute_values(x, &t, segment, &to);
+        place->output = FV_OUTPUT_running;
+    }
+}
+
+void fv_tile_run_partial(fv_block *x, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial) {
+    const int64_t stride = x->plan->o_stride, row = place->first;
+    const fv_tile t = fv_tile_open(x, place, segment);
+    const destination to = {.o = partial->o + row * stride, .stride = stride};
+    if (!run_scores(x, &t, segment, partial->m + row, partial->l + row))
+        fv_no_keys(partial->m + row, partial->l + row, place->count);
+    compute_values(x, &t, segment, &to);
+}

@@ -1,0 +1,71 @@
+/* A segment of keys and the tiles of a block that go through it. Private to the flash loop: block.c drives,
+ * tile.c computes. */
+#ifndef FV_ATTENTION_TILE_H
+#define FV_ATTENTION_TILE_H
+
+#include "attention/block.h"
+#include "core/size.h"
+
+#include <assert.h>
+
+/* Rows of a block that go through a segment together. */
+typedef struct fv_tile {
+    int64_t row, rows;      /* in the block */
+    int64_t group_rows;     /* rows that share a range of keys in the gemms */
+    fv_range keys;          /* relative to the segment; empty: no row sees any */
+    fv_range columns;       /* keys, widened to granules of FV_LANES */
+    const fv_keybits *bits; /* of the first row, NULL: all columns */
+    int64_t bits_step;
+    bool mixed;    /* some row may not see some of keys */
+    int64_t known; /* all rows see the columns before it, whose maxima come with their scores; columns.begin: none */
+} fv_tile;
+
+/* A segment, ready for the tiles of a block. */
+typedef struct fv_segment {
+    int64_t index;
+    fv_range keys;                 /* relative to the segment: those that any row of the block sees */
+    const float *v;                /* values of its first key: column c is at v + c / panel * panel_step + c % panel */
+    int64_t v_stride;              /* from a key to the next */
+    int64_t v_panel, v_panel_step; /* columns of a panel, and the way to the next one */
+    float norm;                    /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
+    int finite;                    /* are the values of keys finite? -1: not asked yet */
+} fv_segment;
+
+/* Packs the segment's keys, and copies its values where they lie badly. */
+void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
+
+/* What the rows of a tile see of a segment. */
+fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
+
+/* Scores of a tile, with the additive mask, into block->s. */
+void fv_tile_scores(fv_block *block, const fv_tile *tile, fv_segment *segment);
+
+/* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
+ * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
+void fv_tile_run(fv_block *block, fv_tile_rows *place, fv_segment *segment);
+
+/* The same into a partial. */
+void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial);
+
+/* Where a row of the block is in the caller's tensors. */
+static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
+    assert(row >= 0 && row < x->rows);
+    const int64_t q_len = x->plan->desc.q_len, query = x->first.query + row;
+    if (query < q_len) /* as a rule: no division */
+        return (fv_row_place){x->first.head, query};
+    return (fv_row_place){x->first.head + query / q_len, query % q_len};
+}
+
+static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
+    return (float *)t->data + batch * t->stride[0] + head * t->stride[1] + token * t->stride[2];
+}
+
+static inline float *fv_row_element(const fv_block *x, const fovea_tensor *t, int64_t row) {
+    const fv_row_place at = fv_place_of(x, row);
+    return fv_element(t, x->sequence.index, at.head, at.query);
+}
+
+/* m and l of rows that see no key. */
+void fv_no_keys(float *m, float *l, int64_t rows);
+
+#endif

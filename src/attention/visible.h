@@ -1,0 +1,78 @@
+/* Which keys a row sees, as a range of positions and as bits of a segment. */
+#ifndef FV_ATTENTION_ROWS_H
+#define FV_ATTENTION_ROWS_H
+
+#include "attention/plan.h"
+#include "core/size.h"
+
+/* Keys [begin, end); empty: begin == end == 0. */
+typedef struct fv_range {
+    int64_t begin, end;
+} fv_range;
+
+/* One sequence of the batch. */
+typedef struct fv_sequence {
+    int64_t index; /* in the batch */
+    int64_t q_len, kv_len;
+    int64_t offset; /* key position of query 0 */
+} fv_sequence;
+
+fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch);
+
+/* Keys that query i may see by lengths, causality and window. */
+static inline fv_range fv_attention_range(const fovea_attention_plan *plan, const fv_sequence *sequence,
+                                          int64_t query) {
+    const fovea_attention_desc *d = &plan->desc;
+    if (query >= sequence->q_len)
+        return (fv_range){0, 0};
+    const int64_t position = query + sequence->offset;
+    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
+    const int64_t begin = fv_max(position - d->window_left, 0);
+    const int64_t end = fv_min(position + right + 1, sequence->kv_len);
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+}
+
+bool fv_attention_windowed(const fovea_attention_desc *desc);
+
+/* Is it causal, or with a window, so that rows may see different keys? */
+bool fv_attention_limited(const fovea_attention_desc *desc);
+
+/* Pairs of a row and a key that causality and window leave, of one head, if all sequences have their full lengths. */
+double fv_attention_pairs(const fovea_attention_desc *desc);
+
+/* Keys from the first that the first row sees to the last that the last row sees, likewise. */
+int64_t fv_attention_keys(const fovea_attention_desc *desc);
+
+/* The smallest range that holds both. */
+static inline fv_range fv_range_union(fv_range a, fv_range b) {
+    if (a.begin == a.end)
+        return b;
+    if (b.begin == b.end)
+        return a;
+    return (fv_range){fv_min(a.begin, b.begin), fv_max(a.end, b.end)};
+}
+
+/* The part of a range that lies in a segment, relative to the segment's first key. */
+static inline fv_range fv_range_in_segment(fv_range range, int64_t segment) {
+    const int64_t first = segment * FV_SEGMENT;
+    const int64_t begin = fv_max(range.begin - first, 0), end = fv_min(range.end - first, FV_SEGMENT);
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+}
+
+/* The lowest n bits, all for n >= 64, none for n <= 0. */
+static inline uint64_t fv_low_bits(int64_t n) { return n >= 64 ? ~(uint64_t)0 : n <= 0 ? 0 : ((uint64_t)1 << n) - 1; }
+
+/* Bits of the keys of a range that is relative to its segment. */
+static inline fv_keybits fv_range_bits(fv_range range) {
+    fv_keybits bits;
+    for (int64_t i = 0; i < FV_SEGMENT / 64; i++)
+        bits.word[i] = fv_low_bits(range.end - i * 64);
+    for (int64_t i = 0; i < FV_SEGMENT / 64 && range.begin > 0; i++)
+        bits.word[i] &= ~fv_low_bits(range.begin - i * 64);
+    return bits;
+}
+
+/* The smallest range, relative to the segment, that holds all bits. */
+fv_range fv_bits_range(const fv_keybits *bits);
+
+#endif

@@ -1,0 +1,24 @@
+/* The context: what was found and chosen at creation, read by everything after. */
+#ifndef FV_CONTEXT_H
+#define FV_CONTEXT_H
+
+#include "cpu/cpu.h"
+#include "fovea/fovea.h"
+#include "context/shape_log.h"
+#include "tuning/tuning.h"
+
+#include <stdbool.h>
+
+struct fovea_context {
+    fv_cpu cpu;
+    fv_isa isa;  /* the tier in use */
+    int threads; /* most tasks at once */
+    fovea_parallel_for parallel_for;
+    void *pool;
+    char reason[512];
+    bool debug; /* FOVEA_DEBUG=1 */
+    fv_tuning_use tuning;
+    fv_shape_log *log; /* NULL: none */
+};
+
+#endif

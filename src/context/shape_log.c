@@ -1,0 +1,79 @@
+/* The log of shapes (shape_log.h).
+ *
+ * A shape that was logged is remembered by its hash in a table, at the place that the hash says; where two shapes share
+ * a place each pushes the other out and both may be logged again, which costs a line. The file's size is limited.
+ */
+#include "context/shape_log.h"
+
+#include "core/file.h"
+#include "core/hash.h"
+#include "core/status.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PLACES = 1024, LOG_BYTES = 1 << 20 };
+
+struct fv_shape_log {
+    int file;
+    _Atomic uint64_t seen[PLACES];
+};
+
+fovea_status fv_shape_log_open(fv_shape_log **log, char *problem, size_t size) {
+    *log = NULL;
+    problem[0] = '\0';
+    const char *path = getenv("FOVEA_LOG_SHAPES");
+    if (!path || !*path)
+        return FOVEA_OK;
+    char error[FV_FILE_ERROR];
+    const int file = fv_file_open_log(path, error);
+    if (file < 0) {
+        snprintf(problem, size, "shapes are not logged: %.300s", error);
+        return FOVEA_OK;
+    }
+    *log = calloc(1, sizeof **log);
+    if (!*log) {
+        fv_file_close(file);
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for the log of shapes");
+    }
+    (*log)->file = file;
+    return FOVEA_OK;
+}
+
+void fv_shape_log_close(fv_shape_log *log) {
+    if (log)
+        fv_file_close(log->file);
+    free(log);
+}
+
+static void note(fv_shape_log *log, const char *line, size_t length) {
+    const uint64_t hash = fv_hash(FV_HASH_BEGIN, line, length);
+    if (atomic_exchange(&log->seen[hash % PLACES], hash) != hash)
+        fv_file_append(log->file, LOG_BYTES, line, length);
+}
+
+void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, int threads) {
+    static const char *const causal[] = {"none", "top_left", "bottom_right", "offset"};
+    char line[384];
+    const int64_t no_limit = (int64_t)1 << 60; /* plans hold windows without a limit as a larger number */
+    const int length = snprintf(line, sizeof line,
+                                "attention batch=%" PRId64 " q_heads=%" PRId64 " kv_heads=%" PRId64 " q_len=%" PRId64
+                                " kv_len=%" PRId64 " head_dim=%" PRId64 " value_dim=%" PRId64
+                                " causal=%s window_left=%" PRId64 " window_right=%" PRId64 " threads=%d\n",
+                                d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim,
+                                causal[d->causal], d->window_left < no_limit ? d->window_left : -1,
+                                d->window_right < no_limit ? d->window_right : -1, threads);
+    if (length > 0 && (size_t)length < sizeof line)
+        note(log, line, (size_t)length);
+}
+
+void fv_shape_log_linear(fv_shape_log *log, int64_t rows, int64_t in, int64_t out, int threads) {
+    char line[128];
+    const int length =
+        snprintf(line, sizeof line, "linear rows=%" PRId64 " in=%" PRId64 " out=%" PRId64 " threads=%d\n", rows, in,
+                 out, threads);
+    if (length > 0 && (size_t)length < sizeof line)
+        note(log, line, (size_t)length);
+}

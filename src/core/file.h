@@ -1,0 +1,41 @@
+/* Files that the library reads and writes on request: the tuning file and the log of shapes. file.c is the only file of
+ * the library that opens any, but for /proc and /sys (system.c).
+ *
+ * error is where a sentence about a failure goes; it names the path. */
+#ifndef FV_FILE_H
+#define FV_FILE_H
+
+#include "fovea/fovea.h"
+
+#include <stdbool.h>
+
+enum { FV_FILE_ERROR = 512 };
+
+/* Reads a whole file of at most size bytes into text. Refused: what is not a regular file (nothing blocks, no device is
+ * touched); a file that anybody may write; and in a folder where anybody may put files (as /tmp), symbolic links and
+ * files of others than this user and root. *absent: there is no such file, or no way to its folder. */
+fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *length, bool *absent,
+                          char error[FV_FILE_ERROR]);
+
+/* Puts a file in place of what is there, if anything: written beside it, synced, renamed; so that whoever reads sees
+ * the old one whole or the new one whole, also after a crash. Follows a symbolic link. Missing folders are made.
+ * Between fv_file_lock() and fv_file_unlock(). */
+fovea_status fv_file_replace(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
+
+/* Could fv_file_replace() write there? A sentence if not. Likewise between lock and unlock. */
+bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]);
+
+/* One process at a time may change the files of a folder by these functions: waits for it, up to ten seconds. *lock is
+ * what fv_file_unlock() takes. Makes missing folders. */
+fovea_status fv_file_lock(const char *path, int *lock, char error[FV_FILE_ERROR]);
+void fv_file_unlock(int lock);
+
+/* Opens a file to which lines are added, makes it if need be; the same files are refused as by fv_file_read(). -1 and a
+ * sentence if that fails. */
+int fv_file_open_log(const char *path, char error[FV_FILE_ERROR]);
+
+/* Adds a line in one write, so that those of several processes do not mix; not to a file of size bytes or more. */
+void fv_file_append(int log, int64_t size, const char *line, size_t length);
+void fv_file_close(int log);
+
+#endif

@@ -1,0 +1,42 @@
+/* Status names and the last failure of each thread. */
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char detail[256];
+
+fovea_status fv_fail(fovea_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(detail, sizeof detail, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *fovea_error_detail(void) { return detail; }
+
+const char *fovea_version(void) { return FOVEA_VERSION_STRING; }
+
+const char *fovea_status_name(fovea_status status) {
+    static const char *const names[] = {
+        [FOVEA_OK] = "FOVEA_OK",
+        [FOVEA_ERROR_NULL] = "FOVEA_ERROR_NULL",
+        [FOVEA_ERROR_SHAPE] = "FOVEA_ERROR_SHAPE",
+        [FOVEA_ERROR_OVERFLOW] = "FOVEA_ERROR_OVERFLOW",
+        [FOVEA_ERROR_STRIDE] = "FOVEA_ERROR_STRIDE",
+        [FOVEA_ERROR_DTYPE] = "FOVEA_ERROR_DTYPE",
+        [FOVEA_ERROR_ALIAS] = "FOVEA_ERROR_ALIAS",
+        [FOVEA_ERROR_WORKSPACE] = "FOVEA_ERROR_WORKSPACE",
+        [FOVEA_ERROR_VERSION] = "FOVEA_ERROR_VERSION",
+        [FOVEA_ERROR_ARGUMENT] = "FOVEA_ERROR_ARGUMENT",
+        [FOVEA_ERROR_ENVIRONMENT] = "FOVEA_ERROR_ENVIRONMENT",
+        [FOVEA_ERROR_UNSUPPORTED] = "FOVEA_ERROR_UNSUPPORTED",
+        [FOVEA_ERROR_OUT_OF_MEMORY] = "FOVEA_ERROR_OUT_OF_MEMORY",
+        [FOVEA_ERROR_FILE] = "FOVEA_ERROR_FILE",
+        [FOVEA_ERROR_TUNING] = "FOVEA_ERROR_TUNING",
+        [FOVEA_ERROR_FOREIGN] = "FOVEA_ERROR_FOREIGN",
+    };
+    const unsigned index = (unsigned)status;
+    return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";
+}

@@ -1,0 +1,116 @@
+/* Tensor constructors and checks (tensor.h). */
+#include "core/tensor.h"
+
+#include "core/size.h"
+#include "core/status.h"
+
+/* Wrapping is harmless here: the checks refuse every tensor whose strides could have wrapped. */
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
+fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+                               int64_t channels) {
+    const int64_t token = channels, head = times(tokens, token);
+    return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(heads, head), head, token, 1}};
+}
+
+fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+                               int64_t channels) {
+    const int64_t head = channels, token = times(heads, head);
+    return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(tokens, token), head, token, 1}};
+}
+
+static int64_t dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
+
+static const char *dtype_name(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32 ? "FOVEA_DTYPE_F32" : dtype == FOVEA_DTYPE_BOOL ? "FOVEA_DTYPE_BOOL" : "unknown";
+}
+
+/* Where an axis has one element, too: a loop may step past its end before it stops. */
+static const int64_t stride_limit = (int64_t)1 << 48;
+
+static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rule) {
+    static const char *const axes[4] = {"batch", "head", "token", "channel"};
+    for (int i = 0; i < 4; i++)
+        if (t->shape[i] != rule->shape[i] && !(rule->broadcast && t->shape[i] == 1))
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s: %s axis has %lld elements, the description asks for %lld",
+                           rule->name, axes[i], (long long)t->shape[i], (long long)rule->shape[i]);
+    for (int i = 0; i < 4; i++) {
+        if (t->stride[i] < 0)
+            return fv_fail(FOVEA_ERROR_STRIDE, "%s: %s stride %lld is negative", rule->name, axes[i],
+                           (long long)t->stride[i]);
+        if (t->stride[i] > stride_limit)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: %s stride %lld is more than any memory holds", rule->name,
+                           axes[i], (long long)t->stride[i]);
+    }
+    const bool repeated = rule->broadcast && t->stride[3] == 0;
+    if (t->stride[3] != 1 && !repeated && t->shape[3] > 1)
+        return fv_fail(FOVEA_ERROR_STRIDE, "%s: channel stride is %lld, it must be 1%s", rule->name,
+                       (long long)t->stride[3], rule->broadcast ? " or 0" : "");
+    return FOVEA_OK;
+}
+
+/* Do no two elements share memory? True if, from the smallest stride up, each is past all that the smaller ones reach.
+ */
+static bool elements_apart(const fovea_tensor *t) {
+    bool used[4] = {false};
+    int64_t reach = 0; /* offset of the last element over the axes taken so far */
+    for (int taken = 0; taken < 4; taken++) {
+        int next = -1;
+        for (int i = 0; i < 4; i++)
+            if (!used[i] && (next < 0 || t->stride[i] < t->stride[next] ||
+                             (t->stride[i] == t->stride[next] && t->shape[i] < t->shape[next])))
+                next = i;
+        used[next] = true;
+        if (t->shape[next] == 1)
+            continue;
+        if (t->stride[next] <= reach)
+            return false;
+        reach += (t->shape[next] - 1) * t->stride[next];
+    }
+    return true;
+}
+
+fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span) {
+    if (tensor->dtype != rule->dtype)
+        return fv_fail(FOVEA_ERROR_DTYPE, "%s: dtype is %s (%d), it must be %s", rule->name, dtype_name(tensor->dtype),
+                       (int)tensor->dtype, dtype_name(rule->dtype));
+    const fovea_status status = check_shape(tensor, rule);
+    if (status != FOVEA_OK)
+        return status;
+    const uintptr_t begin = (uintptr_t)tensor->data;
+    *span = (fv_span){rule->name, begin, begin};
+    int64_t last = 0; /* offset of the last element */
+    for (int i = 0; i < 4; i++) {
+        int64_t reach;
+        if (tensor->shape[i] == 0)
+            return FOVEA_OK;
+        if (!fv_multiply(tensor->shape[i] - 1, tensor->stride[i], &reach) || !fv_add(last, reach, &last))
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
+    }
+    int64_t bytes;
+    const int64_t size = dtype_size(tensor->dtype);
+    if (!fv_add(last, 1, &bytes) || !fv_multiply(bytes, size, &bytes) || begin > UINTPTR_MAX - (uintptr_t)bytes)
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
+    if (begin % (uintptr_t)size != 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s: data is not aligned to its elements of %lld bytes", rule->name,
+                       (long long)size);
+    if (rule->output && !elements_apart(tensor))
+        return fv_fail(FOVEA_ERROR_STRIDE,
+                       "%s: two elements of this output share memory (strides %lld, %lld, %lld, %lld)", rule->name,
+                       (long long)tensor->stride[0], (long long)tensor->stride[1], (long long)tensor->stride[2],
+                       (long long)tensor->stride[3]);
+    span->end = begin + (uintptr_t)bytes;
+    return FOVEA_OK;
+}
+
+fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch) {
+    const uintptr_t begin = (uintptr_t)lens;
+    return (fv_span){name, begin, lens ? begin + (uintptr_t)batch * sizeof *lens : begin};
+}
+
+fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b) {
+    const uintptr_t begin = a->begin > b->begin ? a->begin : b->begin, end = a->end < b->end ? a->end : b->end;
+    if (begin < end)
+        return fv_fail(FOVEA_ERROR_ALIAS, "%s overlaps %s in memory", a->name, b->name);
+    return FOVEA_OK;
+}

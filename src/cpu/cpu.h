@@ -1,0 +1,74 @@
+/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c the
+ * system. */
+#ifndef FV_CPU_H
+#define FV_CPU_H
+
+#include "kernels.h"
+
+#include <stdbool.h>
+
+/* What a CPU may have beyond its tier. */
+enum { FV_LEVEL_DOTPROD = 1, FV_LEVEL_I8MM = 2, FV_LEVEL_BF16 = 4 };
+
+/* CPUs of the fastest kind, where cores differ, among those that this process may run on. */
+typedef struct fv_fastest {
+    int count; /* 0: not known */
+    int first; /* the number of one of them */
+} fv_fastest;
+
+typedef struct fv_cpu {
+    char name[64];     /* the CPU's own name, "" if unknown */
+    fv_isa isa;        /* the best tier that the CPU and the operating system support and this build has kernels for */
+    char missing[128]; /* why the tier above it is not there, "" if there is none above */
+    unsigned levels;   /* FV_LEVEL_...: no kernel asks for one yet */
+    fv_fastest fastest;
+    int64_t l1d, l2;                 /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
+    int64_t l3;                      /* of the last level, as far as this machine's CPUs may count on it; 0: none */
+    int64_t l3_reported;             /* as the CPU says, which in a virtual machine may be the whole host's */
+    char vendor[16];                 /* "GenuineIntel"; "unknown" */
+    int64_t family, model, stepping; /* 0 if unknown */
+    int64_t cores;                   /* CPUs that are online, allowed to this process or not */
+} fv_cpu;
+
+void fv_cpu_detect(fv_cpu *cpu);
+
+/* How many CPUs are online; at least 1. */
+int fv_cpu_online(void);
+
+/* How many CPUs this process may run on by its affinity mask, or by OpenMP's places where threads are bound to them; at
+ * least 1. */
+int fv_cpu_affinity(void);
+
+/* The next two read the system's description of its CPUs, a folder: this one on Linux, tests have others. */
+#define FV_SYSTEM_CPUS "/sys/devices/system/cpu"
+
+/* Kinds by cpu_capacity, which is there where cores differ; without it all are fast. */
+void fv_cpu_fastest(const char *folder, fv_fastest *fastest);
+
+/* Bytes of a CPU's data cache of that level, divided by the CPUs that share it; 0: not known. */
+int64_t fv_cpu_cache(const char *folder, int cpu, int level);
+
+/* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. root: "" but in tests. */
+int fv_cpu_quota(const char *root);
+
+/* Is a controller among those of a line of /proc/self/cgroup, as cpu is among "cpuacct,cpu"? */
+bool fv_cpu_group_names(const char *controllers, const char *controller);
+
+/* Cache sizes as hypervisors report them may be absent or absurd: value, if low <= value <= high, else fallback. */
+static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t fallback) {
+    return value >= low && value <= high ? value : fallback;
+}
+
+/* A cache's bytes at so many per cent of its size. */
+static inline int64_t fv_cpu_scaled(int64_t bytes, int64_t percent) { return bytes * percent / 100; }
+
+static inline void fv_cpu_sane_caches(fv_cpu *cpu) {
+    cpu->l1d = fv_sane(cpu->l1d, 8 << 10, 512 << 10, 32 << 10);
+    cpu->l2 = fv_sane(cpu->l2, 64 << 10, 64 << 20, 512 << 10);
+    /* A guest of two CPUs is told of the 480 MiB of the whole socket, whose other CPUs fill them. No machine has more
+     * than 32 MiB for each of its CPUs. */
+    const int64_t most = cpu->cores * ((int64_t)32 << 20);
+    cpu->l3 = cpu->l3_reported < cpu->l2 ? 0 : cpu->l3_reported < most ? cpu->l3_reported : most;
+}
+
+#endif

@@ -1,0 +1,243 @@
+/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches, cgroup
+ * quota. The only file of the library that reads /proc and /sys; other files are file.c's. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "cpu/cpu.h"
+
+#include "threads/threads.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int fv_cpu_online(void) {
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 && count < INT_MAX ? (int)count : 1;
+}
+
+#ifdef __linux__
+#include <sched.h>
+
+typedef struct mask {
+    cpu_set_t *set;
+    size_t size;
+    bool of_places; /* and no longer of a thread */
+} mask;
+
+static void add_of_place(void *arg, int cpu) {
+    mask *m = arg;
+    if (!m->of_places)
+        CPU_ZERO_S(m->size, m->set);
+    m->of_places = true;
+    if (cpu >= 0 && (size_t)cpu < m->size * CHAR_BIT)
+        CPU_SET_S((size_t)cpu, m->size, m->set);
+}
+
+/* The affinity mask, of *size bytes, for CPU_FREE; NULL if there is no memory, or no answer. The kernel has but a mask
+ * for each thread, and OpenMP may have bound this one to its place: then it is OpenMP that knows where all threads may
+ * run. */
+static cpu_set_t *affinity_mask(size_t *size) {
+    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) { /* the kernel says EINVAL while the set is too small for it */
+        cpu_set_t *set = CPU_ALLOC((size_t)cpus);
+        if (!set)
+            break;
+        *size = CPU_ALLOC_SIZE((size_t)cpus);
+        if (sched_getaffinity(0, *size, set) == 0) {
+            fv_parallel_places(add_of_place, &(mask){set, *size, false});
+            return set;
+        }
+        const int error = errno;
+        CPU_FREE(set);
+        if (error != EINVAL)
+            break;
+    }
+    return NULL;
+}
+
+int fv_cpu_affinity(void) {
+    size_t size;
+    cpu_set_t *set = affinity_mask(&size);
+    const int count = set ? CPU_COUNT_S(size, set) : 0;
+    if (set)
+        CPU_FREE(set);
+    return count > 0 ? count : 1;
+}
+
+/* The first line of a file into line[size], without its end; false if there is none. */
+static bool read_line(const char *path, char *line, size_t size) {
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    const bool read = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    if (read)
+        line[strcspn(line, "\n")] = '\0';
+    return read;
+}
+
+/* A file of a CPU's folder, as read_line() does. */
+static bool read_cpu_line(const char *folder, int cpu, const char *name, char *line, size_t size) {
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name);
+    return read_line(path, line, size);
+}
+
+void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
+    size_t size;
+    long most = -1;
+    *fastest = (fv_fastest){0, 0};
+    cpu_set_t *set = affinity_mask(&size);
+    if (!set)
+        return;
+    for (int cpu = 0; cpu < (int)(size * CHAR_BIT); cpu++) {
+        char line[64];
+        if (!CPU_ISSET_S((size_t)cpu, size, set))
+            continue;
+        const long capacity =
+            read_cpu_line(folder, cpu, "cpu_capacity", line, sizeof line) ? strtol(line, NULL, 10) : 0;
+        if (capacity > most)
+            *fastest = (fv_fastest){0, cpu}, most = capacity;
+        fastest->count += capacity == most;
+    }
+    CPU_FREE(set);
+}
+
+/* How many bits are set in a mask as the system writes it: "0000000f,ffffffff". */
+static int bits_of_mask(const char *text) {
+    int bits = 0;
+    for (; *text; text++) {
+        const char digit[2] = {*text, '\0'};
+        for (long value = strtol(digit, NULL, 16); value; value &= value - 1)
+            bits++;
+    }
+    return bits;
+}
+
+int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
+    for (int index = 0; index < 16; index++) {
+        char name[64], line[1024], *end;
+        snprintf(name, sizeof name, "cache/index%d/level", index);
+        if (!read_cpu_line(folder, cpu, name, line, sizeof line))
+            return 0;
+        if (strtol(line, NULL, 10) != level)
+            continue;
+        snprintf(name, sizeof name, "cache/index%d/type", index);
+        if (!read_cpu_line(folder, cpu, name, line, sizeof line) || strcmp(line, "Instruction") == 0)
+            continue;
+        snprintf(name, sizeof name, "cache/index%d/size", index);
+        if (!read_cpu_line(folder, cpu, name, line, sizeof line))
+            return 0;
+        int64_t bytes = strtol(line, &end, 10); /* "512K" */
+        bytes *= *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : 1;
+        snprintf(name, sizeof name, "cache/index%d/shared_cpu_map", index);
+        const int sharing = read_cpu_line(folder, cpu, name, line, sizeof line) ? bits_of_mask(line) : 1;
+        return bytes / (sharing > 0 ? sharing : 1);
+    }
+    return 0;
+}
+
+/* CPUs paid for by a quota of so many microseconds in each period; 0: none. */
+static int cpus_of_quota(long long quota, long long period) {
+    if (quota <= 0 || period <= 0)
+        return 0;
+    const long long cpus = quota / period;
+    return cpus < 1 ? 1 : cpus > INT_MAX ? INT_MAX : (int)cpus;
+}
+
+static int quota_v2(const char *root, const char *folder) {
+    char path[PATH_MAX + 300], line[64], *end;
+    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup%s/cpu.max", root, folder);
+    if (!read_line(path, line, sizeof line))
+        return 0;
+    const long long quota = strtoll(line, &end, 10); /* "max 100000" gives 0 */
+    return cpus_of_quota(quota, strtoll(end, NULL, 10));
+}
+
+static int quota_v1(const char *root, const char *folder) {
+    char path[PATH_MAX + 300], quota[32], period[32];
+    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", root, folder);
+    if (!read_line(path, quota, sizeof quota))
+        return 0;
+    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", root, folder);
+    if (!read_line(path, period, sizeof period))
+        return 0;
+    return cpus_of_quota(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
+}
+
+/* The smallest quota of a group and all groups above it: each limits. */
+static int smallest_quota(const char *root, char *folder, int (*quota_of)(const char *root, const char *folder)) {
+    int smallest = 0;
+    for (;;) {
+        const int quota = quota_of(root, folder);
+        if (quota > 0 && (smallest == 0 || quota < smallest))
+            smallest = quota;
+        char *last = strrchr(folder, '/');
+        if (!last)
+            return smallest;
+        *last = '\0';
+    }
+}
+
+bool fv_cpu_group_names(const char *controllers, const char *controller) {
+    const size_t length = strlen(controller);
+    for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && strncmp(at, controller, length) == 0)
+            return true;
+    return false;
+}
+
+/* Lines of /proc/self/cgroup: "0::/folder" is version 2, "4:cpu,cpuacct:/folder" version 1. */
+int fv_cpu_quota(const char *root) {
+    char path[300], line[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%.200s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    int smallest = 0;
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *folder = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!folder)
+            continue;
+        *controllers++ = *folder++ = '\0';
+        int quota = 0;
+        if (*controllers == '\0')
+            quota = smallest_quota(root, folder, quota_v2);
+        else if (fv_cpu_group_names(controllers, "cpu"))
+            quota = smallest_quota(root, folder, quota_v1);
+        if (quota > 0 && (smallest == 0 || quota < smallest))
+            smallest = quota;
+    }
+    fclose(file);
+    return smallest;
+}
+
+#else
+
+int fv_cpu_affinity(void) { return fv_cpu_online(); }
+
+int fv_cpu_quota(const char *root) {
+    (void)root;
+    return 0;
+}
+
+bool fv_cpu_group_names(const char *controllers, const char *controller) {
+    (void)controllers, (void)controller;
+    return false;
+}
+
+void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
+    (void)folder;
+    *fastest = (fv_fastest){0, 0};
+}
+
+int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
+    (void)folder, (void)cpu, (void)level;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* Checks of linear maps and their arguments: everything that can be wrong is found here, before any output is touched.
+ */
+#include "linear/linear.h"
+#include "core/size.h"
+#include "core/status.h"
+#include "core/tensor.h"
+
+#include <math.h>
+
+/* No single size is larger: what is computed from a few of them cannot overflow then. */
+static const int64_t size_limit = (int64_t)1 << 48;
+
+/* More parts than anybody has; their number times a size stays in range. */
+static const int64_t part_limit = 1024;
+
+void fovea_linear_desc_init(fovea_linear_desc *desc) {
+    if (desc)
+        *desc = (fovea_linear_desc){.struct_size = sizeof *desc, .dtype = FOVEA_DTYPE_F32, .part_count = 1};
+}
+
+void fovea_linear_args_init(fovea_linear_args *args) {
+    if (args)
+        *args = (fovea_linear_args){.struct_size = sizeof *args};
+}
+
+static fovea_status check_size(const char *name, int64_t part, int64_t size) {
+    if (size < 1)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld, it must be at least 1", name, (long long)part,
+                       (long long)size);
+    if (size > size_limit)
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of part %lld is %lld: more than any memory holds", name,
+                       (long long)part, (long long)size);
+    return FOVEA_OK;
+}
+
+static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
+    const fovea_linear_part *part = fv_linear_parts(d) + p;
+    const fovea_matrix *w = &part->weight;
+    if (!w->data)
+        return fv_fail(FOVEA_ERROR_NULL, "the weight of part %lld is NULL", (long long)p);
+    fovea_status status = check_size("in", p, w->in);
+    if (status == FOVEA_OK)
+        status = check_size("out", p, w->out);
+    if (status != FOVEA_OK)
+        return status;
+    if (w->in != d->in_features)
+        return fv_fail(FOVEA_ERROR_SHAPE, "the weight of part %lld takes %lld channels, in_features is %lld",
+                       (long long)p, (long long)w->in, (long long)d->in_features);
+    if (w->in_stride < 0 || w->out_stride < 0)
+        return fv_fail(FOVEA_ERROR_STRIDE, "the weight of part %lld has a negative stride (%lld, %lld)", (long long)p,
+                       (long long)w->in_stride, (long long)w->out_stride);
+    int64_t a, b, bytes;
+    if (!fv_multiply(w->in, w->in_stride, &a) || !fv_multiply(w->out, w->out_stride, &b) || !fv_add(a, b, &bytes) ||
+        !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld reach past what an address can name",
+                       (long long)p);
+    if (!isfinite((float)part->scale))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float (0: 1)", part->scale,
+                       (long long)p);
+    return FOVEA_OK;
+}
+
+fovea_status fv_linear_check_desc(const fovea_linear_desc *d) {
+    if (!d)
+        return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
+    if (d->struct_size != sizeof *d)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_linear_desc has struct_size %zu, this library (%s) knows %zu",
+                       d->struct_size, FOVEA_VERSION_STRING, sizeof *d);
+    if (d->dtype != FOVEA_DTYPE_F32)
+        return fv_fail(FOVEA_ERROR_DTYPE, "dtype %d: linear maps take FOVEA_DTYPE_F32 (%d)", (int)d->dtype,
+                       (int)FOVEA_DTYPE_F32);
+    if ((int)d->activation < FOVEA_ACTIVATION_NONE || (int)d->activation > FOVEA_ACTIVATION_GELU_TANH)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "activation %d is not a fovea_activation", (int)d->activation);
+    if (d->part_count < 1 || d->part_count > part_limit)
+        return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld, it must be from 1 to %lld", (long long)d->part_count,
+                       (long long)part_limit);
+    if (!d->parts && d->part_count != 1)
+        return fv_fail(FOVEA_ERROR_NULL, "parts is NULL, and part_count is %lld", (long long)d->part_count);
+    fovea_status status = FOVEA_OK;
+    for (int64_t p = 0; status == FOVEA_OK && p < d->part_count; p++)
+        status = check_part(d, p);
+    return status;
+}
+
+/* Tensors of the arguments, and which of them may not share memory with which. */
+static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args, fv_span *span) {
+    const fovea_tensor *x = &args->x;
+    int64_t channels;
+    if (!x->data)
+        return fv_fail(FOVEA_ERROR_NULL, "x is NULL");
+    for (int i = 0; i < 4; i++)
+        if (x->shape[i] < 1)
+            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld, it must be at least 1", (long long)x->shape[i]);
+    if (!fv_multiply(x->shape[1], x->shape[3], &channels) || channels != l->in)
+        return fv_fail(FOVEA_ERROR_SHAPE, "x has %lld groups of %lld channels, in_features is %lld",
+                       (long long)x->shape[1], (long long)x->shape[3], (long long)l->in);
+    if (x->shape[0] > size_limit || x->shape[2] > size_limit / x->shape[0])
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: more than any memory holds",
+                       (long long)x->shape[0], (long long)x->shape[2]);
+    const fv_tensor_rule rule = {
+        "x", FOVEA_DTYPE_F32, {x->shape[0], x->shape[1], x->shape[2], x->shape[3]}, false, false};
+    return fv_tensor_check(x, &rule, span);
+}
+
+/* y, or its residual, of a part: any split of the part's columns into heads. */
+static fovea_status check_output(const fovea_linear *l, const fovea_linear_args *args, int64_t p, bool output,
+                                 const char *name, fv_span *span) {
+    const fovea_tensor *t = output ? &args->y[p] : &args->residual[p];
+    const int64_t heads = args->y[p].shape[1];
+    if (!t->data)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
+    if (heads < 1 || l->parts[p].out % heads != 0)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld heads, which does not divide the part's %lld channels", name,
+                       (long long)heads, (long long)l->parts[p].out);
+    const fv_tensor_rule rule = {
+        name, FOVEA_DTYPE_F32, {args->x.shape[0], heads, args->x.shape[2], l->parts[p].out / heads}, output, false};
+    return fv_tensor_check(t, &rule, span);
+}
+
+/* The same elements in the same places: a residual that is added in place. */
+static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
+    bool same = a->data == b->data;
+    for (int i = 0; i < 4; i++)
+        same = same && a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
+    return same;
+}
+
+/* Part p's output against the input, the lengths, all residuals, the outputs of later parts and the workspace. */
+static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_args *args, int64_t p, const fv_span *x,
+                                   const fv_span *lens, const fv_span *workspace) {
+    fv_span own, other;
+    fovea_status status = check_output(l, args, p, true, "y", &own);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&own, x);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&own, lens);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&own, workspace);
+    for (int64_t q = 0; status == FOVEA_OK && q < l->part_count; q++) {
+        if (args->residual) {
+            status = check_output(l, args, q, false, "residual", &other);
+            if (status == FOVEA_OK && !(p == q && same_elements(&args->y[p], &args->residual[q])))
+                status = fv_spans_disjoint(&own, &other);
+            if (status == FOVEA_OK)
+                status = fv_spans_disjoint(&other, workspace);
+        }
+        if (status == FOVEA_OK && q > p) {
+            status = check_output(l, args, q, true, "y of another part", &other);
+            if (status == FOVEA_OK)
+                status = fv_spans_disjoint(&own, &other);
+        }
+    }
+    return status;
+}
+
+fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args *args, const void *workspace,
+                                  size_t workspace_size) {
+    if (args->struct_size != sizeof *args)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_linear_args has struct_size %zu, this library (%s) knows %zu",
+                       args->struct_size, FOVEA_VERSION_STRING, sizeof *args);
+    if (!args->y)
+        return fv_fail(FOVEA_ERROR_NULL, "y is NULL");
+    if (workspace && workspace_size < (size_t)l->bytes)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this linear map needs %lld", workspace_size,
+                       (long long)l->bytes);
+    fv_span x;
+    fovea_status status = check_x(l, args, &x);
+    for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)
+        if (args->lens[b] < 0 || args->lens[b] > args->x.shape[2])
+            status = fv_fail(FOVEA_ERROR_SHAPE, "lens[%lld] is %lld, it must be from 0 to %lld", (long long)b,
+                             (long long)args->lens[b], (long long)args->x.shape[2]);
+    const uintptr_t begin = (uintptr_t)workspace;
+    const fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin};
+    const fv_span lens = fv_lens_span("lens", args->lens, args->x.shape[0]);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&x, &span);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&lens, &span);
+    for (int64_t p = 0; status == FOVEA_OK && p < l->part_count; p++)
+        status = check_overlaps(l, args, p, &x, &lens, &span);
+    return status;
+}

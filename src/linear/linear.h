@@ -1,0 +1,62 @@
+/* A linear map with packed weights. Made by pack.c, checked by check.c, executed by execute.c
+ * with what choice.c decides for the number of rows.
+ *
+ * The columns (output channels) of all parts are numbered together and packed in panels as wide as the register tile
+ * of the gemm: panel p holds its columns of input channel 0, then of channel 1 and so on, so that a product reads it
+ * from front to back.
+ */
+#ifndef FV_LINEAR_H
+#define FV_LINEAR_H
+
+#include "context/context.h"
+#include "kernels.h"
+#include "linear/choice.h"
+#include "core/size.h"
+#include "tuning/tuning.h"
+
+typedef struct fv_linear_part {
+    int64_t first, out; /* columns */
+    float *bias;        /* [out], or NULL */
+} fv_linear_part;
+
+struct fovea_linear {
+    const fovea_context *ctx;
+    const fv_kernel *gemm; /* for many rows: the default, and as wide as a panel */
+    fv_after_f32_fn *after;
+    fv_activation activation;
+    int64_t in, out; /* input channels, columns of all parts */
+    int64_t part_count;
+    fv_linear_part *parts;
+    float *bias;    /* of the parts that have one */
+    float *weights; /* [panels][in][panel] */
+    int64_t panel, panels;
+    const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
+    int tuned_count;
+    int64_t bytes; /* of workspace, with room to align it */
+};
+
+/* The gemm of a map for many rows. */
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out);
+
+/* Finds the rows of the context's tuning file; false if there is no memory. */
+bool fv_linear_find_tuned(fovea_linear *linear);
+
+/* The row that decides for so many rows, or NULL. */
+const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
+
+/* Bytes of one thread's scratch: [row_block][panel]. */
+static inline int64_t fv_linear_task_bytes(const fovea_linear *linear, const fv_linear_choice *choice) {
+    return fv_round_up(choice->row_block * linear->panel * (int64_t)sizeof(float), FV_ALIGNMENT);
+}
+
+/* Checks at the public edge (check.c). */
+fovea_status fv_linear_check_desc(const fovea_linear_desc *desc);
+fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,
+                                  size_t workspace_size);
+
+/* desc's parts, whichever way they are given. */
+static inline const fovea_linear_part *fv_linear_parts(const fovea_linear_desc *desc) {
+    return desc->parts ? desc->parts : &desc->part;
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* Packing of linear maps (linear.h): weights and biases scaled and copied. */
+#include "linear/linear.h"
+#include "core/memory.h"
+#include "dispatch/registry.h"
+#include "core/size.h"
+#include "core/status.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+fovea_matrix fovea_matrix_in_out(const float *data, int64_t in, int64_t out) {
+    return (fovea_matrix){data, in, out, out, 1};
+}
+
+fovea_matrix fovea_matrix_out_in(const float *data, int64_t out, int64_t in) {
+    return (fovea_matrix){data, in, out, 1, in};
+}
+
+/* Sizes in memory; false if they do not fit. */
+static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
+    int64_t bytes;
+    if (!fv_multiply(l->in, l->panel, weight_floats) || !fv_multiply(*weight_floats, l->panels, weight_floats) ||
+        !fv_multiply(*weight_floats, (int64_t)sizeof(float), &bytes))
+        return false;
+    const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */
+    l->bytes = fv_linear_workspace(l, &plain);
+    for (int i = 0; i < l->tuned_count; i++) {
+        const fv_linear_choice tuned = fv_linear_choose(l, l->tuned[i]->key[FV_KEY_rows].most, NULL);
+        l->bytes = fv_max(l->bytes, fv_linear_workspace(l, &tuned));
+    }
+    return l->bytes > 0;
+}
+
+/* Columns [first, first + count) of one part's weights into a panel, scaled. A few channels at a time, so that a line
+ * of either side is in cache until it is used up, whichever way the weights lie. */
+static void pack_columns(const fovea_matrix *w, float scale, int64_t first, int64_t count, float *to, int64_t panel) {
+    enum { CHANNELS = 16 };
+    for (int64_t k = 0; k < w->in; k += CHANNELS)
+        for (int64_t j = 0; j < count; j++)
+            for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i++)
+                to[i * panel + j] = scale * w->data[i * w->in_stride + (first + j) * w->out_stride];
+}
+
+static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
+    const float scale = part->scale == 0.0 ? 1.0f : (float)part->scale;
+    for (int64_t done = 0, count; done < to->out; done += count) {
+        const int64_t column = to->first + done, at = column % l->panel;
+        count = fv_min(l->panel - at, to->out - done);
+        pack_columns(&part->weight, scale, done, count, l->weights + column / l->panel * l->in * l->panel + at,
+                     l->panel);
+    }
+    for (int64_t j = 0; to->bias && j < to->out; j++)
+        to->bias[j] = scale * part->bias[j];
+}
+
+/* Memory of a linear whose sizes are known; false if there is none. */
+static bool allocate(fovea_linear *l, int64_t weight_floats) {
+    l->parts = calloc((size_t)l->part_count, sizeof *l->parts);
+    l->bias = calloc((size_t)l->out, sizeof *l->bias);
+    l->weights = fv_allocate_pages((size_t)weight_floats * sizeof(float));
+    return l->parts && l->bias && l->weights;
+}
+
+void fovea_linear_destroy(fovea_linear *linear) {
+    if (!linear)
+        return;
+    free(linear->parts);
+    free(linear->bias);
+    free(linear->weights);
+    free(linear->tuned);
+    free(linear);
+}
+
+fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
+    if (!linear)
+        return fv_fail(FOVEA_ERROR_NULL, "linear is NULL: there is nowhere to put the packed weights");
+    *linear = NULL;
+    if (!ctx)
+        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
+    const fovea_status status = fv_linear_check_desc(desc);
+    if (status != FOVEA_OK)
+        return status;
+    const fovea_linear_part *parts = fv_linear_parts(desc);
+    fovea_linear *made = calloc(1, sizeof *made);
+    if (!made)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a linear map (%zu bytes)", sizeof *made);
+    made->ctx = ctx;
+    made->in = desc->in_features;
+    made->part_count = desc->part_count;
+    made->activation = (fv_activation)desc->activation;
+    for (int64_t p = 0; p < desc->part_count; p++)
+        made->out += parts[p].weight.out;
+    made->gemm = fv_linear_gemm(ctx, made->out);
+    made->panel = made->gemm->nr;
+    made->panels = fv_ceil_div(made->out, made->panel);
+    made->after = fv_kernel_best(FV_OP_after, FV_TYPE_f32, ctx->isa)->run.after_f32;
+    int64_t floats = 0;
+    const bool found = fv_linear_find_tuned(made);
+    if (found && !lay_out(made, &floats)) {
+        const long long out = made->out;
+        fovea_linear_destroy(made);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are more than any memory holds",
+                       (long long)desc->in_features, out);
+    }
+    if (!found || !allocate(made, floats)) {
+        fovea_linear_destroy(made);
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld packed weights", (long long)floats);
+    }
+    for (int64_t p = 0, first = 0; p < desc->part_count; first += parts[p++].weight.out) {
+        made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
+        pack_part(made, &parts[p], &made->parts[p]);
+    }
+    if (ctx->debug)
+        fv_linear_debug(made);
+    *linear = made;
+    return FOVEA_OK;
+}
+
+size_t fovea_linear_workspace_size(const fovea_linear *linear) { return linear ? (size_t)linear->bytes : 0; }

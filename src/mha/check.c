@@ -1,0 +1,190 @@
+/* What a layer's description comes to, and what it costs. */
+#include "attention/plan.h"
+#include "attention/visible.h"
+#include "mha/mha.h"
+#include "core/size.h"
+#include "core/status.h"
+
+static const int64_t size_limit = (int64_t)1 << 48;
+
+void fovea_mha_desc_init(fovea_mha_desc *desc) {
+    if (desc) {
+        *desc = (fovea_mha_desc){.struct_size = sizeof *desc};
+        fovea_attention_desc_init(&desc->attention);
+    }
+}
+
+void fovea_mha_weights_init(fovea_mha_weights *weights) {
+    if (weights)
+        *weights = (fovea_mha_weights){.struct_size = sizeof *weights};
+}
+
+void fovea_mha_costs_init(fovea_mha_costs *cost) {
+    if (cost)
+        *cost = (fovea_mha_costs){.struct_size = sizeof *cost};
+}
+
+int fv_mha_input(const fovea_mha_desc *desc, int role) {
+    return desc->inputs == FOVEA_MHA_SELF    ? FV_MHA_Q
+           : desc->inputs == FOVEA_MHA_CROSS ? (role == FV_MHA_Q ? FV_MHA_Q : FV_MHA_K)
+                                             : role;
+}
+
+/* Flops of everything that values pass through. */
+static double value_flops(const fovea_attention_desc *d, const fv_mha_shape *s, bool fold) {
+    const double features = (double)s->role[FV_MHA_V].features, d_v = fold ? features : (double)s->d_v;
+    const double rows = (double)d->batch * (double)d->q_len, keys = (double)d->batch * (double)d->kv_len;
+    const double heads = (double)s->heads;
+    return (fold ? 0.0 : 2.0 * keys * features * d_v * (double)s->kv_heads) +
+           2.0 * (double)d->batch * heads * fv_attention_pairs(d) * d_v + 2.0 * rows * heads * d_v * (double)s->o_out;
+}
+
+static fovea_status check_enums(const fovea_mha_desc *d) {
+    const struct {
+        const char *name;
+        int value, most;
+    } all[] = {{"form", (int)d->form, FOVEA_MHA_FUSED},
+               {"inputs", (int)d->inputs, FOVEA_MHA_SEPARATE},
+               {"merge", (int)d->merge, FOVEA_MHA_MERGE_KEYS},
+               {"fold_values", (int)d->fold_values, FOVEA_MHA_FOLD_ALWAYS}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].value < 0 || all[i].value > all[i].most)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "%s %d is not one of its values", all[i].name, all[i].value);
+    return FOVEA_OK;
+}
+
+static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *s) {
+    static const char *const names[] = {"q_features", "k_features", "v_features"};
+    for (int i = 0; i < FV_MHA_ROLES && d->form != FOVEA_MHA_PROJECTED; i++) {
+        if (s->role[i].features < 1 || s->role[i].features > size_limit)
+            return fv_fail(s->role[i].features < 1 ? FOVEA_ERROR_SHAPE : FOVEA_ERROR_OVERFLOW,
+                           "%s is %lld, it must be from 1 to what memory holds", names[i],
+                           (long long)s->role[i].features);
+        if (s->role[i].features != s->role[fv_mha_input(d, i)].features)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, but its input has %lld", names[i],
+                           (long long)s->role[i].features, (long long)s->role[fv_mha_input(d, i)].features);
+    }
+    if (d->out_features < 0 || d->out_features > size_limit)
+        return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld", (long long)d->out_features);
+    if (d->inputs == FOVEA_MHA_SELF && d->attention.q_len != d->attention.kv_len)
+        return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
+                       (long long)d->attention.q_len, (long long)d->attention.kv_len);
+    return FOVEA_OK;
+}
+
+static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *s) {
+    fv_mha_role *q = &s->role[FV_MHA_Q], *k = &s->role[FV_MHA_K], *v = &s->role[FV_MHA_V];
+    const bool raw = d->form == FOVEA_MHA_PROJECTED;
+    q->projected = k->projected = v->projected = !raw;
+    if (raw && d->inputs != FOVEA_MHA_SEPARATE)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "inputs %d: projected heads are FOVEA_MHA_SEPARATE", (int)d->inputs);
+    if (d->form == FOVEA_MHA_FUSED && d->inputs != FOVEA_MHA_SELF &&
+        (k->features != q->features || v->features != q->features))
+        return fv_fail(FOVEA_ERROR_SHAPE, "a fused weight takes inputs of the same features");
+    if (d->form == FOVEA_MHA_TIED) {
+        if (s->d_k != s->d_v || s->heads != s->kv_heads || q->features != k->features || q->features != v->features)
+            return fv_fail(FOVEA_ERROR_SHAPE, "one W for all needs kv_heads = q_heads, value_dim = head_dim and inputs "
+                                              "of the same features");
+        for (int i = 0; i < FV_MHA_ROLES; i++)
+            s->role[i].same_as = fv_mha_input(d, i);
+    }
+    if (d->form == FOVEA_MHA_MERGED) {
+        fv_mha_role *mapped = d->merge == FOVEA_MHA_MERGE_QUERIES ? q : k, *other = mapped == q ? k : q;
+        mapped->channels = other->channels = other->features;
+        mapped->heads = mapped == q ? s->heads : s->kv_heads;
+        other->projected = false;
+        other->shared = true;
+        if (mapped == k && s->heads != s->kv_heads)
+            return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                           "merged keys are as many as query heads: kv_heads %lld, q_heads %lld",
+                           (long long)s->kv_heads, (long long)s->heads);
+    }
+    const bool possible = s->o_out > 0 && !v_bias && !raw && d->form != FOVEA_MHA_TIED;
+    if (d->fold_values == FOVEA_MHA_FOLD_ALWAYS && !possible)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "values are folded into W^O where both are matrices and v_bias is absent");
+    s->fold = possible && (d->fold_values == FOVEA_MHA_FOLD_ALWAYS ||
+                           (d->fold_values == FOVEA_MHA_FOLD_CHEAPER &&
+                            value_flops(&d->attention, s, true) < value_flops(&d->attention, s, false)));
+    if (s->fold) {
+        v->projected = false;
+        v->shared = true;
+        v->channels = v->features;
+    }
+    int64_t columns;
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        if (!fv_multiply(s->heads, s->role[i].channels, &columns))
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld heads of %lld channels are more than any memory holds",
+                           (long long)s->heads, (long long)s->role[i].channels);
+    s->o_in = s->heads * v->channels;
+    return FOVEA_OK;
+}
+
+fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *s) {
+    if (!d)
+        return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
+    if (d->struct_size != sizeof *d)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_mha_desc has struct_size %zu, this library (%s) knows %zu",
+                       d->struct_size, FOVEA_VERSION_STRING, sizeof *d);
+    fovea_status status = check_enums(d);
+    if (status == FOVEA_OK)
+        status = fv_attention_check_desc(&d->attention);
+    if (status != FOVEA_OK)
+        return status;
+    const fovea_attention_desc *a = &d->attention;
+    *s = (fv_mha_shape){.heads = a->q_heads,
+                        .kv_heads = a->kv_heads,
+                        .d_k = a->head_dim,
+                        .d_v = a->value_dim,
+                        .o_out = d->out_features};
+    const int64_t k = d->k_features ? d->k_features : d->q_features, v = d->v_features ? d->v_features : k;
+    s->role[FV_MHA_Q] = (fv_mha_role){.features = d->q_features, .heads = s->heads, .channels = s->d_k};
+    s->role[FV_MHA_K] = (fv_mha_role){.features = k, .heads = s->kv_heads, .channels = s->d_k};
+    s->role[FV_MHA_V] = (fv_mha_role){.features = v, .heads = s->kv_heads, .channels = s->d_v};
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        s->role[i].same_as = i;
+    status = check_features(d, s);
+    return status == FOVEA_OK ? resolve_form(d, v_bias, s) : status;
+}
+
+fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
+    if (!cost)
+        return fv_fail(FOVEA_ERROR_NULL, "cost is NULL");
+    if (cost->struct_size != sizeof *cost)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_mha_costs has struct_size %zu, this library (%s) knows %zu",
+                       cost->struct_size, FOVEA_VERSION_STRING, sizeof *cost);
+    fv_mha_shape s;
+    const fovea_status status = fv_mha_resolve(desc, false, &s);
+    if (status != FOVEA_OK)
+        return status;
+    const fovea_attention_desc *a = &desc->attention;
+    const double f = sizeof(float), queries = (double)a->batch * (double)a->q_len;
+    fovea_mha_costs_init(cost);
+    double inputs = 0.0, between = 0.0;
+    for (int i = 0; i < FV_MHA_ROLES; i++) {
+        const fv_mha_role *r = &s.role[i];
+        const double rows = i == FV_MHA_Q ? queries : (double)a->batch * (double)a->kv_len;
+        const double columns = (double)r->heads * (double)r->channels;
+        if (fv_mha_input(desc, i) == i)
+            inputs += rows * (desc->form == FOVEA_MHA_PROJECTED ? columns : (double)r->features);
+        if (!r->projected || r->same_as != i)
+            continue;
+        cost->projection_flops += 2.0 * rows * (double)r->features * columns;
+        between += rows * columns;
+        const bool bias =
+            desc->biases && !(desc->form == FOVEA_MHA_MERGED && i == FV_MHA_K); /* no W_i of keys has one */
+        if (desc->form != FOVEA_MHA_TIED || i == FV_MHA_Q) /* TIED: K from another input, by the same matrix */
+            cost->parameters += ((double)r->features + (bias ? 1.0 : 0.0)) * columns;
+    }
+    const double heads = queries * (double)s.o_in;
+    if (s.o_out > 0) {
+        between += heads;
+        cost->output_flops = 2.0 * heads * (double)s.o_out;
+        cost->parameters += ((double)s.o_in + (desc->biases ? 1.0 : 0.0)) * (double)s.o_out;
+    }
+    cost->attention_flops = 2.0 * (double)a->batch * (double)s.heads * fv_attention_pairs(a) *
+                            (double)(s.role[FV_MHA_Q].channels + s.role[FV_MHA_V].channels);
+    cost->scratch = f * between;
+    cost->bytes = f * (inputs + cost->parameters + 2.0 * between + (s.o_out > 0 ? queries * (double)s.o_out : heads));
+    return FOVEA_OK;
+}

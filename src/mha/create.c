@@ -1,0 +1,180 @@
+/* Making layers: weights are gathered and packed once, the rest is made anew for each shape. */
+#include "attention/plan.h"
+#include "linear/linear.h"
+#include "mha/mha.h"
+#include "core/size.h"
+#include "core/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void drop(fv_mha_packed *packed) {
+    if (!packed || atomic_fetch_sub(&packed->owners, 1) > 1)
+        return;
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        fovea_linear_destroy(packed->map[i]);
+    fovea_linear_destroy(packed->out);
+    free(packed);
+}
+
+static fovea_linear_part part_of(const fv_dense *d) {
+    return (fovea_linear_part){.weight = fovea_matrix_in_out(d->w, d->in, d->out), .bias = d->bias};
+}
+
+static fovea_status pack(const fovea_context *ctx, const fovea_linear_part *parts, int64_t count, fovea_linear **map) {
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = parts[0].weight.in;
+    desc.part_count = count;
+    desc.parts = parts;
+    return fovea_linear_pack(ctx, &desc, map);
+}
+
+/* The maps of all inputs: what is projected from one input is one product. */
+static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *desc, const fv_mha_dense *dense,
+                             fv_mha_packed *packed) {
+    fovea_status status = FOVEA_OK;
+    for (int input = 0; status == FOVEA_OK && input < FV_MHA_ROLES; input++) {
+        fovea_linear_part parts[FV_MHA_ROLES];
+        int64_t count = 0;
+        for (int i = 0; i < FV_MHA_ROLES; i++)
+            if (dense->role[i].w && fv_mha_input(desc, i) == input)
+                parts[count++] = part_of(&dense->role[i]);
+        if (count > 0)
+            status = pack(ctx, parts, count, &packed->map[input]);
+    }
+    if (status == FOVEA_OK && dense->o.w) {
+        const fovea_linear_part out = part_of(&dense->o);
+        status = pack(ctx, &out, 1, &packed->out);
+    }
+    return status;
+}
+
+static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *desc, const fv_mha_shape *shape,
+                                const fovea_mha_weights *weights, fv_mha_packed **packed) {
+    fv_mha_packed *made = calloc(1, sizeof *made);
+    if (!made)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a layer (%zu bytes)", sizeof *made);
+    atomic_init(&made->owners, 1);
+    fv_mha_dense dense;
+    fovea_status status = fv_mha_gather(desc, shape, weights, &dense);
+    if (status == FOVEA_OK) {
+        status = pack_all(ctx, desc, &dense, made);
+        fv_mha_dense_free(&dense);
+    }
+    if (status != FOVEA_OK) {
+        drop(made);
+        return status;
+    }
+    *packed = made;
+    return FOVEA_OK;
+}
+
+/* Where the parts of the workspace begin. */
+static bool lay_out(fovea_mha *m) {
+    const fovea_attention_desc *a = &m->desc.attention;
+    int64_t at = 0, rows, floats;
+    for (int i = 0; i < FV_MHA_ROLES; i++) {
+        const fv_mha_role *r = &m->shape.role[i];
+        m->at[i] = at;
+        if (!r->projected || r->same_as != i)
+            continue;
+        if (!fv_multiply(a->batch, i == FV_MHA_Q ? a->q_len : a->kv_len, &rows) ||
+            !fv_multiply(rows, r->heads * r->channels, &floats))
+            return false;
+        m->at[i] = fv_reserve(&at, floats, (int64_t)sizeof(float));
+    }
+    if (!fv_multiply(a->batch, a->q_len, &rows) || !fv_multiply(rows, m->shape.o_in, &floats))
+        return false;
+    m->heads_at = fv_reserve(&at, m->packed->out ? floats : 0, (int64_t)sizeof(float));
+    m->lens_at = fv_reserve(&at, a->batch, (int64_t)sizeof(int64_t));
+    size_t inner = fovea_attention_plan_workspace_size(m->plan);
+    for (int i = 0; i <= FV_MHA_ROLES; i++) {
+        const size_t size = fovea_linear_workspace_size(i < FV_MHA_ROLES ? m->packed->map[i] : m->packed->out);
+        inner = size > inner ? size : inner;
+    }
+    m->inner_bytes = (int64_t)inner;
+    m->inner_at = fv_reserve(&at, m->inner_bytes, 1);
+    m->bytes = at + FV_ALIGNMENT;
+    return at >= 0;
+}
+
+/* The part of a layer that depends on its shape; takes over one ownership of m->packed. */
+static fovea_status finish(fovea_mha *m) {
+    fovea_attention_desc attention = m->desc.attention;
+    attention.head_dim = m->shape.role[FV_MHA_Q].channels;
+    attention.value_dim = m->shape.role[FV_MHA_V].channels;
+    if (attention.scale == 0.0)
+        attention.scale = 1.0 / sqrt((double)m->shape.d_k);
+    fovea_status status = fovea_attention_plan_create(m->ctx, &attention, &m->plan);
+    if (status == FOVEA_OK && !lay_out(m))
+        status = fv_fail(FOVEA_ERROR_OVERFLOW, "the layer's workspace is more than any memory holds");
+    return status;
+}
+
+void fovea_mha_destroy(fovea_mha *mha) {
+    if (!mha)
+        return;
+    fovea_attention_plan_destroy(mha->plan);
+    drop(mha->packed);
+    free(mha);
+}
+
+fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
+                              fovea_mha **mha) {
+    if (!mha)
+        return fv_fail(FOVEA_ERROR_NULL, "mha is NULL: there is nowhere to put the layer");
+    *mha = NULL;
+    if (!ctx)
+        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
+    fv_mha_shape shape;
+    const bool v_bias = weights && weights->struct_size == sizeof *weights &&
+                        (weights->v_bias || weights->outer_v_bias || weights->fused_bias);
+    fovea_status status = fv_mha_resolve(desc, v_bias, &shape);
+    if (status == FOVEA_OK)
+        status = fv_mha_check_weights(desc, &shape, weights);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_mha *made = calloc(1, sizeof *made);
+    if (!made)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a layer (%zu bytes)", sizeof *made);
+    made->ctx = ctx;
+    made->desc = *desc;
+    made->shape = shape;
+    status = make_packed(ctx, desc, &shape, weights, &made->packed);
+    if (status == FOVEA_OK)
+        status = finish(made);
+    if (status != FOVEA_OK) {
+        fovea_mha_destroy(made);
+        return status;
+    }
+    *mha = made;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len, fovea_mha **other) {
+    if (!mha || !other)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "other" : "mha");
+    *other = NULL;
+    if (mha->desc.inputs == FOVEA_MHA_SELF && q_len != kv_len)
+        return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
+                       (long long)q_len, (long long)kv_len);
+    fovea_mha *made = calloc(1, sizeof *made);
+    if (!made)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a layer (%zu bytes)", sizeof *made);
+    *made = *mha;
+    made->plan = NULL;
+    made->desc.attention.batch = batch;
+    made->desc.attention.q_len = q_len;
+    made->desc.attention.kv_len = kv_len;
+    atomic_fetch_add(&made->packed->owners, 1);
+    const fovea_status status = finish(made);
+    if (status != FOVEA_OK) {
+        fovea_mha_destroy(made);
+        return status;
+    }
+    *other = made;
+    return FOVEA_OK;
+}
+
+size_t fovea_mha_workspace_size(const fovea_mha *mha) { return mha ? (size_t)mha->bytes : 0; }

@@ -1,0 +1,248 @@
+/* Executing a layer: all arguments are checked first, then projections go to the workspace as attention reads them,
+ * heads next to each other as W^O reads them, and the result to the caller. Nothing is transposed or copied between. */
+#include "attention/plan.h"
+#include "linear/linear.h"
+#include "mha/mha.h"
+#include "core/size.h"
+#include "core/status.h"
+#include "core/tensor.h"
+
+#include <stdlib.h>
+
+typedef struct run {
+    const fovea_mha *mha;
+    const fovea_attention_args *args; /* the caller's */
+    fovea_attention_args inner;       /* of the heads' attention */
+    char *base;
+    void *scratch;
+} run;
+
+static const fovea_tensor *input_of(const fovea_attention_args *args, int role) {
+    return role == FV_MHA_Q ? &args->q : role == FV_MHA_K ? &args->k : &args->v;
+}
+
+static float *floats_at(const run *r, int64_t at) { return (float *)(void *)(r->base + at); }
+
+/* -------------------------------------------------------------------------------------------------------- checks -- */
+
+/* Rows of features in any number of groups. */
+static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t batch, int64_t tokens, int64_t features,
+                               bool output, fv_span *span) {
+    int64_t channels;
+    if (!t->data)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
+    if (t->shape[1] < 1 || t->shape[3] < 1 || !fv_multiply(t->shape[1], t->shape[3], &channels) || channels != features)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld groups of %lld channels, the layer asks for %lld channels", name,
+                       (long long)t->shape[1], (long long)t->shape[3], (long long)features);
+    const fv_tensor_rule rule = {name, FOVEA_DTYPE_F32, {batch, t->shape[1], tokens, t->shape[3]}, output, false};
+    return fv_tensor_check(t, &rule, span);
+}
+
+/* An input of a role, if it is the one that is given for it. */
+static fovea_status check_input(const run *r, int role, fv_span *span) {
+    static const char *const names[] = {"q", "k", "v"};
+    const fovea_mha *m = r->mha;
+    const fovea_attention_desc *a = &m->desc.attention;
+    const fovea_tensor *t = input_of(r->args, role);
+    const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
+    *span = (fv_span){names[role], 0, 0};
+    if (fv_mha_input(&m->desc, role) != role)
+        return t->data ? fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but inputs is %d: another input serves for it",
+                                 names[role], (int)m->desc.inputs)
+                       : FOVEA_OK;
+    if (tokens == 0)
+        return FOVEA_OK;
+    const fv_mha_role *x = &m->shape.role[role];
+    const bool heads = m->desc.form == FOVEA_MHA_PROJECTED;
+    const fovea_status status =
+        check_rows(t, names[role], a->batch, tokens, heads ? x->heads * x->channels : x->features, false, span);
+    if (status == FOVEA_OK && heads && t->shape[1] != x->heads)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld heads, the description asks for %lld", names[role],
+                       (long long)t->shape[1], (long long)x->heads);
+    return status;
+}
+
+/* Inputs that every head reads as they are must be rows. */
+static fovea_status check_shared(const run *r) {
+    static const char *const names[] = {"q", "k", "v"};
+    for (int i = 0; i < FV_MHA_ROLES; i++) {
+        const int input = fv_mha_input(&r->mha->desc, i);
+        const fovea_tensor *t = input_of(r->args, input);
+        if (r->mha->shape.role[i].shared && t->data && t->shape[1] > 1 && t->stride[1] != t->shape[3])
+            return fv_fail(FOVEA_ERROR_STRIDE, "%s: this form reads whole rows, its groups must follow each other",
+                           names[input]);
+    }
+    return FOVEA_OK;
+}
+
+/* Outputs against inputs, against what only the heads' attention knows, and all against the workspace. */
+static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
+    const fovea_attention_args *args = r->args;
+    const fovea_attention_desc *a = &r->mha->desc.attention;
+    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->mask};
+    const fv_tensor_rule rules[] = {
+        {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
+        {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
+        {"mask", args->mask.dtype, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
+    const fv_span lens[] = {fv_lens_span("q_lens", args->q_lens, a->batch),
+                            fv_lens_span("kv_lens", args->kv_lens, a->batch),
+                            fv_lens_span("q_offsets", args->q_offsets, a->batch)};
+    fovea_status status = fv_spans_disjoint(out, workspace);
+    for (int i = 0; status == FOVEA_OK && i < 3; i++) {
+        status = fv_spans_disjoint(out, &lens[i]);
+        if (status == FOVEA_OK)
+            status = fv_spans_disjoint(&lens[i], workspace);
+    }
+    for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++) {
+        status = fv_spans_disjoint(out, &inputs[i]);
+        if (status == FOVEA_OK)
+            status = fv_spans_disjoint(&inputs[i], workspace);
+    }
+    for (int t = 0; t < 3; t++) {
+        fv_span span;
+        if (status != FOVEA_OK || !tensors[t]->data)
+            continue;
+        status = fv_tensor_check(tensors[t], &rules[t], &span);
+        if (status == FOVEA_OK)
+            status = fv_spans_disjoint(&span, out);
+        if (status == FOVEA_OK)
+            status = fv_spans_disjoint(&span, workspace);
+        for (int i = 0; status == FOVEA_OK && rules[t].output && i < FV_MHA_ROLES; i++)
+            status = fv_spans_disjoint(&span, &inputs[i]);
+    }
+    return status;
+}
+
+static fovea_status check(const run *r, const fv_span *workspace) {
+    const fovea_mha *m = r->mha;
+    const fovea_attention_desc *a = &m->desc.attention;
+    fv_span inputs[FV_MHA_ROLES], out;
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++)
+        status = check_input(r, i, &inputs[i]);
+    if (status == FOVEA_OK)
+        status = check_shared(r);
+    if (status == FOVEA_OK && m->packed->out)
+        status = check_rows(&r->args->out, "out", a->batch, a->q_len, m->shape.o_out, true, &out);
+    else if (status == FOVEA_OK) {
+        const fv_tensor_rule rule = {
+            "out", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, m->shape.role[FV_MHA_V].channels}, true, false};
+        status =
+            r->args->out.data ? fv_tensor_check(&r->args->out, &rule, &out) : fv_fail(FOVEA_ERROR_NULL, "out is NULL");
+    }
+    if (status == FOVEA_OK)
+        status = check_overlaps(r, inputs, &out, workspace);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------------------------- execution -- */
+
+/* What attention reads for a role: its projection, or the input as it is. */
+static fovea_tensor operand_of(const run *r, int role) {
+    const fovea_mha *m = r->mha;
+    const fv_mha_role *x = &m->shape.role[role];
+    const fovea_attention_desc *a = &m->desc.attention;
+    const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
+    if (x->projected)
+        return fovea_tensor_bhtd(floats_at(r, m->at[x->same_as]), FOVEA_DTYPE_F32, a->batch, x->heads, tokens,
+                                 x->channels);
+    fovea_tensor t = *input_of(r->args, fv_mha_input(&m->desc, role));
+    if (x->shared) {
+        t.shape[1] = role == FV_MHA_Q ? a->q_heads : a->kv_heads;
+        t.shape[3] = x->channels;
+        t.stride[1] = 0;
+    }
+    return t;
+}
+
+static void make_inner(run *r) {
+    const fovea_mha *m = r->mha;
+    const fovea_attention_desc *a = &m->desc.attention;
+    r->inner = *r->args;
+    r->inner.q = operand_of(r, FV_MHA_Q);
+    r->inner.k = operand_of(r, FV_MHA_K);
+    r->inner.v = operand_of(r, FV_MHA_V);
+    if (m->packed->out)
+        r->inner.out = fovea_tensor_bthd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, a->q_heads, a->q_len,
+                                         m->shape.role[FV_MHA_V].channels);
+}
+
+/* Rows of an input that somebody reads: of queries those up to q_lens, of keys and values up to kv_lens, of an input
+ * of both the more of them. NULL: all. */
+static const int64_t *lens_of(const run *r, int input) {
+    const fovea_attention_args *args = r->args;
+    if (r->mha->desc.inputs != FOVEA_MHA_SELF)
+        return input == FV_MHA_Q ? args->q_lens : args->kv_lens;
+    if (!args->q_lens || !args->kv_lens)
+        return NULL;
+    int64_t *lens = (int64_t *)(void *)(r->base + r->mha->lens_at);
+    for (int64_t b = 0; b < r->mha->desc.attention.batch; b++)
+        lens[b] = fv_max(args->q_lens[b], args->kv_lens[b]);
+    return lens;
+}
+
+static fovea_status project(const run *r, int input) {
+    const fovea_mha *m = r->mha;
+    fovea_tensor y[FV_MHA_ROLES];
+    int64_t count = 0;
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        if (m->shape.role[i].projected && m->shape.role[i].same_as == i && fv_mha_input(&m->desc, i) == input)
+            y[count++] = operand_of(r, i);
+    const fovea_linear *map = m->packed->map[m->desc.form == FOVEA_MHA_TIED ? FV_MHA_Q : input];
+    if (count == 0 || y[0].shape[2] == 0)
+        return FOVEA_OK;
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    args.x = *input_of(r->args, input);
+    args.y = y;
+    args.lens = lens_of(r, input);
+    return fovea_linear_execute(map, &args, r->scratch, (size_t)m->inner_bytes);
+}
+
+static fovea_status execute(const run *r) {
+    const fovea_mha *m = r->mha;
+    const fovea_attention_desc *a = &m->desc.attention;
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++)
+        status = project(r, i);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(m->plan, &r->inner, r->scratch, (size_t)m->inner_bytes);
+    if (status != FOVEA_OK || !m->packed->out)
+        return status;
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    args.x = fovea_tensor_bhtd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, m->shape.o_in);
+    args.y = &r->args->out;
+    return fovea_linear_execute(m->packed->out, &args, r->scratch, (size_t)m->inner_bytes);
+}
+
+fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
+                               size_t workspace_size) {
+    if (!mha || !args)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "args" : "mha");
+    if (args->struct_size != sizeof *args)
+        return fv_fail(FOVEA_ERROR_VERSION, "fovea_attention_args has struct_size %zu, this library (%s) knows %zu",
+                       args->struct_size, FOVEA_VERSION_STRING, sizeof *args);
+    if (workspace && workspace_size < (size_t)mha->bytes)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this layer needs %lld", workspace_size,
+                       (long long)mha->bytes);
+    void *own = NULL;
+    if (!workspace) {
+        own = workspace = malloc((size_t)mha->bytes);
+        if (!own)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)mha->bytes);
+    }
+    const uintptr_t begin = (uintptr_t)workspace, gap = begin % FV_ALIGNMENT;
+    run r = {.mha = mha, .args = args, .base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0)};
+    r.scratch = r.base + mha->inner_at;
+    const fv_span span = {"the workspace", begin, begin + (uintptr_t)mha->bytes};
+    fovea_status status = check(&r, &span);
+    if (status == FOVEA_OK) {
+        make_inner(&r);
+        status = fv_attention_check_args(mha->plan, &r.inner, r.scratch, (size_t)mha->inner_bytes);
+    }
+    if (status == FOVEA_OK)
+        status = execute(&r);
+    free(own);
+    return status;
+}

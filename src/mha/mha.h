@@ -1,0 +1,71 @@
+/* The multi-head layer: up to three linear maps, an attention, a linear map. check.c resolves what a form computes
+ * and checks descriptions, weights.c gathers and folds weights, create.c packs and plans, execute.c runs.
+ */
+#ifndef FV_MHA_H
+#define FV_MHA_H
+
+#include "context/context.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { FV_MHA_Q, FV_MHA_K, FV_MHA_V, FV_MHA_ROLES };
+
+/* One of Q, K, V as the form computes it. */
+typedef struct fv_mha_role {
+    int64_t features;        /* of its input */
+    int64_t heads, channels; /* as attention sees it; heads of the input if raw and not shared */
+    bool projected;          /* by a linear map of its own; else the input is read as it is */
+    bool shared;             /* the raw input serves every head */
+    int same_as;             /* TIED: the role whose product it is, if from the same input; else itself */
+} fv_mha_role;
+
+/* What a description comes to. */
+typedef struct fv_mha_shape {
+    fv_mha_role role[FV_MHA_ROLES];
+    int64_t heads, kv_heads, d_k, d_v;
+    bool fold;           /* W_i^V W_i^O behind attention */
+    int64_t o_in, o_out; /* o_out 0: none */
+} fv_mha_shape;
+
+/* A matrix of its own, [in][out], and its bias or NULL. */
+typedef struct fv_dense {
+    int64_t in, out;
+    float *w, *bias;
+} fv_dense;
+
+/* Packed weights, shared by the layers that are made of each other. */
+typedef struct fv_mha_packed {
+    atomic_long owners;
+    fovea_linear *map[FV_MHA_ROLES]; /* of the roles from the input of the same number, or NULL */
+    fovea_linear *out;
+} fv_mha_packed;
+
+struct fovea_mha {
+    const fovea_context *ctx;
+    fovea_mha_desc desc;
+    fv_mha_shape shape;
+    fv_mha_packed *packed;
+    fovea_attention_plan *plan;
+    int64_t at[FV_MHA_ROLES], heads_at, lens_at, inner_at; /* parts of the workspace: projections, heads, lengths of a
+                                                             self-attention input, scratch of a step */
+    int64_t inner_bytes, bytes;
+};
+
+/* Checks a description and resolves it; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
+fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shape *shape);
+
+/* The role whose input a role reads. */
+int fv_mha_input(const fovea_mha_desc *desc, int role);
+
+/* What the maps of a form are, gathered and folded: role[i] empty where there is none. Freed by fv_mha_dense_free(). */
+typedef struct fv_mha_dense {
+    fv_dense role[FV_MHA_ROLES], o;
+} fv_mha_dense;
+
+fovea_status fv_mha_check_weights(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fovea_mha_weights *w);
+fovea_status fv_mha_gather(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fovea_mha_weights *w,
+                           fv_mha_dense *dense);
+void fv_mha_dense_free(fv_mha_dense *dense);
+
+#endif

@@ -1,0 +1,29 @@
+/* The one seam to threads. */
+#ifndef FV_PARALLEL_H
+#define FV_PARALLEL_H
+
+#include "context/context.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Calls task(arg, i) once for each i in [0, count), count <= threads of the context, in the caller's pool or OpenMP's,
+ * under the calling thread's rounding mode and flush-to-zero setting. Called from within such a task, or a parallel
+ * region of OpenMP, or by the fork of a process that had OpenMP run some, it runs them one after another on the calling
+ * thread. */
+void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+
+/* Claims the next of count items from a counter that the tasks of a call share: [first, *end) with first returned,
+ * empty when none is left. Many at first and single ones at last, so that a task knows what it does next and none waits
+ * long for the others; a claim waits for all memory written before it. */
+int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end);
+
+/* Was the library built with OpenMP? Without it, threads come only from a caller's pool. */
+bool fv_parallel_own(void);
+
+/* Calls add(arg, cpu) for each CPU of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES); not at all
+ * where it binds none. Of a bound thread, that which starts the process among them, the affinity mask is one of these
+ * places. */
+void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg);
+
+#endif
