@@ -8,11 +8,19 @@
 
 volatile sig_atomic_t tune_stopped;
 
+/* Ends soon, with what was proved stored; the second time at once. A terminal that is closed may hang up twice. */
 static void stop(int number) {
-    (void)number;
-    if (tune_stopped)
-        _exit(TUNE_STOPPED); /* the second time at once */
-    tune_stopped = 1;
+    if (tune_stopped == number && number != SIGHUP)
+        _exit(TUNE_STOPPED);
+    tune_stopped = number;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = stop}, before;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &action, NULL);
 }
 
 const char *tune_default_file(void) {
@@ -33,9 +41,7 @@ int main(int argc, char **argv) {
                     {"merge", tune_merge}, {"explain", tune_explain}, {"report", tune_report}};
     tune_options options;
     int status = tune_options_read(argc, argv, &options);
-    struct sigaction action = {.sa_handler = stop};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signals();
     if (status < 0 && options.output && !tune_output_begin(options.output)) {
         perror("fovea-tune: standard output");
         status = TUNE_FAILED;

@@ -1,5 +1,6 @@
 /* Shapes: from words, presets and logs (tune.h). */
 #include "attention/visible.h"
+#include "core/file.h"
 #include "core/size.h"
 #include "core/status.h"
 #include "tune.h"
@@ -64,10 +65,16 @@ typedef struct word {
     bool causal;
 } word;
 
-/* Reads "name=value" words, as far as there are any; a sentence if one is none of these. */
+#define BLANKS " ,\t\r\n"
+
+/* Reads "name=value" words; false and a sentence if there are none, or one is none of these. */
 static bool read_words(const char *text, const word *words, int count, const char *example, char error[256]) {
-    for (text += strspn(text, " ,\n"); *text; text += strspn(text, " ,\n")) {
-        const size_t name = strcspn(text, "= ,\n"), length = strcspn(text, " ,\n");
+    text += strspn(text, BLANKS);
+    if (!*text)
+        snprintf(error, 256, "a shape needs words, as in: %s", example);
+    const bool any = *text != '\0';
+    for (; *text; text += strspn(text, BLANKS)) {
+        const size_t name = strcspn(text, "=" BLANKS), length = strcspn(text, BLANKS);
         int i = 0;
         while (i < count && (strlen(words[i].name) != name || memcmp(words[i].name, text, name) != 0))
             i++;
@@ -85,7 +92,7 @@ static bool read_words(const char *text, const word *words, int count, const cha
         }
         text += length;
     }
-    return true;
+    return any;
 }
 
 static bool read_linear(const char *text, tune_shape *shape, char error[256]) {
@@ -106,7 +113,7 @@ static bool read_linear(const char *text, tune_shape *shape, char error[256]) {
 }
 
 bool tune_shape_read(const char *text, tune_shape *shape, char error[256]) {
-    text += strspn(text, " ");
+    text += strspn(text, BLANKS);
     if (strncmp(text, "linear ", 7) == 0)
         return read_linear(text + 7, shape, error);
     int64_t batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0, causal = 0;
@@ -244,21 +251,48 @@ static bool add_presets(list *l, const char *names) {
     return true;
 }
 
+/* The lines of a log. Blank lines and those with NULs, which a crash may leave at the end of a file, are skipped; what
+ * is text must be a shape. */
+static bool add_lines(list *l, char *text, size_t length, const char *path) {
+    char from[FV_FILE_ERROR];
+    int line = 0, skipped = 0, first = 0;
+    for (char *at = text; at < text + length; line++) {
+        char *end = memchr(at, '\n', (size_t)(text + length - at));
+        const size_t size = end ? (size_t)(end - at) : (size_t)(text + length - at);
+        at[size] = '\0';
+        snprintf(from, sizeof from, "%.400s line %d", path, line + 1);
+        if (strlen(at) != size || strspn(at, BLANKS) == size) {
+            first = skipped++ ? first : line + 1;
+        } else if (!add(l, at, from))
+            return false;
+        at += size + 1;
+    }
+    if (skipped > 0)
+        fprintf(stderr, "fovea-tune: %s: skipped %d of %d lines, which are blank or not text; the first is line %d\n",
+                path, skipped, line, first);
+    return true;
+}
+
 static bool add_log(list *l, const char *path) {
-    FILE *file = fopen(path, "re");
-    char line[512];
-    bool ok = file != NULL;
-    if (!file)
-        fprintf(stderr, "fovea-tune: %s: %s\n", path, strerror(errno));
+    enum { MOST = 1 << 24 }; /* several times what the library writes into one log */
+    char error[FV_FILE_ERROR];
+    size_t length;
+    bool absent;
+    char *text = malloc(MOST + 1);
     const int before = l->count;
-    while (ok && fgets(line, sizeof line, file))
-        ok = line[0] == '\n' || add(l, line, path);
+    bool ok = text != NULL;
+    if (!ok)
+        fprintf(stderr, "fovea-tune: out of memory\n");
+    else if (fv_file_read(path, text, MOST, &length, &absent, error) != FOVEA_OK) {
+        fprintf(stderr, "fovea-tune: %s\n", error);
+        ok = false;
+    } else
+        ok = add_lines(l, text, length, path);
     if (ok && l->count == before) {
-        fprintf(stderr, "fovea-tune: %s: %s\n", path, ferror(file) ? strerror(errno) : "there are no shapes in it");
+        fprintf(stderr, "fovea-tune: %s: there are no shapes in it\n", path);
         ok = false;
     }
-    if (file)
-        fclose(file);
+    free(text);
     return ok;
 }
 

@@ -166,6 +166,32 @@ log) # shapes that a program wrote down while it ran (LOGGER)
     has err 'log'
     ;;
 
+no-shapes) # logs and words that are no shapes: a sentence, or told to be skipped; never a default shape instead
+    for wrong in '' ' ' , attention 'attention ' 'linear ' $'\t'; do
+        expect 64 explain --shape "$wrong"
+        has err 'fovea-tune'
+    done
+    shape='attention q_heads=2 q_len=40 head_dim=32'
+    printf '%s\n\n \t\n\0\0\0\0\nlinear rows=3 in=5 out=7\r\n\0\0%s\n%s' "$shape" "$shape" "$shape" >log
+    expect 0 explain --log log --threads 1
+    has err 'log: skipped 4 of 7 lines, which are blank or not text; the first is line 2'
+    [ "$(grep -cE '^b1_h2_q40_kv40_d32' out)" = 2 ] && [ "$(grep -c '^r3_in5_out7' out)" = 1 ] || fail "other shapes"
+    printf '\0\0\n\n' >nuls
+    expect 64 explain --log nuls
+    has err 'skipped 2 of 2' 'nuls: there are no shapes'
+    printf '%s\nheads=3\n' "$shape" >broken
+    expect 64 explain --log broken
+    has err 'broken line 2: "heads=3" is no word'
+    mkfifo fifo
+    for wrong in fifo . /dev/zero; do
+        expect 64 explain --log $wrong
+        has err "$wrong is not a regular file"
+    done
+    head -c 17000000 /dev/zero >large
+    expect 64 explain --log large
+    has err 'larger than'
+    ;;
+
 files) # files that are not to be had, or not for this machine
     expect 4 show nowhere
     expect 2 check nowhere
@@ -200,7 +226,7 @@ files) # files that are not to be had, or not for this machine
     expect 64 run --log empty --budget 2s -o other
     has err 'empty: there are no shapes'
     expect 64 explain --log .
-    has err 'directory'
+    has err 'not a regular file'
     ;;
 
 regret) # each limit is named with what it is, whatever it is here
@@ -267,15 +293,25 @@ locked) # a folder where nothing may be written: to root there is none, so it ru
     [ ! -e locked/tuning ] || fail "something was written"
     ;;
 
-interrupt) # Ctrl-C keeps what was proved: the file is whole, and the status tells
-    "$TUNE" --budget 60s --threads 1 --preset minilm -o kept >out 2>err &
+interrupt) # a signal keeps what was proved: the file is whole, and the status tells; under nohup a hang-up is none
+    for signal in INT TERM HUP; do
+        "$TUNE" --budget 60s --threads 1 --preset minilm -o kept >out 2>err &
+        pid=$!
+        sleep 2
+        kill -$signal $pid
+        status=0
+        wait $pid || status=$?
+        [[ $status = 130 || $status = 3 ]] || fail "SIG$signal: status $status"
+        has out '^No faster choice|of .* classes have'
+        [ ! -e kept ] || sound kept
+    done
+    (trap '' HUP && exec "$TUNE" "${small[@]}" --budget 3s -o kept >out 2>err) &
     pid=$!
-    sleep 2
-    kill -INT $pid
+    sleep 1
+    kill -HUP $pid
     status=0
     wait $pid || status=$?
-    [[ $status = 130 || $status = 3 ]] || fail "interrupted: status $status"
-    [ ! -e kept ] || sound kept
+    [[ $status = 0 || $status = 3 ]] || fail "nohup: status $status"
     ;;
 
 two) # at once, into one file

@@ -383,7 +383,7 @@ void tune_search_all(const fovea_context *ctx, const tune_class *classes, int co
 
 /* ------------------------------------------------------------------------------------------------------- others -- */
 
-extern volatile sig_atomic_t tune_stopped; /* Ctrl-C: what was proved is kept */
+extern volatile sig_atomic_t tune_stopped; /* a signal that ends the program: what was proved is kept */
 
 /* A context without a tuning file. */
 fovea_context *tune_context(const tune_options *options);
