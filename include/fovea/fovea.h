@@ -282,8 +282,8 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *     counts is the memory from a tensor's first to its last element: an output in the gaps between an input's rows is
  *     refused, too.
  *   - Uses the caller's rounding mode and flush-to-zero setting in all its threads. Called from within a parallel
- *     region or a task of its own parallel_for, it runs on the calling thread alone; so it does in the forked child of
- *     a process in which the library's OpenMP threads have run.
+ *     region or a task of its own parallel_for, it runs on the calling thread alone; so it does, without a parallel_for,
+ *     in the forked child of a process that had more than one thread.
  * Thread-safe for one plan and for many. */
 FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                                void *workspace, size_t workspace_size);

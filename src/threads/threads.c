@@ -10,17 +10,31 @@
 #include <stdlib.h>
 
 #ifdef _OPENMP
+#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
-/* A forked child has its parent's memory and none of its threads. libgomp does not know: in the child it waits for the
- * threads of the parent's last region, forever. So the children of a process that ran one here run none. */
+/* A forked child has its parent's memory and only one of its threads. libgomp does not know: in a child whose parent had
+ * a team, the library's or the program's own, it waits for that team's threads, forever. A parent of one thread at the
+ * fork had none. Where that cannot be told, the child runs no team. */
 static atomic_bool orphaned;
-static pthread_once_t watched = PTHREAD_ONCE_INIT;
+static _Thread_local bool threads_at_fork;
 
-static void note_fork(void) { atomic_store(&orphaned, true); }
+static void before_fork(void) {
+    struct stat tasks;
+    const int error = errno;
+    threads_at_fork = stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3; /* one thread, . and .. */
+    errno = error;
+}
 
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
+static void in_child(void) {
+    if (threads_at_fork)
+        atomic_store(&orphaned, true);
+}
+
+/* When the library is loaded: the program may fork before it calls. */
+__attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(before_fork, NULL, in_child); }
 #endif
 
 bool fv_parallel_own(void) {
@@ -98,7 +112,6 @@ void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg
     }
 #ifdef _OPENMP
     if (!omp_in_parallel() && !atomic_load(&orphaned)) {
-        pthread_once(&watched, watch_forks);
 #pragma omp parallel for num_threads((int)count) schedule(static, 1)
         for (int64_t i = 0; i < count; i++)
             run(&j, i);

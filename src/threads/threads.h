@@ -9,8 +9,8 @@
 
 /* Calls task(arg, i) once for each i in [0, count), count <= threads of the context, in the caller's pool or OpenMP's,
  * under the calling thread's rounding mode and flush-to-zero setting. Called from within such a task, or a parallel
- * region of OpenMP, or by the fork of a process that had OpenMP run some, it runs them one after another on the calling
- * thread. */
+ * region of OpenMP, it runs them one after another on the calling thread; so it does, instead of OpenMP, in a child
+ * whose parent had more than one thread when it forked. */
 void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 /* Claims the next of count items from a counter that the tasks of a call share: [first, *end) with first returned,
