@@ -1,4 +1,5 @@
 # The two libraries made of the objects of kernels/ and src/.
+include(CheckLinkerFlag)
 get_property(object_libraries GLOBAL PROPERTY FOVEA_OBJECT_LIBRARIES)
 set(objects)
 foreach(library IN LISTS object_libraries)
@@ -22,6 +23,13 @@ set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSI
 target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
                                              FILES ${PROJECT_SOURCE_DIR}/include/fovea/fovea.h)
 target_link_libraries(fovea PRIVATE ${run_time})
+# OpenMP's threads go on after dlclose(), in the run-time that would be unloaded with the library: it stays.
+if(BUILD_SHARED_LIBS)
+    check_linker_flag(C LINKER:-z,nodelete FOVEA_LINKER_NODELETE)
+    if(FOVEA_LINKER_NODELETE)
+        target_link_options(fovea PRIVATE LINKER:-z,nodelete)
+    endif()
+endif()
 
 # What tests, benchmarks and the tuner link.
 add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects})

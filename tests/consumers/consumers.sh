@@ -91,6 +91,13 @@ pkg_config)
         "$prefix/include/fovea/fovea.h")" ]
     ;;
 
+reopen) # dlopen, a call on threads, dlclose, twice
+    "$CC" -I"$prefix/include" "$here/outside/reopen.c" -o "$SCRATCH/reopen" -ldl
+    for policy in active passive; do
+        OMP_WAIT_POLICY=$policy "$SCRATCH/reopen" "$library"
+    done
+    ;;
+
 header) # alone, in the languages it promises
     echo '#include <fovea/fovea.h>' >"$SCRATCH/header.c"
     warnings=(-I"$FOVEA_SOURCE/include" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
