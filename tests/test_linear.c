@@ -283,6 +283,13 @@ static void test_refused_args(const fovea_context *ctx) {
     bad = good;
     bad.lens = lens;
     refuse(linear, p, &bad, NULL, 0, "lens", FOVEA_ERROR_SHAPE, "lens[1] is 6|5");
+    guard *two = guard_alloc("lens", sizeof lens, GUARD_END);
+    memcpy(two->data, (const int64_t[]){3, 5}, sizeof lens);
+    bad = good;
+    bad.lens = two->data;
+    bad.x.shape[0] = 3;
+    refuse(linear, p, &bad, NULL, 0, "x of another batch", FOVEA_ERROR_SHAPE, "y: |batch axis");
+    guard_free(two);
     fovea_tensor y[2] = {p->y[0], p->y[1]};
     bad = good;
     bad.y = y;

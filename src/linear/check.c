@@ -1,9 +1,9 @@
 /* Checks of linear maps and their arguments: everything that can be wrong is found here, before any output is touched.
  */
-#include "linear/linear.h"
 #include "core/size.h"
 #include "core/status.h"
 #include "core/tensor.h"
+#include "linear/linear.h"
 
 #include <math.h>
 
@@ -165,10 +165,6 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
                        (long long)l->bytes);
     fv_span x;
     fovea_status status = check_x(l, args, &x);
-    for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)
-        if (args->lens[b] < 0 || args->lens[b] > args->x.shape[2])
-            status = fv_fail(FOVEA_ERROR_SHAPE, "lens[%lld] is %lld, it must be from 0 to %lld", (long long)b,
-                             (long long)args->lens[b], (long long)args->x.shape[2]);
     const uintptr_t begin = (uintptr_t)workspace;
     const fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin};
     const fv_span lens = fv_lens_span("lens", args->lens, args->x.shape[0]);
@@ -178,5 +174,10 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
         status = fv_spans_disjoint(&lens, &span);
     for (int64_t p = 0; status == FOVEA_OK && p < l->part_count; p++)
         status = check_overlaps(l, args, p, &x, &lens, &span);
+    /* Only now: x's batch, by which lens is read, is that of all. */
+    for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)
+        if (args->lens[b] < 0 || args->lens[b] > args->x.shape[2])
+            status = fv_fail(FOVEA_ERROR_SHAPE, "lens[%lld] is %lld, it must be from 0 to %lld", (long long)b,
+                             (long long)args->lens[b], (long long)args->x.shape[2]);
     return status;
 }
