@@ -41,8 +41,8 @@ static void call_gemm(const fv_kernel *kernel, operands *o) {
     kernel->run.gemm_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
 }
 
-static void call_gemmskip(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemmskip_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
+static void call_gemm_masked(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemm_masked_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
 }
 
 static void call_scale(const fv_kernel *kernel, operands *o) {
@@ -75,10 +75,12 @@ static void call_finish(const fv_kernel *kernel, operands *o) {
     kernel->run.finish_f32(o->m, o->n, o->in[0], o->n, o->in[1], o->in[2], o->out[0], o->n, o->out[1], 1);
 }
 
-static void call_bits(const fv_kernel *kernel, operands *o) { kernel->run.bits_u8(0, o->n, o->mask, 1, &o->bits); }
+static void call_bits(const fv_kernel *kernel, operands *o) {
+    kernel->run.mask_to_bits_u8(0, o->n, o->mask, 1, &o->bits);
+}
 
 static void call_bias(const fv_kernel *kernel, operands *o) {
-    kernel->run.bias_f32(0, o->n, o->in[0], 1, o->out[0], &o->bits);
+    kernel->run.add_mask_f32(0, o->n, o->in[0], 1, o->out[0], &o->bits);
 }
 
 static void call_weights(const fv_kernel *kernel, operands *o) {
@@ -90,8 +92,8 @@ static void call_finite(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_after(const fv_kernel *kernel, operands *o) {
-    const fv_after after = {.bias = o->in[1], .activation = FV_ACT_GELU};
-    kernel->run.after_f32(o->m, o->n, o->in[0], o->n, &after, o->out[0], o->n);
+    const fv_bias_act_residual after = {.bias = o->in[1], .activation = FV_ACT_GELU};
+    kernel->run.bias_act_residual_f32(o->m, o->n, o->in[0], o->n, &after, o->out[0], o->n);
 }
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
@@ -102,7 +104,7 @@ static const int64_t any = INT64_C(1) << 20;
 
 static const operation operations[FV_OP_COUNT] = {
     [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
-    [FV_OP_gemmskip] = {call_gemmskip, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_gemm_masked] = {call_gemm_masked, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_copy] = {call_copy, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 8},
@@ -110,11 +112,11 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_merge] = {call_merge, 64, 1, 1, "m", 1, 1, 0, 1, 32},
     [FV_OP_accumulate] = {call_accumulate, 32, 64, 1, "mn", any, 1, 0, 1, 12},
     [FV_OP_finish] = {call_finish, 32, 64, 1, "mn", any, 1, 0, 1, 8},
-    [FV_OP_bits] = {call_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 1},
-    [FV_OP_bias] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
+    [FV_OP_mask_to_bits] = {call_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 1},
+    [FV_OP_add_mask] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
     [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 8},
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
-    [FV_OP_after] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_bias_act_residual] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
     [FV_OP_peak] = {call_peak, 1, 1, 4096, "k", 1, 1, 2, 0, 0},
 };
@@ -206,7 +208,7 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     cost->elements = op->elements * (double)(o->m * o->n * o->k);
     cost->flops = op->flops * (double)(o->m * o->n * o->k);
     cost->bytes = op->bytes * (double)(o->m * o->n * o->k);
-    if (self->kernel->op == FV_OP_gemm || self->kernel->op == FV_OP_gemmskip)
+    if (self->kernel->op == FV_OP_gemm || self->kernel->op == FV_OP_gemm_masked)
         cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
     if (self->kernel->op == FV_OP_peak)
         cost->flops *= self->kernel->mr * self->kernel->nr;

@@ -60,9 +60,9 @@ typedef struct fv_merge {
     const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
     const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
     int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
-    /* Maxima of the rows of c, NaN left out: the highest of its lanes. b is NULL then, n a multiple of FV_LANES: */
-    float *highest; /* [m][FV_LANES], or NULL: nobody asks for them */
-    int raise;      /* highest has those of columns before, no NaN: maxima of both */
+    /* Maxima of the rows of c, NaN left out: the row_max of its lanes. b is NULL then, n a multiple of FV_LANES: */
+    float *row_max;     /* [m][FV_LANES], or NULL: nobody asks for them */
+    int accumulate_max; /* row_max has those of columns before, no NaN: maxima of both */
     /* Hints, which change no result and which a kernel may ignore: */
     int streams; /* b comes from beyond the caches; with next it is taken to be in the second-level cache already, as
                     another call's next; if one tile reads it, it is fetched some steps ahead */
@@ -78,9 +78,9 @@ typedef struct fv_merge {
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                             float *c, int64_t ldc, const fv_merge *merge);
 
-/* gemmskip: the same without highest, but terms whose a is -0 are skipped, so that b may be anything there. The careful
+/* gemm_masked: the same without row_max, but terms whose a is -0 are skipped, so that b may be anything there. The careful
  * path of boundary tiles over values that are not finite; slow and rare. */
-typedef fv_gemm_f32_fn fv_gemmskip_f32_fn;
+typedef fv_gemm_f32_fn fv_gemm_masked_f32_fn;
 
 /* scale: y[i][j] = factor * x[i][j] for rows x n. *norm, unless NULL, is raised to the largest sum of squares of a row
  * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
@@ -99,12 +99,13 @@ typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int6
 
 /* softmax: for each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of FV_LANES:
  * reads scores s, writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for
- * all), or NULL: all. lanes, [rows][FV_LANES], has the maxima of columns [begin, known) as the gemm of scores found
- * them (see fv_merge.highest), which all rows attend; known, a multiple of FV_LANES, is begin if there are none. They
- * are overwritten. normal: no attended score is so far below the maximum of its row that p is no normal number, which
+ * all), or NULL: all. lanes, [rows][FV_LANES], has the maxima of columns [begin, row_max_end) as the gemm of scores found
+ * them (see fv_merge.row_max), which all rows attend; row_max_end, a multiple of FV_LANES, is begin if there are none. They
+ * are overwritten. no_underflow: no attended score is so far below the maximum of its row that p is no normal number, which
  * then need not be found out; no result depends on it. */
 typedef void fv_softmax_f32_fn(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits,
-                               int64_t bits_step, int64_t known, int normal, float *lanes, float *m, float *l);
+                               int64_t bits_step, int64_t row_max_end, int no_underflow, float *lanes, float *m,
+                               float *l);
 
 /* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
  * Arrays of rows elements, none overlapping. */
@@ -122,11 +123,12 @@ typedef void fv_finish_f32_fn(int64_t rows, int64_t n, const float *O, int64_t l
 /* bits: clears in *bits the keys i of [begin, end) of a segment whose boolean mask[i * step] is 0; step is 0 or 1. Only
  * mask elements whose bit is set on entry need be readable as values, but all of [begin, end) are readable as memory.
  */
-typedef void fv_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits);
+typedef void fv_mask_to_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits);
 
 /* bias: s[i] += mask[i * step] for the keys i of [begin, end), and clears in *bits those where mask is -inf; step 0 or
  * 1, begin a multiple of FV_LANES. s at cleared keys is unspecified. */
-typedef void fv_bias_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float *s, fv_keybits *bits);
+typedef void fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float *s,
+                                fv_keybits *bits);
 
 /* weights: w[i] = weight of key i of [begin, end) of one row, from its scores, its lse and its bits (never NULL); begin
  * is a multiple of FV_LANES. */
@@ -138,18 +140,18 @@ typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ld
 /* What comes after the accumulators of a projection. */
 typedef enum fv_activation { FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH } fv_activation;
 
-typedef struct fv_after {
+typedef struct fv_bias_act_residual {
     const float *bias; /* [n], or NULL */
     fv_activation activation;
     const float *residual; /* [rows][ldresidual], or NULL; may be y, element by element */
     int64_t ldresidual;
-} fv_after;
+} fv_bias_act_residual;
 
 /* after: y[i][j] = act(c[i][j] + bias[j]) + residual[i][j] for rows x n. */
-typedef void fv_after_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_after *after, float *y,
-                             int64_t ldy);
+typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ldc,
+                                         const fv_bias_act_residual *after, float *y, int64_t ldy);
 
-/* exp: y[i] = exp(x[i]) for x <= 0 or NaN, at most 1 ulp from exact down to -87.33654 (the result is then normal),
+/* exp: y[i] = exp(x[i]) for x <= 0 or NaN, at most 1 ulp from exact down to -87.33654 (the result is then no_underflow),
  * exactly +0 below, exp(0) = 1, monotonic; the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
@@ -161,7 +163,7 @@ typedef float fv_peak_f32_fn(int64_t rounds);
 /* The operations of the list. */
 typedef enum fv_op {
     FV_OP_gemm,
-    FV_OP_gemmskip,
+    FV_OP_gemm_masked,
     FV_OP_scale,
     FV_OP_copy,
     FV_OP_pack,
@@ -169,11 +171,11 @@ typedef enum fv_op {
     FV_OP_merge,
     FV_OP_accumulate,
     FV_OP_finish,
-    FV_OP_bits,
-    FV_OP_bias,
+    FV_OP_mask_to_bits,
+    FV_OP_add_mask,
     FV_OP_weights,
     FV_OP_finite,
-    FV_OP_after,
+    FV_OP_bias_act_residual,
     FV_OP_exp,
     FV_OP_peak,
     FV_OP_COUNT
@@ -198,7 +200,7 @@ typedef struct fv_kernel {
     int mr, nr;
     union {
         fv_gemm_f32_fn *gemm_f32;
-        fv_gemmskip_f32_fn *gemmskip_f32;
+        fv_gemm_masked_f32_fn *gemm_masked_f32;
         fv_scale_f32_fn *scale_f32;
         fv_copy_f32_fn *copy_f32;
         fv_pack_f32_fn *pack_f32;
@@ -206,11 +208,11 @@ typedef struct fv_kernel {
         fv_merge_f32_fn *merge_f32;
         fv_accumulate_f32_fn *accumulate_f32;
         fv_finish_f32_fn *finish_f32;
-        fv_bits_u8_fn *bits_u8;
-        fv_bias_f32_fn *bias_f32;
+        fv_mask_to_bits_u8_fn *mask_to_bits_u8;
+        fv_add_mask_f32_fn *add_mask_f32;
         fv_weights_f32_fn *weights_f32;
         fv_finite_f32_fn *finite_f32;
-        fv_after_f32_fn *after_f32;
+        fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_exp_f32_fn *exp_f32;
         fv_peak_f32_fn *peak_f32;
     } run;

@@ -82,7 +82,7 @@ static void golden_gemm(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 260);
     const int64_t lda = k + rng_below(&g->r, 4), ldb = n + rng_below(&g->r, 4), ldc = n + rng_below(&g->r, 4);
     const int64_t how = rng_below(&g->r, 3);
-    const bool skips = g->kernel->op == FV_OP_gemmskip;
+    const bool skips = g->kernel->op == FV_OP_gemm_masked;
     draw(g, x[0], m * lda);
     draw(g, x[1], k * ldb);
     draw(g, x[2], m * ldc);
@@ -96,8 +96,8 @@ static void golden_gemm(golden *g) {
     }
     const fv_merge merge = {.a = how == 2 ? row[0] : NULL, .b = row[1]};
     begin(g);
-    (skips ? g->kernel->run.gemmskip_f32 : g->kernel->run.gemm_f32)(m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
-                                                                    how ? &merge : NULL);
+    (skips ? g->kernel->run.gemm_masked_f32 : g->kernel->run.gemm_f32)(m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
+                                                                       how ? &merge : NULL);
     end();
     gave(g, x[2], m * ldc);
 }
@@ -214,7 +214,7 @@ static void golden_bits(golden *g) {
         g->hash.inputs = fnv_byte(g->hash.inputs, mask[i]);
     }
     begin(g);
-    g->kernel->run.bits_u8(first, last, mask, step, &bits);
+    g->kernel->run.mask_to_bits_u8(first, last, mask, step, &bits);
     end();
     gave_bits(g, &bits);
 }
@@ -227,7 +227,7 @@ static void golden_bias(golden *g) {
     draw_scores(g, x[0], FV_SEGMENT);
     draw_scores(g, x[1], FV_SEGMENT);
     begin(g);
-    g->kernel->run.bias_f32(first, last, x[0], step, x[1], &bits);
+    g->kernel->run.add_mask_f32(first, last, x[0], step, x[1], &bits);
     end();
     gave_bits(g, &bits);
     for (int64_t i = first; i < last; i++)
@@ -266,12 +266,12 @@ static void golden_after(golden *g) {
     took(g, x[0], rows * n);
     draw(g, x[1], n);
     draw(g, x[2], rows * n);
-    const fv_after after = {.bias = kind & 4 ? x[1] : NULL,
-                            .activation = (fv_activation)(kind % 4),
-                            .residual = kind & 8 ? x[2] : NULL,
-                            .ldresidual = n};
+    const fv_bias_act_residual after = {.bias = kind & 4 ? x[1] : NULL,
+                                        .activation = (fv_activation)(kind % 4),
+                                        .residual = kind & 8 ? x[2] : NULL,
+                                        .ldresidual = n};
     begin(g);
-    g->kernel->run.after_f32(rows, n, x[0], n, &after, x[3], n);
+    g->kernel->run.bias_act_residual_f32(rows, n, x[0], n, &after, x[3], n);
     end();
     gave(g, x[3], rows * n);
 }
@@ -290,14 +290,21 @@ static void golden_exp(golden *g) {
 }
 
 static void (*const runs[FV_OP_COUNT])(golden *) = {
-    [FV_OP_gemm] = golden_gemm,     [FV_OP_gemmskip] = golden_gemm,
-    [FV_OP_scale] = golden_scale,   [FV_OP_copy] = golden_copy,
-    [FV_OP_pack] = golden_pack,     [FV_OP_softmax] = golden_softmax,
-    [FV_OP_merge] = golden_merge,   [FV_OP_accumulate] = golden_accumulate,
-    [FV_OP_finish] = golden_finish, [FV_OP_bits] = golden_bits,
-    [FV_OP_bias] = golden_bias,     [FV_OP_weights] = golden_weights,
-    [FV_OP_finite] = golden_finite, [FV_OP_exp] = golden_exp,
-    [FV_OP_after] = golden_after,
+    [FV_OP_gemm] = golden_gemm,
+    [FV_OP_gemm_masked] = golden_gemm,
+    [FV_OP_scale] = golden_scale,
+    [FV_OP_copy] = golden_copy,
+    [FV_OP_pack] = golden_pack,
+    [FV_OP_softmax] = golden_softmax,
+    [FV_OP_merge] = golden_merge,
+    [FV_OP_accumulate] = golden_accumulate,
+    [FV_OP_finish] = golden_finish,
+    [FV_OP_mask_to_bits] = golden_bits,
+    [FV_OP_add_mask] = golden_bias,
+    [FV_OP_weights] = golden_weights,
+    [FV_OP_finite] = golden_finite,
+    [FV_OP_exp] = golden_exp,
+    [FV_OP_bias_act_residual] = golden_after,
 };
 
 bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash) {

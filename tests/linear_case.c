@@ -225,7 +225,7 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
         magnitude += fabs((double)x * w);
     }
     float bias = 0.0f, residual = 0.0f;
-    fv_after after = {.activation = (fv_activation)c->activation};
+    fv_bias_act_residual after = {.activation = (fv_activation)c->activation};
     if (q->bias) {
         bias = scale * q->bias[o];
         after.bias = &bias;
@@ -239,7 +239,8 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
         after.residual = &residual;
     }
     float want;
-    fv_kernel_best(FV_OP_after, FV_TYPE_f32, FV_ISA_scalar)->run.after_f32(1, 1, &acc, 1, &after, &want, 1);
+    fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, FV_ISA_scalar)
+        ->run.bias_act_residual_f32(1, 1, &acc, 1, &after, &want, 1);
     double exact = sum;
     if (c->activation == FOVEA_ACTIVATION_RELU)
         exact = sum > 0 ? sum : 0;

@@ -19,9 +19,9 @@ typedef struct block {
 
 static void compare(const fv_kernel *row, const fv_kernel *oracle, block *b, fv_activation activation) {
     static const char *const words[] = {"none", "relu", "gelu", "gelu tanh"};
-    const fv_after after = {.activation = activation};
-    row->run.after_f32(1, BLOCK, b->x, BLOCK, &after, b->got, BLOCK);
-    oracle->run.after_f32(1, BLOCK, b->x, BLOCK, &after, b->want, BLOCK);
+    const fv_bias_act_residual after = {.activation = activation};
+    row->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &after, b->got, BLOCK);
+    oracle->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &after, b->want, BLOCK);
     test_same(b->got, b->want, BLOCK, "%s against %s, %s from %a", row->name, oracle->name, words[activation],
               (double)b->x[0]);
 }
@@ -42,8 +42,8 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "activation", options);
     const bool all = test_option_value(options, "--exhaustive");
     const int64_t step = all ? 1 : 2039;
-    const fv_kernel *row = fv_kernel_best(FV_OP_after, FV_TYPE_f32, (fv_isa)test_isa());
-    const fv_kernel *oracle = fv_kernel_best(FV_OP_after, FV_TYPE_f32, FV_ISA_scalar);
+    const fv_kernel *row = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, (fv_isa)test_isa());
+    const fv_kernel *oracle = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, FV_ISA_scalar);
     static block b;
     for (int64_t first = 0; first <= UINT32_MAX; first += BLOCK * step) {
         for (int64_t i = 0; i < BLOCK; i++)

@@ -59,7 +59,7 @@ static bool measure_heat(const page *p, const tune_shape *shape, double until, h
     bool ok = tune_measurement_begin(&m, &problem) && plan && all;
     if (ok) {
         h->chosen = plan->made;
-        const int64_t most_across = shape->linear ? shape->in : fv_min(plan->attention->dealt, 4096);
+        const int64_t most_across = shape->linear ? shape->in : fv_min(plan->attention->partition_rows, 4096);
         h->downs = sizes_around(plan->made.knob[a.down].number, shape->linear ? shape->rows : 4096, h->down);
         h->acrosses = sizes_around(plan->made.knob[a.across].number, most_across, h->across);
         const int n = h->downs * h->acrosses;

@@ -148,14 +148,14 @@
 /* The maxima of rows. */
 #define MACROS_OF_HIGHEST \
     MACRO("fv_max n") TEXT("vmaxps %%zmm31, %%zmm\\n, %%zmm31") ENDM \
-    MACRO("fv_max_first n, raise") \
-        IF("\\raise") TEXT("vmaxps 64*.Li(%[x1]), %%zmm\\n, %%zmm31") \
+    MACRO("fv_max_first n, accumulate_max") \
+        IF("\\accumulate_max") TEXT("vmaxps 64*.Li(%[x1]), %%zmm\\n, %%zmm31") \
         ELSE TEXT("vmaxps %%zmm30, %%zmm\\n, %%zmm31") \
         ENDIF \
     ENDM \
-    MACRO("fv_highest raise") \
+    MACRO("fv_row_max accumulate_max") \
         FOR(".Li", ".Lmr") \
-            TEXT("fv_max_first %%(.Li), \\raise") \
+            TEXT("fv_max_first %%(.Li), \\accumulate_max") \
             FOR(".Lj", ".Lnv - 1") \
                 TEXT("fv_max %%(.Lj * .Lmr + .Lmr + .Li)") \
             NEXT(".Lj") \
@@ -168,7 +168,7 @@
 #define NO_MACROS \
     PURGE("fv_load_b") PURGE("fv_load_a") PURGE("fv_multiply") PURGE("fv_step") PURGE("fv_at") PURGE("fv_last") \
     PURGE("fv_times_b") PURGE("fv_at_c") PURGE("fv_begin") PURGE("fv_end") PURGE("fv_ends") PURGE("fv_max") \
-    PURGE("fv_max_first") PURGE("fv_highest") PURGE("fv_zero") PURGE("fv_fetch_b") PURGE("fv_fetch_next")
+    PURGE("fv_max_first") PURGE("fv_row_max") PURGE("fv_zero") PURGE("fv_fetch_b") PURGE("fv_fetch_next")
 
 /* The accumulators begin with 0, or with C. */
 #define BEGIN \
@@ -244,17 +244,17 @@
     TEXT("2:") \
     TEXT("fv_ends 0") \
     IF(".Lwhole == .Lnv") /* maxima are of whole vectors only */ \
-    TEXT("mov " OF_T(highest) ", %[x1]") \
+    TEXT("mov " OF_T(row_max) ", %[x1]") \
     TEXT("test %[x1], %[x1]") \
     TEXT("jz 4f") \
-    TEXT("cmpl $0, " OF_T(raise)) \
+    TEXT("cmpl $0, " OF_T(accumulate_max)) \
     TEXT("je 3f") \
-    TEXT("fv_highest 1") \
+    TEXT("fv_row_max 1") \
     TEXT("jmp 4f") \
     TEXT("3:") \
     TEXT("mov $0xff800000, %k[x0]") /* -inf */ \
     TEXT("vpbroadcastd %k[x0], %%zmm30") \
-    TEXT("fv_highest 0") \
+    TEXT("fv_row_max 0") \
     ENDIF \
     TEXT("4:")
 /* clang-format on */

@@ -133,7 +133,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     assert(m == 1 || ldc >= n);
     assert(!merge || merge->b || !merge->a);
-    assert(!merge || !merge->highest || (!merge->b && n % FV_LANES == 0));
+    assert(!merge || !merge->row_max || (!merge->b && n % FV_LANES == 0));
     assert(!merge || !merge->next || merge->next <= merge->next_end);
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
@@ -152,8 +152,8 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             t.merge_a = merge->a;
             t.merge_b = merge->b;
             t.carry = merge->carry;
-            t.highest = merge->highest;
-            t.raise = merge->raise || j > 0;
+            t.row_max = merge->row_max;
+            t.accumulate_max = merge->accumulate_max || j > 0;
             if (tiles == 1) {
                 gemm_hints(&t, merge, m, 1, (n + FV_NR - 1) / FV_NR);
                 if (j > 0)

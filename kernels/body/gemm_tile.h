@@ -36,8 +36,8 @@ typedef struct gemm_tiles {
     float *c;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
     int carry;                      /* the chains begin with c */
-    float *highest;                 /* of the first row; NULL: nobody asks for maxima */
-    int raise;                      /* they go on from what is there */
+    float *row_max;                 /* of the first row; NULL: nobody asks for maxima */
+    int accumulate_max;             /* they go on from what is there */
     const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
     int64_t pace;                   /* lines of it in UNROLL steps of k */
     const float *near;              /* what a tile needs itself a few steps on; NULL: it comes without being fetched */
@@ -143,24 +143,24 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
 #endif
 
 /* Raises the maxima of a row to its vectors, or begins them. */
-FV_ALWAYS_INLINE void gemm_highest(const vf *acc, const int nv, float *highest, const int raise) {
-    vf x = v_max(acc[0], raise ? v_load(highest) : v_set1(-INFINITY));
+FV_ALWAYS_INLINE void gemm_row_max(const vf *acc, const int nv, float *row_max, const int accumulate_max) {
+    vf x = v_max(acc[0], accumulate_max ? v_load(row_max) : v_set1(-INFINITY));
     for (int j = 1; j < nv; j++)
         x = v_max(acc[j], x);
-    v_store(highest, x);
-    for (int lane = FV_W; lane < FV_LANES && !raise; lane += FV_W)
-        v_store(highest + lane, v_set1(-INFINITY));
+    v_store(row_max, x);
+    for (int lane = FV_W; lane < FV_LANES && !accumulate_max; lane += FV_W)
+        v_store(row_max + lane, v_set1(-INFINITY));
 }
 
 /* Stores a tile row by row, so that maxima are found while rows before are on their way to the cache; gives the row
  * after it. */
-FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, float *c, float *highest, const int mr,
-                                        const int nv, const int part, const int raise) {
+FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, float *c, float *row_max, const int mr,
+                                        const int nv, const int part, const int accumulate_max) {
     const int64_t left = gemm_left(t->n);
     int64_t ldc = t->ldc;
     for (int i = 0; i < mr; i++, c += ldc, ldc = gemm_opaque(ldc)) {
-        if (highest)
-            gemm_highest(acc[i], nv, highest + i * FV_LANES, raise);
+        if (row_max)
+            gemm_row_max(acc[i], nv, row_max + i * FV_LANES, accumulate_max);
         for (int j = 0; j < nv; j++)
             gemm_store(c + j * FV_W, left, j == nv - 1, part, acc[i][j]);
     }
@@ -183,14 +183,14 @@ FV_ALWAYS_INLINE void gemm_pass(gemm_tiles *t, const int mr, int64_t tiles) {
     t->c += rows * t->ldc;
     t->merge_a = t->merge_a ? t->merge_a + rows : NULL;
     t->merge_b = t->merge_b ? t->merge_b + rows : NULL;
-    t->highest = t->highest ? t->highest + rows * FV_LANES : NULL;
+    t->row_max = t->row_max ? t->row_max + rows * FV_LANES : NULL;
     t->next = gemm_next(t, t->next, tiles);
 }
 
 FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const int part) {
     const int64_t left = gemm_left(t->n);
     const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
-    float *c = t->c, *highest = t->highest;
+    float *c = t->c, *row_max = t->row_max;
     const float *next = t->next;
     int64_t ldc = t->ldc;
     for (int64_t tile = t->count; tile > 0; tile--, a += mr * t->lda) {
@@ -219,12 +219,12 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
                 }
             merge_a += mr;
         }
-        if (!highest)
+        if (!row_max)
             c = gemm_store_tile(acc, t, c, NULL, mr, nv, part, 0);
         else {
-            c = t->raise ? gemm_store_tile(acc, t, c, highest, mr, nv, WHOLE, 1)
-                         : gemm_store_tile(acc, t, c, highest, mr, nv, WHOLE, 0);
-            highest += mr * FV_LANES;
+            c = t->accumulate_max ? gemm_store_tile(acc, t, c, row_max, mr, nv, WHOLE, 1)
+                                  : gemm_store_tile(acc, t, c, row_max, mr, nv, WHOLE, 0);
+            row_max += mr * FV_LANES;
         }
     }
     gemm_pass(t, mr, t->count);

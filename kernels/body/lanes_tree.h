@@ -11,12 +11,12 @@ static inline vf lanes_fold(vf a, vf b, const int maximum) { return maximum ? v_
 /* Lanes of a and b, each with the one half further on: 2 half lanes of each become half. */
 static inline vf lanes_halve(vf a, vf b, const int half, const int maximum) {
     vf low, high;
-    v_part(a, b, half, &low, &high);
+    v_unzip(a, b, half, &low, &high);
     return lanes_fold(low, high, maximum);
 }
 
 /* Folds the lanes of each of FV_W rows by the tree of kernels.h: one value a row. Vectors halve in number with each
- * level: row 4 q + i has at last lane i of four lanes q, where v_part leaves those of vector i. */
+ * level: row 4 q + i has at last lane i of four lanes q, where v_unzip leaves those of vector i. */
 static inline __attribute__((always_inline)) vf lanes_tree(const float *lanes, const int maximum) {
     vf x[FV_W];
     for (int r = 0; r < FV_W; r++, lanes += FV_LANES) {

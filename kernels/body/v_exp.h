@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n,
     for (int i = 0; i < n; i++)
         e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
     for (int i = 0; i < n; i++) {
-        const vf scale = v_eighths(t[i], exp_eighths);
+        const vf scale = v_exp2_lookup(t[i], exp_eighths);
         x[i] = normal ? v_fma(e[i], scale, scale) : v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);
     }
 }

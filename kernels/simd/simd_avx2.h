@@ -61,7 +61,7 @@ static inline uint32_t v_to_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m);
 static inline vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm256_and_ps(m, _mm256_fmadd_ps(a, b, c)); }
 
-static inline vf v_eighths(vf t, const uint32_t table[8]) {
+static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     const __m256i k = _mm256_castps_si256(t), all = _mm256_loadu_si256((const __m256i *)table);
     return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_permutevar8x32_epi32(all, k), _mm256_slli_epi32(k, 20)));
 }
@@ -100,7 +100,7 @@ static inline void v_load_transposed(vf v[8], const float *p, int64_t ld) {
     }
 }
 
-static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const __m256d c = _mm256_castps_pd(a), d = _mm256_castps_pd(b);
     switch (half) {
     case 4:

@@ -68,7 +68,7 @@ static inline __m512i v_twice(const uint32_t table[8]) {
     return _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)table));
 }
 
-static inline vf v_eighths(vf t, const uint32_t table[8]) {
+static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     const __m512i k = _mm512_castps_si512(t);
     return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_permutexvar_epi32(k, v_twice(table)), _mm512_slli_epi32(k, 20)));
 }
@@ -115,7 +115,7 @@ static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) {
     }
 }
 
-static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const __m512d c = _mm512_castps_pd(a), d = _mm512_castps_pd(b);
     switch (half) {
     case 8:

@@ -75,7 +75,7 @@ static inline vf v_fma_where(vm m, vf a, vf b, vf c) {
 /* The table is looked up by bytes: those of entry i are 4 i to 4 i + 3. (Bytes of one rank together, whose places take
  * a lookup and a selection instead of the product, are modelled as slower: make mca, exp on cortex-a76 73 instead of 66
  * cycles.) */
-static inline vf v_eighths(vf t, const uint32_t table[8]) {
+static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     const uint32x4_t k = vreinterpretq_u32_f32(t), in_entry = vdupq_n_u32(0x03020100);
     const uint8x16x2_t bytes = {{vreinterpretq_u8_u32(vld1q_u32(table)), vreinterpretq_u8_u32(vld1q_u32(table + 4))}};
     const uint32x4_t place = vmlaq_u32(in_entry, vandq_u32(k, vdupq_n_u32(7)), vdupq_n_u32(0x04040404));
@@ -103,7 +103,7 @@ static inline void v_load_transposed(vf v[4], const float *p, int64_t ld) {
     v_transpose(v);
 }
 
-static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const float64x2_t c = vreinterpretq_f64_f32(a), d = vreinterpretq_f64_f32(b);
     *low = half == 2 ? v_from_halves(vtrn1q_f64(c, d)) : vuzp1q_f32(a, b);
     *high = half == 2 ? v_from_halves(vtrn2q_f64(c, d)) : vuzp2q_f32(a, b);

@@ -9,9 +9,9 @@
  *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
  *   v_bits               lanes of the low W bits
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
- *   v_eighths(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
+ *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
- *   v_part(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
+ *   v_unzip(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
  *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
  *   v_bytes_to_bits      bit i: mask[i] != 0, for i < n <= 64
  *   v_log                natural logarithm: SLEEF's in double, rounded
@@ -72,7 +72,7 @@ static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return m ? a : b; }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return m ? v_fma(a, b, c) : 0.0f; }
 
-static inline vf v_eighths(vf t, const uint32_t table[8]) {
+static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     uint32_t k;
     memcpy(&k, &t, sizeof k);
     k = table[k % 8] - (k << 20);
@@ -86,7 +86,7 @@ static inline void v_load_transposed(vf v[1], const float *p, int64_t ld) {
     v[0] = *p;
 }
 
-static inline void v_part(vf a, vf b, const int half, vf *low, vf *high) {
+static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     (void)half;
     *low = a;
     *high = b;

@@ -68,7 +68,7 @@ static void deal_tiles(fv_block *x) {
     const int64_t low = x->rows / x->tile_count, higher = x->rows % x->tile_count; /* that many have a row more */
     for (int64_t i = 0, row = 0; i < x->tile_count; i++) {
         const int64_t rows = low + (i < higher);
-        x->tiles[i] = (fv_tile_rows){row, rows, last_segment(x, row, rows), FV_OUTPUT_none};
+        x->tiles[i] = (fv_tile_rows){row, rows, last_segment(x, row, rows), FV_OUTPUT_NONE};
         row += rows;
     }
 }
@@ -123,8 +123,8 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
     const fovea_attention_plan *p = x->plan;
     const int64_t first = tile->first, rows = tile->count;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
-    const bool needs_lse = lse->data || x->args->weights.data, there = tile->output == FV_OUTPUT_there;
-    if (tile->output == FV_OUTPUT_none)
+    const bool needs_lse = lse->data || x->args->weights.data, there = tile->output == FV_OUTPUT_IN_PLACE;
+    if (tile->output == FV_OUTPUT_NONE)
         memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = run_of_head(x, row, first + rows - row);
@@ -170,7 +170,7 @@ static void run_weights(fv_block *x, int64_t begin, int64_t end) {
         fv_segment_open(x, index, &segment);
         for (int64_t i = 0; i < x->tile_count; i++) {
             fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
-            t.known = t.columns.begin; /* nobody asks for maxima */
+            t.row_max_end = t.columns.begin; /* nobody asks for maxima */
             fv_tile_scores(x, &t, &segment);
             write_weights(x, &t, index);
         }
@@ -200,7 +200,7 @@ static void fetch_next(fv_block *x, int64_t index, int64_t end) {
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     fv_no_keys(x->max, x->sum, x->rows);
-    x->sole = segments.end - segments.begin == 1;
+    x->single_segment = segments.end - segments.begin == 1;
     for (int64_t index = segments.begin; index < segments.end; index++) {
         fv_segment segment;
         fv_segment_open(x, index, &segment);
@@ -244,7 +244,7 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
             p->kernels.merge(rows, part.m + row, part.l + row, x->max + row, x->sum + row, x->a, x->b);
             p->kernels.accumulate(rows, p->desc.value_dim, part.o + row * p->o_stride, p->o_stride, x->a, x->b,
                                   x->o + row * p->o_stride, p->o_stride);
-            x->tiles[i].output = FV_OUTPUT_running;
+            x->tiles[i].output = FV_OUTPUT_RUNNING;
         }
     }
     x->lse = fv_attention_partial(p, partials, item, 0).m; /* read by now, and there for the weights */

@@ -2,8 +2,8 @@
 #ifndef FV_ATTENTION_BLOCK_H
 #define FV_ATTENTION_BLOCK_H
 
-#include "attention/prefetch.h"
 #include "attention/plan.h"
+#include "attention/prefetch.h"
 #include "attention/visible.h"
 
 #include <stdbool.h>
@@ -17,12 +17,12 @@ typedef struct fv_block {
     int64_t kv_head;
     fv_row_place first; /* its first row */
     int64_t rows;
-    fv_range range;   /* of keys that any of the rows sees */
-    bool uniform;     /* does each of them see all of it? */
-    bool one_head;    /* do all rows belong to one query head? */
-    bool sole;        /* do all keys that its rows see lie in one segment? */
-    bool copy_values; /* are the values read from a copy in v? */
-    float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */
+    fv_range range;      /* of keys that any of the rows sees */
+    bool uniform;        /* does each of them see all of it? */
+    bool one_head;       /* do all rows belong to one query head? */
+    bool single_segment; /* do all keys that its rows see lie in one segment? */
+    bool copy_values;    /* are the values read from a copy in v? */
+    float norm;          /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
     float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b;
     fv_tile_rows *tiles;

@@ -3,10 +3,10 @@
 #include "attention/plan.h"
 
 #include "attention/visible.h"
-#include "dispatch/gemm.h"
-#include "dispatch/registry.h"
 #include "core/size.h"
 #include "core/status.h"
+#include "dispatch/gemm.h"
+#include "dispatch/registry.h"
 
 #include <assert.h>
 #include <math.h>
@@ -45,7 +45,7 @@ static int64_t fitting_rows(const fovea_attention_plan *plan) {
 }
 
 /* Keys that take a third of the first-level cache when they are packed. */
-static int64_t near_keys(const fovea_attention_plan *plan) {
+static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
     return l1_of(plan) / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
 }
 
@@ -66,7 +66,7 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fv_isa isa = plan->ctx->isa;
     const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     const bool few = plan->rows <= FV_TUNING_FEW_ROWS;
-    const int64_t near = near_keys(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
+    const int64_t near = keys_fitting_l1(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
     const int64_t least = fv_max(2 * fv_isa_lanes(isa), FV_LANES);
@@ -78,7 +78,8 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
  * 207; 128 keys gave no more). A block of one tile packs a panel just before its gemm, the less the better. */
 static int64_t panel_keys(const fovea_attention_plan *plan) {
     const int64_t least = panel_of(plan->choice.score);
-    return plan->rows <= fitting_rows(plan) ? least : least * fv_max(fv_min(near_keys(plan), CALL_KEYS) / least, 1);
+    return plan->rows <= fitting_rows(plan) ? least
+                                            : least * fv_max(fv_min(keys_fitting_l1(plan), CALL_KEYS) / least, 1);
 }
 
 /* The gemm of values, which stream through it where the rows are few. */
@@ -147,7 +148,7 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
  * grouped heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of
  * 285 x 128, two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times
  * as fast as blocks of that size across heads, AMD family 25 model 17). */
-static int64_t rows_dealt(const fovea_attention_plan *plan) {
+static int64_t rows_to_partition(const fovea_attention_plan *plan) {
     const int64_t head = plan->desc.q_len;
     return plan->group > 1 && fv_attention_limited(&plan->desc) && head >= FV_COPY_ROWS ? head : plan->rows;
 }
@@ -237,10 +238,10 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
     c->tile_rows = fv_min(c->tile_rows, plan->rows);
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);
-    plan->dealt = rows_dealt(plan);
+    plan->partition_rows = rows_to_partition(plan);
     /* Of equal length: without limits 1.8% faster. */
-    c->block_rows = fv_ceil_div(plan->dealt, fv_ceil_div(plan->dealt, c->block_rows));
-    plan->blocks = plan->rows / plan->dealt * fv_ceil_div(plan->dealt, c->block_rows);
+    c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));
+    plan->blocks = plan->rows / plan->partition_rows * fv_ceil_div(plan->partition_rows, c->block_rows);
     c->tile_rows = fv_min(c->tile_rows, c->block_rows);
     plan->items = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
@@ -257,7 +258,7 @@ static void take_kernels(fovea_attention_plan *plan) {
     plan->kernels = (fv_attention_kernels){
         .score = plan->choice.score->run.gemm_f32,
         .value = plan->choice.value->run.gemm_f32,
-        .value_skip = fv_kernel_best(FV_OP_gemmskip, FV_TYPE_f32, isa)->run.gemmskip_f32,
+        .value_skip = fv_kernel_best(FV_OP_gemm_masked, FV_TYPE_f32, isa)->run.gemm_masked_f32,
         .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, isa)->run.scale_f32,
         .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, isa)->run.copy_f32,
         .pack = fv_kernel_best(FV_OP_pack, FV_TYPE_f32, isa)->run.pack_f32,
@@ -265,8 +266,8 @@ static void take_kernels(fovea_attention_plan *plan) {
         .merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, isa)->run.merge_f32,
         .accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, isa)->run.accumulate_f32,
         .finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, isa)->run.finish_f32,
-        .bits = fv_kernel_best(FV_OP_bits, FV_TYPE_u8, isa)->run.bits_u8,
-        .bias = fv_kernel_best(FV_OP_bias, FV_TYPE_f32, isa)->run.bias_f32,
+        .mask_to_bits = fv_kernel_best(FV_OP_mask_to_bits, FV_TYPE_u8, isa)->run.mask_to_bits_u8,
+        .add_mask = fv_kernel_best(FV_OP_add_mask, FV_TYPE_f32, isa)->run.add_mask_f32,
         .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, isa)->run.weights_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, isa)->run.finite_f32,
     };
@@ -274,12 +275,12 @@ static void take_kernels(fovea_attention_plan *plan) {
 
 fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item) {
     assert(item >= 0 && item < plan->items);
-    const int64_t rows = plan->choice.block_rows, parts = fv_ceil_div(plan->dealt, rows);
+    const int64_t rows = plan->choice.block_rows, parts = fv_ceil_div(plan->partition_rows, rows);
     const int64_t head = item / plan->blocks, block = item % plan->blocks, done = block % parts * rows;
     return (fv_item){.batch = head / plan->desc.kv_heads,
                      .kv_head = head % plan->desc.kv_heads,
-                     .first_row = block / parts * plan->dealt + done,
-                     .rows = fv_min(rows, plan->dealt - done)};
+                     .first_row = block / parts * plan->partition_rows + done,
+                     .rows = fv_min(rows, plan->partition_rows - done)};
 }
 
 /* Floats of the partial results of one segment of one block. */

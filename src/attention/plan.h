@@ -26,7 +26,7 @@ enum { FV_NORM_ROWS = 32, FV_NORM_KEYS = 128, FV_NORM_CHANNELS = 1 << 16 };
 /* Typed pointers to the kernels of the tier. */
 typedef struct fv_attention_kernels {
     fv_gemm_f32_fn *score, *value;
-    fv_gemmskip_f32_fn *value_skip;
+    fv_gemm_masked_f32_fn *value_skip;
     fv_scale_f32_fn *scale;
     fv_copy_f32_fn *copy;
     fv_pack_f32_fn *pack;
@@ -34,15 +34,15 @@ typedef struct fv_attention_kernels {
     fv_merge_f32_fn *merge;
     fv_accumulate_f32_fn *accumulate;
     fv_finish_f32_fn *finish;
-    fv_bits_u8_fn *bits;
-    fv_bias_f32_fn *bias;
+    fv_mask_to_bits_u8_fn *mask_to_bits;
+    fv_add_mask_f32_fn *add_mask;
     fv_weights_f32_fn *weights;
     fv_finite_f32_fn *finite;
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
  * caller's outputs will be. */
-typedef enum fv_output { FV_OUTPUT_none, FV_OUTPUT_running, FV_OUTPUT_there } fv_output;
+typedef enum fv_output { FV_OUTPUT_NONE, FV_OUTPUT_RUNNING, FV_OUTPUT_IN_PLACE } fv_output;
 
 /* Rows of a block that make a tile, and how far they are. */
 typedef struct fv_tile_rows {
@@ -69,13 +69,13 @@ struct fovea_attention_plan {
     const fovea_context *ctx;
     fovea_attention_desc desc; /* window limits made finite */
     float scale;
-    int64_t group;         /* query heads of a key head */
-    int64_t rows;          /* of a key head: group * q_len */
-    int64_t dealt;         /* rows whose equal parts are blocks: of a key head, or of each of its heads */
-    int64_t blocks;        /* of a key head */
-    int64_t items;         /* batch * kv_heads * blocks */
-    int64_t segments;      /* of the longest sequence */
-    int64_t seen_segments; /* of them, those that a block sees at most */
+    int64_t group;          /* query heads of a key head */
+    int64_t rows;           /* of a key head: group * q_len */
+    int64_t partition_rows; /* rows whose equal parts are blocks: of a key head, or of each of its heads */
+    int64_t blocks;         /* of a key head */
+    int64_t items;          /* batch * kv_heads * blocks */
+    int64_t segments;       /* of the longest sequence */
+    int64_t seen_segments;  /* of them, those that a block sees at most */
 
     const fv_tuning_row *tuned; /* the row that decided some of it, or NULL; the context's */
     bool chosen;                /* the caller decided some of it */

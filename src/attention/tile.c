@@ -60,7 +60,7 @@ static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
                              at.head * mask.stride[1] + at.query * mask.stride[2] +
                              segment * FV_SEGMENT * mask.stride[3];
         if (keys.begin < keys.end)
-            x->plan->kernels.bits(keys.begin, keys.end, row, mask.stride[3], &x->bits[i]);
+            x->plan->kernels.mask_to_bits(keys.begin, keys.end, row, mask.stride[3], &x->bits[i]);
     }
 }
 
@@ -85,7 +85,7 @@ static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
 /* Up to where all rows see all columns, and a gemm of scores computes no others, as it gives the maxima of all of its
  * columns. Where there are masks, rows of several heads that see different keys, or a first key inside a granule, that
  * is nowhere. */
-static int64_t known_columns(const fv_block *x, const fv_tile *t, int64_t segment) {
+static int64_t row_max_columns(const fv_block *x, const fv_tile *t, int64_t segment) {
     if (x->plan->desc.mask != FOVEA_MASK_NONE || t->keys.begin != t->columns.begin || (t->mixed && !x->one_head))
         return t->columns.begin;
     fv_range all = t->keys;
@@ -123,7 +123,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
         else
             x->bits[0] = fv_range_bits(t.keys);
     }
-    t.known = known_columns(x, &t, segment);
+    t.row_max_end = row_max_columns(x, &t, segment);
     list_groups(x, &t, segment);
     return t;
 }
@@ -202,8 +202,8 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
             rows = fv_min(rows, t->rows - first);
             if (columns.begin == columns.end)
                 continue;
-            fv_merge how = {.highest = columns.end <= t->known ? x->lanes + first * FV_LANES : NULL,
-                            .raise = at > t->columns.begin};
+            fv_merge how = {.row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
+                            .accumulate_max = at > t->columns.begin};
             fv_next_beside_scores(&x->next, p, rows, &how);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
                              panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &how);
@@ -215,9 +215,9 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment->index);
         if (keys.begin < keys.end)
-            p->kernels.bias(fv_round_down(keys.begin, FV_LANES), keys.end,
-                            fv_row_element(x, &mask, t->row + i) + segment->index * FV_SEGMENT * mask.stride[3],
-                            mask.stride[3], x->s + i * lds, x->bits + i);
+            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end,
+                                fv_row_element(x, &mask, t->row + i) + segment->index * FV_SEGMENT * mask.stride[3],
+                                mask.stride[3], x->s + i * lds, x->bits + i);
     }
     list_groups(x, t, segment->index);
 }
@@ -302,7 +302,7 @@ static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float
         return false;
     fv_tile_scores(x, t, segment);
     x->plan->kernels.softmax(t->rows, t->columns.begin, t->columns.end, x->s, x->plan->s_stride, t->bits, t->bits_step,
-                             t->known, all_normal(x, segment), x->lanes, m, l);
+                             t->row_max_end, all_normal(x, segment), x->lanes, m, l);
     return true;
 }
 
@@ -312,18 +312,19 @@ void fv_tile_run(fv_block *x, fv_tile_rows *place, fv_segment *segment) {
     const fv_tile t = fv_tile_open(x, place, segment);
     destination to = {.o = x->o + row * p->o_stride, .stride = p->o_stride};
     int64_t step;
-    if (x->sole && outputs_even(x, row, place->count, &step)) { /* exp(m - m) is 1: there is nothing to merge */
+    if (x->single_segment &&
+        outputs_even(x, row, place->count, &step)) { /* exp(m - m) is 1: there is nothing to merge */
         if (!run_scores(x, &t, segment, x->max + row, x->sum + row))
             return;
         to = (destination){.o = fv_row_element(x, &x->args->out, row), .stride = step};
         compute_values(x, &t, segment, &to);
-        place->output = FV_OUTPUT_there;
+        place->output = FV_OUTPUT_IN_PLACE;
     } else if (run_scores(x, &t, segment, x->m, x->l)) {
         p->kernels.merge(place->count, x->m, x->l, x->max + row, x->sum + row, x->a, x->b);
-        to.a = place->output == FV_OUTPUT_none ? NULL : x->a;
+        to.a = place->output == FV_OUTPUT_NONE ? NULL : x->a;
         to.b = x->b;
         compute_values(x, &t, segment, &to);
-        place->output = FV_OUTPUT_running;
+        place->output = FV_OUTPUT_RUNNING;
     }
 }
 

@@ -16,8 +16,9 @@ typedef struct fv_tile {
     fv_range columns;       /* keys, widened to granules of FV_LANES */
     const fv_keybits *bits; /* of the first row, NULL: all columns */
     int64_t bits_step;
-    bool mixed;    /* some row may not see some of keys */
-    int64_t known; /* all rows see the columns before it, whose maxima come with their scores; columns.begin: none */
+    bool mixed; /* some row may not see some of keys */
+    int64_t
+        row_max_end; /* all rows see the columns before it, whose maxima come with their scores; columns.begin: none */
 } fv_tile;
 
 /* A segment, ready for the tiles of a block. */

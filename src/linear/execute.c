@@ -6,11 +6,11 @@
  * one panel go to scratch, and from there, still in cache, through bias, activation and residual to where the caller
  * wants them, in runs of columns of one head and of rows whose places are evenly apart.
  */
-#include "linear/linear.h"
-#include "dispatch/prefetch.h"
-#include "threads/threads.h"
 #include "core/size.h"
 #include "core/status.h"
+#include "dispatch/prefetch.h"
+#include "linear/linear.h"
+#include "threads/threads.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -97,7 +97,7 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
         const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
         const int64_t head = at / y->shape[3], channel = at % y->shape[3];
         count = fv_min(columns - done, y->shape[3] - channel);
-        const fv_after after = {
+        const fv_bias_act_residual after = {
             .bias = part->bias ? part->bias + at : NULL,
             .activation = l->activation,
             .residual = residual ? place(residual, run, head, channel) : NULL,

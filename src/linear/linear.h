@@ -9,9 +9,9 @@
 #define FV_LINEAR_H
 
 #include "context/context.h"
+#include "core/size.h"
 #include "kernels.h"
 #include "linear/choice.h"
-#include "core/size.h"
 #include "tuning/tuning.h"
 
 typedef struct fv_linear_part {
@@ -22,7 +22,7 @@ typedef struct fv_linear_part {
 struct fovea_linear {
     const fovea_context *ctx;
     const fv_kernel *gemm; /* for many rows: the default, and as wide as a panel */
-    fv_after_f32_fn *after;
+    fv_bias_act_residual_f32_fn *after;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
     int64_t part_count;

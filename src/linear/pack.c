@@ -1,9 +1,9 @@
 /* Packing of linear maps (linear.h): weights and biases scaled and copied. */
-#include "linear/linear.h"
 #include "core/memory.h"
-#include "dispatch/registry.h"
 #include "core/size.h"
 #include "core/status.h"
+#include "dispatch/registry.h"
+#include "linear/linear.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->gemm = fv_linear_gemm(ctx, made->out);
     made->panel = made->gemm->nr;
     made->panels = fv_ceil_div(made->out, made->panel);
-    made->after = fv_kernel_best(FV_OP_after, FV_TYPE_f32, ctx->isa)->run.after_f32;
+    made->after = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->isa)->run.bias_act_residual_f32;
     int64_t floats = 0;
     const bool found = fv_linear_find_tuned(made);
     if (found && !lay_out(made, &floats)) {

@@ -1,4 +1,4 @@
-/* Trials of gemm and gemmskip. Sizes: m, n, k, and how the result is stored. */
+/* Trials of gemm and gemm_masked. Sizes: m, n, k, and how the result is stored. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
 static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
 
 static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, data kind) {
-    if (gives_maxima(how) && c->kernel->op == FV_OP_gemmskip)
+    if (gives_maxima(how) && c->kernel->op == FV_OP_gemm_masked)
         return;
     if (gives_maxima(how))
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
@@ -49,23 +49,23 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
     if (how == STORE_MERGE)
         fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
     if (gives_maxima(how)) {
-        operand *highest = trial_floats(t, "highest", CELL_ZERO, m, FV_LANES, FV_LANES);
+        operand *row_max = trial_floats(t, "row_max", CELL_ZERO, m, FV_LANES, FV_LANES);
         for (int64_t i = 0; i < m && how == STORE_RAISE; i++)
             for (int64_t lane = 0; lane < FV_LANES; lane++)
-                *float_before(highest, i, lane) = rng_below(&t->rng, 2) ? -INFINITY : rng_normal(&t->rng);
+                *float_before(row_max, i, lane) = rng_below(&t->rng, 2) ? -INFINITY : rng_normal(&t->rng);
     }
     if (kind == DATA_SPECIAL) {
         sprinkle_specials(t, a, 4 * k);
         sprinkle_specials(t, b, 4 * k);
     } else if (kind == DATA_MASKED) {
-        /* Columns of a, that is, rows of b, that every row masks; gemmskip may be given anything there. */
+        /* Columns of a, that is, rows of b, that every row masks; gemm_masked may be given anything there. */
         for (int64_t p = 0; p < k; p++)
             if (rng_below(&t->rng, 2) == 0) {
                 for (int64_t i = 0; i < m; i++)
                     *float_before(a, i, p) = -0.0f;
-                for (int64_t j = 0; j < n && c->kernel->op == FV_OP_gemmskip; j++)
+                for (int64_t j = 0; j < n && c->kernel->op == FV_OP_gemm_masked; j++)
                     *float_before(b, p, j) = rng_below(&t->rng, 2) ? poison() : INFINITY;
-            } else if (c->kernel->op == FV_OP_gemmskip && rng_below(&t->rng, 4) == 0) {
+            } else if (c->kernel->op == FV_OP_gemm_masked && rng_below(&t->rng, 4) == 0) {
                 *float_before(a, rng_below(&t->rng, m), p) = 0.0f; /* attended, so times infinity it is NaN */
                 *float_before(b, p, rng_below(&t->rng, n)) = INFINITY;
             } else {
@@ -120,12 +120,12 @@ static void gemm_trials(checker *c) {
 }
 
 /* Which lane has a maximum is open: the first one now. */
-static void fold_lanes(float *highest, int64_t rows) {
-    for (int64_t i = 0; i < rows; i++, highest += FV_LANES)
+static void fold_lanes(float *row_max, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++, row_max += FV_LANES)
         for (int64_t lane = 1; lane < FV_LANES; lane++) {
-            if (highest[lane] > highest[0] || float_is_nan(highest[lane])) /* none is a NaN */
-                highest[0] = highest[lane];
-            highest[lane] = 0.0f;
+            if (row_max[lane] > row_max[0] || float_is_nan(row_max[lane])) /* none is a NaN */
+                row_max[0] = row_max[lane];
+            row_max[lane] = 0.0f;
         }
 }
 
@@ -138,24 +138,24 @@ static void gemm_invoke(const fv_kernel *kernel, trial *t) {
         .a = how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
         .b = how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
         .carry = how == STORE_CARRY,
-        .highest = gives_maxima(how) ? trial_pointer(t, OPERAND_HIGHEST) : NULL,
-        .raise = how == STORE_RAISE,
+        .row_max = gives_maxima(how) ? trial_pointer(t, OPERAND_HIGHEST) : NULL,
+        .accumulate_max = how == STORE_RAISE,
         .streams = t->size[SIZE_M] % 2 == 0,
         .next = no_next ? NULL : b,
         .next_end = no_next ? NULL : b + t->size[SIZE_K] * t->size[SIZE_N],
     };
-    fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemmskip_f32;
+    fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemm_masked_f32;
     run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
         o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, how == STORE_PLAIN ? NULL : &merge);
     if (gives_maxima(how))
-        fold_lanes(merge.highest, t->size[SIZE_M]);
+        fold_lanes(merge.row_max, t->size[SIZE_M]);
 }
 
 /* One element: the chain of kernels.h by bits, and its distance from float64 by the sum of its terms' magnitudes. */
 static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
     const int64_t k = t->size[SIZE_K], how = t->size[SIZE_STORE];
-    const bool skips = t->checker->kernel->op == FV_OP_gemmskip;
+    const bool skips = t->checker->kernel->op == FV_OP_gemm_masked;
     float acc = how == STORE_CARRY ? *float_before(c, i, j) : 0.0f;
     double sum = acc, magnitude = fabs(sum);
     for (int64_t p = 0; p < k; p++) {
@@ -197,23 +197,23 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
 
 /* Of a row of c, and of what was there before. */
 static float highest_of(const trial *t, int64_t i) {
-    float highest = -INFINITY;
+    float row_max = -INFINITY;
     for (int64_t j = 0; j < t->size[SIZE_N]; j++) {
         const float x = float_want(&t->operand[OPERAND_C], i, j);
-        highest = x > highest ? x : highest;
+        row_max = x > row_max ? x : row_max;
     }
     for (int64_t lane = 0; lane < FV_LANES && t->size[SIZE_STORE] == STORE_RAISE; lane++) {
         const float x = *float_before(&t->operand[OPERAND_HIGHEST], i, lane);
-        highest = x > highest ? x : highest;
+        row_max = x > row_max ? x : row_max;
     }
-    return highest;
+    return row_max;
 }
 
 static void gemm_verify(const trial *t) {
     for (int64_t i = 0; i < t->size[SIZE_M] && gives_maxima(t->size[SIZE_STORE]); i++) {
-        const float got = float_want(&t->operand[OPERAND_HIGHEST], i, 0), highest = highest_of(t, i);
-        if (got != highest) {
-            trial_fail(t, "highest[%" PRId64 "] is %.9g, the highest of its row %.9g", i, (double)got, (double)highest);
+        const float got = float_want(&t->operand[OPERAND_HIGHEST], i, 0), row_max = highest_of(t, i);
+        if (got != row_max) {
+            trial_fail(t, "row_max[%" PRId64 "] is %.9g, the row_max of its row %.9g", i, (double)got, (double)row_max);
             return;
         }
     }

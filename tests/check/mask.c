@@ -84,8 +84,8 @@ static void bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mas
 static void bits_trials(checker *c) { mask_trials(c, bits_trial, 1); }
 
 static void bits_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.bits_u8(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
-                        trial_pointer(t, OPERAND_BITS));
+    kernel->run.mask_to_bits_u8(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK),
+                                t->size[SIZE_STEP], trial_pointer(t, OPERAND_BITS));
 }
 
 static bool byte_passes(const operand *mask, int64_t index) { return mask->before[index] != 0; }
@@ -139,8 +139,8 @@ static void bias_trials(checker *c) {
 }
 
 static void bias_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.bias_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
-                         trial_pointer(t, BIAS_S), trial_pointer(t, OPERAND_BITS));
+    kernel->run.add_mask_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
+                             trial_pointer(t, BIAS_S), trial_pointer(t, OPERAND_BITS));
 }
 
 static bool bias_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }

@@ -1,4 +1,4 @@
-/* Mutants of gemm and gemmskip, among them those that break the ABI. */
+/* Mutants of gemm and gemm_masked, among them those that break the ABI. */
 #include "mutants.h"
 
 #include "abi.h"
@@ -98,27 +98,27 @@ static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead
 /* Maxima that begin anew, at zero, with NaN, or not at all in the last row. */
 static void gemm_highest_anew(GEMM_PARAMETERS) {
     fv_merge anew = merge ? *merge : (fv_merge){.a = NULL};
-    anew.raise = 0;
+    anew.accumulate_max = 0;
     honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge ? &anew : NULL);
 }
 
 static void gemm_highest_at_zero(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
-    if (merge && merge->highest && merge->highest[0] < 0.0f)
-        merge->highest[1] = 0.0f;
+    if (merge && merge->row_max && merge->row_max[0] < 0.0f)
+        merge->row_max[1] = 0.0f;
 }
 
 static void gemm_highest_nan(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
-    for (int64_t j = 0; j < n && merge && merge->highest; j++)
+    for (int64_t j = 0; j < n && merge && merge->row_max; j++)
         if (float_is_nan(c[j]))
-            merge->highest[0] = c[j];
+            merge->row_max[0] = c[j];
 }
 
 static void gemm_highest_row_missing(GEMM_PARAMETERS) {
     fv_merge none = merge ? *merge : (fv_merge){.a = NULL};
-    none.highest = NULL;
-    if (m > 1 && merge && merge->highest) {
+    none.row_max = NULL;
+    if (m > 1 && merge && merge->row_max) {
         honest(FV_OP_gemm)->run.gemm_f32(m - 1, n, k, a, lda, b, ldb, c, ldc, merge);
         honest(FV_OP_gemm)->run.gemm_f32(1, n, k, a + (m - 1) * lda, lda, b, ldb, c + (m - 1) * ldc, ldc, &none);
     } else
@@ -172,9 +172,9 @@ static void gemm_descending(GEMM_PARAMETERS) { gemm_chain(CHAIN_DESCENDING, GEMM
 static void gemm_split(GEMM_PARAMETERS) { gemm_chain(CHAIN_SPLIT, GEMM_ARGUMENTS); }
 static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUMENTS); }
 
-/* ------------------------------------------------------------------------------------------------------ gemmskip -- */
+/* ------------------------------------------------------------------------------------------------------ gemm_masked -- */
 
-static void gemmskip_skips_positive_zero(GEMM_PARAMETERS) {
+static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
@@ -213,8 +213,8 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_descending),
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_split),
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused),
-    MUTANT(DIFFERS, gemmskip, f32, 1, 8, gemm_honest),
-    MUTANT(DIFFERS, gemmskip, f32, 1, 8, gemmskip_skips_positive_zero),
+    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_honest),
+    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_masked_skips_positive_zero),
 };
 
 const mutant_table mutants_gemm = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -61,15 +61,15 @@ static void bias_forgets_bits(BIAS_PARAMETERS) {
 /* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
-    MUTANT(PASSES, bits, u8, 1, 64, bits_honest),
-    MUTANT(DIFFERS, bits, u8, 1, 64, bits_one_only),
-    MUTANT(DIFFERS, bits, u8, 1, 64, bits_sets),
-    MUTANT(DIFFERS_AS_REFERENCE, bits, u8, 1, 64, bits_one_more),
-    MUTANT(DIFFERS, bits, u8, 1, 64, bits_reads_past_mask),
-    MUTANT(PASSES, bias, f32, 1, 8, bias_honest),
-    MUTANT(DIFFERS, bias, f32, 1, 8, bias_masks_low),
-    MUTANT(DIFFERS, bias, f32, 1, 8, bias_masks_by_sum),
-    MUTANT(DIFFERS_AS_REFERENCE, bias, f32, 1, 8, bias_forgets_bits),
+    MUTANT(PASSES, mask_to_bits, u8, 1, 64, bits_honest),
+    MUTANT(DIFFERS, mask_to_bits, u8, 1, 64, bits_one_only),
+    MUTANT(DIFFERS, mask_to_bits, u8, 1, 64, bits_sets),
+    MUTANT(DIFFERS_AS_REFERENCE, mask_to_bits, u8, 1, 64, bits_one_more),
+    MUTANT(DIFFERS, mask_to_bits, u8, 1, 64, bits_reads_past_mask),
+    MUTANT(PASSES, add_mask, f32, 1, 8, bias_honest),
+    MUTANT(DIFFERS, add_mask, f32, 1, 8, bias_masks_low),
+    MUTANT(DIFFERS, add_mask, f32, 1, 8, bias_masks_by_sum),
+    MUTANT(DIFFERS_AS_REFERENCE, add_mask, f32, 1, 8, bias_forgets_bits),
 };
 
 const mutant_table mutants_mask = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -5,8 +5,8 @@
 
 #define SOFTMAX_PARAMETERS                                                                                             \
     int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,        \
-        int64_t known, int normal, float *lanes, float *m, float *l
-#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, known, normal, lanes, m, l
+        int64_t row_max_end, int no_underflow, float *lanes, float *m, float *l
+#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, row_max_end, no_underflow, lanes, m, l
 
 typedef enum softmax_flaw {
     SOFTMAX_HONEST,
@@ -19,28 +19,28 @@ typedef enum softmax_flaw {
     SOFTMAX_PLAIN_SUM,         /* one lane */
     SOFTMAX_LANES_IN_PAIRS,    /* neighbouring lanes first */
     SOFTMAX_NO_MAX,            /* exp(s) instead of exp(s - m) */
-    SOFTMAX_KNOWN_ONLY,        /* the maximum of the columns that are known */
+    SOFTMAX_KNOWN_ONLY,        /* the maximum of the columns that are row_max_end */
     SOFTMAX_KNOWN_FORGOTTEN,   /* of the others */
-    SOFTMAX_LANES_TRUSTED,     /* none is known */
+    SOFTMAX_LANES_TRUSTED,     /* none is row_max_end */
     SOFTMAX_ALWAYS_NORMAL      /* p of what is further down than exp goes: as if normal said it is not there */
 } softmax_flaw;
 
-static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s, const fv_keybits *bits, int64_t known,
-                        const float *lanes, float *m, float *l) {
+static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s, const fv_keybits *bits,
+                        int64_t row_max_end, const float *lanes, float *m, float *l) {
     const int64_t shift = flaw == SOFTMAX_BITS_FROM_ZERO ? begin : 0;
-    float highest = -INFINITY, lane[FV_LANES] = {0.0f};
+    float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
     bool seen[FV_SEGMENT];
     for (int64_t i = begin; i < end; i++) {
         seen[i] = !bits || (bits->word[(i - shift) / 64] >> ((i - shift) % 64) & 1);
-        const bool counts = flaw == SOFTMAX_KNOWN_ONLY        ? known == begin || i < known
-                            : flaw == SOFTMAX_KNOWN_FORGOTTEN ? i >= known
+        const bool counts = flaw == SOFTMAX_KNOWN_ONLY        ? row_max_end == begin || i < row_max_end
+                            : flaw == SOFTMAX_KNOWN_FORGOTTEN ? i >= row_max_end
                                                               : true;
-        if ((seen[i] || flaw == SOFTMAX_MAX_OF_ALL) && counts && s[i] > highest)
-            highest = s[i];
+        if ((seen[i] || flaw == SOFTMAX_MAX_OF_ALL) && counts && s[i] > row_max)
+            row_max = s[i];
     }
     for (int j = 0; j < FV_LANES && flaw == SOFTMAX_LANES_TRUSTED; j++)
-        highest = highest > lanes[j] ? highest : lanes[j];
-    *m = flaw == SOFTMAX_NO_MAX ? 0.0f : highest;
+        row_max = row_max > lanes[j] ? row_max : lanes[j];
+    *m = flaw == SOFTMAX_NO_MAX ? 0.0f : row_max;
     for (int64_t i = begin; i < end; i++) {
         const float base = *m == -INFINITY && flaw != SOFTMAX_LOW_IS_NAN ? 0.0f : *m;
         float p = seen[i] ? scalar_exp(s[i] - base) : flaw == SOFTMAX_MASK_AS_PLUS_ZERO ? 0.0f : -0.0f;
@@ -61,11 +61,11 @@ static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s,
 }
 
 static void softmax_flawed(softmax_flaw flaw, SOFTMAX_PARAMETERS) {
-    (void)normal; /* says no more than the scores do */
+    (void)no_underflow; /* says no more than the scores do */
     for (int64_t i = 0; i < rows; i++)
         softmax_row(flaw, begin, end, s + i * lds,
-                    bits ? bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : i * bits_step) : NULL, known, lanes + i * FV_LANES,
-                    m + i, l + i);
+                    bits ? bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : i * bits_step) : NULL, row_max_end,
+                    lanes + i * FV_LANES, m + i, l + i);
 }
 
 static void softmax_honest(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_HONEST, SOFTMAX_ARGUMENTS); }

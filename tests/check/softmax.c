@@ -104,17 +104,17 @@ static void open_nan_row(trial *t, int64_t row) {
         *cell_of(&t->operand[OPERAND_M], 0, row) = CELL_ANY;
 }
 
-/* Maxima of the columns before known, NaN left out, in any lane. */
+/* Maxima of the columns before row_max_end, NaN left out, in any lane. */
 static void fill_lanes(trial *t, int64_t row) {
     const operand *s = &t->operand[OPERAND_S], *lanes = &t->operand[OPERAND_LANES];
-    const int64_t known = t->size[SIZE_KNOWN] - t->size[SIZE_BEGIN];
-    float highest = -INFINITY;
-    for (int64_t j = 0; j < known; j++)
-        highest = *float_before(s, row, j) > highest ? *float_before(s, row, j) : highest;
-    for (int64_t lane = 0; lane < FV_LANES && known > 0; lane++)
-        *float_before(lanes, row, lane) = rng_below(&t->rng, 2) ? -INFINITY : fminf(-2.0f, highest);
-    if (known > 0)
-        *float_before(lanes, row, rng_below(&t->rng, FV_LANES)) = highest;
+    const int64_t row_max_end = t->size[SIZE_KNOWN] - t->size[SIZE_BEGIN];
+    float row_max = -INFINITY;
+    for (int64_t j = 0; j < row_max_end; j++)
+        row_max = *float_before(s, row, j) > row_max ? *float_before(s, row, j) : row_max;
+    for (int64_t lane = 0; lane < FV_LANES && row_max_end > 0; lane++)
+        *float_before(lanes, row, lane) = rng_below(&t->rng, 2) ? -INFINITY : fminf(-2.0f, row_max);
+    if (row_max_end > 0)
+        *float_before(lanes, row, rng_below(&t->rng, FV_LANES)) = row_max;
 }
 
 /* May softmax be told that all p are normal numbers? */
@@ -122,30 +122,31 @@ static bool all_normal(const trial *t) {
     const operand *s = &t->operand[OPERAND_S];
     for (int64_t row = 0; row < s->rows; row++) {
         const fv_keybits *bits = row_bits(t, row);
-        float lowest = INFINITY, highest = -INFINITY;
+        float lowest = INFINITY, row_max = -INFINITY;
         for (int64_t j = 0; j < s->cols; j++)
             if (!bits || attends(bits, s->origin + j)) { /* NaN does not count */
                 lowest = fminf(lowest, *float_before(s, row, j));
-                highest = fmaxf(highest, *float_before(s, row, j));
+                row_max = fmaxf(row_max, *float_before(s, row, j));
             }
-        if (lowest == -INFINITY || (lowest < highest && lowest - highest < -87.0f))
+        if (lowest == -INFINITY || (lowest < row_max && lowest - row_max < -87.0f))
             return false;
     }
     return true;
 }
 
-static void attend_known(fv_keybits *bits, int64_t begin, int64_t known) {
-    for (int64_t key = begin; key < known; key++)
+static void attend_known(fv_keybits *bits, int64_t begin, int64_t row_max_end) {
+    for (int64_t key = begin; key < row_max_end; key++)
         bits->word[key / 64] |= (uint64_t)1 << (key % 64);
 }
 
-static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t known, int64_t step,
+static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t row_max_end, int64_t step,
                           attended kind, score_kind scores) {
     const bool has_bits = step >= 0;
-    trial *t = trial_begin(
-        c, "rows=%" PRId64 " columns [%" PRId64 ", %" PRId64 "), %" PRId64 " known, %s%s keys attended, scores %s",
-        rows, begin, end, known - begin, has_bits ? attended_words[kind] : "no bits, all",
-        step == 0 ? " (one for all rows)" : "", score_words[scores]);
+    trial *t = trial_begin(c,
+                           "rows=%" PRId64 " columns [%" PRId64 ", %" PRId64 "), %" PRId64
+                           " row_max_end, %s%s keys attended, scores %s",
+                           rows, begin, end, row_max_end - begin, has_bits ? attended_words[kind] : "no bits, all",
+                           step == 0 ? " (one for all rows)" : "", score_words[scores]);
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
@@ -153,7 +154,7 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
     t->size[SIZE_END] = end;
     t->size[SIZE_BITS_STEP] = has_bits ? step : 0;
     t->size[SIZE_HAS_BITS] = has_bits;
-    t->size[SIZE_KNOWN] = known;
+    t->size[SIZE_KNOWN] = row_max_end;
     operand *s = trial_floats(t, "s", CELL_NAN, rows, end - begin, some_stride(t, end - begin));
     s->origin = begin;
     trial_floats(t, "m", CELL_ZERO, 1, rows, rows);
@@ -165,7 +166,7 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
             trial_operand(t, "bits", sizeof(uint64_t), CELL_KEPT, entries, words, step == 0 ? words : step * words);
         for (int64_t i = 0; i < entries; i++) {
             fill_keybits(t, (fv_keybits *)bits->before + i * step, kind, begin, end);
-            attend_known((fv_keybits *)bits->before + i * step, begin, known);
+            attend_known((fv_keybits *)bits->before + i * step, begin, row_max_end);
         }
     }
     for (int64_t i = 0; i < rows && end > begin; i++) {
@@ -186,7 +187,7 @@ static void softmax_trials(checker *c) {
     int64_t turn = 0;
     for (int64_t begin = 0; begin < FV_SEGMENT; begin += FV_LANES)
         for (int64_t end = begin + FV_LANES; end <= FV_SEGMENT; end += FV_LANES, turn++) {
-            const int64_t some = begin + turn * FV_LANES % (end - begin); /* known: none, some or all */
+            const int64_t some = begin + turn * FV_LANES % (end - begin); /* row_max_end: none, some or all */
             softmax_trial(c, few_rows[turn % FEW_ROWS], begin, end, turn % 2 ? end : some, -1, ATTEND_ALL,
                           (score_kind)(turn % SCORE_KINDS));
             for (int kind = 0; kind < ATTEND_KINDS; kind++)
@@ -223,16 +224,16 @@ static const char *softmax_row_wrong(const trial *t, int64_t row) {
     const operand *s = &t->operand[OPERAND_S];
     const fv_keybits *bits = row_bits(t, row);
     const float m = float_want(&t->operand[OPERAND_M], 0, row), l = float_want(&t->operand[OPERAND_L], 0, row);
-    float highest = -INFINITY, lane[FV_LANES] = {0.0f};
+    float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
     bool nan = false;
     for (int64_t j = 0; j < s->cols; j++) {
         const float score = *float_before(s, row, j);
         if (bits && !attends(bits, s->origin + j))
             continue;
         nan = nan || float_is_nan(score);
-        highest = score > highest ? score : highest;
+        row_max = score > row_max ? score : row_max;
     }
-    if (!nan && m != highest)
+    if (!nan && m != row_max)
         return "m is not the maximum of the attended scores";
     const float base = m == -INFINITY ? 0.0f : m;
     for (int64_t j = 0; j < s->cols; j++) {

@@ -55,15 +55,15 @@ static int residual_index(const trial *t) {
 
 static void after_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
-    fv_after after = {.activation = (fv_activation)t->size[SIZE_ACTIVATION]};
+    fv_bias_act_residual after = {.activation = (fv_activation)t->size[SIZE_ACTIVATION]};
     if (t->size[SIZE_BIAS])
         after.bias = trial_pointer(t, OPERAND_BIAS);
     if (t->size[SIZE_RESIDUAL] != RESIDUAL_NONE) {
         after.residual = trial_pointer(t, residual_index(t));
         after.ldresidual = o[residual_index(t)].stride;
     }
-    kernel->run.after_f32(t->size[SIZE_ROWS], t->size[SIZE_N], trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, &after,
-                          trial_pointer(t, OPERAND_Y), o[OPERAND_Y].stride);
+    kernel->run.bias_act_residual_f32(t->size[SIZE_ROWS], t->size[SIZE_N], trial_pointer(t, OPERAND_C),
+                                      o[OPERAND_C].stride, &after, trial_pointer(t, OPERAND_Y), o[OPERAND_Y].stride);
 }
 
 static double activated(int64_t activation, double t) {

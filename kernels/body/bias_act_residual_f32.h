@@ -47,7 +47,8 @@ static inline __attribute__((always_inline)) void after_row(int64_t n, const flo
     }
 }
 
-void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_after *after, float *y, int64_t ldy) {
+void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_bias_act_residual *after, float *y,
+             int64_t ldy) {
     assert(rows >= 0 && n >= 0 && ldc >= 0);
     assert(rows <= 1 || ldy >= n);
     assert((unsigned)after->activation <= FV_ACT_GELU_TANH);

@@ -1,4 +1,4 @@
-/* gemmskip: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
+/* gemm_masked: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
  * contract). One row at a time, FV_NR columns in registers. Rare: boundary tiles over values that are not finite. */
 enum { SKIP_VECTORS = FV_NR / FV_W };
 
@@ -43,7 +43,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     assert(m == 1 || ldc >= n);
     assert(!merge || merge->b || !merge->a);
-    assert(!merge || !merge->highest);
+    assert(!merge || !merge->row_max);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j += FV_NR)
             skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,

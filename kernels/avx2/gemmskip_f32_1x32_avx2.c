@@ -1,6 +1,0 @@
-/* gemmskip on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_NR 32
-#define FV_NAME fv_gemmskip_f32_1x32_avx2
-#include "body/gemmskip_f32.h"

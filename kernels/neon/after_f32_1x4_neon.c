@@ -1,5 +1,0 @@
-/* after on neon: the body with this tier's vocabulary. */
-#include "simd/simd_neon.h"
-
-#define FV_NAME fv_after_f32_1x4_neon
-#include "body/after_f32.h"

@@ -1,6 +1,0 @@
-/* gemmskip on scalar: the body with this tier's vocabulary. */
-#include "simd/simd_scalar.h"
-
-#define FV_NR 4
-#define FV_NAME fv_gemmskip_f32_1x4_scalar
-#include "body/gemmskip_f32.h"
