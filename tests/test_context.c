@@ -56,11 +56,12 @@ static void test_names(void) {
                                         "FOVEA_ERROR_OUT_OF_MEMORY",
                                         "FOVEA_ERROR_FILE",
                                         "FOVEA_ERROR_TUNING",
-                                        "FOVEA_ERROR_FOREIGN"};
-    for (int i = 0; i < 16; i++)
+                                        "FOVEA_ERROR_FOREIGN",
+                                        "FOVEA_ERROR_BUSY"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
         test_check(strcmp(fovea_status_name((fovea_status)i), names[i]) == 0, "status %d is called %s", i,
                    fovea_status_name((fovea_status)i));
-    static const int unknown[] = {-1, 16, 1000, INT_MIN, INT_MAX};
+    static const int unknown[] = {-1, 17, 1000, INT_MIN, INT_MAX};
     for (int i = 0; i < 5; i++) {
         test_check(strcmp(fovea_status_name((fovea_status)unknown[i]), "unknown status") == 0, "status %d is called %s",
                    unknown[i], fovea_status_name((fovea_status)unknown[i]));

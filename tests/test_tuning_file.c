@@ -252,7 +252,7 @@ static void add_rows(const char *path, int first) {
         bool absent;
         const fv_tuning_section own = section_own();
         fv_tuning_row row = row_any(FV_TUNING_attention, first + i);
-        if (fv_file_lock(path, &lock, error) != FOVEA_OK)
+        if (fv_file_lock(path, 10, &lock, error) != FOVEA_OK)
             _exit(1);
         if (fv_tuning_read(path, &tuning, &absent, error) != FOVEA_OK ||
             fv_tuning_put(tuning, &own, &row, error) != FOVEA_OK || fv_tuning_write(tuning, path, error) != FOVEA_OK)
@@ -281,6 +281,32 @@ static void test_two(void) {
     if (test_check(fovea_tuning_load(path, &tuning) == FOVEA_OK, "two at once: %s", fovea_error_detail()))
         test_check(tuning->rows == FV_TUNING_OPERATIONS + 2 * ADDED, "two at once: %d rows of %d", tuning->rows,
                    FV_TUNING_OPERATIONS + 2 * ADDED);
+    fovea_tuning_destroy(tuning);
+}
+
+/* Under a lock of another process a save ends soon, with a status of its own, and names that are folders make none. */
+static void test_locked(void) {
+    char path[256], error[FV_FILE_ERROR];
+    int lock;
+    snprintf(path, sizeof path, "%s", files_name("locked/tuning"));
+    fovea_tuning *tuning = tuning_sound(1);
+    if (!test_check(fv_file_lock(path, 1, &lock, error) == FOVEA_OK, "lock: %s", error))
+        return;
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    check_status("save under a lock", fovea_tuning_save(tuning, path), FOVEA_ERROR_BUSY, "holds a lock");
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    const double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    test_check(seconds > 0.9 && seconds < 8, "save under a lock took %.1f s", seconds);
+    test_check(access(path, F_OK) != 0, "save under a lock wrote something");
+    fv_file_unlock(lock);
+    test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save after a lock: %s", fovea_error_detail());
+    static const char *const folders[] = {"/", ".", "..", "", "new/", "locked/.", "locked/tuning/"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        const char *name = i < 4 ? folders[i] : files_name(folders[i]);
+        check_status(name, fovea_tuning_save(tuning, name), FOVEA_ERROR_FILE, "names a folder, not a file");
+    }
+    test_check(access(files_name("new"), F_OK) != 0, "a refused name made a folder");
     fovea_tuning_destroy(tuning);
 }
 
@@ -339,6 +365,7 @@ int main(int argc, char **argv) {
     test_disk_full();
     test_killed();
     test_two();
+    test_locked();
     test_log();
     files_end();
     return test_end();

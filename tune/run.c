@@ -94,7 +94,7 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
     int lock = -1;
     bool absent = tune_is_standard_output(path);
     fovea_tuning *tuning;
-    fovea_status status = absent ? FOVEA_OK : fv_file_lock(path, &lock, error);
+    fovea_status status = absent ? FOVEA_OK : fv_file_lock(path, 10, &lock, error); /* a whole run is at stake */
     if (status != FOVEA_OK)
         return status;
     if (!absent)
@@ -214,7 +214,7 @@ static bool may_write(const char *path) {
     fovea_tuning *tuning = NULL;
     if (tune_is_standard_output(path))
         return true;
-    bool ok = fv_file_lock(path, &lock, error) == FOVEA_OK;
+    bool ok = fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
     if (ok) {
         ok = fv_tuning_read(path, &tuning, &absent, error) == FOVEA_OK || absent;
         ok = ok && fv_file_may_replace(path, error);

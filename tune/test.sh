@@ -183,8 +183,8 @@ no-shapes) # logs and words that are no shapes: a sentence, or told to be skippe
     expect 64 explain --log broken
     has err 'broken line 2: "heads=3" is no word'
     mkfifo fifo
-    for wrong in fifo . /dev/zero; do
-        expect 64 explain --log $wrong
+    for wrong in fifo "$PWD" /dev/zero; do
+        expect 64 explain --log "$wrong"
         has err "$wrong is not a regular file"
     done
     head -c 17000000 /dev/zero >large
@@ -203,6 +203,14 @@ files) # files that are not to be had, or not for this machine
     [ "$(cat cut)" = $'fovea-tuning 1\ncut' ] || fail "a file that is none was replaced"
     expect 4 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'
+    # What names no file is found before the budget is spent.
+    SECONDS=0
+    for wrong in / . folder/; do
+        expect 4 run "${small[@]}" --budget 60s -o $wrong
+        expect 4 report --budget 60s -o $wrong
+        has err "\"$wrong\" names a folder"
+    done
+    [ $SECONDS -lt 60 ] && [ ! -e folder ] || fail "a folder's name was found late ($SECONDS s)"
     expect 4 merge cut -o other
     # A long name is taken whole, and one that is too long is refused, by whoever writes and whoever reads.
     long=$PWD/$(printf '%0200d/%0200d/%0200d' 1 2 3)
@@ -226,7 +234,7 @@ files) # files that are not to be had, or not for this machine
     expect 64 run --log empty --budget 2s -o other
     has err 'empty: there are no shapes'
     expect 64 explain --log .
-    has err 'not a regular file'
+    has err 'names a folder'
     ;;
 
 regret) # each limit is named with what it is, whatever it is here

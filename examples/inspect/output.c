@@ -13,7 +13,7 @@ static bool is_standard(const char *path) { return strcmp(path, "-") == 0; }
 static int replace(const char *path, const char *text, size_t length, complaint to) {
     char error[FV_FILE_ERROR];
     int lock;
-    bool good = fv_file_lock(path, &lock, error) == FOVEA_OK;
+    bool good = fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
     if (good) {
         good = text != NULL ? fv_file_replace(path, text, length, error) == FOVEA_OK : fv_file_may_replace(path, error);
         fv_file_unlock(lock);

@@ -73,7 +73,8 @@ typedef enum fovea_status {
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
     FOVEA_ERROR_FILE = 13,   /* a file that cannot be read or written, or that is not to be trusted */
     FOVEA_ERROR_TUNING = 14, /* not a tuning file of this version, cut, damaged, or with rows that cannot be */
-    FOVEA_ERROR_FOREIGN = 15 /* a sound tuning file for other CPUs or other builds of this library */
+    FOVEA_ERROR_FOREIGN = 15, /* a sound tuning file for other CPUs or other builds of this library */
+    FOVEA_ERROR_BUSY = 16     /* another process holds a lock: try again */
 } fovea_status;
 
 /* The constant's name, as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string, thread-safe. */
@@ -515,7 +516,8 @@ typedef struct fovea_tuning fovea_tuning;
 FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
 
 /* Writes it in place of what is there, if anything: a reader at any time, and whoever comes after a crash, finds the
- * old file whole or the new one whole. Makes missing folders. After an error the old file is as it was. Thread-safe as
+ * old file whole or the new one whole. Makes missing folders. Writers lock the folder (flock); where another process
+ * holds that lock for longer than a second, FOVEA_ERROR_BUSY. After an error the old file is as it was. Thread-safe as
  * long as nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path);
 

@@ -53,9 +53,20 @@ static int open_folder(char *path, int flags) {
 
 static void close_place(place *p) { close(p->folder); }
 
+/* "folder/", "." and the like name no file, whatever is there. */
+static fovea_status check_name(const char *path, char error[FV_FILE_ERROR]) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return fail(error, "\"%.300s\" names a folder, not a file", path);
+    return FOVEA_OK;
+}
+
 /* Opens the folder of a path; of what a symbolic link names, if others cannot have put it there. */
 static fovea_status open_place(const char *path, int flags, place *p, char error[FV_FILE_ERROR]) {
     p->reason = 0;
+    const fovea_status named = check_name(path, error);
+    if (named != FOVEA_OK)
+        return named;
     for (int links = 0;; links++) {
         const size_t length = strlen(path);
         if (length == 0 || length >= sizeof p->path)
@@ -163,23 +174,27 @@ static void make_folders(const char *path) {
     }
 }
 
-fovea_status fv_file_lock(const char *path, int *lock, char error[FV_FILE_ERROR]) {
-    enum { TRIES = 500 };
+fovea_status fv_file_lock(const char *path, int seconds, int *lock, char error[FV_FILE_ERROR]) {
+    enum { TRIES = 50 }; /* in a second */
     place p;
-    make_folders(path);
-    const fovea_status status = open_place(path, O_RDONLY, &p, error);
+    fovea_status status = check_name(path, error);
     if (status != FOVEA_OK)
         return status;
-    for (int i = 0; i < TRIES; i++) {
+    make_folders(path);
+    status = open_place(path, O_RDONLY, &p, error);
+    if (status != FOVEA_OK)
+        return status;
+    for (int i = 0; i < seconds * TRIES; i++) {
         /* A file system without locks: what is lost is the protection, not the file. */
         if (flock(p.folder, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR)) {
             *lock = p.folder;
             return FOVEA_OK;
         }
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000000 / TRIES}, NULL);
     }
     close_place(&p);
-    return fail(error, "%.300s: another process holds its folder locked", path);
+    fail(error, "%.300s: another process still holds a lock on its folder after %d s", path, seconds);
+    return FOVEA_ERROR_BUSY;
 }
 
 void fv_file_unlock(int lock) { close(lock); }

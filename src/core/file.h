@@ -25,9 +25,9 @@ fovea_status fv_file_replace(const char *path, const char *text, size_t length, 
 /* Could fv_file_replace() write there? A sentence if not. Likewise between lock and unlock. */
 bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]);
 
-/* One process at a time may change the files of a folder by these functions: waits for it, up to ten seconds. *lock is
- * what fv_file_unlock() takes. Makes missing folders. */
-fovea_status fv_file_lock(const char *path, int *lock, char error[FV_FILE_ERROR]);
+/* One process at a time may change the files of a folder by these functions: locks the folder, waiting so many seconds
+ * for whoever has it (FOVEA_ERROR_BUSY after that). *lock is what fv_file_unlock() takes. Makes missing folders. */
+fovea_status fv_file_lock(const char *path, int seconds, int *lock, char error[FV_FILE_ERROR]);
 void fv_file_unlock(int lock);
 
 /* Opens a file to which lines are added, makes it if need be; the same files are refused as by fv_file_read(). -1 and a

@@ -140,7 +140,7 @@ fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path) {
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", tuning ? "path" : "tuning");
     char error[FV_FILE_ERROR];
     int lock;
-    fovea_status status = fv_file_lock(path, &lock, error);
+    fovea_status status = fv_file_lock(path, 1, &lock, error);
     if (status == FOVEA_OK) {
         status = fv_tuning_write(tuning, path, error);
         fv_file_unlock(lock);
