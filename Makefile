@@ -17,6 +17,7 @@ help:
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            fovea-bench'
 	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
+	@echo 'make bench-builds     the same cases in this tree beside another revision: make bench-builds BASE=HEAD'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels on cores that are not here (llvm-mca)'
 	@echo 'make bench-report     CPU, compiler and figures of this machine in one file, to send to others'
 	@echo 'make format           clang-format on all C and C++'
@@ -78,6 +79,9 @@ bench: build/release/build.ninja
 bench-peers: setup
 	@bench/peers.sh
 
+bench-builds: setup
+	@bench/builds.sh $(BASE) $(BENCH_ARGS)
+
 # On an Arm machine the kernels are those of the release build.
 mca:
 ifeq ($(filter aarch64 arm64,$(shell uname -m)),)
@@ -110,5 +114,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-aarch64 test-exhaustive fuzz tune-regret bench bench-peers mca bench-report setup setup-clang \
+.PHONY: help run test test-aarch64 test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca bench-report setup setup-clang \
         format clean

@@ -2,9 +2,10 @@
 writes peers.md, peers.svg and peers.json to the folder of this CPU in docs/peers, and docs/peers/README.md, where all CPUs
 stand side by side. Exit status 1 if a result of Fovea's is wrong.
 
-  cases.py    what is compared           engines.py  by whom, in which forms
-  worker.py   measures, one process per tier         api.py      Fovea from Python
-  report.py   the table                  chart.py    the picture
+  cases.py    what is compared                    engines.py  by whom, in which forms
+  data.py     operands and exact results          api.py      Fovea from Python
+  worker.py   measures, one process per tier      turns.py    how an engine is measured
+  report.py   the table                           chart.py    the picture
 """
 
 import argparse
@@ -19,6 +20,7 @@ import time
 import cases
 import chart
 import report
+from remote import ENVIRONMENT
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What holds each library to AVX2: read when the library is loaded, so a process of its own.
@@ -100,7 +102,7 @@ def run_tier(tier, options, progress):
     """Runs the worker of a tier; returns ({title: record}, summary or None, exit status)."""
     command = [sys.executable, str(HERE / "worker.py"), "--tier", tier]
     command += ["--only", options.only, "--rounds", str(options.rounds)]
-    environment = {**os.environ, **(HELD_TO_AVX2 if tier == "avx2" else {})}
+    environment = {**os.environ, **ENVIRONMENT, **(HELD_TO_AVX2 if tier == "avx2" else {})}
     records, summary = {}, None
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as worker:
         for line in worker.stdout:

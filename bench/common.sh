@@ -1,0 +1,40 @@
+# shellcheck shell=sh disable=SC2034
+# What peers.sh and builds.sh have in common; read by them with `.`, in the root of the tree.
+
+# Builds the shared library and what Python needs beside it: build_library SOURCE BUILD.
+build_library() {
+    mkdir -p "$2"
+    { cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DFOVEA_BUILD_TESTS=OFF \
+        -DFOVEA_BUILD_EXAMPLES=ON -DFOVEA_BUILD_BENCH=ON >"$2/build.log" 2>&1 &&
+        cmake --build "$2" --parallel "$(nproc)" --target fovea fovea-peers minilm-peer >"$2/build.log" 2>&1; } || {
+        cat "$2/build.log" >&2
+        return 1
+    }
+}
+
+# Where api.py and encoder.py find a build's libraries: library_of BUILD VARIABLE.
+library_variables='FOVEA_LIBRARY FOVEA_PEERS_MODULE FOVEA_ENCODER_LIBRARY'
+library_of() {
+    case $2 in
+    FOVEA_LIBRARY) find "$1" -name libfovea.so ;;
+    FOVEA_PEERS_MODULE) find "$1" -name libfovea-peers.so ;;
+    FOVEA_ENCODER_LIBRARY) find "$1" -name libminilm-peer.so ;;
+    esac | head -n 1
+}
+
+# Makes a venv that uses what the system's Python has, too, and installs what it lacks: make_venv FOLDER MODULE...
+make_venv() {
+    venv=$1
+    shift
+    if [ ! -x "$venv/bin/python" ] && ! python3 -m venv --system-site-packages "$venv"; then
+        rm -rf "$venv"
+        echo "Python 3 with venv is needed; on Debian and Ubuntu: apt-get install python3-venv" >&2
+        return 1
+    fi
+    for package in "$@"; do
+        "$venv/bin/python" -c "import $package" 2>/dev/null || {
+            echo "installing $package" >&2
+            "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$package"
+        }
+    done
+}

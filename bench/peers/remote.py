@@ -1,0 +1,143 @@
+"""An engine in a process of its own, which takes turns with those of other processes: another build of the library, or a
+package that asks for an environment of its own.
+
+    engine = Remote("fovea", python, folder=..., environment=...)     starts the process
+    contestant = engine.choose(case, notes)                           as turns.choose()
+    contestant.take(), .output()                                      as turns.Contestant
+
+The process is this file: it reads an order per line of standard input, as JSON, and answers each with a line. Its
+engine may be one of another revision of this project (`folder` is the bench/peers of its tree, which knows its
+interface); cases, operands and timing are always those beside this file.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+# numpy's own threads spin for a while after the products that results are checked with, on the time of the process.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+OWN = ("api", "encoder", "engines")  # modules that know the interface of the library
+
+
+class Remote:
+    """This side. Its forms are chosen and timed by the other."""
+
+    def __init__(self, name, python=sys.executable, folder=HERE, threads=1, environment=None):
+        self.name = name
+        command = [str(python), str(HERE / "remote.py"), "--engine", name, "--folder", str(folder), "--threads", str(threads)]
+        self.process = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT, **(environment or {})}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.about = self.ask({"about": True})
+
+    def ask(self, order):
+        try:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            answer = json.loads(self.process.stdout.readline() or '{"failed": "its process ended"}')
+        except OSError:
+            answer = {"failed": "its process ended"}
+        if "failed" in answer:
+            raise RuntimeError(f"{self.name}: {answer['failed']}")
+        return answer
+
+    def version(self):
+        return self.about["version"]
+
+    def choose(self, case, notes):
+        answer = self.ask({"choose": case.title})
+        notes += answer["notes"]
+        return RemoteContestant(self, **answer["chosen"]) if answer["chosen"] else None
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class RemoteContestant:
+    def __init__(self, engine, label, cost):
+        self.engine, self.label, self.turn_cost = engine, label, cost
+
+    def take(self):
+        return self.engine.ask({"take": True})["seconds"]
+
+    def cost(self):
+        return self.turn_cost
+
+    def output(self):
+        import numpy
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "output.npy")
+            self.engine.ask({"output": path})
+            return numpy.load(path)
+
+
+# -------------------------------------------------------------------------------------------------- the other side --
+
+
+def engine_kind(name, folder):
+    """The class of an engine as another revision has it."""
+    sys.path.insert(0, folder)
+    import engines
+
+    kind = next(kind for kind in engines.ENGINES if kind.name == name)
+    if pathlib.Path(folder).resolve() != HERE:
+        for module in OWN:
+            del sys.modules[module]
+    sys.path.pop(0)
+    return kind
+
+
+class Server:
+    def __init__(self, engine, threads):
+        # Processes that take turns share a CPU: cores differ by more than builds do.
+        if threads == 1:
+            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        self.engine, self.contestant = engine(threads), None
+
+    def answer(self, order):
+        import cases
+        import data
+        import numpy
+        import turns
+
+        if "about" in order:
+            return {"version": self.engine.version()}
+        if "choose" in order:
+            self.contestant, notes = None, []  # frees the memory of the last case
+            case = next(case for case in cases.CASES if case.title == order["choose"])
+            best = self.contestant = turns.choose(self.engine, case, data.data_of(case), notes)
+            return {"notes": notes, "chosen": {"label": best.label, "cost": best.cost()} if best else None}
+        if "output" in order:
+            numpy.save(order["output"], self.contestant.output())
+            return {}
+        return {"seconds": self.contestant.take()}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--engine", required=True)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    options = parser.parse_args()
+    # What libraries print goes to standard error.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    server = None
+    for line in sys.stdin:
+        try:
+            server = server or Server(engine_kind(options.engine, options.folder), options.threads)
+            answer = server.answer(json.loads(line))
+        except Exception as problem:
+            answer = {"failed": f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
