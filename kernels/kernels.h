@@ -216,6 +216,7 @@ typedef struct fv_kernel {
         fv_exp_f32_fn *exp_f32;
         fv_peak_f32_fn *peak_f32;
     } run;
+    const char *op_name; /* "gemm", "gemm_masked", ... */
 } fv_kernel;
 
 /* Prototypes of every kernel that this build has. */

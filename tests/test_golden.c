@@ -13,9 +13,9 @@
  * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
  * number; this suite meets no such result. */
 #include "attention_case.h"
+#include "dispatch/registry.h"
 #include "fp_control.h"
 #include "golden.h"
-#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -213,8 +213,7 @@ static void check_attention(const fovea_context *ctx) {
 static void check_kernels(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *kernel = &fv_kernels[i];
-        char name[32]; /* the operation's: the row's up to the first underscore */
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(kernel->name, "_"), kernel->name);
+        const char *name = kernel->op_name;
         golden_hash usual, flushed;
         if ((int)kernel->isa != (int)test_isa() || kernel->op == FV_OP_peak || !wanted(name))
             continue;

@@ -24,7 +24,7 @@ typedef struct mutant {
 #define MUTANT_WHERE(visible, fate, op, type, mr, nr, function)                                                        \
     {                                                                                                                  \
         fate, visible, {                                                                                               \
-#function, FV_OP_##op, FV_TYPE_##type, FV_ISA_scalar, mr, nr, { .op##_##type = function }                  \
+#function, FV_OP_##op, FV_TYPE_##type, FV_ISA_scalar, mr, nr, {.op##_##type = function }, #op              \
         }                                                                                                              \
     }
 #define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
