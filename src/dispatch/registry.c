@@ -6,14 +6,17 @@
 
 const fv_kernel fv_kernels[] = {
 #define FV_KERNEL(op_, type_, mr_, nr_, isa_)                                                                          \
-    {                                                                                                                  \
-        .name = #op_ "_" #type_ "_" #mr_ "x" #nr_ "_" #isa_, .op = FV_OP_##op_, .type = FV_TYPE_##type_,               \
-        .isa = FV_ISA_##isa_, .mr = mr_, .nr = nr_, .run.op_##_##type_ = fv_##op_##_##type_##_##mr_##x##nr_##_##isa_,
-    .op_name = #op_},
+    {.name = #op_ "_" #type_ "_" #mr_ "x" #nr_ "_" #isa_,                                                              \
+     .op = FV_OP_##op_,                                                                                                \
+     .type = FV_TYPE_##type_,                                                                                          \
+     .isa = FV_ISA_##isa_,                                                                                             \
+     .mr = mr_,                                                                                                        \
+     .nr = nr_,                                                                                                        \
+     .run.op_##_##type_ = fv_##op_##_##type_##_##mr_##x##nr_##_##isa_,                                                 \
+     .op_name = #op_},
 #include "kernels.inc"
 #undef FV_KERNEL
-}
-;
+};
 
 const int fv_kernel_count = (int)(sizeof fv_kernels / sizeof fv_kernels[0]);
 
