@@ -152,6 +152,42 @@ static void test_far_offsets(void) {
         }
 }
 
+/* An offset without any limit changes nothing, and with causality shows all keys or none, however far it is; beyond
+ * 2^60 it is refused. */
+static void test_offsets_without_windows(void) {
+    static const int64_t far[] = {(int64_t)1 << 60, ((int64_t)1 << 60) + 1, ((int64_t)1 << 61) - 150,
+                                  (int64_t)1 << 61, ((int64_t)1 << 61) + 1, (int64_t)1 << 62};
+    attention_case c = case_plain(1, 2, 1, 9, 300, 16, 16);
+    rng r = rng_stream(test_seed(), "far, no windows");
+    solved x = solve(ctx, c, inputs_make(&c, &r));
+    for (int i = 0; i < 24; i++) {
+        const int64_t offset = i % 2 ? -far[i / 4] : far[i / 4];
+        attention_case moved = c;
+        moved.desc.causal = i / 2 % 2 ? FOVEA_CAUSAL_OFFSET : FOVEA_CAUSAL_NONE;
+        const bool none = moved.desc.causal == FOVEA_CAUSAL_OFFSET && offset < 0;
+        fovea_attention_plan *plan;
+        outputs *got = outputs_make(&moved, c.layout), *blank = outputs_make(&moved, c.layout);
+        fovea_attention_args args = case_args(x.in, got);
+        args.q_offsets = &offset;
+        test_check(fovea_attention_plan_create(ctx, &moved.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+        const fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
+        test_check(status == (i < 4 ? FOVEA_OK : FOVEA_ERROR_ARGUMENT), "an offset of %" PRId64 ": %s", offset,
+                   fovea_error_detail());
+        if (i >= 4)
+            outputs_same(got, blank, "an offset of %" PRId64 " is refused", offset);
+        else if (!none)
+            outputs_same(got, x.out, "an offset of %" PRId64 ", causal %d", offset, (int)moved.desc.causal);
+        else
+            for (int64_t row = 0; row < 2 * 9; row++)
+                test_check(((const float *)got->lse.data)[row] == -INFINITY, "an offset of %" PRId64 ": row %" PRId64,
+                           offset, row);
+        fovea_attention_plan_destroy(plan);
+        outputs_free(got);
+        outputs_free(blank);
+    }
+    forget(&x);
+}
+
 static void test_words(void) {
     static const int64_t shapes[][2] = {{1, 300}, {40, 300}, {300, 300}, {17, 16}, {5, 900}};
     for (int n = 0; n < 5; n++) {
@@ -234,6 +270,7 @@ int main(int argc, char **argv) {
     test_words();
     test_wide_groups();
     test_far_offsets();
+    test_offsets_without_windows();
     test_random_words();
     test_broadcast();
     test_check(telling_pairs * 10 > pairs * 9, "only %" PRId64 " of %" PRId64 " pairs tell anything", telling_pairs,

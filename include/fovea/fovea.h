@@ -242,7 +242,8 @@ typedef struct fovea_attention_args {
     fovea_tensor mask;      /* [batch, q_heads, q_len, kv_len], if desc.mask; a stride of 0 or a size of 1 repeats */
     const int64_t *q_lens;  /* [batch] or NULL: sequence b has q_lens[b] <= q_len queries; rows past it are not read */
     const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
-    const int64_t *q_offsets; /* [batch], required by FOVEA_CAUSAL_OFFSET, allowed with NONE, else NULL */
+    const int64_t *q_offsets; /* [batch], from -2^60 to 2^60, required by FOVEA_CAUSAL_OFFSET, allowed with NONE, else
+                                 NULL */
     fovea_tensor lse;         /* optional [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
     fovea_tensor weights;     /* optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked; costs the
                                  scores a second time */

@@ -6,12 +6,6 @@
 
 #include <math.h>
 
-/* Positions are kept far from where their sums could overflow. */
-static const int64_t position_limit = (int64_t)1 << 61;
-
-/* No single size is larger: what plans compute from a few of them cannot overflow then. */
-static const int64_t size_limit = (int64_t)1 << 48;
-
 void fovea_attention_desc_init(fovea_attention_desc *desc) {
     if (desc)
         *desc = (fovea_attention_desc){
@@ -34,7 +28,7 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
         if (sizes[i].value < sizes[i].least)
             return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, it must be at least %lld", sizes[i].name,
                            (long long)sizes[i].value, (long long)sizes[i].least);
-        if (sizes[i].value > size_limit)
+        if (sizes[i].value > FV_SIZE_LIMIT)
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: more than any memory holds", sizes[i].name,
                            (long long)sizes[i].value);
     }
@@ -95,8 +89,8 @@ static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *
         return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets is given, but causal %d sets the offsets itself",
                        (int)d->causal);
     for (int64_t b = 0; offsets && b < d->batch; b++)
-        if (offsets[b] < -position_limit || offsets[b] > position_limit)
-            return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld, beyond any position", (long long)b,
+        if (offsets[b] < -FV_POSITION_LIMIT || offsets[b] > FV_POSITION_LIMIT)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld, it must be from -2^60 to 2^60", (long long)b,
                            (long long)offsets[b]);
     return FOVEA_OK;
 }

@@ -393,11 +393,10 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
         tuned = fv_tuning_choice(made->tuned->knob);
         choice = &tuned;
     }
-    const int64_t unlimited = (int64_t)1 << 61; /* see position_limit in check.c: sums stay in range */
-    if (desc->window_left < 0 || desc->window_left > unlimited)
-        made->desc.window_left = unlimited;
-    if (desc->window_right < 0 || desc->window_right > unlimited)
-        made->desc.window_right = unlimited;
+    if (desc->window_left < 0 || desc->window_left > FV_NO_LIMIT)
+        made->desc.window_left = FV_NO_LIMIT;
+    if (desc->window_right < 0 || desc->window_right > FV_NO_LIMIT)
+        made->desc.window_right = FV_NO_LIMIT;
     choose(made, choice);
     if (made->tuned && made->choice.split_segments > 0 && partials_are_large(made)) {
         const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value};

@@ -16,9 +16,8 @@ fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_
 }
 
 bool fv_attention_windowed(const fovea_attention_desc *d) {
-    const int64_t no_limit = (int64_t)1 << 60; /* plans hold "no limit" as a larger number */
-    const bool left = d->window_left >= 0 && d->window_left < no_limit;
-    const bool right = d->window_right >= 0 && d->window_right < no_limit;
+    const bool left = d->window_left >= 0 && d->window_left < FV_NO_LIMIT;
+    const bool right = d->window_right >= 0 && d->window_right < FV_NO_LIMIT;
     return left || right;
 }
 

@@ -7,6 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What callers may ask for, and what stands for "no limit" of a window in plans. From any position a window without limit
+ * reaches past every key. */
+#define FV_SIZE_LIMIT ((int64_t)1 << 48)     /* of a single size: more than any memory holds */
+#define FV_POSITION_LIMIT ((int64_t)1 << 60) /* of an offset, on either side of 0 */
+#define FV_NO_LIMIT ((int64_t)1 << 61)
+static_assert(FV_NO_LIMIT > FV_POSITION_LIMIT + 2 * FV_SIZE_LIMIT, "no limit is past every key from every position");
+static_assert(FV_NO_LIMIT < INT64_MAX / 2 - FV_SIZE_LIMIT, "a sum of two and a size stays in range");
+
 enum { FV_ALIGNMENT = 64 }; /* bytes: a cache line, and the widest vector */
 
 /* *result = a * b or a + b, both >= 0; false if that does not fit. */

@@ -7,9 +7,6 @@
 
 #include <math.h>
 
-/* No single size is larger: what is computed from a few of them cannot overflow then. */
-static const int64_t size_limit = (int64_t)1 << 48;
-
 /* More parts than anybody has; their number times a size stays in range. */
 static const int64_t part_limit = 1024;
 
@@ -27,7 +24,7 @@ static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     if (size < 1)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld, it must be at least 1", name, (long long)part,
                        (long long)size);
-    if (size > size_limit)
+    if (size > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of part %lld is %lld: more than any memory holds", name,
                        (long long)part, (long long)size);
     return FOVEA_OK;
@@ -94,7 +91,7 @@ static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args
     if (!fv_multiply(x->shape[1], x->shape[3], &channels) || channels != l->in)
         return fv_fail(FOVEA_ERROR_SHAPE, "x has %lld groups of %lld channels, in_features is %lld",
                        (long long)x->shape[1], (long long)x->shape[3], (long long)l->in);
-    if (x->shape[0] > size_limit || x->shape[2] > size_limit / x->shape[0])
+    if (x->shape[0] > FV_SIZE_LIMIT || x->shape[2] > FV_SIZE_LIMIT / x->shape[0])
         return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: more than any memory holds",
                        (long long)x->shape[0], (long long)x->shape[2]);
     const fv_tensor_rule rule = {

@@ -1,11 +1,9 @@
 /* What a layer's description comes to, and what it costs. */
 #include "attention/plan.h"
 #include "attention/visible.h"
-#include "mha/mha.h"
 #include "core/size.h"
 #include "core/status.h"
-
-static const int64_t size_limit = (int64_t)1 << 48;
+#include "mha/mha.h"
 
 void fovea_mha_desc_init(fovea_mha_desc *desc) {
     if (desc) {
@@ -56,7 +54,7 @@ static fovea_status check_enums(const fovea_mha_desc *d) {
 static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *s) {
     static const char *const names[] = {"q_features", "k_features", "v_features"};
     for (int i = 0; i < FV_MHA_ROLES && d->form != FOVEA_MHA_PROJECTED; i++) {
-        if (s->role[i].features < 1 || s->role[i].features > size_limit)
+        if (s->role[i].features < 1 || s->role[i].features > FV_SIZE_LIMIT)
             return fv_fail(s->role[i].features < 1 ? FOVEA_ERROR_SHAPE : FOVEA_ERROR_OVERFLOW,
                            "%s is %lld, it must be from 1 to what memory holds", names[i],
                            (long long)s->role[i].features);
@@ -64,7 +62,7 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
             return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, but its input has %lld", names[i],
                            (long long)s->role[i].features, (long long)s->role[fv_mha_input(d, i)].features);
     }
-    if (d->out_features < 0 || d->out_features > size_limit)
+    if (d->out_features < 0 || d->out_features > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld", (long long)d->out_features);
     if (d->inputs == FOVEA_MHA_SELF && d->attention.q_len != d->attention.kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
