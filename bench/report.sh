@@ -9,7 +9,7 @@ report=$build/report.txt
 cache() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 
 {
-    echo "fovea $(sed -n 's/.*FOVEA_VERSION_STRING "\(.*\)"/\1/p' include/fovea/fovea.h) $(git rev-parse --short HEAD 2>/dev/null)"
+    echo "fovea $(sed -n 's/.*FOVEA_VERSION_STRING "\(.*\)"/\1/p' include/fovea/types.h) $(git rev-parse --short HEAD 2>/dev/null)"
     date -u +%Y-%m-%d
     uname -srm
     echo "compiler: $("$(cache CMAKE_C_COMPILER)" --version | head -1)"

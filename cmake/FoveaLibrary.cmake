@@ -20,8 +20,9 @@ add_library(fovea ${objects})
 add_library(Fovea::fovea ALIAS fovea)
 set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
                                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/fovea/*.h)
 target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
-                                             FILES ${PROJECT_SOURCE_DIR}/include/fovea/fovea.h)
+                                             FILES ${public_headers})
 target_link_libraries(fovea PRIVATE ${run_time})
 # OpenMP's threads go on after dlclose(), in the run-time that would be unloaded with the library: it stays.
 if(BUILD_SHARED_LIBS)

@@ -1,5 +1,10 @@
 # cmake -DSOURCE_DIR=... -P public_functions.cmake: fails if a function of the public header is called by no test.
-file(READ ${SOURCE_DIR}/include/fovea/fovea.h header)
+file(GLOB headers ${SOURCE_DIR}/include/fovea/*.h)
+set(header "")
+foreach(file IN LISTS headers)
+    file(READ ${file} text)
+    string(APPEND header "${text}")
+endforeach()
 string(REGEX MATCHALL "FOVEA_API [^;(]*[ *](fovea_[a-z0-9_]+)\\(" declarations "${header}")
 
 file(GLOB sources ${SOURCE_DIR}/tests/test_*.c ${SOURCE_DIR}/tests/attention_case.c)

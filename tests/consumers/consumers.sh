@@ -88,7 +88,7 @@ pkg_config)
     "$CC" "$here/outside/outside.c" -o "$SCRATCH/pkg_config" "${words[@]}"
     LD_LIBRARY_PATH=$libdir DYLD_LIBRARY_PATH=$libdir "$SCRATCH/pkg_config"
     [ "$("$PKG_CONFIG" --modversion fovea)" = "$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)"/\1/p' \
-        "$prefix/include/fovea/fovea.h")" ]
+        "$prefix/include/fovea/types.h")" ]
     ;;
 
 reopen) # dlopen, a call on threads, dlclose, twice
@@ -98,12 +98,14 @@ reopen) # dlopen, a call on threads, dlclose, twice
     done
     ;;
 
-header) # alone, in the languages it promises
-    echo '#include <fovea/fovea.h>' >"$SCRATCH/header.c"
+header) # each alone, in the languages it promises
     warnings=(-I"$FOVEA_SOURCE/include" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
-    "$CC" -std=c11 "${warnings[@]}" "$SCRATCH/header.c"
-    "$CXX" -x c++ -std=c++11 "${warnings[@]}" "$SCRATCH/header.c"
-    "$CXX" -x c++ -std=c++17 "${warnings[@]}" "$SCRATCH/header.c"
+    for header in "$FOVEA_SOURCE"/include/fovea/*.h; do
+        echo "#include <fovea/${header##*/}>" >"$SCRATCH/header.c"
+        "$CC" -std=c11 "${warnings[@]}" "$SCRATCH/header.c"
+        "$CXX" -x c++ -std=c++11 "${warnings[@]}" "$SCRATCH/header.c"
+        "$CXX" -x c++ -std=c++17 "${warnings[@]}" "$SCRATCH/header.c"
+    done
     ;;
 
 *) fail "no such step: $step" ;;
