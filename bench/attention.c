@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "attention_bench.h"
-#include "core/size.h"
+#include "core/core.h"
 
 /* --------------------------------------------------------------------------------------------------------- data -- */
 

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dispatch/dispatch.h"
 #include "fovea/fovea.h"
-#include "dispatch/registry.h"
 #include "shim.h"
 
 enum { BENCH_NAME_SIZE = 256, BENCH_ERROR_SIZE = 256, BENCH_CACHE_LINE = 64 };

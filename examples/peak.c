@@ -3,7 +3,7 @@
  * fovea_internal. */
 #include "peak.h"
 
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "stopwatch.h"
 
 _Static_assert((int)FOVEA_ISA_SCALAR == FV_ISA_scalar && (int)FOVEA_ISA_AVX2 == FV_ISA_avx2 &&

@@ -1,8 +1,8 @@
 /* Attention problems for tests: what they are and how they are run (attention_case.h). */
 #include "attention_case.h"
 
+#include "dispatch/dispatch.h"
 #include "pool.h"
-#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

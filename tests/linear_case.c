@@ -1,7 +1,7 @@
 /* Cases, memory and the literal arithmetic of linear maps (linear_case.h). */
 #include "linear_case.h"
 
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  *
  * That every tier gives the scalar tier's bits, and that the scalar tier's erf is within 2 ulp of SLEEF's in double.
  */
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "simd/simd_scalar.h"
 #include "test.h"
 

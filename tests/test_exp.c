@@ -14,7 +14,7 @@
  * the C library's double exp, whose own error (below 2^-28 of a float's ulp) does not matter here. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu.h"
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "test.h"
 
 #include <inttypes.h>

@@ -13,7 +13,7 @@
  * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
  * number; this suite meets no such result. */
 #include "attention_case.h"
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "fp_control.h"
 #include "golden.h"
 

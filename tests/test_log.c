@@ -6,7 +6,7 @@
  * The tiers use different forms of SLEEF's double logarithm, with and without FMA, and round to float32 (kernels/simd);
  * what is tested is that the rounded values agree, and that they are within 1 ulp of the C library's. A row sum is at
  * least 1, as the greatest score contributes exp(0), and at most the number of keys. */
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "test.h"
 
 #include <math.h>

@@ -15,8 +15,8 @@
  * ulp larger. Were the comparison blind, or the results insensitive to the order of sums, the rest would prove
  * nothing. */
 #include "attention_case.h"
+#include "dispatch/dispatch.h"
 #include "pool.h"
-#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

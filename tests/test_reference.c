@@ -8,8 +8,8 @@
  * --case N runs the one case N, --cases N the first N. The end of the run tells how much of the bound was used, and
  * fails if the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
 #include "attention_case.h"
+#include "dispatch/dispatch.h"
 #include "reference.h"
-#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Look-ups in the list of kernels: each row is found for its own operation, element type and tier, and no row for
  * another type, as nothing else keeps a plan for float32 from calling it on arrays of floats. */
-#include "dispatch/gemm.h"
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "test.h"
 
 static bool has_rows(fv_op op, fv_type type) {

@@ -3,7 +3,7 @@
 #include "tuning_case.h"
 
 #include "attention/plan.h"
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

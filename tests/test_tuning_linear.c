@@ -3,8 +3,8 @@
 #include "linear_case.h"
 #include "tuning_case.h"
 
+#include "dispatch/dispatch.h"
 #include "linear/linear.h"
-#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

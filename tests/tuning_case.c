@@ -1,9 +1,9 @@
 /* Tuning files for tests (tuning_case.h). */
 #include "tuning_case.h"
 
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "folder.h"
-#include "core/hash.h"
-#include "dispatch/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

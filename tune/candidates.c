@@ -2,9 +2,8 @@
  * two sizes. Of an attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels,
  * blocks of channels and rows, items of a thread. Of both: the default's sizes for caches larger or smaller than the
  * system reports, a choice that fits each shape of a class (and tells where a hypervisor is wrong about caches). */
-#include "dispatch/gemm.h"
-#include "dispatch/registry.h"
-#include "core/size.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "tune.h"
 
 #include <assert.h>

@@ -5,8 +5,8 @@
  * rows within a factor of four, channels by how they fit into the caches. What decides among choices changes little
  * within it, and the proof on shapes near both ends of the box tells where it does.
  */
-#include "dispatch/registry.h"
-#include "core/size.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "tune.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* What the tuner sees of the machine: clocks, memory, and what disturbs (tune.h). Where Linux's files are missing,
  * counts are 0 and limits absent. */
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "tune.h"
 
 #include <inttypes.h>

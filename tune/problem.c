@@ -4,9 +4,9 @@
  * read each set of it in turn, so that keys, values and weights come from memory as they do in a program that
  * decodes; others compute the same operands again and again.
  */
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "threads/threads.h"
-#include "dispatch/registry.h"
-#include "core/size.h"
 #include "tune.h"
 
 #include <math.h>

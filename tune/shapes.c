@@ -1,8 +1,6 @@
 /* Shapes: from words, presets and logs (tune.h). */
 #include "attention/visible.h"
-#include "core/file.h"
-#include "core/size.h"
-#include "core/status.h"
+#include "core/core.h"
 #include "tune.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* fovea-tune show, check, merge, explain: what is in tuning files, and whether it is used and right here (tune.h). */
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "tune.h"
 
 #include <inttypes.h>

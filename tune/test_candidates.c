@@ -1,5 +1,5 @@
 /* What a search is made of: the statistic, the candidates, what the verdicts of a run are together. */
-#include "dispatch/gemm.h"
+#include "dispatch/dispatch.h"
 #include "test.h"
 #include "tune.h"
 

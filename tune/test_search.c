@@ -5,7 +5,7 @@
  * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
  * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
  * throttles, a beginning that is faster than anything later. */
-#include "dispatch/gemm.h"
+#include "dispatch/dispatch.h"
 #include "search.h"
 #include "test.h"
 

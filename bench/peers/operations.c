@@ -3,7 +3,7 @@
  * Loaded by peers/api.py; the functions are called from Python, hence no header. */
 #include <sleef.h>
 
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 #include "sleef_exp.h"
 
 #define EXPORT __attribute__((visibility("default")))

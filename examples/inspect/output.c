@@ -2,7 +2,7 @@
  * what is there, synced, renamed. */
 #include "inspect.h"
 
-#include "core/file.h"
+#include "core/core.h"
 
 #include <stdlib.h>
 #include <string.h>

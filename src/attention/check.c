@@ -1,8 +1,6 @@
 /* Checks of descriptions and arguments: everything that can be wrong is found here, before any output is touched. */
 #include "attention/plan.h"
-#include "core/size.h"
-#include "core/status.h"
-#include "core/tensor.h"
+#include "core/core.h"
 
 #include <math.h>
 

@@ -5,9 +5,8 @@
  * blocks; where there are weights, of a third one runs of segments again.
  */
 #include "attention/block.h"
+#include "core/core.h"
 #include "threads/threads.h"
-#include "core/size.h"
-#include "core/status.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,10 +3,8 @@
 #include "attention/plan.h"
 
 #include "attention/visible.h"
-#include "core/size.h"
-#include "core/status.h"
-#include "dispatch/gemm.h"
-#include "dispatch/registry.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 
 #include <assert.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 #include "attention/prefetch.h"
 
 #include "attention/visible.h"
-#include "core/size.h"
+#include "core/core.h"
 
 #include <assert.h>
 

@@ -8,7 +8,7 @@
 
 #include "attention/plan.h"
 #include "attention/visible.h"
-#include "dispatch/prefetch.h"
+#include "dispatch/dispatch.h"
 
 /* Rows of queries, keys, values and outputs, in the order in which they are needed. */
 typedef struct fv_next {

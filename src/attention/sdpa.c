@@ -4,7 +4,7 @@
  * shape make one entry each, and the oldest entries fall out. A fork waits until no thread is at the cache, so that the
  * child's is whole and free. The cache is this library's only global state, but for what threads.c notes of forks. */
 #include "attention/plan.h"
-#include "core/status.h"
+#include "core/core.h"
 
 #include <pthread.h>
 #include <stdbool.h>

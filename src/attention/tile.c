@@ -12,7 +12,7 @@
  */
 #include "attention/tile.h"
 
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 
 #include <math.h>
 #include <string.h>

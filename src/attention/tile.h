@@ -4,7 +4,7 @@
 #define FV_ATTENTION_TILE_H
 
 #include "attention/block.h"
-#include "core/size.h"
+#include "core/core.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* Ranges and bits of keys (visible.h). */
 #include "attention/visible.h"
 
-#include "core/size.h"
+#include "core/core.h"
 
 fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch) {
     const fovea_attention_desc *d = &plan->desc;

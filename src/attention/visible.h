@@ -3,7 +3,7 @@
 #define FV_ATTENTION_ROWS_H
 
 #include "attention/plan.h"
-#include "core/size.h"
+#include "core/core.h"
 
 /* Keys [begin, end); empty: begin == end == 0. */
 typedef struct fv_range {

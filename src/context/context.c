@@ -1,9 +1,9 @@
 /* Context creation: which tier, how many threads, and a sentence that says why. */
 #include "context/context.h"
 
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "threads/threads.h"
-#include "dispatch/registry.h"
-#include "core/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>

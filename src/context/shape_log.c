@@ -5,10 +5,7 @@
  */
 #include "context/shape_log.h"
 
-#include "core/file.h"
-#include "core/hash.h"
-#include "core/size.h"
-#include "core/status.h"
+#include "core/core.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

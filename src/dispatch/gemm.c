@@ -1,7 +1,7 @@
-/* Which gemm of a tier suits a product (gemm.h), by a model of a core. */
-#include "dispatch/gemm.h"
+/* Which gemm of a tier suits a product (dispatch.h), by a model of a core. */
+#include "dispatch/dispatch.h"
 
-#include "core/size.h"
+#include "core/core.h"
 
 /* Half cycles that a gemm takes for one step of k, divided by the rows that it serves, by a model of a core that starts
  * two FMA and two loads a cycle and has the result of an FMA after four: the columns come in strips of nr, and a strip

@@ -2,8 +2,8 @@
 #ifndef FV_NEAR_H
 #define FV_NEAR_H
 
+#include "core/core.h"
 #include "kernels.h"
-#include "core/size.h"
 
 #include <assert.h>
 

@@ -1,5 +1,5 @@
-/* The table of kernels (registry.h). */
-#include "dispatch/registry.h"
+/* The table of kernels (dispatch.h). */
+#include "dispatch/dispatch.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* Checks of linear maps and their arguments: everything that can be wrong is found here, before any output is touched.
  */
-#include "core/size.h"
-#include "core/status.h"
-#include "core/tensor.h"
+#include "core/core.h"
 #include "linear/linear.h"
 
 #include <math.h>

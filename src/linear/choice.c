@@ -23,10 +23,8 @@
  */
 #include "linear/linear.h"
 
-#include "dispatch/gemm.h"
-#include "dispatch/registry.h"
-#include "core/size.h"
-#include "core/text.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,8 @@
  * one panel go to scratch, and from there, still in cache, through bias, activation and residual to where the caller
  * wants them, in runs of columns of one head and of rows whose places are evenly apart.
  */
-#include "core/size.h"
-#include "core/status.h"
-#include "dispatch/prefetch.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "linear/linear.h"
 #include "threads/threads.h"
 

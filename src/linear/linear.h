@@ -9,7 +9,7 @@
 #define FV_LINEAR_H
 
 #include "context/context.h"
-#include "core/size.h"
+#include "core/core.h"
 #include "kernels.h"
 #include "linear/choice.h"
 #include "tuning/tuning.h"

@@ -1,8 +1,6 @@
 /* Packing of linear maps (linear.h): weights and biases scaled and copied. */
-#include "core/memory.h"
-#include "core/size.h"
-#include "core/status.h"
-#include "dispatch/registry.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "linear/linear.h"
 
 #include <stdbool.h>

@@ -1,8 +1,7 @@
 /* What a layer's description comes to, and what it costs. */
 #include "attention/plan.h"
 #include "attention/visible.h"
-#include "core/size.h"
-#include "core/status.h"
+#include "core/core.h"
 #include "mha/mha.h"
 
 void fovea_mha_desc_init(fovea_mha_desc *desc) {

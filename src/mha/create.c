@@ -1,9 +1,8 @@
 /* Making layers: weights are gathered and packed once, the rest is made anew for each shape. */
 #include "attention/plan.h"
+#include "core/core.h"
 #include "linear/linear.h"
 #include "mha/mha.h"
-#include "core/size.h"
-#include "core/status.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* Gathering a layer's weights: whatever the form and strides, each map becomes a dense [in, out] matrix, products of
  * matrices in float64 and rounded once. Serial and portable, so the same bits everywhere; done once for a model. */
+#include "core/core.h"
 #include "linear/linear.h"
 #include "mha/mha.h"
-#include "core/size.h"
-#include "core/status.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* Threads: OpenMP or the caller's pool (threads.h). The only file that knows OpenMP. */
 #include "threads/threads.h"
 
-#include "core/size.h"
-#include "core/status.h"
+#include "core/core.h"
 
 #include <assert.h>
 #include <fenv.h>

@@ -1,7 +1,7 @@
 /* Tuning files: where they are, what a context takes from one, and the public functions (tuning.h, fovea.h). */
 #include "attention/plan.h"
-#include "dispatch/registry.h"
-#include "core/status.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "tuning/tuning.h"
 
 #include <stdio.h>

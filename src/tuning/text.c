@@ -17,9 +17,8 @@
  * Not one byte may be missing: the last line tells. All or nothing: the first thing wrong refuses the whole file. */
 #include "tuning/tuning.h"
 
-#include "core/hash.h"
-#include "dispatch/registry.h"
-#include "core/text.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

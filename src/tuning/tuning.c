@@ -1,9 +1,8 @@
 /* Tunings in memory: the operations, adding rows, finding them, and saying why none was found (tuning.h). */
 #include "tuning/tuning.h"
 
-#include "core/hash.h"
-#include "dispatch/registry.h"
-#include "core/size.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "sources_hash.h"
 
 #include <inttypes.h>

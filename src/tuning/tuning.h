@@ -9,8 +9,8 @@
 #define FV_TUNING_H
 
 #include "attention/attention.h"
+#include "core/core.h"
 #include "cpu/cpu.h"
-#include "core/file.h"
 #include "fovea/fovea.h"
 #include "linear/choice.h"
 

@@ -16,8 +16,8 @@
 
 #include "abi.h"
 #include "cpu/cpu.h"
+#include "dispatch/dispatch.h"
 #include "fp_control.h"
-#include "dispatch/registry.h"
 #include "test.h"
 
 #include <fnmatch.h>

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 
 enum {
     ARENA_BYTES = 64 << 20, /* of virtual memory: what trials do not use is never touched */

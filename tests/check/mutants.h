@@ -10,7 +10,7 @@
 #define FOVEA_TESTS_MUTANTS_H
 
 #include "check.h"
-#include "dispatch/registry.h"
+#include "dispatch/dispatch.h"
 
 /* FLUSHED: under flush-to-zero. */
 typedef enum fate { PASSES, PASSES_FLUSHED, DIFFERS, DIFFERS_FLUSHED, DIFFERS_AS_REFERENCE } fate;

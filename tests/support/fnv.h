@@ -4,7 +4,7 @@
 #ifndef FOVEA_TESTS_FNV_H
 #define FOVEA_TESTS_FNV_H
 
-#include "core/hash.h" /* the library's own, byte by byte */
+#include "core/core.h" /* the library's own, byte by byte */
 
 #define FNV_START FV_HASH_BEGIN
 

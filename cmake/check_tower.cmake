@@ -1,0 +1,91 @@
+# Stops the build where an include in src/ breaks the order of its folders: none knows a folder above or beside it, and another
+# folder is known only by its one header, <folder>/<folder>.h.
+#
+# Included, sets tower_sources; as a script, cmake -DROOT=... -DSTAMP=... -P, checks, and writes the stamp.
+cmake_minimum_required(VERSION 3.25)
+
+# From the ground up; folders of one line stand side by side.
+set(tower
+    "core"
+    "threads"
+    "cpu"
+    "dispatch"
+    "tuning"
+    "context"
+    "attention linear"
+    "mha")
+
+# Known exceptions, "file header": printed at each check; one that is no longer there must be taken out of the list.
+set(exceptions
+    "mha/check.c attention/plan.h"
+    "mha/check.c attention/visible.h"
+    "mha/create.c attention/plan.h"
+    "mha/execute.c attention/plan.h"
+    "threads/threads.h context/context.h"
+    "tuning/choice.c attention/visible.h"
+    "tuning/file.c attention/plan.h"
+    "tuning/tuning.h attention/attention.h"
+    "tuning/tuning.h linear/choice.h")
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+    file(GLOB_RECURSE tower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.[ch])
+    return()
+endif()
+
+set(level 0)
+foreach(storey IN LISTS tower)
+    string(REPLACE " " ";" rooms "${storey}")
+    foreach(room IN LISTS rooms)
+        set(level_of_${room} ${level})
+    endforeach()
+    math(EXPR level "${level} + 1")
+endforeach()
+
+# What is wrong with an include of a room's header in a file of another room, or "".
+function(judge room header result)
+    string(REGEX MATCH "^[^/]+" other ${header})
+    set(${result} "" PARENT_SCOPE)
+    if(level_of_${other} GREATER level_of_${room})
+        set(${result} "${other} is above ${room}" PARENT_SCOPE)
+    elseif(level_of_${other} EQUAL level_of_${room})
+        set(${result} "${other} is beside ${room}" PARENT_SCOPE)
+    elseif(NOT header STREQUAL "${other}/${other}.h")
+        set(${result} "others know ${other} only by ${other}/${other}.h" PARENT_SCOPE)
+    endif()
+endfunction()
+
+set(wrong "")
+set(unused ${exceptions})
+file(GLOB_RECURSE files RELATIVE ${ROOT}/src ${ROOT}/src/*.[ch])
+foreach(file IN LISTS files)
+    string(REGEX MATCH "^[^/]+" room ${file})
+    if(NOT DEFINED level_of_${room})
+        string(APPEND wrong "\n  src/${room} has no place in the tower of cmake/check_tower.cmake")
+        continue()
+    endif()
+    file(STRINGS ${ROOT}/src/${file} includes REGEX "^ *# *include +\"[a-z0-9_]+/")
+    foreach(include IN LISTS includes)
+        string(REGEX REPLACE "^ *# *include +\"([^\"]+)\".*" "\\1" header "${include}")
+        string(REGEX MATCH "^[^/]+" other ${header})
+        if(other STREQUAL room OR NOT IS_DIRECTORY ${ROOT}/src/${other})
+            continue()
+        endif()
+        judge(${room} ${header} sentence)
+        if(NOT sentence)
+            continue()
+        endif()
+        if("${file} ${header}" IN_LIST exceptions)
+            list(REMOVE_ITEM unused "${file} ${header}")
+            message(STATUS "known exception: src/${file} includes ${header}: ${sentence}")
+        else()
+            string(APPEND wrong "\n  src/${file} includes ${header}: ${sentence}")
+        endif()
+    endforeach()
+endforeach()
+foreach(exception IN LISTS unused)
+    string(APPEND wrong "\n  cmake/check_tower.cmake: the exception \"${exception}\" is no longer one: take it out")
+endforeach()
+if(wrong)
+    message(FATAL_ERROR "The folders of src/ are not in order:${wrong}\n")
+endif()
+file(WRITE ${STAMP} "")

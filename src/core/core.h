@@ -1,0 +1,13 @@
+/* What the rooms above know of core. */
+#ifndef FV_CORE_H
+#define FV_CORE_H
+
+#include "core/file.h"
+#include "core/hash.h"
+#include "core/memory.h"
+#include "core/size.h"
+#include "core/status.h"
+#include "core/tensor.h"
+#include "core/text.h"
+
+#endif
