@@ -3,6 +3,8 @@
  * used. */
 #include "minilm_data.h"
 
+#include "regular_file.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -132,11 +134,12 @@ static int read_arrays(reader *r, minilm_data *data, int64_t file_bytes) {
 }
 
 int minilm_data_load(const char *path, minilm_data *data, char *message, size_t size) {
-    reader r = {.path = path, .file = fopen(path, "rb"), .bytes = NULL, .message = message, .size = size};
+    const char *why;
+    reader r = {.path = path, .file = regular_file_open(path, &why), .message = message, .size = size};
     int64_t file_bytes = 0;
     memset(data, 0, sizeof *data);
     if (r.file == NULL)
-        return fail(&r, "cannot be opened (%s)", strerror(errno));
+        return fail(&r, "cannot be opened (%s)", why);
     int status = read_header(&r, data, &file_bytes);
     if (status == 0)
         status = read_arrays(&r, data, file_bytes);

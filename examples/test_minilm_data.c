@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 enum {
     TOKENS = 3,
@@ -195,13 +196,17 @@ int main(int argc, char **argv) {
     /* A file left open by each refusal would now be noticed soon. */
     const struct rlimit few_files = {64, 64};
     setrlimit(RLIMIT_NOFILE, &few_files);
+    remove(path); /* a pipe that a stopped run left */
     test_good();
     test_lengths();
     test_every_bit();
     test_headers();
     remove(path);
     expect_refused(path, "cannot be opened", "a file that is not there");
-    expect_refused(argv[1], "cannot be", "a folder");
+    expect_refused(argv[1], "cannot be opened (not a regular file)", "a folder");
+    mkfifo(path, 0600);
+    expect_refused(path, "cannot be opened (not a regular file)", "a pipe to which nobody writes");
+    remove(path);
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

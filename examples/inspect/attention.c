@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     HEADS = 12,
@@ -133,10 +134,8 @@ static int load(const inspect_options *options, const fovea_context *context, en
     if (snprintf(model, sizeof model, "%s/model.safetensors", folder) >= PATH_MOST ||
         snprintf(words, sizeof words, "%s/vocab.txt", folder) >= PATH_MOST)
         return complain(to, "attention", "--model has too long a name");
-    FILE *file = fopen(model, "rb");
-    if (file == NULL)
+    if (access(model, F_OK) != 0)
         return complain(to, model, "is not there; python3 examples/minilm/fetch.py FOLDER gets it, --model says where");
-    fclose(file);
     return encoder_load(context, model, HEADS, e, to) == 0 ? wordpiece_load(words, pieces, to) : -1;
 }
 

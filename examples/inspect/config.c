@@ -1,6 +1,8 @@
 /* config.h. */
 #include "config.h"
 
+#include "../regular_file.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -30,9 +32,10 @@ int config_read(const char *model_path, int64_t *heads, int64_t *kv_heads, compl
     const int folder = slash != NULL ? (int)(slash - model_path) + 1 : 0;
     if (snprintf(path, sizeof path, "%.*sconfig.json", folder, model_path) >= (int)sizeof path)
         return complain(to, model_path, "has too long a name");
-    FILE *file = fopen(path, "rb");
+    const char *why;
+    FILE *file = regular_file_open(path, &why);
     if (file == NULL)
-        return errno == ENOENT ? 0 : complain(to, path, "cannot be opened (%s)", strerror(errno));
+        return errno == ENOENT ? 0 : complain(to, path, "cannot be opened (%s)", why);
     const size_t length = fread(text, 1, sizeof text, file);
     const int failed = ferror(file);
     fclose(file);

@@ -106,6 +106,12 @@ PY
     head -c 300 alike.safetensors >cut.safetensors
     refuses 'cut off' similarity cut.safetensors --heads 2 --csv kept.csv --svg none.svg
     refuses 'cannot be opened' similarity nowhere --heads 2 --csv kept.csv
+    mkfifo fifo
+    for wrong in fifo /dev/zero .; do # at once: nothing is written to the pipe, and the device has no end
+        refuses "$wrong: cannot be opened .not a regular file" similarity "$wrong" --heads 2 --csv kept.csv
+    done
+    mkdir piped && cp alike.safetensors piped && mkfifo piped/config.json
+    refuses 'config.json: cannot be opened .not a regular file' similarity piped/alike.safetensors
     cmp kept.csv first.csv || fail "a file was changed in spite of an error"
     [ ! -e none.svg ] || fail "a file was written in spite of an error"
     [ -z "$(find . -name '.*.new')" ] || fail "something was left over"
@@ -146,6 +152,8 @@ attention)
     refuses 'more than 64 tokens' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..63})"
     refuses 'longer than' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..1100})"
     refuses 'is not there; .*fetch.py' attention --model nowhere -o b.svg who
+    rm minilm/vocab.txt && mkfifo minilm/vocab.txt
+    refuses 'vocab.txt: cannot be opened .not a regular file' attention --model minilm -o b.svg who
     rm minilm/vocab.txt
     refuses 'vocab.txt' attention --model minilm -o b.svg who
     [ ! -e b.svg ] || fail "a file was written in spite of an error"

@@ -2,6 +2,8 @@
  * before anything is allocated by them. JSON is read by jansson. */
 #include "safetensors.h"
 
+#include "../regular_file.h"
+
 #include <jansson.h>
 
 #include <errno.h>
@@ -235,9 +237,10 @@ int safetensors_open(const char *path, safetensors **file, complaint to) {
         return complain(to, path, "out of memory");
     }
     memcpy(f->path, path, length);
-    f->file = fopen(path, "rb");
+    const char *why;
+    f->file = regular_file_open(path, &why);
     if (f->file == NULL)
-        complain(to, path, "cannot be opened (%s)", strerror(errno));
+        complain(to, path, "cannot be opened (%s)", why);
     else if (parse_header(f, to) == 0 && list_tensors(f, to) == 0)
         return *file = f, 0;
     safetensors_close(f);

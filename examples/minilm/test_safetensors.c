@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static test_option options[] = {TEST_FILE_OPTION, {0}};
 static char path[4096];
@@ -201,11 +202,15 @@ int main(int argc, char **argv) {
     /* A file left open by each refusal would soon be noticed. */
     const struct rlimit few_files = {64, 64};
     setrlimit(RLIMIT_NOFILE, &few_files);
+    remove(path); /* a pipe that a stopped run left */
     test_good();
     test_cut_off();
     test_headers();
     test_huge();
     remove(path);
     refused("cannot be opened", "a file that is not there");
+    mkfifo(path, 0600);
+    refused("cannot be opened (not a regular file)", "a pipe to which nobody writes");
+    remove(path);
     return test_end();
 }

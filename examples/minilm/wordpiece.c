@@ -2,6 +2,8 @@
  * one word; the vocabulary is a hash table with open addresses. */
 #include "wordpiece.h"
 
+#include "../regular_file.h"
+
 #include <utf8proc.h>
 
 #include <errno.h>
@@ -57,10 +59,11 @@ static int32_t find(const wordpiece *w, const char *piece) { return *slot_of(w, 
 
 /* Reads the whole file; its length, or -1 and a complaint. */
 static int64_t read_file(wordpiece *w, const char *path, complaint to) {
-    FILE *file = fopen(path, "rb");
+    const char *why;
+    FILE *file = regular_file_open(path, &why);
     long bytes = -1;
     if (file == NULL)
-        return complain(to, path, "cannot be opened (%s)", strerror(errno));
+        return complain(to, path, "cannot be opened (%s)", why);
     if (fseek(file, 0, SEEK_END) != 0 || (bytes = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) != 0)
         complain(to, path, "cannot be read (%s)", strerror(errno));
     else if (bytes > VOCABULARY_MOST)
