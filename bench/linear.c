@@ -51,7 +51,7 @@ static fovea_status pack(const linear *self, fovea_isa isa, int threads, fovea_c
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.in_features = self->k;
-    desc.part.weight = fovea_matrix_out_in(self->weights, self->n, self->k);
+    desc.part.weight = fovea_matrix_out_in(self->weights, FOVEA_DTYPE_F32, self->n, self->k);
     desc.part.bias = self->bias;
     desc.activation = (fovea_activation)self->activation;
     const fovea_status status = fovea_context_create(&options, context);

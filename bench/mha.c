@@ -16,6 +16,7 @@
 typedef struct layer {
     bench base;
     fovea_mha_desc desc;
+    fovea_attention_desc attention; /* of desc */
     fovea_isa isa;
     int threads;
     bool checked;
@@ -55,20 +56,22 @@ static fovea_status make(const layer *self, fovea_isa isa, int threads, int64_t 
     options.isa = isa;
     options.threads = threads;
     fovea_mha_desc desc = self->desc;
-    desc.attention.batch = batch;
+    fovea_attention_desc attention = self->attention;
+    attention.batch = batch;
+    desc.attention = &attention;
     const int64_t d = desc.q_features, size = d * d;
     const float *w = self->weights;
     fovea_mha_weights weights;
     fovea_mha_weights_init(&weights);
     if (desc.form == FOVEA_MHA_FUSED)
-        weights.fused = fovea_matrix_out_in(w, 3 * d, d);
+        weights.fused = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, 3 * d, d);
     else
-        weights.q = fovea_matrix_out_in(w, d, d);
+        weights.q = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, d, d);
     if (desc.form == FOVEA_MHA_FACTORED || desc.form == FOVEA_MHA_MERGED) {
-        weights.k = fovea_matrix_out_in(w + size, d, d);
-        weights.v = fovea_matrix_out_in(w + 2 * size, d, d);
+        weights.k = fovea_matrix_out_in(w + size, FOVEA_DTYPE_F32, d, d);
+        weights.v = fovea_matrix_out_in(w + 2 * size, FOVEA_DTYPE_F32, d, d);
     }
-    weights.o = fovea_matrix_out_in(w + 3 * size, d, d);
+    weights.o = fovea_matrix_out_in(w + 3 * size, FOVEA_DTYPE_F32, d, d);
     weights.o_bias = w;
     if (desc.form == FOVEA_MHA_FUSED)
         weights.fused_bias = w;
@@ -106,7 +109,7 @@ static void layer_run(bench *base) {
 
 static const char *layer_begin(bench *base, shim_cost *cost) {
     layer *self = (layer *)base;
-    const fovea_attention_desc *a = &self->desc.attention;
+    const fovea_attention_desc *a = &self->attention;
     const int64_t d = self->desc.q_features, n = a->batch * a->q_len * d, f = (int64_t)sizeof(float);
     fovea_attention_args_init(&self->args);
     self->args.q = fovea_tensor_bhtd(bench_alloc(n * f), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, d);
@@ -161,14 +164,16 @@ static bench *layer_make(const bench_words *words, char error[BENCH_ERROR_SIZE])
                     .isa = (fovea_isa)tier,
                     .threads = (int)threads};
     fovea_mha_desc_init(&self->desc);
+    fovea_attention_desc_init(&self->attention);
+    self->desc.attention = &self->attention;
     self->desc.form = forms[form];
     self->desc.fold_values = form == FOLDED_VALUES ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
     self->desc.q_features = self->desc.out_features = d_model;
     self->desc.biases = 1;
-    self->desc.attention.batch = batch;
-    self->desc.attention.q_heads = self->desc.attention.kv_heads = heads;
-    self->desc.attention.q_len = self->desc.attention.kv_len = tokens;
-    self->desc.attention.head_dim = self->desc.attention.value_dim = d_model / heads;
+    self->attention.batch = batch;
+    self->attention.q_heads = self->attention.kv_heads = heads;
+    self->attention.q_len = self->attention.kv_len = tokens;
+    self->attention.head_dim = self->attention.value_dim = d_model / heads;
     snprintf(self->base.name, BENCH_NAME_SIZE,
              "mha/f32/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s/isa:%s/threads:%d", batch, tokens,
              d_model, heads, form_words[form], fv_isa_word(tier), self->threads);

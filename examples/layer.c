@@ -15,21 +15,24 @@ typedef struct torch_weights {
 /* Once for a model: the weights are packed, and no longer needed afterwards. */
 static fovea_status make_layer(const fovea_context *context, const torch_weights *torch, fovea_mha **layer) {
     fovea_mha_desc desc;
+    fovea_attention_desc attention;
     fovea_mha_weights weights;
     fovea_mha_desc_init(&desc);
+    fovea_attention_desc_init(&attention);
     fovea_mha_weights_init(&weights);
     desc.form = FOVEA_MHA_FUSED;
     desc.inputs = FOVEA_MHA_SELF;
     desc.q_features = desc.out_features = WIDTH;
     desc.biases = 1;
-    desc.attention.batch = BATCH;
-    desc.attention.q_heads = desc.attention.kv_heads = HEADS;
-    desc.attention.q_len = desc.attention.kv_len = TOKENS; /* the longest */
-    desc.attention.head_dim = desc.attention.value_dim = WIDTH / HEADS;
-    desc.attention.causal = FOVEA_CAUSAL_TOP_LEFT;
-    weights.fused = fovea_matrix_out_in(torch->in_proj_weight, 3 * WIDTH, WIDTH);
+    desc.attention = &attention;
+    attention.batch = BATCH;
+    attention.q_heads = attention.kv_heads = HEADS;
+    attention.q_len = attention.kv_len = TOKENS; /* the longest */
+    attention.head_dim = attention.value_dim = WIDTH / HEADS;
+    attention.causal = FOVEA_CAUSAL_TOP_LEFT;
+    weights.fused = fovea_matrix_out_in(torch->in_proj_weight, FOVEA_DTYPE_F32, 3 * WIDTH, WIDTH);
     weights.fused_bias = torch->in_proj_bias;
-    weights.o = fovea_matrix_out_in(torch->out_proj_weight, WIDTH, WIDTH);
+    weights.o = fovea_matrix_out_in(torch->out_proj_weight, FOVEA_DTYPE_F32, WIDTH, WIDTH);
     weights.o_bias = torch->out_proj_bias;
     return fovea_mha_create(context, &desc, &weights, layer);
 }

@@ -109,7 +109,8 @@ attention_case case_random(rng *r, int64_t work) {
 
     c.layout = (case_layout)rng_below(r, LAYOUT_COUNT);
     c.values = rng_below(r, 2) ? VALUES_RANDOM : (case_values)rng_below(r, VALUES_COUNT);
-    d->scale = rng_below(r, 3) ? 0 : scales[rng_below(r, 4)];
+    d->has_scale = !rng_below(r, 3);
+    d->scale = d->has_scale ? scales[rng_below(r, 4)] : 0;
     d->causal = (fovea_causal)rng_below(r, 4);
     if (rng_below(r, 3) == 0) {
         d->window_left = rng_below(r, 3) ? rng_below(r, d->kv_len + 2) : -1;

@@ -76,7 +76,7 @@ static golden_hash run_layer(const fovea_context *ctx, int number, rng *r, bool 
     desc.fold_values = forms[number].fold;
     float *outer = normals(r, 30 * 30, 0.2);
     if (desc.form == FOVEA_MHA_FOLDED)
-        w.outer_q = w.outer_k = w.outer_v = fovea_matrix_out_in(outer, 30, 30);
+        w.outer_q = w.outer_k = w.outer_v = fovea_matrix_out_in(outer, FOVEA_DTYPE_F32, 30, 30);
     hash.inputs = hash_floats(hash.inputs, l->x[0], 2 * 21 * 30);
     hash.inputs = hash_floats(hash.inputs, outer, 30 * 30);
     for (int i = 0; i < 4; i++)

@@ -31,7 +31,8 @@ linear_case linear_case_random(rng *r) {
         c.heads[i] = rng_between(r, 1, 3);
         c.head_channels[i] = sizes[rng_below(r, SIZES)];
         c.bias[i] = rng_below(r, 2);
-        c.scale[i] = rng_below(r, 2) ? 0.0 : 0.3;
+        c.has_scale[i] = !rng_below(r, 2);
+        c.scale[i] = 0.3;
     }
     c.weight = (linear_weight)rng_below(r, WEIGHT_KINDS);
     c.x_rows = (linear_rows)rng_below(r, ROWS_KINDS);
@@ -49,7 +50,7 @@ const char *linear_case_text(const linear_case *c, char *text, size_t size) {
                      c->tokens, c->groups, c->channels);
     for (int i = 0; i < c->parts; i++)
         n += snprintf(text + n, size - (size_t)n, " %" PRId64 " x %" PRId64 "%s scale %g", c->heads[i],
-                      c->head_channels[i], c->bias[i] ? " + bias" : "", c->scale[i]);
+                      c->head_channels[i], c->bias[i] ? " + bias" : "", c->has_scale[i] ? c->scale[i] : 1.0);
     snprintf(text + n, size - (size_t)n, ", weights %s, x %s, y %s, activation %d, residual %d%s", weights[c->weight],
              rows[c->x_rows], rows[c->y_rows], (int)c->activation, (int)c->residual, c->lens ? ", lens" : "");
     return text;
@@ -96,8 +97,8 @@ static void fill_rows(const linear_problem *p, const fovea_tensor *t, rng *r) {
 static void make_part(linear_problem *p, int part, rng *r) {
     const linear_case *c = &p->c;
     const int64_t in = c->groups * c->channels, out = c->heads[part] * c->head_channels[part];
-    fovea_matrix w =
-        c->weight == WEIGHT_OUT_IN ? fovea_matrix_out_in(NULL, out, in) : fovea_matrix_in_out(NULL, in, out);
+    fovea_matrix w = c->weight == WEIGHT_OUT_IN ? fovea_matrix_out_in(NULL, FOVEA_DTYPE_F32, out, in)
+                                                : fovea_matrix_in_out(NULL, FOVEA_DTYPE_F32, in, out);
     if (c->weight == WEIGHT_GAPS)
         w.in_stride = out + 7;
     if (c->weight == WEIGHT_BOTH_STRIDED) {
@@ -113,7 +114,10 @@ static void make_part(linear_problem *p, int part, rng *r) {
     w.data = data;
     p->bias_memory[part] = memory("bias", out);
     rng_fill_normal(r, p->bias_memory[part]->data, out);
-    p->parts[part] = (fovea_linear_part){w, c->bias[part] ? p->bias_memory[part]->data : NULL, c->scale[part]};
+    p->parts[part] = (fovea_linear_part){.weight = w,
+                                         .bias = c->bias[part] ? p->bias_memory[part]->data : NULL,
+                                         .has_scale = c->has_scale[part],
+                                         .scale = c->scale[part]};
     p->y[part] = p->residual[part] = lay(c->y_rows, c->batch, c->heads[part], c->tokens, c->head_channels[part]);
     const int64_t y_floats = tensor_floats(&p->y[part]);
     p->y_memory[part] = memory("y", y_floats);
@@ -214,12 +218,12 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
     const linear_case *c = &p->c;
     const fovea_linear_part *q = &p->parts[part];
     const int64_t o = h * c->head_channels[part] + channel, in = c->groups * c->channels;
-    const float scale = q->scale == 0.0 ? 1.0f : (float)q->scale;
+    const float scale = q->has_scale ? (float)q->scale : 1.0f;
     float acc = 0.0f;
     double sum = 0.0, magnitude = 0.0;
     for (int64_t k = 0; k < in; k++) {
         const float x = *element(&p->args.x, b, k / c->channels, i, k % c->channels);
-        const float w = scale * q->weight.data[k * q->weight.in_stride + o * q->weight.out_stride];
+        const float w = scale * ((const float *)q->weight.data)[k * q->weight.in_stride + o * q->weight.out_stride];
         acc = fmaf(x, w, acc);
         sum += (double)x * w;
         magnitude += fabs((double)x * w);
@@ -227,7 +231,7 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
     float bias = 0.0f, residual = 0.0f;
     fv_bias_act_residual after = {.activation = (fv_activation)c->activation};
     if (q->bias) {
-        bias = scale * q->bias[o];
+        bias = scale * ((const float *)q->bias)[o];
         after.bias = &bias;
         sum += bias;
         magnitude += fabs((double)bias);

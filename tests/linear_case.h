@@ -31,6 +31,7 @@ typedef struct linear_case {
     int64_t batch, tokens, groups, channels; /* of x */
     int64_t parts, heads[LINEAR_PARTS], head_channels[LINEAR_PARTS];
     bool bias[LINEAR_PARTS];
+    bool has_scale[LINEAR_PARTS];
     double scale[LINEAR_PARTS];
     linear_weight weight;
     linear_rows x_rows, y_rows;

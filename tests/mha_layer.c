@@ -32,7 +32,7 @@ int layer_input(const layer *l, int i) {
     return l->desc.inputs == FOVEA_MHA_SELF ? 0 : l->desc.inputs == FOVEA_MHA_CROSS && i == 2 ? 1 : i;
 }
 
-int64_t layer_tokens(const layer *l, int i) { return i == 0 ? l->desc.attention.q_len : l->desc.attention.kv_len; }
+int64_t layer_tokens(const layer *l, int i) { return i == 0 ? l->attention.q_len : l->attention.kv_len; }
 
 layer *layer_make(const layer_sizes *s, rng *r) {
     layer *l = calloc(1, sizeof *l);
@@ -46,20 +46,22 @@ layer *layer_make(const layer_sizes *s, rng *r) {
                  .features = {s->features[0], s->features[1], s->features[2]}};
     fovea_mha_desc *d = &l->desc;
     fovea_mha_desc_init(d);
+    fovea_attention_desc_init(&l->attention);
+    d->attention = &l->attention;
     d->inputs = s->inputs;
     d->q_features = s->features[0];
     d->k_features = s->features[1];
     d->v_features = s->features[2];
     d->out_features = s->out;
     d->biases = s->biases;
-    d->attention.batch = s->batch;
-    d->attention.q_heads = s->heads;
-    d->attention.kv_heads = s->kv_heads;
-    d->attention.q_len = s->q_len;
-    d->attention.kv_len = s->kv_len;
-    d->attention.head_dim = s->d_k;
-    d->attention.value_dim = s->d_v;
-    d->attention.causal = s->causal;
+    l->attention.batch = s->batch;
+    l->attention.q_heads = s->heads;
+    l->attention.kv_heads = s->kv_heads;
+    l->attention.q_len = s->q_len;
+    l->attention.kv_len = s->kv_len;
+    l->attention.head_dim = s->d_k;
+    l->attention.value_dim = s->d_v;
+    l->attention.causal = s->causal;
     fovea_mha_weights_init(&l->w);
     for (int i = 0; i < 4; i++) {
         const int64_t in = layer_rows(l, i), out = layer_columns(l, i);
@@ -71,10 +73,10 @@ layer *layer_make(const layer_sizes *s, rng *r) {
             l->bias_exact[i] = doubles(s->biases ? l->bias[i] : NULL, out);
         }
     }
-    l->w.q = fovea_matrix_in_out(l->m[0], layer_rows(l, 0), layer_columns(l, 0));
-    l->w.k = fovea_matrix_in_out(l->m[1], layer_rows(l, 1), layer_columns(l, 1));
-    l->w.v = fovea_matrix_in_out(l->m[2], layer_rows(l, 2), layer_columns(l, 2));
-    l->w.o = fovea_matrix_in_out(l->m[3], layer_rows(l, 3), layer_columns(l, 3));
+    l->w.q = fovea_matrix_in_out(l->m[0], FOVEA_DTYPE_F32, layer_rows(l, 0), layer_columns(l, 0));
+    l->w.k = fovea_matrix_in_out(l->m[1], FOVEA_DTYPE_F32, layer_rows(l, 1), layer_columns(l, 1));
+    l->w.v = fovea_matrix_in_out(l->m[2], FOVEA_DTYPE_F32, layer_rows(l, 2), layer_columns(l, 2));
+    l->w.o = fovea_matrix_in_out(l->m[3], FOVEA_DTYPE_F32, layer_rows(l, 3), layer_columns(l, 3));
     if (s->biases) {
         l->w.q_bias = l->bias[0];
         l->w.k_bias = l->bias[1];
@@ -105,7 +107,7 @@ void layer_free(layer *l) {
 
 /* x W + b of role i in float64, [batch][tokens][columns]. */
 static double *project(const layer *l, int i) {
-    const int64_t rows = l->desc.attention.batch * layer_tokens(l, i), in = layer_rows(l, i), out = layer_columns(l, i);
+    const int64_t rows = l->attention.batch * layer_tokens(l, i), in = layer_rows(l, i), out = layer_columns(l, i);
     const float *x = l->x[layer_input(l, i)];
     double *y = must_alloc(rows * out, sizeof *y);
     for (int64_t r = 0; r < rows; r++)
@@ -119,7 +121,7 @@ static double *project(const layer *l, int i) {
 }
 
 double *layer_reference(const layer *l) {
-    const fovea_attention_desc *a = &l->desc.attention;
+    const fovea_attention_desc *a = &l->attention;
     double *q = project(l, 0), *k = project(l, 1), *v = project(l, 2);
     double *y = must_alloc(a->batch * a->q_len * l->out, sizeof *y), *p = must_alloc(a->kv_len, sizeof *p);
     double *heads = must_alloc(l->heads * l->d_v, sizeof *heads);
@@ -160,10 +162,10 @@ double *layer_reference(const layer *l) {
     return y;
 }
 
-int64_t layer_floats(const layer *l) { return l->desc.attention.batch * l->desc.attention.q_len * l->out; }
+int64_t layer_floats(const layer *l) { return l->attention.batch * l->attention.q_len * l->out; }
 
 fovea_attention_args layer_args(const layer *l, float *out) {
-    const fovea_attention_desc *a = &l->desc.attention;
+    const fovea_attention_desc *a = &l->attention;
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     fovea_tensor *given[] = {&args.q, &args.k, &args.v};

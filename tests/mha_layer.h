@@ -10,6 +10,7 @@
 
 typedef struct layer {
     fovea_mha_desc desc;
+    fovea_attention_desc attention; /* that desc and its copies point to */
     fovea_mha_weights w;
     int64_t heads, kv_heads, d_k, d_v, features[3], out;
     float *x[3], *m[4], *bias[4]; /* q, k, v, o */

@@ -19,6 +19,7 @@ endforeach()
 set(count 0)
 foreach(declaration IN LISTS declarations)
     string(REGEX REPLACE ".*[ *](fovea_[a-z0-9_]+)\\($" "\\1" name "${declaration}")
+    string(REGEX REPLACE "_init_size$" "_init" name "${name}") # behind the macro of that name
     math(EXPR count "${count} + 1")
     if(NOT tests MATCHES "[^a-z0-9_]${name}\\(")
         message(SEND_ERROR "${name} is called by no test")

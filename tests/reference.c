@@ -103,7 +103,7 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
 }
 
 static float scale_of(const fovea_attention_desc *desc) {
-    return (float)(desc->scale == 0 ? 1.0 / sqrt((double)desc->head_dim) : desc->scale);
+    return (float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim));
 }
 
 static double biggest(double a, double b) { return a > b ? a : b; }

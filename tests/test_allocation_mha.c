@@ -70,7 +70,8 @@ static const kind kinds[] = {
 /* biases: all that this form may have; values that are folded have none. */
 static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, bool fold, bool biases, bool later) {
     static float zeros[FEATURES * 3 * FEATURES];
-    const fovea_matrix square = fovea_matrix_in_out(zeros, FEATURES, FEATURES), merged[HEADS] = {square, square};
+    const fovea_matrix square = fovea_matrix_in_out(zeros, FOVEA_DTYPE_F32, FEATURES, FEATURES),
+                       merged[HEADS] = {square, square};
     const bool each = k->form != FOVEA_MHA_PROJECTED && k->form != FOVEA_MHA_FUSED && k->form != FOVEA_MHA_TIED;
     const bool q_bias = k->form != FOVEA_MHA_MERGED || (!k->given && k->merge == FOVEA_MHA_MERGE_QUERIES);
     fovea_mha_desc desc = l->desc;
@@ -91,7 +92,7 @@ static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, b
         w.outer_v_bias = biases && !fold ? zeros : NULL;
     }
     if (k->form == FOVEA_MHA_FUSED) {
-        w.fused = fovea_matrix_in_out(zeros, FEATURES, 3 * FEATURES);
+        w.fused = fovea_matrix_in_out(zeros, FOVEA_DTYPE_F32, FEATURES, 3 * FEATURES);
         w.fused_bias = biases && !fold ? zeros : NULL;
     }
     w.merged = k->given ? merged : NULL;

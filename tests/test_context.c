@@ -285,7 +285,7 @@ static size_t written(char *text, size_t size, const char *debug) {
     fovea_linear_desc map;
     fovea_linear_desc_init(&map);
     map.in_features = 2;
-    map.part.weight = fovea_matrix_in_out(weights, 2, 3);
+    map.part.weight = fovea_matrix_in_out(weights, FOVEA_DTYPE_F32, 2, 3);
     if (status == FOVEA_OK)
         status = fovea_linear_pack(ctx, &map, &linear);
     fovea_linear_destroy(linear);
@@ -317,7 +317,7 @@ static void test_inits(void) {
     memset(&desc, 0xff, sizeof desc);
     fovea_attention_desc_init(&desc);
     test_check(desc.struct_size == sizeof desc && desc.dtype == FOVEA_DTYPE_F32 && desc.batch == 1 &&
-                   desc.q_heads == 0 && desc.scale == 0 && desc.causal == FOVEA_CAUSAL_NONE && desc.window_left == -1 &&
+                   desc.q_heads == 0 && !desc.has_scale && desc.scale == 0 && desc.causal == FOVEA_CAUSAL_NONE && desc.window_left == -1 &&
                    desc.window_right == -1 && desc.mask == FOVEA_MASK_NONE,
                "fovea_attention_desc_init");
     fovea_attention_args args;
@@ -333,6 +333,16 @@ static void test_inits(void) {
     test_check(options.struct_size == sizeof options && options.isa == FOVEA_ISA_BEST && options.threads == 0 &&
                    !options.parallel_for && !options.pool && !options.tuning_file,
                "fovea_context_options_init");
+    struct {
+        fovea_attention_args args;
+        char after[8];
+    } newer; /* a header whose struct is larger than this library's */
+    memset(&newer, 0xff, sizeof newer);
+    fovea_attention_args_init_size(&newer.args, sizeof newer);
+    test_check(newer.args.struct_size == sizeof newer && !newer.args.q.data && !newer.after[0] && !newer.after[7],
+               "init of a larger struct");
+    fovea_attention_args_init_size(&args, 3);
+    test_check(args.struct_size == sizeof args, "init of 3 bytes writes");
     fovea_attention_desc_init(NULL);
     fovea_attention_args_init(NULL);
     fovea_context_options_init(NULL);

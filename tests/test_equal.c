@@ -202,6 +202,7 @@ static void test_words(void) {
         other.desc.window_left = other.desc.window_right = INT64_MAX;
         check_words("windows of INT64_MAX", &x, other);
         other = c;
+        other.desc.has_scale = 1;
         other.desc.scale = 0.25;
         check_words("the default scale", &x, other);
         forget(&x);

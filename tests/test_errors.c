@@ -90,10 +90,12 @@ static void test_desc(void) {
     const double scales[] = {NAN, INFINITY, -INFINITY, 1e300, -1e39};
     for (int i = 0; i < 5; i++) {
         d = good_desc();
+        d.has_scale = 1;
         d.scale = scales[i];
         check_desc("scale", d, FOVEA_ERROR_ARGUMENT, "scale");
     }
     d = good_desc();
+    d.has_scale = 1;
     d.scale = -0.5;
     check_desc("a negative scale", d, FOVEA_OK, NULL);
     const int enumerators[] = {-1, 4, 1000, INT_MIN};

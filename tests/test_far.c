@@ -72,6 +72,7 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
     const int64_t heads = heads_of(kind), rows = heads * ROWS;
     const fv_attention_choice choice = {.block_rows = 2 * ROWS, .tile_rows = tile_rows}; /* all heads in one block */
     attention_case c = case_plain(1, heads, 1, ROWS, KEYS, dim, 1);
+    c.desc.has_scale = 1;
     c.desc.scale = 1.0f;
     c.desc.causal = kind == FAR_CAUSAL ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
     c.desc.mask = kind == FAR_NAN_KEY ? FOVEA_MASK_BOOLEAN : kind == FAR_ADDED ? FOVEA_MASK_ADDITIVE : FOVEA_MASK_NONE;
@@ -108,9 +109,9 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
     args.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, 1, KEYS, 1);
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, heads, ROWS, 1);
     if (kind == FAR_NAN_KEY)
-        args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, KEYS}, {0, 0, 0, 1}};
+        args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, KEYS}, {0, 0, 0, 1}, NULL};
     if (kind == FAR_ADDED)
-        args.mask = (fovea_tensor){added, FOVEA_DTYPE_F32, {1, 1, 1, KEYS}, {0, 0, 0, 1}};
+        args.mask = (fovea_tensor){added, FOVEA_DTYPE_F32, {1, 1, 1, KEYS}, {0, 0, 0, 1}, NULL};
     fp_flush(flush);
     const fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
     fp_flush(false);

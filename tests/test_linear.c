@@ -118,7 +118,8 @@ static void test_parts(const case_contexts *x) {
         c.heads[i] = i + 1;
         c.head_channels[i] = 25 + 7 * i;
         c.bias[i] = i != 1;
-        c.scale[i] = i == 0 ? 0.125 : 0.0;
+        c.has_scale[i] = i == 0;
+        c.scale[i] = 0.125;
     }
     linear_problem *p = linear_problem_make(&c, &r);
     if (linear_problem_run(p, x->one)) {
@@ -188,7 +189,7 @@ static void test_refused_desc(const fovea_context *ctx) {
     fovea_linear_desc good;
     fovea_linear_desc_init(&good);
     good.in_features = 4;
-    good.part.weight = fovea_matrix_in_out(data, 4, 8);
+    good.part.weight = fovea_matrix_in_out(data, FOVEA_DTYPE_F32, 4, 8);
     check_status("good", pack(ctx, &good), FOVEA_OK, NULL);
     check_status("no result", fovea_linear_pack(ctx, &good, NULL), FOVEA_ERROR_NULL, "linear");
     check_status("no ctx", pack(NULL, &good), FOVEA_ERROR_NULL, "ctx");
@@ -229,6 +230,7 @@ static void test_refused_desc(const fovea_context *ctx) {
     bad.part.weight.in_stride = INT64_MAX / 2;
     check_status("far stride", pack(ctx, &bad), FOVEA_ERROR_OVERFLOW, "strides");
     bad = good;
+    bad.part.has_scale = 1;
     bad.part.scale = 1e60;
     check_status("scale", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "scale");
 }

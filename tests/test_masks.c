@@ -285,6 +285,7 @@ static void check_bias(int64_t q_len, int64_t key, float bias, effect expected) 
 static void check_product(const char *what, int64_t q_len, float k_all, int64_t key, float k_one, effect expected) {
     attention_case c = case_plain(1, 1, 1, q_len, 520, 3, 5);
     c.weights = true;
+    c.desc.has_scale = 1;
     c.desc.scale = 1;
     rng r = rng_stream(test_seed(), what);
     inputs *in = inputs_make(&c, &r);
@@ -333,6 +334,7 @@ static void test_corners(void) {
     static const int64_t q_lens[] = {1, 6};
     for (int n = 0; n < 2; n++) {
         attention_case c = case_plain(1, 1, 1, q_lens[n], 300, 1, 2);
+        c.desc.has_scale = 1;
         c.desc.scale = 1;
         c.weights = true;
         rng r = rng_stream(test_seed(), "corners");

@@ -45,11 +45,16 @@ static void spread_matrix(spread *s, fovea_matrix *m, int64_t heads, bool by_row
     const int64_t row = s->step * (s->turned ? in : out) + 3, part = (s->turned ? out : in) * row + 5;
     float *data = s->memory[s->count++] = must_alloc(parts * part, sizeof *data);
     poison_fill(data, parts * part);
-    *m = (fovea_matrix){data, from.in, from.out, s->turned ? s->step : row, s->turned ? row : s->step};
+    *m = (fovea_matrix){.data = data,
+                        .dtype = FOVEA_DTYPE_F32,
+                        .in = from.in,
+                        .out = from.out,
+                        .in_stride = s->turned ? s->step : row,
+                        .out_stride = s->turned ? row : s->step};
     for (int64_t i = 0; i < from.in; i++)
         for (int64_t j = 0; j < from.out; j++)
             data[(by_rows ? i / in : j / out) * part + i % in * m->in_stride + j % out * m->out_stride] =
-                from.data[i * from.in_stride + j * from.out_stride];
+                ((const float *)from.data)[i * from.in_stride + j * from.out_stride];
     if (parts > 1)
         *head_stride = part;
 }
@@ -145,7 +150,7 @@ static void check_merged(const case_contexts *x, const layer *l, const wanted *w
                            l->exact[1][j * layer_columns(l, 1) + g * l->d_k + c];
                 data[h * size + j * l->features[0] + i] = (float)sum; /* transposed */
             }
-        merged[h] = fovea_matrix_out_in(data + h * size, l->features[1], l->features[0]);
+        merged[h] = fovea_matrix_out_in(data + h * size, FOVEA_DTYPE_F32, l->features[1], l->features[0]);
     }
     w.q.data = w.k.data = NULL;
     w.merged = merged;
@@ -181,12 +186,12 @@ static void check_folded(const case_contexts *x, const layer_sizes *s, rng *r) {
                 *(k < in ? &l->m[i][k * out + j] : &l->bias[i][j]) = (float)sum;
             }
     }
-    w.outer_q = fovea_matrix_in_out(outer[0], layer_rows(l, 0), middle);
-    w.outer_k = fovea_matrix_in_out(outer[1], layer_rows(l, 1), middle);
-    w.outer_v = fovea_matrix_in_out(outer[2], layer_rows(l, 2), middle);
-    w.q = fovea_matrix_in_out(inner[0], middle, layer_columns(l, 0));
-    w.k = fovea_matrix_in_out(inner[1], middle, layer_columns(l, 1));
-    w.v = fovea_matrix_in_out(inner[2], middle, layer_columns(l, 2));
+    w.outer_q = fovea_matrix_in_out(outer[0], FOVEA_DTYPE_F32, layer_rows(l, 0), middle);
+    w.outer_k = fovea_matrix_in_out(outer[1], FOVEA_DTYPE_F32, layer_rows(l, 1), middle);
+    w.outer_v = fovea_matrix_in_out(outer[2], FOVEA_DTYPE_F32, layer_rows(l, 2), middle);
+    w.q = fovea_matrix_in_out(inner[0], FOVEA_DTYPE_F32, middle, layer_columns(l, 0));
+    w.k = fovea_matrix_in_out(inner[1], FOVEA_DTYPE_F32, middle, layer_columns(l, 1));
+    w.v = fovea_matrix_in_out(inner[2], FOVEA_DTYPE_F32, middle, layer_columns(l, 2));
     if (s->biases) {
         w.outer_q_bias = outer_bias[0];
         w.outer_k_bias = outer_bias[1];
@@ -215,7 +220,7 @@ static void check_folded(const case_contexts *x, const layer_sizes *s, rng *r) {
 
 /* The heads' inputs by fovea_linear, then the rest. */
 static void check_projected(const case_contexts *x, const layer *l, const float *same) {
-    const fovea_attention_desc *a = &l->desc.attention;
+    const fovea_attention_desc *a = &l->attention;
     fovea_mha_desc desc = l->desc;
     desc.form = FOVEA_MHA_PROJECTED;
     desc.inputs = FOVEA_MHA_SEPARATE;
@@ -230,7 +235,7 @@ static void check_projected(const case_contexts *x, const layer *l, const float 
         fovea_linear_desc_init(&map);
         fovea_linear_args_init(&map_args);
         map.in_features = l->features[i];
-        map.part.weight = fovea_matrix_in_out(l->m[i], l->features[i], layer_columns(l, i));
+        map.part.weight = fovea_matrix_in_out(l->m[i], FOVEA_DTYPE_F32, l->features[i], layer_columns(l, i));
         map.part.bias = l->desc.biases ? l->bias[i] : NULL;
         heads[i] = must_alloc(a->batch * layer_tokens(l, i) * layer_columns(l, i), sizeof(float));
         map_args.x = fovea_tensor_bhtd(l->x[layer_input(l, i)], FOVEA_DTYPE_F32, a->batch, 1, layer_tokens(l, i),
@@ -321,7 +326,7 @@ static void check_fused(const case_contexts *x, const layer *l, const wanted *wa
                 for (int64_t k = 0; k < in; k++)
                     fused[at * in + k] = l->m[i][k * layer_columns(l, i) + j];
             }
-        w.fused = fovea_matrix_out_in(fused, out, in);
+        w.fused = fovea_matrix_out_in(fused, FOVEA_DTYPE_F32, out, in);
         w.fused_bias = l->desc.biases ? bias : NULL;
         w.order = (fovea_mha_order)order;
         w.o = l->w.o;
@@ -337,7 +342,7 @@ static void check_reshape(const case_contexts *x, const layer *l, const float *s
     fovea_mha *mha, *other;
     if (!test_check(fovea_mha_create(x->one, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
         return;
-    const fovea_attention_desc *a = &l->desc.attention;
+    const fovea_attention_desc *a = &l->attention;
     test_check(fovea_mha_reshape(mha, 1, a->q_len, a->kv_len, &other) == FOVEA_OK, "%s", fovea_error_detail());
     fovea_mha_destroy(mha); /* the packed weights live on */
     float *out = must_alloc(layer_floats(l), sizeof *out);
@@ -377,7 +382,7 @@ static void check_shared(const case_contexts *x, const layer *l, const float *sa
         return;
     layer other = *l;
     for (int i = 0; i < 3; i++) {
-        const int64_t n = l->desc.attention.batch * layer_tokens(l, i) * l->features[i];
+        const int64_t n = l->attention.batch * layer_tokens(l, i) * l->features[i];
         other.x[i] = must_alloc(n, sizeof(float));
         for (int64_t k = 0; k < n; k++)
             other.x[i][k] = -l->x[i][n - 1 - k];
@@ -399,7 +404,7 @@ static void check_shared(const case_contexts *x, const layer *l, const float *sa
 
 /* Rows of an input past the lengths are not read: they hold NaN, and those of the last sequence are not even there. */
 static void check_padding(const case_contexts *x, layer *l, const float *same) {
-    const fovea_attention_desc *a = &l->desc.attention;
+    const fovea_attention_desc *a = &l->attention;
     if (!l->kv_lens || l->desc.inputs == FOVEA_MHA_SELF)
         return;
     const int64_t last = l->kv_lens[a->batch - 1];

@@ -10,12 +10,17 @@
 
 static void test_cost(void) {
     fovea_mha_desc d;
+    fovea_attention_desc attention;
     fovea_mha_costs factored, merged, tied, folded;
     fovea_mha_desc_init(&d);
+    fovea_attention_desc_init(&attention);
+    check_status("no attention", fovea_mha_cost(&d, (fovea_mha_costs_init(&factored), &factored)), FOVEA_ERROR_NULL,
+                 "attention");
+    d.attention = &attention;
     d.q_features = d.out_features = 768;
-    d.attention.q_heads = d.attention.kv_heads = 12;
-    d.attention.q_len = d.attention.kv_len = 100;
-    d.attention.head_dim = d.attention.value_dim = 64;
+    attention.q_heads = attention.kv_heads = 12;
+    attention.q_len = attention.kv_len = 100;
+    attention.head_dim = attention.value_dim = 64;
     fovea_mha_costs *all[] = {&factored, &merged, &tied, &folded};
     for (int i = 0; i < 4; i++) {
         fovea_mha_costs_init(all[i]);
@@ -37,11 +42,11 @@ static void test_cost(void) {
     d.form = FOVEA_MHA_FACTORED;
     d.fold_values = FOVEA_MHA_FOLD_CHEAPER;
     test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.parameters == factored.parameters, "not cheaper");
-    d.attention.value_dim = 768; /* d_v = d_model: the fold leaves V's projection out */
+    attention.value_dim = 768; /* d_v = d_model: the fold leaves V's projection out */
     test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK, "cost: %s", fovea_error_detail());
     test_check(merged.projection_flops == 2 * 2 * 100 * m, "cheaper: %g", merged.projection_flops);
-    d.attention.causal = FOVEA_CAUSAL_TOP_LEFT;
-    d.attention.value_dim = 64;
+    attention.causal = FOVEA_CAUSAL_TOP_LEFT;
+    attention.value_dim = 64;
     test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.attention_flops == 2 * 2 * 5050 * 768.0, "causal");
     d.biases = 1; /* none of the merged keys' own */
     d.form = FOVEA_MHA_MERGED;
@@ -50,7 +55,7 @@ static void test_cost(void) {
                merged.parameters);
     d.fold_values = FOVEA_MHA_FOLD_ALWAYS;
     d.q_features = (int64_t)1 << 48;
-    d.attention.q_heads = d.attention.kv_heads = 1 << 20;
+    attention.q_heads = attention.kv_heads = 1 << 20;
     check_status("huge", fovea_mha_cost(&d, &merged), FOVEA_ERROR_OVERFLOW,
                  "1048576 heads of 281474976710656 channels");
     merged.struct_size = 1;
@@ -68,7 +73,9 @@ static void test_cost_pairs(void) {
     fovea_mha_desc_init(&d);
     d.q_features = 1;
     d.inputs = FOVEA_MHA_CROSS;
-    fovea_attention_desc *a = &d.attention;
+    fovea_attention_desc attention, *a = &attention;
+    fovea_attention_desc_init(a);
+    d.attention = a;
     a->q_heads = a->kv_heads = a->head_dim = a->value_dim = 1;
     for (int i = 0; i < 5 * 4 * 6 * 6; i++) {
         a->q_len = sizes[i % 5][0];
@@ -121,6 +128,7 @@ static void test_refused(const fovea_context *ctx) {
                            .biases = true};
     layer *l = layer_make(&s, &r);
     fovea_mha_desc d = l->desc;
+    fovea_attention_desc attention = l->attention;
     fovea_mha_weights w = l->w;
     check_status("no result", fovea_mha_create(ctx, &d, &w, NULL), FOVEA_ERROR_NULL, "mha");
     refuse_create(NULL, &d, &w, FOVEA_ERROR_NULL, "ctx");
@@ -135,7 +143,8 @@ static void test_refused(const fovea_context *ctx) {
     d.form = (fovea_mha_form)6;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "form 6");
     d = l->desc;
-    d.attention.q_heads = 3;
+    d.attention = &attention;
+    attention.q_heads = 3;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "q_heads 3");
     d = l->desc;
     d.q_features = 0;
@@ -144,7 +153,9 @@ static void test_refused(const fovea_context *ctx) {
     d.k_features = 9;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "k_features is 9");
     d = l->desc;
-    d.attention.q_len = 6;
+    d.attention = &attention;
+    attention = l->attention;
+    attention.q_len = 6;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "q_len 6|FOVEA_MHA_SELF");
     d = l->desc;
     d.biases = 0;

@@ -91,18 +91,18 @@ static void check_form(const fovea_context *ctx, const attention_case *c, fovea_
     desc.k_features = k;
     desc.v_features = v;
     desc.out_features = f->output ? o : 0;
-    desc.attention = *a;
+    desc.attention = a;
     float *ones[] = {identity(q), identity(k), identity(v), identity(o), NULL};
-    w.q = fovea_matrix_in_out(ones[0], q, q);
-    w.k = fovea_matrix_in_out(ones[1], k, k);
-    w.v = fovea_matrix_in_out(ones[2], v, v);
-    w.o = fovea_matrix_in_out(ones[3], o, o);
+    w.q = fovea_matrix_in_out(ones[0], FOVEA_DTYPE_F32, q, q);
+    w.k = fovea_matrix_in_out(ones[1], FOVEA_DTYPE_F32, k, k);
+    w.v = fovea_matrix_in_out(ones[2], FOVEA_DTYPE_F32, v, v);
+    w.o = fovea_matrix_in_out(ones[3], FOVEA_DTYPE_F32, o, o);
     if (f->form == FOVEA_MHA_FOLDED) {
         w.outer_q = w.q;
         w.outer_v = w.v;
     }
     if (f->form == FOVEA_MHA_FUSED) {
-        w.fused = fovea_matrix_in_out(ones[4] = three_identities(q, a->q_heads, f->order), q, 3 * q);
+        w.fused = fovea_matrix_in_out(ones[4] = three_identities(q, a->q_heads, f->order), FOVEA_DTYPE_F32, q, 3 * q);
         w.order = f->order;
     }
     outputs *got = outputs_make(c, c->layout);
@@ -194,14 +194,17 @@ static void test_self_lengths(const case_contexts *x) {
     fovea_attention_args_init(&args);
     desc.q_features = desc.out_features = WIDTH;
     desc.biases = 1;
-    desc.attention.batch = BATCH;
-    desc.attention.q_heads = desc.attention.kv_heads = HEADS;
-    desc.attention.q_len = desc.attention.kv_len = TOKENS;
-    desc.attention.head_dim = desc.attention.value_dim = DIM;
-    w.q = fovea_matrix_in_out(weight, WIDTH, WIDTH);
-    w.k = fovea_matrix_in_out(weight + WIDTH * WIDTH, WIDTH, WIDTH);
-    w.v = fovea_matrix_in_out(weight + 2 * WIDTH * WIDTH, WIDTH, WIDTH);
-    w.o = fovea_matrix_in_out(ones, WIDTH, WIDTH);
+    fovea_attention_desc attention;
+    fovea_attention_desc_init(&attention);
+    desc.attention = &attention;
+    attention.batch = BATCH;
+    attention.q_heads = attention.kv_heads = HEADS;
+    attention.q_len = attention.kv_len = TOKENS;
+    attention.head_dim = attention.value_dim = DIM;
+    w.q = fovea_matrix_in_out(weight, FOVEA_DTYPE_F32, WIDTH, WIDTH);
+    w.k = fovea_matrix_in_out(weight + WIDTH * WIDTH, FOVEA_DTYPE_F32, WIDTH, WIDTH);
+    w.v = fovea_matrix_in_out(weight + 2 * WIDTH * WIDTH, FOVEA_DTYPE_F32, WIDTH, WIDTH);
+    w.o = fovea_matrix_in_out(ones, FOVEA_DTYPE_F32, WIDTH, WIDTH);
     w.o_bias = bias;
     args.q_lens = q_lens;
     args.kv_lens = kv_lens;

@@ -34,7 +34,8 @@ static fovea_tensor rows(const float *x, int64_t batch, int64_t tokens, int64_t 
 
 static void run(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
                 fovea_attention_args *args, const float *want, const char *what) {
-    const int64_t batch = desc->attention.batch, q_len = desc->attention.q_len, n = batch * q_len * desc->out_features;
+    const int64_t batch = desc->attention->batch, q_len = desc->attention->q_len,
+                  n = batch * q_len * desc->out_features;
     float *out = must_alloc(n, sizeof *out);
     poison_fill(out, n);
     fovea_mha *mha;
@@ -49,16 +50,18 @@ static void run(const fovea_context *ctx, const fovea_mha_desc *desc, const fove
 
 enum { EMBED = 24, BATCH = 2, TOKENS = 7, HEADS = 4 };
 
-static fovea_mha_desc self_desc(int64_t heads) {
+static fovea_mha_desc self_desc(int64_t heads, fovea_attention_desc *attention) {
     fovea_mha_desc desc;
     fovea_mha_desc_init(&desc);
+    fovea_attention_desc_init(attention);
+    desc.attention = attention;
     desc.form = FOVEA_MHA_FUSED;
     desc.q_features = desc.out_features = EMBED;
     desc.biases = 1;
-    desc.attention.batch = BATCH;
-    desc.attention.q_heads = desc.attention.kv_heads = heads;
-    desc.attention.q_len = desc.attention.kv_len = TOKENS;
-    desc.attention.head_dim = desc.attention.value_dim = EMBED / heads;
+    attention->batch = BATCH;
+    attention->q_heads = attention->kv_heads = heads;
+    attention->q_len = attention->kv_len = TOKENS;
+    attention->head_dim = attention->value_dim = EMBED / heads;
     return desc;
 }
 
@@ -66,12 +69,13 @@ static void test_self(const fovea_context *ctx) {
     float *x = fill(1, BATCH * TOKENS * EMBED), *bias = fill(100, 3 * EMBED);
     float *in = fill(101, 3 * EMBED * EMBED), *o_bias = fill(102, EMBED), *o = fill(103, EMBED * EMBED);
     float *weights = must_alloc(BATCH * HEADS * TOKENS * TOKENS, sizeof *weights);
-    fovea_mha_desc desc = self_desc(HEADS);
+    fovea_attention_desc attention;
+    fovea_mha_desc desc = self_desc(HEADS, &attention);
     fovea_mha_weights w;
     fovea_mha_weights_init(&w);
-    w.fused = fovea_matrix_out_in(in, 3 * EMBED, EMBED);
+    w.fused = fovea_matrix_out_in(in, FOVEA_DTYPE_F32, 3 * EMBED, EMBED);
     w.fused_bias = bias;
-    w.o = fovea_matrix_out_in(o, EMBED, EMBED);
+    w.o = fovea_matrix_out_in(o, FOVEA_DTYPE_F32, EMBED, EMBED);
     w.o_bias = o_bias;
     fovea_attention_args args;
     fovea_attention_args_init(&args);
@@ -80,9 +84,9 @@ static void test_self(const fovea_context *ctx) {
     run(ctx, &desc, &w, &args, torch_self_out, "self-attention");
     compare(weights, torch_self_weights, BATCH * HEADS * TOKENS * TOKENS, "weights");
     args.weights.data = NULL;
-    desc.attention.causal = FOVEA_CAUSAL_TOP_LEFT;
+    attention.causal = FOVEA_CAUSAL_TOP_LEFT;
     run(ctx, &desc, &w, &args, torch_causal_out, "causal");
-    desc.attention.causal = FOVEA_CAUSAL_NONE;
+    attention.causal = FOVEA_CAUSAL_NONE;
     const int64_t lens[] = {TOKENS, 4};
     args.kv_lens = lens;
     float padded[BATCH * TOKENS * EMBED]; /* the first sequence is whole, as above */
@@ -90,11 +94,11 @@ static void test_self(const fovea_context *ctx) {
     memcpy(padded + TOKENS * EMBED, torch_padded_second, sizeof torch_padded_second);
     run(ctx, &desc, &w, &args, padded, "key_padding_mask");
     float *bare_in = fill(100, 3 * EMBED * EMBED), *bare_o = fill(101, EMBED * EMBED);
-    desc = self_desc(3);
+    desc = self_desc(3, &attention);
     desc.biases = 0;
     fovea_mha_weights_init(&w);
-    w.fused = fovea_matrix_out_in(bare_in, 3 * EMBED, EMBED);
-    w.o = fovea_matrix_out_in(bare_o, EMBED, EMBED);
+    w.fused = fovea_matrix_out_in(bare_in, FOVEA_DTYPE_F32, 3 * EMBED, EMBED);
+    w.o = fovea_matrix_out_in(bare_o, FOVEA_DTYPE_F32, EMBED, EMBED);
     args.kv_lens = NULL;
     run(ctx, &desc, &w, &args, torch_plain_out, "without biases");
     float *all[] = {x, bias, in, o_bias, o, weights, bare_in, bare_o};
@@ -107,19 +111,20 @@ static void test_cross(const fovea_context *ctx) {
     float *q = fill(2, BATCH * QUERIES * EMBED), *k = fill(3, BATCH * KEYS * KDIM), *v = fill(4, BATCH * KEYS * VDIM);
     float *bias = fill(100, 3 * EMBED), *wk = fill(101, EMBED * KDIM), *o_bias = fill(102, EMBED);
     float *o = fill(103, EMBED * EMBED), *wq = fill(104, EMBED * EMBED), *wv = fill(105, EMBED * VDIM);
-    fovea_mha_desc desc = self_desc(3);
+    fovea_attention_desc attention;
+    fovea_mha_desc desc = self_desc(3, &attention);
     desc.form = FOVEA_MHA_FACTORED;
     desc.inputs = FOVEA_MHA_SEPARATE;
     desc.k_features = KDIM;
     desc.v_features = VDIM;
-    desc.attention.q_len = QUERIES;
-    desc.attention.kv_len = KEYS;
+    attention.q_len = QUERIES;
+    attention.kv_len = KEYS;
     fovea_mha_weights w;
     fovea_mha_weights_init(&w);
-    w.q = fovea_matrix_out_in(wq, EMBED, EMBED);
-    w.k = fovea_matrix_out_in(wk, EMBED, KDIM);
-    w.v = fovea_matrix_out_in(wv, EMBED, VDIM);
-    w.o = fovea_matrix_out_in(o, EMBED, EMBED);
+    w.q = fovea_matrix_out_in(wq, FOVEA_DTYPE_F32, EMBED, EMBED);
+    w.k = fovea_matrix_out_in(wk, FOVEA_DTYPE_F32, EMBED, KDIM);
+    w.v = fovea_matrix_out_in(wv, FOVEA_DTYPE_F32, EMBED, VDIM);
+    w.o = fovea_matrix_out_in(o, FOVEA_DTYPE_F32, EMBED, EMBED);
     w.q_bias = bias;
     w.k_bias = bias + EMBED;
     w.v_bias = bias + 2 * EMBED;

@@ -253,6 +253,7 @@ static void check_controls(void) {
     rng r = rng_stream(test_seed(), "controls");
     moved.desc.kv_len++;
     moved.desc.mask = FOVEA_MASK_BOOLEAN;
+    scaled.desc.has_scale = 1;
     scaled.desc.scale = (double)nextafterf((float)(1 / sqrt(32.0)), 1);
     inputs *in = inputs_make(&c, &r), *in_moved = inputs_make(&moved, &r);
     memset(in_moved->args.mask.data, 1, (size_t)(2 * 40 * 601));

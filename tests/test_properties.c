@@ -36,13 +36,14 @@ static void test_powers(const solved *x) {
         compare("v times a power of two", x, &y);
         forget(&y);
 
+        y.c.desc.has_scale = 1;
         y.c.desc.scale = ldexp((double)(float)(1 / sqrt((double)x->c.desc.head_dim)), -power);
         y.in = same_values(&y.c, x);
         y.out = outputs_make(&y.c, y.c.layout);
         scale_all(&y.in->args.q, ldexpf(1, power));
         case_run(ctx, NULL, &y.c, y.in, y.out);
         compare("q times a power of two, scale divided by it", x, &y);
-        y.c.desc.scale = 0;
+        y.c.desc.has_scale = 0;
         forget(&y);
     }
 }
@@ -54,6 +55,7 @@ static void test_padded(const solved *x) {
         attention_case c = x->c;
         rng r = rng_stream(test_seed(), "padded");
         c.desc.head_dim += more;
+        c.desc.has_scale = 1;
         c.desc.scale = 1 / sqrt((double)d->head_dim);
         solved y = {c, inputs_make(&c, &r), outputs_make(&c, c.layout)};
         const fovea_tensor *from[] = {&x->in->args.q, &x->in->args.k, &x->in->args.v};
@@ -106,6 +108,7 @@ static void test_one_hot(void) {
     for (int n = 0; n < 9; n++)
         for (int64_t q_len = 1; q_len <= 20; q_len += 19) {
             attention_case c = case_plain(1, 2, 1, q_len, 600, 4, 19);
+            c.desc.has_scale = 1;
             c.desc.scale = 1;
             c.weights = true;
             rng r = rng_stream(test_seed(), "one hot");
@@ -280,7 +283,8 @@ static void test_shifted(void) {
         attention_case c = random_case("shifted", n, &r);
         c.desc.mask = FOVEA_MASK_ADDITIVE;
         if (exact)
-            c.desc.scale = 0.0625;
+            c.desc.has_scale = 1;
+        c.desc.scale = 0.0625;
         inputs *in = inputs_make(&c, &r);
         if (exact) {
             round_all(&in->args.q, 0.125F);

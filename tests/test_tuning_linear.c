@@ -42,7 +42,7 @@ static fovea_linear *map_of(fovea_context *ctx, int64_t in, int64_t out) {
     float *weights = calloc((size_t)(in * out), sizeof *weights);
     fovea_linear_desc_init(&desc);
     desc.in_features = in;
-    desc.part.weight = fovea_matrix_in_out(weights, in, out);
+    desc.part.weight = fovea_matrix_in_out(weights, FOVEA_DTYPE_F32, in, out);
     if (!weights || !test_check(fovea_linear_pack(ctx, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail()))
         exit(TEST_FAILED);
     free(weights);

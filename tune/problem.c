@@ -115,7 +115,7 @@ static bool make_linear(tune_problem *problem, char error[256]) {
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.in_features = s->in;
-    desc.part.weight = (fovea_matrix){arena, s->in, s->out, 0, 0};
+    desc.part.weight = (fovea_matrix){.data = arena, .dtype = FOVEA_DTYPE_F32, .in = s->in, .out = s->out};
     if (fovea_linear_pack(problem->ctx, &desc, &problem->packed) != FOVEA_OK) {
         snprintf(error, 256, "%.250s", fovea_error_detail());
         return false;

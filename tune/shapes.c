@@ -141,7 +141,8 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[256]) {
     desc->causal = (fovea_causal)causal;
     desc->window_left = left;
     desc->window_right = right;
-    if (fv_attention_check_desc(desc) != FOVEA_OK) {
+    fovea_attention_desc checked;
+    if (fv_attention_read_desc(desc, &checked) != FOVEA_OK) {
         snprintf(error, 256, "%.250s", fovea_error_detail());
         return false;
     }

@@ -14,7 +14,8 @@ TIERS = {"best": 0, "scalar": 1, "avx2": 2, "avx512": 3}
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int), ("shape", I64 * 4), ("stride", I64 * 4)]
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int), ("shape", I64 * 4), ("stride", I64 * 4),
+                ("quantisation", ctypes.c_void_p)]
 
 
 class ContextOptions(ctypes.Structure):
@@ -47,12 +48,13 @@ class AttentionDesc(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         ("dtype", ctypes.c_int),
+        ("has_scale", ctypes.c_int),
         *((name, I64) for name in ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim")),
         ("scale", ctypes.c_double),
         ("causal", ctypes.c_int),
+        ("mask", ctypes.c_int),
         ("window_left", I64),
         ("window_right", I64),
-        ("mask", ctypes.c_int),
     ]
 
 
@@ -66,22 +68,33 @@ class AttentionArgs(ctypes.Structure):
 
 
 class Matrix(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), *((name, I64) for name in ("in_", "out", "in_stride", "out_stride"))]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        *((name, I64) for name in ("in_", "out", "in_stride", "out_stride")),
+        ("quantisation", ctypes.c_void_p),
+    ]
 
 
 class LinearPart(ctypes.Structure):
-    _fields_ = [("weight", Matrix), ("bias", ctypes.c_void_p), ("scale", ctypes.c_double)]
+    _fields_ = [
+        ("weight", Matrix),
+        ("bias", ctypes.c_void_p),
+        ("bias_dtype", ctypes.c_int),
+        ("has_scale", ctypes.c_int),
+        ("scale", ctypes.c_double),
+    ]
 
 
 class LinearDesc(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         ("dtype", ctypes.c_int),
+        ("activation", ctypes.c_int),
         ("in_features", I64),
         ("part_count", I64),
         ("part", LinearPart),
         ("parts", ctypes.c_void_p),
-        ("activation", ctypes.c_int),
     ]
 
 
@@ -102,7 +115,7 @@ class MhaDesc(ctypes.Structure):
         ("inputs", ctypes.c_int),
         *((name, I64) for name in ("q_features", "k_features", "v_features", "out_features")),
         *((name, ctypes.c_int) for name in ("biases", "merge", "fold_values")),
-        ("attention", AttentionDesc),
+        ("attention", ctypes.POINTER(AttentionDesc)),
     ]
 
 
@@ -118,15 +131,21 @@ class MhaWeights(ctypes.Structure):
         ("fused", Matrix),
         ("fused_bias", ctypes.c_void_p),
         ("order", ctypes.c_int),
+        ("bias_dtype", ctypes.c_int),
     ]
 
 
 FUSED = 5  # FOVEA_MHA_FUSED
 
 
+def initialise(c, name, struct):
+    """What the macro of that name does in C."""
+    getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(ctypes.sizeof(struct)))
+
+
 def matrix(array):
     """A weight [out, in] as PyTorch keeps it."""
-    return Matrix(array.ctypes.data, array.shape[1], array.shape[0], 1, array.shape[1])
+    return Matrix(array.ctypes.data, F32, array.shape[1], array.shape[0], 1, array.shape[1])
 
 
 def tensor(array):
@@ -187,11 +206,11 @@ class Context:
     def __init__(self, library, threads, tier):
         self.library, self.handle = library, ctypes.c_void_p()
         options = ContextOptions()
-        library.c.fovea_context_options_init(ctypes.byref(options))
+        initialise(library.c, "context_options", options)
         options.isa, options.threads = TIERS[tier], threads
         library.check(library.c.fovea_context_create(ctypes.byref(options), ctypes.byref(self.handle)))
         info = Info()
-        library.c.fovea_info_init(ctypes.byref(info))
+        initialise(library.c, "info", info)
         library.check(library.c.fovea_context_info(self.handle, ctypes.byref(info)))
         self.isa = library.c.fovea_isa_name(info.isa).decode()
         self.threads = info.threads
@@ -199,13 +218,13 @@ class Context:
     def attention_plan(self, q, k, v, out, causal=False, window_left=-1):
         """A function without arguments that computes out; it keeps all that it needs alive."""
         c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
-        c.fovea_attention_desc_init(ctypes.byref(desc))
+        initialise(c, "attention_desc", desc)
         desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
         _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
         desc.causal, desc.window_left = TOP_LEFT if causal else 0, window_left
         self.library.check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
         args = AttentionArgs()
-        c.fovea_attention_args_init(ctypes.byref(args))
+        initialise(c, "attention_args", args)
         args.q, args.k, args.v, args.out = (tensor(a) for a in (q, k, v, out))
         size = c.fovea_attention_plan_workspace_size(plan)
         workspace = np.empty(max(size, 1), np.uint8)
@@ -233,11 +252,11 @@ class Context:
 
     def linear(self, x, w, b, out):
         c, desc, args, handle = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p()
-        c.fovea_linear_desc_init(ctypes.byref(desc))
+        initialise(c, "linear_desc", desc)
         desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w), b.ctypes.data
         self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
         y = tensor(out[None, None])
-        c.fovea_linear_args_init(ctypes.byref(args))
+        initialise(c, "linear_args", args)
         args.x, args.y = tensor(x[None, None]), ctypes.pointer(y)
         return self._call("linear", handle, args, (x, out, y))
 
@@ -245,15 +264,17 @@ class Context:
         """Self-attention with a fused weight [3 d, d]."""
         c, desc, weights, handle = self.library.c, MhaDesc(), MhaWeights(), ctypes.c_void_p()
         batch, tokens, d = x.shape
-        c.fovea_mha_desc_init(ctypes.byref(desc))
+        initialise(c, "mha_desc", desc)
         desc.form, desc.q_features, desc.out_features, desc.biases = FUSED, d, d, 1
-        shape = desc.attention
+        shape = AttentionDesc()
+        initialise(c, "attention_desc", shape)
+        desc.attention = ctypes.pointer(shape)
         shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len = batch, heads, heads, tokens, tokens
         shape.head_dim = shape.value_dim = d // heads
-        c.fovea_mha_weights_init(ctypes.byref(weights))
+        initialise(c, "mha_weights", weights)
         weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w), b.ctypes.data, matrix(wo), bo.ctypes.data
         self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
         args = AttentionArgs()
-        c.fovea_attention_args_init(ctypes.byref(args))
+        initialise(c, "attention_args", args)
         args.q, args.out = tensor(x[:, None]), tensor(out[:, None])
         return self._call("mha", handle, args, (x, out))

@@ -25,12 +25,13 @@ static const cost_form all_forms[COST_FORMS] = {
 static int64_t or_else(int64_t given, int64_t otherwise) { return given > 0 ? given : otherwise; }
 
 /* The layer as form 1; -1 if the options do not make one. */
-static int describe(const inspect_options *o, fovea_mha_desc *desc, complaint to) {
+static int describe(const inspect_options *o, fovea_mha_desc *desc, fovea_attention_desc *a, complaint to) {
     fovea_mha_desc_init(desc);
+    fovea_attention_desc_init(a);
+    desc->attention = a;
     if (o->d_k == 0 && o->d_model % o->heads != 0)
         return complain(to, "cost", "d-model %lld is not a multiple of heads %lld: --d-k N", (long long)o->d_model,
                         (long long)o->heads);
-    fovea_attention_desc *a = &desc->attention;
     a->batch = or_else(o->batch, 1);
     a->q_heads = o->heads;
     a->kv_heads = or_else(o->kv_heads, o->heads);
@@ -48,12 +49,14 @@ static int describe(const inspect_options *o, fovea_mha_desc *desc, complaint to
 /* The costs of a form, or why this shape has none. */
 static void evaluate(cost_form *f, const fovea_mha_desc *layer) {
     f->desc = *layer;
+    f->attention = *layer->attention;
+    f->desc.attention = &f->attention;
     f->desc.form = f->form;
     f->desc.merge = f->merge;
     f->desc.fold_values = f->fold;
-    f->desc.inputs = f->form == FOVEA_MHA_PROJECTED                      ? FOVEA_MHA_SEPARATE
-                     : layer->attention.q_len == layer->attention.kv_len ? FOVEA_MHA_SELF
-                                                                         : FOVEA_MHA_CROSS;
+    f->desc.inputs = f->form == FOVEA_MHA_PROJECTED                        ? FOVEA_MHA_SEPARATE
+                     : layer->attention->q_len == layer->attention->kv_len ? FOVEA_MHA_SELF
+                                                                           : FOVEA_MHA_CROSS;
     fovea_mha_costs_init(&f->cost);
     f->possible = fovea_mha_cost(&f->desc, &f->cost) == FOVEA_OK;
     if (!f->possible)
@@ -76,7 +79,7 @@ static const char *short_number(double number, char text[24]) {
 
 static void print_table(const cost_form *form, bool measured, int threads, FILE *to) {
     const fovea_mha_desc *d = &form[0].desc;
-    const fovea_attention_desc *a = &d->attention;
+    const fovea_attention_desc *a = d->attention;
     fprintf(
         to,
         "d_model %lld, d_out %lld; %lld heads, %lld of keys and values, d_k %lld, d_v %lld; batch %lld, %lld queries, "
@@ -138,9 +141,10 @@ int inspect_cost(const inspect_options *options) {
     const complaint to = {text, sizeof text};
     cost_form form[COST_FORMS];
     fovea_mha_desc layer;
+    fovea_attention_desc attention;
     int threads = 0, status = options->csv != NULL ? output_check(options->csv, to) : 0;
     if (status == 0)
-        status = describe(options, &layer, to);
+        status = describe(options, &layer, &attention, to);
     memcpy(form, all_forms, sizeof form);
     for (int i = 0; status == 0 && i < COST_FORMS; i++)
         evaluate(&form[i], &layer);

@@ -11,6 +11,7 @@ typedef struct cost_form {
     fovea_mha_fold fold;
 
     fovea_mha_desc desc;
+    fovea_attention_desc attention; /* of desc */
     fovea_mha_costs cost;
     bool possible;         /* for this shape */
     char why[200];         /* why not */

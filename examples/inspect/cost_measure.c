@@ -26,7 +26,7 @@ static double most(double a, double b) { return a > b ? a : b; }
 
 /* The largest of each kind of array; as double, in which nothing overflows. */
 static int allocate(const fovea_mha_desc *d, numbers *n, complaint to) {
-    const fovea_attention_desc *a = &d->attention;
+    const fovea_attention_desc *a = d->attention;
     const double heads = (double)a->q_heads, width = heads * most((double)a->head_dim, (double)a->value_dim);
     const double widest = most(most((double)d->q_features, (double)d->out_features), 3.0 * width);
     const double input = (double)a->batch * most((double)a->q_len, (double)a->kv_len) * widest;
@@ -55,26 +55,26 @@ static fovea_tensor rows_of(float *data, int64_t batch, int64_t tokens, int64_t 
 
 static fovea_status make_layer(const fovea_context *context, const cost_form *f, const numbers *n, runner *r) {
     const fovea_mha_desc *d = &f->desc;
-    const fovea_attention_desc *a = &d->attention;
+    const fovea_attention_desc *a = d->attention;
     const int64_t width = d->q_features, q = a->q_heads * a->head_dim, k = a->kv_heads * a->head_dim;
     const int64_t v = a->kv_heads * a->value_dim;
     fovea_mha_weights w;
     fovea_mha_weights_init(&w);
     if (f->form == FOVEA_MHA_FUSED) {
-        w.fused = fovea_matrix_in_out(n->weight, width, q + k + v);
+        w.fused = fovea_matrix_in_out(n->weight, FOVEA_DTYPE_F32, width, q + k + v);
         w.fused_bias = d->biases ? n->bias : NULL;
     } else if (f->form != FOVEA_MHA_PROJECTED) {
-        w.q = fovea_matrix_in_out(n->weight, width, q);
+        w.q = fovea_matrix_in_out(n->weight, FOVEA_DTYPE_F32, width, q);
         w.q_bias = d->biases && f->merge != FOVEA_MHA_MERGE_KEYS ? n->bias : NULL;
         if (f->form != FOVEA_MHA_TIED) {
-            w.k = fovea_matrix_in_out(n->weight + width * q, width, k);
-            w.v = fovea_matrix_in_out(n->weight + width * (q + k), width, v);
+            w.k = fovea_matrix_in_out(n->weight + width * q, FOVEA_DTYPE_F32, width, k);
+            w.v = fovea_matrix_in_out(n->weight + width * (q + k), FOVEA_DTYPE_F32, width, v);
             w.k_bias = d->biases ? n->bias : NULL;
             w.v_bias = d->biases && f->fold == FOVEA_MHA_FOLD_NEVER ? n->bias : NULL;
         }
     }
     if (d->out_features > 0) {
-        w.o = fovea_matrix_in_out(n->weight, a->q_heads * a->value_dim, d->out_features);
+        w.o = fovea_matrix_in_out(n->weight, FOVEA_DTYPE_F32, a->q_heads * a->value_dim, d->out_features);
         w.o_bias = d->biases ? n->bias : NULL;
     }
     return fovea_mha_create(context, d, &w, &r->mha);
@@ -82,7 +82,7 @@ static fovea_status make_layer(const fovea_context *context, const cost_form *f,
 
 static int make_runner(const fovea_context *context, const cost_form *f, const numbers *n, runner *r, complaint to) {
     const fovea_mha_desc *d = &f->desc;
-    const fovea_attention_desc *a = &d->attention;
+    const fovea_attention_desc *a = d->attention;
     if (make_layer(context, f, n, r) != FOVEA_OK)
         return complain(to, f->what, "%s", fovea_error_detail());
     fovea_attention_args_init(&r->args);

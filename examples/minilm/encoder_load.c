@@ -59,7 +59,7 @@ static int load_linear(const loading *l, int64_t index, const char *name, int64_
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
         desc.in_features = in;
-        desc.part.weight = fovea_matrix_out_in(weight, out, in);
+        desc.part.weight = fovea_matrix_out_in(weight, FOVEA_DTYPE_F32, out, in);
         desc.part.bias = bias;
         desc.activation = activation;
         status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, name, l->to);
@@ -83,7 +83,7 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
     if (complete) {
         fovea_linear_part parts[3] = {0};
         for (int i = 0; i < 3; i++) {
-            parts[i].weight = fovea_matrix_out_in(arrays[2 * i], width, width);
+            parts[i].weight = fovea_matrix_out_in(arrays[2 * i], FOVEA_DTYPE_F32, width, width);
             parts[i].bias = arrays[2 * i + 1];
         }
         fovea_linear_desc desc;

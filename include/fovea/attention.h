@@ -29,6 +29,7 @@ typedef enum fovea_mask_kind {
 typedef struct fovea_attention_desc {
     size_t struct_size;
     fovea_dtype dtype;    /* default and only choice: FOVEA_DTYPE_F32 */
+    int has_scale;        /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
     int64_t batch;        /* >= 1, default 1 */
     int64_t q_heads;      /* >= 1, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
     int64_t kv_heads;     /* >= 1 */
@@ -36,15 +37,16 @@ typedef struct fovea_attention_desc {
     int64_t kv_len;       /* >= 0 keys of a sequence (the longest, where kv_lens is given) */
     int64_t head_dim;     /* >= 1 channels of q and k */
     int64_t value_dim;    /* >= 1 channels of v and out */
-    double scale;         /* default 0: 1/sqrt(head_dim); rounded to float32 once */
+    double scale;         /* where has_scale: any finite number, 0 too; rounded to float32 once */
     fovea_causal causal;  /* default FOVEA_CAUSAL_NONE */
+    fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
     int64_t window_left;  /* keys before the query's position that it sees, inclusive; default -1: no limit */
     int64_t window_right; /* keys after it; default -1: no limit (but causal still limits) */
-    fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
 } fovea_attention_desc;
 
 /* Sets struct_size and the defaults; sizes without one are 0 and must be set. */
-FOVEA_API void fovea_attention_desc_init(fovea_attention_desc *desc);
+#define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
+FOVEA_API void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size);
 
 typedef struct fovea_attention_args {
     size_t struct_size;
@@ -63,7 +65,8 @@ typedef struct fovea_attention_args {
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */
-FOVEA_API void fovea_attention_args_init(fovea_attention_args *args);
+#define fovea_attention_args_init(args) fovea_attention_args_init_size((args), sizeof(fovea_attention_args))
+FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t size);
 
 /* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_attention_plan fovea_attention_plan;

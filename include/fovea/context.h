@@ -37,7 +37,8 @@ typedef struct fovea_context_options {
 } fovea_context_options;
 
 /* Sets struct_size and the defaults. NULL is ignored. Thread-safe on different options. */
-FOVEA_API void fovea_context_options_init(fovea_context_options *options);
+#define fovea_context_options_init(options) fovea_context_options_init_size((options), sizeof(fovea_context_options))
+FOVEA_API void fovea_context_options_init_size(fovea_context_options *options, size_t size);
 
 /* Tier choice and thread count, immutable after creation: any number of threads may use one at once, and contexts with
  * different tiers may live in one process. Must outlive its plans. */
@@ -73,7 +74,8 @@ typedef struct fovea_info {
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
-FOVEA_API void fovea_info_init(fovea_info *info);
+#define fovea_info_init(info) fovea_info_init_size((info), sizeof(fovea_info))
+FOVEA_API void fovea_info_init_size(fovea_info *info, size_t size);
 
 /* Fills *info. Thread-safe. */
 FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);

@@ -17,23 +17,26 @@ typedef enum fovea_activation {
 
 /* One of the matrices that are multiplied by the same input. */
 typedef struct fovea_linear_part {
-    fovea_matrix weight; /* [in_features, any number] */
-    const float *bias;   /* [weight.out] or NULL */
-    double scale;        /* multiplies weight and bias when they are packed, rounded to float32; 0: 1 */
+    fovea_matrix weight;    /* [in_features, any number] */
+    const void *bias;       /* [weight.out] or NULL */
+    fovea_dtype bias_dtype; /* 0: that of weight */
+    int has_scale;          /* nonzero: scale is used; 0: 1 */
+    double scale;           /* multiplies weight and bias when they are packed, rounded to float32; any finite number */
 } fovea_linear_part;
 
 typedef struct fovea_linear_desc {
     size_t struct_size;
-    fovea_dtype dtype;              /* default and only choice: FOVEA_DTYPE_F32 */
+    fovea_dtype dtype;              /* of x, y and weights; default and only choice: FOVEA_DTYPE_F32 */
+    fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
     int64_t in_features;            /* >= 1 */
     int64_t part_count;             /* >= 1, default 1 */
     fovea_linear_part part;         /* the one part, where part_count is 1 and parts is NULL */
     const fovea_linear_part *parts; /* [part_count]: several matrices, as Q, K and V, in one product */
-    fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
 } fovea_linear_desc;
 
 /* Sets struct_size and the defaults. */
-FOVEA_API void fovea_linear_desc_init(fovea_linear_desc *desc);
+#define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
+FOVEA_API void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size);
 
 /* Packed weights and biases. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_linear fovea_linear;
@@ -66,7 +69,8 @@ typedef struct fovea_linear_args {
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */
-FOVEA_API void fovea_linear_args_init(fovea_linear_args *args);
+#define fovea_linear_args_init(args) fovea_linear_args_init_size((args), sizeof(fovea_linear_args))
+FOVEA_API void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
 
 /* y = act(x W + bias) + residual, row by row: a row's bits depend on nothing but its x and the weights. Output NaN is
  * always 0x7fc00000. Workspace, overlap, rounding mode and nested calls: as fovea_attention_execute(). Thread-safe. */

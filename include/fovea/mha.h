@@ -53,35 +53,39 @@ typedef struct fovea_mha_desc {
     int64_t out_features; /* d_out; 0: no W^O, the heads are the result */
     int biases;           /* nonzero: those that are not NULL are used; default 0: none may be given */
     fovea_mha_merge merge;
-    fovea_mha_fold fold_values;     /* W_i^V W_i^O as one matrix behind attention over V itself; needs W^O and no v_bias
+    fovea_mha_fold fold_values; /* W_i^V W_i^O as one matrix behind attention over V itself; needs W^O and no v_bias
                                        (FOLD_CHEAPER does not fold then). Not with TIED and PROJECTED */
-    fovea_attention_desc attention; /* shape and options: q_heads = h, kv_heads, head_dim = d_k, value_dim = d_v. The
-                                       default scale is 1/sqrt(d_k) in every form */
+    const fovea_attention_desc *attention; /* shape and options, required; read during the call only. q_heads = h,
+                                              kv_heads, head_dim = d_k, value_dim = d_v. The default scale is
+                                              1/sqrt(d_k) in every form */
 } fovea_mha_desc;
 
-/* Sets struct_size, also of attention, and the defaults. */
-FOVEA_API void fovea_mha_desc_init(fovea_mha_desc *desc);
+/* Sets struct_size and the defaults; attention is NULL and must be set. */
+#define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
+FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
 /* Weights: any order and strides; column i * d_k + c of q belongs to channel c of head i. For weights that lie head by
  * head ([heads, d_model, d_k]), head_stride is the distance of a head's first element to the next one's (0: heads
  * follow each other as columns, or as rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
-    fovea_matrix q, k, v;                           /* [features, heads * d_k or d_v], k and v with kv_heads */
-    fovea_matrix o;                                 /* [heads * d_v, out_features] */
-    const float *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
+    fovea_matrix q, k, v;                          /* [features, heads * d_k or d_v], k and v with kv_heads */
+    fovea_matrix o;                                /* [heads * d_v, out_features] */
+    const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
     int64_t q_head_stride, k_head_stride, v_head_stride, o_head_stride;
     fovea_matrix outer_q, outer_k,
         outer_v; /* FOLDED: [features, any]; q, k, v then take those as input; absent: none */
-    const float *outer_q_bias, *outer_k_bias, *outer_v_bias;
+    const void *outer_q_bias, *outer_k_bias, *outer_v_bias;
     const fovea_matrix *merged; /* MERGED: [heads] of [q_features, k_features], or NULL: made of q and k */
     fovea_matrix fused;         /* FUSED: [features, (heads + kv_heads) * d_k + kv_heads * d_v] */
-    const float *fused_bias;
+    const void *fused_bias;
     fovea_mha_order order;
+    fovea_dtype bias_dtype; /* of all biases; default and only choice: FOVEA_DTYPE_F32 */
 } fovea_mha_weights;
 
-/* Sets struct_size and leaves everything else absent. */
-FOVEA_API void fovea_mha_weights_init(fovea_mha_weights *weights);
+/* Sets struct_size and bias_dtype, and leaves everything else absent. */
+#define fovea_mha_weights_init(weights) fovea_mha_weights_init_size((weights), sizeof(fovea_mha_weights))
+FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t size);
 
 /* A layer for one shape with packed weights. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_mha fovea_mha;
@@ -125,7 +129,8 @@ typedef struct fovea_mha_costs {
 } fovea_mha_costs;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
-FOVEA_API void fovea_mha_costs_init(fovea_mha_costs *cost);
+#define fovea_mha_costs_init(cost) fovea_mha_costs_init_size((cost), sizeof(fovea_mha_costs))
+FOVEA_API void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size);
 
 /* What a layer costs, from its description alone. FOLD_CHEAPER counts v_bias as absent. After an error *cost is as it
  * was. Thread-safe. */

@@ -41,7 +41,8 @@ typedef struct fovea_tuning_match {
 } fovea_tuning_match;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
-FOVEA_API void fovea_tuning_match_init(fovea_tuning_match *match);
+#define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
+FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
 
 /* What a plan of that context and shape would take from it, were it the context's own. Thread-safe as long as nobody
  * changes the tuning. */

@@ -1,9 +1,11 @@
 /* Fovea: version, status, element types, tensors and matrices. Part of fovea.h.
  *
- * Structs that may grow begin with struct_size: the caller's sizeof, which the _init macro of the struct sets. A smaller
- * struct_size is that of a program compiled against an older header: fields that it does not have get their defaults,
- * and outputs are written up to its size. A larger one, of a newer header, is refused with FOVEA_ERROR_VERSION.
- * fovea_tensor, fovea_matrix and fovea_linear_part stand in arrays and in other structs, so they never grow. */
+ * Structs that may grow begin with struct_size, the caller's sizeof. The _init macro of the struct sets it and the
+ * defaults: call it before setting fields. (Where there are no macros, as from another language, call the function
+ * behind it, which is named _init_size and takes the size.) A smaller struct_size is that of a program compiled against
+ * an older header: fields that it does not have get their defaults, and outputs are written up to its size. A larger
+ * one, of a newer header, is refused with FOVEA_ERROR_VERSION. fovea_tensor, fovea_matrix and fovea_linear_part stand in
+ * arrays and in other structs, so they never grow. */
 #ifndef FOVEA_TYPES_H
 #define FOVEA_TYPES_H
 
@@ -64,15 +66,21 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_BOOL = 2 /* one byte: 0 = masked, anything else = attend */
 } fovea_dtype;
 
+/* How integers stand for numbers: scales, and what they belong to. No operation of this version takes any: every pointer
+ * to one is NULL. */
+typedef struct fovea_quantisation fovea_quantisation;
+
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
  * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast); others are from 0 to 2^48, and 0
- * repeats an input. So BHTD, BTHD and packed QKV are all just strides. Never owned, never freed. data == NULL: absent.
+ * repeats an input. So BHTD, BTHD and packed QKV are all just strides. Strides of a tensor without elements are not
+ * looked at. Never owned, never freed. data == NULL: absent.
  */
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;
     int64_t shape[4];
     int64_t stride[4];
+    const fovea_quantisation *quantisation; /* NULL: the elements are the numbers */
 } fovea_tensor;
 
 /* Contiguous [batch, heads, tokens, channels] memory. Cannot fail: bad sizes are found by the function it is given to.
@@ -89,16 +97,18 @@ FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t 
 /* A view of the caller's weights: element (i, o), from input channel i to output channel o, is data[i*in_stride +
  * o*out_stride], strides >= 0. Never owned. data == NULL: absent. */
 typedef struct fovea_matrix {
-    const float *data;
+    const void *data;
+    fovea_dtype dtype;
     int64_t in, out;
     int64_t in_stride, out_stride;
+    const fovea_quantisation *quantisation; /* NULL: the elements are the numbers */
 } fovea_matrix;
 
 /* Contiguous [in, out] memory, as papers write x W. Cannot fail: bad sizes are found by the function it is given to. */
-FOVEA_API fovea_matrix fovea_matrix_in_out(const float *data, int64_t in, int64_t out);
+FOVEA_API fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out);
 
 /* Contiguous [out, in] memory, as PyTorch's nn.Linear keeps it. */
-FOVEA_API fovea_matrix fovea_matrix_out_in(const float *data, int64_t out, int64_t in);
+FOVEA_API fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t out, int64_t in);
 
 #ifdef __cplusplus
 }

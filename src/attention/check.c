@@ -4,15 +4,14 @@
 
 #include <math.h>
 
-void fovea_attention_desc_init(fovea_attention_desc *desc) {
-    if (desc)
-        *desc = (fovea_attention_desc){
-            .struct_size = sizeof *desc, .dtype = FOVEA_DTYPE_F32, .batch = 1, .window_left = -1, .window_right = -1};
+void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size) {
+    const fovea_attention_desc defaults = {.dtype = FOVEA_DTYPE_F32, .batch = 1, .window_left = -1, .window_right = -1};
+    fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
-void fovea_attention_args_init(fovea_attention_args *args) {
-    if (args)
-        *args = (fovea_attention_args){.struct_size = sizeof *args};
+void fovea_attention_args_init_size(fovea_attention_args *args, size_t size) {
+    const fovea_attention_args nothing = {0};
+    fv_struct_init(args, size, &nothing, sizeof nothing);
 }
 
 static fovea_status check_sizes(const fovea_attention_desc *d) {
@@ -51,12 +50,13 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
     return FOVEA_OK;
 }
 
-fovea_status fv_attention_check_desc(const fovea_attention_desc *d) {
-    if (!d)
+fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *d) {
+    if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
-    if (d->struct_size != sizeof *d)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_attention_desc has struct_size %zu, this library (%s) knows %zu",
-                       d->struct_size, FOVEA_VERSION_STRING, sizeof *d);
+    fovea_attention_desc_init(d);
+    const fovea_status status = fv_struct_read(FV_STRUCT(fovea_attention_desc, window_right), given, d);
+    if (status != FOVEA_OK)
+        return status;
     if (d->dtype != FOVEA_DTYPE_F32)
         return fv_fail(FOVEA_ERROR_DTYPE, "dtype %d: attention takes FOVEA_DTYPE_F32 (%d)", (int)d->dtype,
                        (int)FOVEA_DTYPE_F32);
@@ -67,8 +67,8 @@ fovea_status fv_attention_check_desc(const fovea_attention_desc *d) {
     if (d->window_left < -1 || d->window_right < -1)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left %lld, window_right %lld: the least is -1 (no limit)",
                        (long long)d->window_left, (long long)d->window_right);
-    if (!isfinite((float)d->scale))
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float (0: 1/sqrt(head_dim))", d->scale);
+    if (d->has_scale && !isfinite((float)d->scale))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float", d->scale);
     return check_sizes(d);
 }
 
@@ -144,12 +144,21 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
     return FOVEA_OK;
 }
 
+const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,
+                                                   fovea_status *status) {
+    const fv_struct type = FV_STRUCT(fovea_attention_args, weights);
+    if (given->struct_size == sizeof *given) { /* as a rule: no copy */
+        *status = FOVEA_OK;
+        return given;
+    }
+    fovea_attention_args_init(own);
+    *status = fv_struct_read(type, given, own);
+    return own;
+}
+
 fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                      const void *workspace, size_t workspace_size) {
     const fovea_attention_desc *d = &plan->desc;
-    if (args->struct_size != sizeof *args)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_attention_args has struct_size %zu, this library (%s) knows %zu",
-                       args->struct_size, FOVEA_VERSION_STRING, sizeof *args);
     if (workspace && workspace_size < (size_t)plan->bytes)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %lld", workspace_size,
                        (long long)plan->bytes);

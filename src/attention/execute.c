@@ -79,7 +79,9 @@ static void pass(execution *e, int64_t items, run_item *run) {
     fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), work, e);
 }
 
-static void run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+    if (plan->ctx->log)
+        fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
     execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
@@ -98,7 +100,11 @@ fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fov
                                      void *workspace, size_t workspace_size) {
     if (!plan || !args)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "args" : "plan");
-    const fovea_status status = fv_attention_check_args(plan, args, workspace, workspace_size);
+    fovea_attention_args own_args;
+    fovea_status status;
+    args = fv_attention_read_args(args, &own_args, &status);
+    if (status == FOVEA_OK)
+        status = fv_attention_check_args(plan, args, workspace, workspace_size);
     if (status != FOVEA_OK)
         return status;
     void *own = NULL;
@@ -108,9 +114,7 @@ fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fov
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
                            (long long)plan->bytes);
     }
-    if (plan->ctx->log)
-        fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads);
-    run(plan, args, workspace);
+    fv_attention_run(plan, args, workspace);
     free(own);
     return FOVEA_OK;
 }

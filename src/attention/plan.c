@@ -365,14 +365,16 @@ static void debug(const fovea_attention_plan *plan) {
             plan->choice.value->name, (long long)plan->choice.block_rows, (long long)plan->choice.tile_rows, origin);
 }
 
-fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *desc,
+fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
                                              const fv_attention_choice *choice, fovea_attention_plan **plan) {
     if (!plan)
         return fv_fail(FOVEA_ERROR_NULL, "plan is NULL: there is nowhere to put the plan");
     *plan = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
-    const fovea_status status = fv_attention_check_desc(desc);
+    fovea_attention_desc own;
+    const fovea_attention_desc *desc = &own;
+    const fovea_status status = fv_attention_read_desc(given, &own);
     if (status != FOVEA_OK)
         return status;
     fovea_attention_plan *made = calloc(1, sizeof *made);
@@ -382,7 +384,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     made->desc = *desc;
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
-    made->scale = (float)(desc->scale == 0.0 ? 1.0 / sqrt((double)desc->head_dim) : desc->scale);
+    made->scale = (float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim));
     fv_attention_choice tuned;
     char why[640];
     if (choice)

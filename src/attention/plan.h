@@ -120,8 +120,15 @@ typedef struct fv_partial {
 fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment);
 
 /* Checks at the public edge (check.c). */
-fovea_status fv_attention_check_desc(const fovea_attention_desc *desc);
+/* Reads what may be an older caller's, completes it by defaults, and checks it. */
+fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *desc);
+/* The arguments as this library knows them: the caller's, or own, made of those of an older one. */
+const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,
+                                                   fovea_status *status);
 fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                      const void *workspace, size_t workspace_size);
+
+/* Executes checked arguments in a workspace that is large enough. */
+void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
 
 #endif

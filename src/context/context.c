@@ -12,14 +12,14 @@
 
 const char *fovea_isa_name(fovea_isa isa) { return fv_isa_word((fv_isa)isa); }
 
-void fovea_context_options_init(fovea_context_options *options) {
-    if (options)
-        *options = (fovea_context_options){.struct_size = sizeof *options};
+void fovea_context_options_init_size(fovea_context_options *options, size_t size) {
+    const fovea_context_options defaults = {0};
+    fv_struct_init(options, size, &defaults, sizeof defaults);
 }
 
-void fovea_info_init(fovea_info *info) {
-    if (info)
-        *info = (fovea_info){.struct_size = sizeof *info};
+void fovea_info_init_size(fovea_info *info, size_t size) {
+    const size_t nothing = 0;
+    fv_struct_init(info, size, &nothing, sizeof nothing);
 }
 
 /* Adds to text[size], cutting what does not fit. */
@@ -105,19 +105,20 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL: there is nowhere to put the context");
     *ctx = NULL;
-    fovea_context_options defaults;
-    fovea_context_options_init(&defaults);
-    if (!options)
-        options = &defaults;
-    if (options->struct_size != sizeof *options)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_context_options has struct_size %zu, this library (%s) knows %zu",
-                       options->struct_size, FOVEA_VERSION_STRING, sizeof *options);
+    fovea_context_options own;
+    fovea_context_options_init(&own);
+    fovea_status status = FOVEA_OK;
+    if (options)
+        status = fv_struct_read(FV_STRUCT(fovea_context_options, tuning_file), options, &own);
+    if (status != FOVEA_OK)
+        return status;
+    options = &own;
     if ((int)options->isa < 0 || (int)options->isa >= FV_ISA_COUNT)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "isa %d is not a tier", (int)options->isa);
     if (options->threads < 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "threads %d is negative (0: all allowed)", options->threads);
     fv_isa environment;
-    const fovea_status status = cap_of_environment(&environment);
+    status = cap_of_environment(&environment);
     if (status != FOVEA_OK)
         return status;
     fovea_context *made = calloc(1, sizeof *made);
@@ -156,17 +157,21 @@ void fovea_context_destroy(fovea_context *ctx) {
 fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     if (!ctx || !info)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "info" : "ctx");
-    if (info->struct_size != sizeof *info)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_info has struct_size %zu, this library (%s) knows %zu",
-                       info->struct_size, FOVEA_VERSION_STRING, sizeof *info);
-    info->isa = (fovea_isa)ctx->isa;
-    info->threads = ctx->threads;
-    info->l1d_bytes = ctx->cpu.l1d;
-    info->l2_bytes = ctx->cpu.l2;
-    snprintf(info->cpu, sizeof info->cpu, "%s", ctx->cpu.name);
-    snprintf(info->reason, sizeof info->reason, "%s", ctx->reason);
-    info->tuning_status = ctx->tuning.status;
-    info->tuning_rows = ctx->tuning.rows;
-    snprintf(info->tuning, sizeof info->tuning, "%s", ctx->tuning.text);
+    const fv_struct type = FV_STRUCT(fovea_info, tuning);
+    const fovea_status status = fv_struct_check(type, info);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_info own;
+    fovea_info_init(&own);
+    own.isa = (fovea_isa)ctx->isa;
+    own.threads = ctx->threads;
+    own.l1d_bytes = ctx->cpu.l1d;
+    own.l2_bytes = ctx->cpu.l2;
+    snprintf(own.cpu, sizeof own.cpu, "%s", ctx->cpu.name);
+    snprintf(own.reason, sizeof own.reason, "%s", ctx->reason);
+    own.tuning_status = ctx->tuning.status;
+    own.tuning_rows = ctx->tuning.rows;
+    snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning.text);
+    fv_struct_write(type, info, &own);
     return FOVEA_OK;
 }

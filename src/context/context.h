@@ -2,9 +2,9 @@
 #ifndef FV_CONTEXT_H
 #define FV_CONTEXT_H
 
+#include "context/shape_log.h"
 #include "cpu/cpu.h"
 #include "fovea/fovea.h"
-#include "context/shape_log.h"
 #include "tuning/tuning.h"
 
 #include <stdbool.h>

@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/size.h"
 #include "core/status.h"
+#include "core/struct.h"
 #include "core/tensor.h"
 #include "core/text.h"
 

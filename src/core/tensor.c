@@ -10,13 +10,13 @@ static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uin
 fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
                                int64_t channels) {
     const int64_t token = channels, head = times(tokens, token);
-    return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(heads, head), head, token, 1}};
+    return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(heads, head), head, token, 1}, NULL};
 }
 
 fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
                                int64_t channels) {
     const int64_t head = channels, token = times(heads, head);
-    return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(tokens, token), head, token, 1}};
+    return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(tokens, token), head, token, 1}, NULL};
 }
 
 static int64_t dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
@@ -28,12 +28,19 @@ static const char *dtype_name(fovea_dtype dtype) {
 /* Where an axis has one element, too: a loop may step past its end before it stops. */
 static const int64_t stride_limit = (int64_t)1 << 48;
 
+/* Has it no elements? Then nobody looks at its strides: numpy, say, gives empty arrays any. */
+static bool is_empty(const fovea_tensor *t) {
+    return t->shape[0] == 0 || t->shape[1] == 0 || t->shape[2] == 0 || t->shape[3] == 0;
+}
+
 static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rule) {
     static const char *const axes[4] = {"batch", "head", "token", "channel"};
     for (int i = 0; i < 4; i++)
         if (t->shape[i] != rule->shape[i] && !(rule->broadcast && t->shape[i] == 1))
             return fv_fail(FOVEA_ERROR_SHAPE, "%s: %s axis has %lld elements, the description asks for %lld",
                            rule->name, axes[i], (long long)t->shape[i], (long long)rule->shape[i]);
+    if (is_empty(t))
+        return FOVEA_OK;
     for (int i = 0; i < 4; i++) {
         if (t->stride[i] < 0)
             return fv_fail(FOVEA_ERROR_STRIDE, "%s: %s stride %lld is negative", rule->name, axes[i],
@@ -74,16 +81,18 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     if (tensor->dtype != rule->dtype)
         return fv_fail(FOVEA_ERROR_DTYPE, "%s: dtype is %s (%d), it must be %s", rule->name, dtype_name(tensor->dtype),
                        (int)tensor->dtype, dtype_name(rule->dtype));
+    if (tensor->quantisation)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is given, this version takes none", rule->name);
     const fovea_status status = check_shape(tensor, rule);
     if (status != FOVEA_OK)
         return status;
     const uintptr_t begin = (uintptr_t)tensor->data;
     *span = (fv_span){rule->name, begin, begin};
+    if (is_empty(tensor))
+        return FOVEA_OK;
     int64_t last = 0; /* offset of the last element */
     for (int i = 0; i < 4; i++) {
         int64_t reach;
-        if (tensor->shape[i] == 0)
-            return FOVEA_OK;
         if (!fv_multiply(tensor->shape[i] - 1, tensor->stride[i], &reach) || !fv_add(last, reach, &last))
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
     }

@@ -8,14 +8,14 @@
 /* More parts than anybody has; their number times a size stays in range. */
 static const int64_t part_limit = 1024;
 
-void fovea_linear_desc_init(fovea_linear_desc *desc) {
-    if (desc)
-        *desc = (fovea_linear_desc){.struct_size = sizeof *desc, .dtype = FOVEA_DTYPE_F32, .part_count = 1};
+void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size) {
+    const fovea_linear_desc defaults = {.dtype = FOVEA_DTYPE_F32, .part_count = 1};
+    fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
-void fovea_linear_args_init(fovea_linear_args *args) {
-    if (args)
-        *args = (fovea_linear_args){.struct_size = sizeof *args};
+void fovea_linear_args_init_size(fovea_linear_args *args, size_t size) {
+    const fovea_linear_args nothing = {0};
+    fv_struct_init(args, size, &nothing, sizeof nothing);
 }
 
 static fovea_status check_size(const char *name, int64_t part, int64_t size) {
@@ -49,18 +49,25 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld reach past what an address can name",
                        (long long)p);
-    if (!isfinite((float)part->scale))
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float (0: 1)", part->scale,
-                       (long long)p);
+    if (w->dtype != FOVEA_DTYPE_F32 || w->quantisation)
+        return fv_fail(FOVEA_ERROR_DTYPE,
+                       "the weight of part %lld has dtype %d%s: linear maps take FOVEA_DTYPE_F32 (%d)", (long long)p,
+                       (int)w->dtype, w->quantisation ? ", quantised" : "", (int)FOVEA_DTYPE_F32);
+    if (part->bias && part->bias_dtype != 0 && part->bias_dtype != FOVEA_DTYPE_F32)
+        return fv_fail(FOVEA_ERROR_DTYPE, "the bias of part %lld has dtype %d: linear maps take FOVEA_DTYPE_F32 (%d)",
+                       (long long)p, (int)part->bias_dtype, (int)FOVEA_DTYPE_F32);
+    if (part->has_scale && !isfinite((float)part->scale))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float", part->scale, (long long)p);
     return FOVEA_OK;
 }
 
-fovea_status fv_linear_check_desc(const fovea_linear_desc *d) {
-    if (!d)
+fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *d) {
+    if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
-    if (d->struct_size != sizeof *d)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_linear_desc has struct_size %zu, this library (%s) knows %zu",
-                       d->struct_size, FOVEA_VERSION_STRING, sizeof *d);
+    fovea_linear_desc_init(d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_linear_desc, parts), given, d);
+    if (status != FOVEA_OK)
+        return status;
     if (d->dtype != FOVEA_DTYPE_F32)
         return fv_fail(FOVEA_ERROR_DTYPE, "dtype %d: linear maps take FOVEA_DTYPE_F32 (%d)", (int)d->dtype,
                        (int)FOVEA_DTYPE_F32);
@@ -71,7 +78,6 @@ fovea_status fv_linear_check_desc(const fovea_linear_desc *d) {
                        (long long)part_limit);
     if (!d->parts && d->part_count != 1)
         return fv_fail(FOVEA_ERROR_NULL, "parts is NULL, and part_count is %lld", (long long)d->part_count);
-    fovea_status status = FOVEA_OK;
     for (int64_t p = 0; status == FOVEA_OK && p < d->part_count; p++)
         status = check_part(d, p);
     return status;
@@ -148,11 +154,13 @@ static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_arg
     return status;
 }
 
+fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args) {
+    fovea_linear_args_init(args);
+    return fv_struct_read(FV_STRUCT(fovea_linear_args, lens), given, args);
+}
+
 fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args *args, const void *workspace,
                                   size_t workspace_size) {
-    if (args->struct_size != sizeof *args)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_linear_args has struct_size %zu, this library (%s) knows %zu",
-                       args->struct_size, FOVEA_VERSION_STRING, sizeof *args);
     if (!args->y)
         return fv_fail(FOVEA_ERROR_NULL, "y is NULL");
     if (workspace && workspace_size < (size_t)l->bytes)

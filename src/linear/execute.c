@@ -227,11 +227,22 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     fv_parallel(l->ctx, e.tasks, items_task, &e);
 }
 
+void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
+    const int64_t rows = args->x.shape[0] * args->x.shape[2];
+    const fv_linear_choice choice = fv_linear_choose(l, rows, NULL);
+    if (l->ctx->log)
+        fv_shape_log_linear(l->ctx->log, rows, l->in, l->out, l->ctx->threads);
+    fv_linear_execute_chosen(l, args, &choice, workspace);
+}
+
 fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
                                   size_t workspace_size) {
     if (!linear || !args)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", linear ? "args" : "linear");
-    const fovea_status status = fv_linear_check_args(linear, args, workspace, workspace_size);
+    fovea_linear_args own_args;
+    fovea_status status = fv_linear_read_args(args, &own_args);
+    if (status == FOVEA_OK)
+        status = fv_linear_check_args(linear, &own_args, workspace, workspace_size);
     if (status != FOVEA_OK)
         return status;
     void *own = NULL;
@@ -241,11 +252,7 @@ fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
                            (long long)linear->bytes);
     }
-    const int64_t rows = args->x.shape[0] * args->x.shape[2];
-    const fv_linear_choice choice = fv_linear_choose(linear, rows, NULL);
-    if (linear->ctx->log)
-        fv_shape_log_linear(linear->ctx->log, rows, linear->in, linear->out, linear->ctx->threads);
-    fv_linear_execute_chosen(linear, args, &choice, workspace);
+    fv_linear_run(linear, &own_args, workspace);
     free(own);
     return FOVEA_OK;
 }

@@ -50,9 +50,13 @@ static inline int64_t fv_linear_task_bytes(const fovea_linear *linear, const fv_
 }
 
 /* Checks at the public edge (check.c). */
-fovea_status fv_linear_check_desc(const fovea_linear_desc *desc);
+fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *desc);
+fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args);
 fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,
                                   size_t workspace_size);
+
+/* Executes checked arguments in a workspace that is large enough. */
+void fv_linear_run(const fovea_linear *linear, const fovea_linear_args *args, void *workspace);
 
 /* desc's parts, whichever way they are given. */
 static inline const fovea_linear_part *fv_linear_parts(const fovea_linear_desc *desc) {

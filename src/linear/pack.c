@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-fovea_matrix fovea_matrix_in_out(const float *data, int64_t in, int64_t out) {
-    return (fovea_matrix){data, in, out, out, 1};
+fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out) {
+    return (fovea_matrix){data, dtype, in, out, out, 1, NULL};
 }
 
-fovea_matrix fovea_matrix_out_in(const float *data, int64_t out, int64_t in) {
-    return (fovea_matrix){data, in, out, 1, in};
+fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t out, int64_t in) {
+    return (fovea_matrix){data, dtype, in, out, 1, in, NULL};
 }
 
 /* Sizes in memory; false if they do not fit. */
@@ -33,14 +33,15 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
  * of either side is in cache until it is used up, whichever way the weights lie. */
 static void pack_columns(const fovea_matrix *w, float scale, int64_t first, int64_t count, float *to, int64_t panel) {
     enum { CHANNELS = 16 };
+    const float *data = w->data;
     for (int64_t k = 0; k < w->in; k += CHANNELS)
         for (int64_t j = 0; j < count; j++)
             for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i++)
-                to[i * panel + j] = scale * w->data[i * w->in_stride + (first + j) * w->out_stride];
+                to[i * panel + j] = scale * data[i * w->in_stride + (first + j) * w->out_stride];
 }
 
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
-    const float scale = part->scale == 0.0 ? 1.0f : (float)part->scale;
+    const float scale = part->has_scale ? (float)part->scale : 1.0f, *bias = part->bias;
     for (int64_t done = 0, count; done < to->out; done += count) {
         const int64_t column = to->first + done, at = column % l->panel;
         count = fv_min(l->panel - at, to->out - done);
@@ -48,7 +49,7 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
                      l->panel);
     }
     for (int64_t j = 0; to->bias && j < to->out; j++)
-        to->bias[j] = scale * part->bias[j];
+        to->bias[j] = scale * bias[j];
 }
 
 /* Memory of a linear whose sizes are known; false if there is none. */
@@ -75,9 +76,11 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     *linear = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
-    const fovea_status status = fv_linear_check_desc(desc);
+    fovea_linear_desc own_desc;
+    const fovea_status status = fv_linear_read_desc(desc, &own_desc);
     if (status != FOVEA_OK)
         return status;
+    desc = &own_desc;
     const fovea_linear_part *parts = fv_linear_parts(desc);
     fovea_linear *made = calloc(1, sizeof *made);
     if (!made)

@@ -4,21 +4,19 @@
 #include "core/core.h"
 #include "mha/mha.h"
 
-void fovea_mha_desc_init(fovea_mha_desc *desc) {
-    if (desc) {
-        *desc = (fovea_mha_desc){.struct_size = sizeof *desc};
-        fovea_attention_desc_init(&desc->attention);
-    }
+void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size) {
+    const fovea_mha_desc defaults = {0};
+    fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
-void fovea_mha_weights_init(fovea_mha_weights *weights) {
-    if (weights)
-        *weights = (fovea_mha_weights){.struct_size = sizeof *weights};
+void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t size) {
+    const fovea_mha_weights defaults = {.bias_dtype = FOVEA_DTYPE_F32};
+    fv_struct_init(weights, size, &defaults, sizeof defaults);
 }
 
-void fovea_mha_costs_init(fovea_mha_costs *cost) {
-    if (cost)
-        *cost = (fovea_mha_costs){.struct_size = sizeof *cost};
+void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size) {
+    const size_t nothing = 0;
+    fv_struct_init(cost, size, &nothing, sizeof nothing);
 }
 
 int fv_mha_input(const fovea_mha_desc *desc, int role) {
@@ -63,9 +61,9 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     }
     if (d->out_features < 0 || d->out_features > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld", (long long)d->out_features);
-    if (d->inputs == FOVEA_MHA_SELF && d->attention.q_len != d->attention.kv_len)
+    if (d->inputs == FOVEA_MHA_SELF && d->attention->q_len != d->attention->kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
-                       (long long)d->attention.q_len, (long long)d->attention.kv_len);
+                       (long long)d->attention->q_len, (long long)d->attention->kv_len);
     return FOVEA_OK;
 }
 
@@ -102,7 +100,7 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
                        "values are folded into W^O where both are matrices and v_bias is absent");
     s->fold = possible && (d->fold_values == FOVEA_MHA_FOLD_ALWAYS ||
                            (d->fold_values == FOVEA_MHA_FOLD_CHEAPER &&
-                            value_flops(&d->attention, s, true) < value_flops(&d->attention, s, false)));
+                            value_flops(d->attention, s, true) < value_flops(d->attention, s, false)));
     if (s->fold) {
         v->projected = false;
         v->shared = true;
@@ -117,18 +115,23 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
     return FOVEA_OK;
 }
 
-fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *s) {
-    if (!d)
+fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fovea_attention_desc *attention) {
+    if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
-    if (d->struct_size != sizeof *d)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_mha_desc has struct_size %zu, this library (%s) knows %zu",
-                       d->struct_size, FOVEA_VERSION_STRING, sizeof *d);
-    fovea_status status = check_enums(d);
+    fovea_mha_desc_init(d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_mha_desc, attention), given, d);
+    if (status == FOVEA_OK && !d->attention)
+        status = fv_fail(FOVEA_ERROR_NULL, "attention of the fovea_mha_desc is NULL: it tells the layer's shape");
     if (status == FOVEA_OK)
-        status = fv_attention_check_desc(&d->attention);
-    if (status != FOVEA_OK)
-        return status;
-    const fovea_attention_desc *a = &d->attention;
+        status = check_enums(d);
+    if (status == FOVEA_OK)
+        status = fv_attention_read_desc(d->attention, attention);
+    d->attention = attention;
+    return status;
+}
+
+fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *s) {
+    const fovea_attention_desc *a = d->attention;
     *s = (fv_mha_shape){.heads = a->q_heads,
                         .kv_heads = a->kv_heads,
                         .d_k = a->head_dim,
@@ -140,23 +143,14 @@ fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *
     s->role[FV_MHA_V] = (fv_mha_role){.features = v, .heads = s->kv_heads, .channels = s->d_v};
     for (int i = 0; i < FV_MHA_ROLES; i++)
         s->role[i].same_as = i;
-    status = check_features(d, s);
+    const fovea_status status = check_features(d, s);
     return status == FOVEA_OK ? resolve_form(d, v_bias, s) : status;
 }
 
-fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
-    if (!cost)
-        return fv_fail(FOVEA_ERROR_NULL, "cost is NULL");
-    if (cost->struct_size != sizeof *cost)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_mha_costs has struct_size %zu, this library (%s) knows %zu",
-                       cost->struct_size, FOVEA_VERSION_STRING, sizeof *cost);
-    fv_mha_shape s;
-    const fovea_status status = fv_mha_resolve(desc, false, &s);
-    if (status != FOVEA_OK)
-        return status;
-    const fovea_attention_desc *a = &desc->attention;
+static void count_costs(const fovea_mha_desc *desc, const fv_mha_shape *shape, fovea_mha_costs *cost) {
+    const fv_mha_shape s = *shape;
+    const fovea_attention_desc *a = desc->attention;
     const double f = sizeof(float), queries = (double)a->batch * (double)a->q_len;
-    fovea_mha_costs_init(cost);
     double inputs = 0.0, between = 0.0;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &s.role[i];
@@ -183,5 +177,25 @@ fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
                             (double)(s.role[FV_MHA_Q].channels + s.role[FV_MHA_V].channels);
     cost->scratch = f * between;
     cost->bytes = f * (inputs + cost->parameters + 2.0 * between + (s.o_out > 0 ? queries * (double)s.o_out : heads));
+}
+
+fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
+    if (!cost)
+        return fv_fail(FOVEA_ERROR_NULL, "cost is NULL");
+    const fv_struct type = FV_STRUCT(fovea_mha_costs, scratch);
+    fv_mha_shape s;
+    fovea_mha_desc own;
+    fovea_attention_desc attention;
+    fovea_status status = fv_struct_check(type, cost);
+    if (status == FOVEA_OK)
+        status = fv_mha_read_desc(desc, &own, &attention);
+    if (status == FOVEA_OK)
+        status = fv_mha_resolve(&own, false, &s);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_mha_costs costs;
+    fovea_mha_costs_init(&costs);
+    count_costs(&own, &s, &costs);
+    fv_struct_write(type, cost, &costs);
     return FOVEA_OK;
 }

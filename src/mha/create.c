@@ -17,7 +17,7 @@ static void drop(fv_mha_packed *packed) {
 }
 
 static fovea_linear_part part_of(const fv_dense *d) {
-    return (fovea_linear_part){.weight = fovea_matrix_in_out(d->w, d->in, d->out), .bias = d->bias};
+    return (fovea_linear_part){.weight = fovea_matrix_in_out(d->w, FOVEA_DTYPE_F32, d->in, d->out), .bias = d->bias};
 }
 
 static fovea_status pack(const fovea_context *ctx, const fovea_linear_part *parts, int64_t count, fovea_linear **map) {
@@ -71,7 +71,7 @@ static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *
 
 /* Where the parts of the workspace begin. */
 static bool lay_out(fovea_mha *m) {
-    const fovea_attention_desc *a = &m->desc.attention;
+    const fovea_attention_desc *a = &m->attention;
     int64_t at = 0, rows, floats;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &m->shape.role[i];
@@ -100,11 +100,12 @@ static bool lay_out(fovea_mha *m) {
 
 /* The part of a layer that depends on its shape; takes over one ownership of m->packed. */
 static fovea_status finish(fovea_mha *m) {
-    fovea_attention_desc attention = m->desc.attention;
+    fovea_attention_desc attention = m->attention;
     attention.head_dim = m->shape.role[FV_MHA_Q].channels;
     attention.value_dim = m->shape.role[FV_MHA_V].channels;
-    if (attention.scale == 0.0)
+    if (!attention.has_scale)
         attention.scale = 1.0 / sqrt((double)m->shape.d_k);
+    attention.has_scale = 1;
     fovea_status status = fovea_attention_plan_create(m->ctx, &attention, &m->plan);
     if (status == FOVEA_OK && !lay_out(m))
         status = fv_fail(FOVEA_ERROR_OVERFLOW, "the layer's workspace is more than any memory holds");
@@ -127,9 +128,16 @@ fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *de
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
     fv_mha_shape shape;
-    const bool v_bias = weights && weights->struct_size == sizeof *weights &&
-                        (weights->v_bias || weights->outer_v_bias || weights->fused_bias);
-    fovea_status status = fv_mha_resolve(desc, v_bias, &shape);
+    fovea_mha_desc own_desc;
+    fovea_attention_desc attention;
+    fovea_mha_weights own_weights;
+    fovea_status status = fv_mha_read_desc(desc, &own_desc, &attention);
+    if (status == FOVEA_OK)
+        status = fv_mha_read_weights(weights, &own_weights);
+    desc = &own_desc;
+    weights = &own_weights;
+    if (status == FOVEA_OK)
+        status = fv_mha_resolve(desc, weights->v_bias || weights->outer_v_bias || weights->fused_bias, &shape);
     if (status == FOVEA_OK)
         status = fv_mha_check_weights(desc, &shape, weights);
     if (status != FOVEA_OK)
@@ -139,6 +147,8 @@ fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *de
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a layer (%zu bytes)", sizeof *made);
     made->ctx = ctx;
     made->desc = *desc;
+    made->attention = attention;
+    made->desc.attention = &made->attention;
     made->shape = shape;
     status = make_packed(ctx, desc, &shape, weights, &made->packed);
     if (status == FOVEA_OK)
@@ -162,10 +172,11 @@ fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_le
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a layer (%zu bytes)", sizeof *made);
     *made = *mha;
+    made->desc.attention = &made->attention;
     made->plan = NULL;
-    made->desc.attention.batch = batch;
-    made->desc.attention.q_len = q_len;
-    made->desc.attention.kv_len = kv_len;
+    made->attention.batch = batch;
+    made->attention.q_len = q_len;
+    made->attention.kv_len = kv_len;
     atomic_fetch_add(&made->packed->owners, 1);
     const fovea_status status = finish(made);
     if (status != FOVEA_OK) {

@@ -40,7 +40,7 @@ static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t 
 static fovea_status check_input(const run *r, int role, fv_span *span) {
     static const char *const names[] = {"q", "k", "v"};
     const fovea_mha *m = r->mha;
-    const fovea_attention_desc *a = &m->desc.attention;
+    const fovea_attention_desc *a = &m->attention;
     const fovea_tensor *t = input_of(r->args, role);
     const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
     *span = (fv_span){names[role], 0, 0};
@@ -76,7 +76,7 @@ static fovea_status check_shared(const run *r) {
 /* Outputs against inputs, against what only the heads' attention knows, and all against the workspace. */
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
-    const fovea_attention_desc *a = &r->mha->desc.attention;
+    const fovea_attention_desc *a = &r->mha->attention;
     const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->mask};
     const fv_tensor_rule rules[] = {
         {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
@@ -113,7 +113,7 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
 
 static fovea_status check(const run *r, const fv_span *workspace) {
     const fovea_mha *m = r->mha;
-    const fovea_attention_desc *a = &m->desc.attention;
+    const fovea_attention_desc *a = &m->attention;
     fv_span inputs[FV_MHA_ROLES], out;
     fovea_status status = FOVEA_OK;
     for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++)
@@ -139,7 +139,7 @@ static fovea_status check(const run *r, const fv_span *workspace) {
 static fovea_tensor operand_of(const run *r, int role) {
     const fovea_mha *m = r->mha;
     const fv_mha_role *x = &m->shape.role[role];
-    const fovea_attention_desc *a = &m->desc.attention;
+    const fovea_attention_desc *a = &m->attention;
     const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
     if (x->projected)
         return fovea_tensor_bhtd(floats_at(r, m->at[x->same_as]), FOVEA_DTYPE_F32, a->batch, x->heads, tokens,
@@ -155,7 +155,7 @@ static fovea_tensor operand_of(const run *r, int role) {
 
 static void make_inner(run *r) {
     const fovea_mha *m = r->mha;
-    const fovea_attention_desc *a = &m->desc.attention;
+    const fovea_attention_desc *a = &m->attention;
     r->inner = *r->args;
     r->inner.q = operand_of(r, FV_MHA_Q);
     r->inner.k = operand_of(r, FV_MHA_K);
@@ -174,12 +174,12 @@ static const int64_t *lens_of(const run *r, int input) {
     if (!args->q_lens || !args->kv_lens)
         return NULL;
     int64_t *lens = (int64_t *)(void *)(r->base + r->mha->lens_at);
-    for (int64_t b = 0; b < r->mha->desc.attention.batch; b++)
+    for (int64_t b = 0; b < r->mha->attention.batch; b++)
         lens[b] = fv_max(args->q_lens[b], args->kv_lens[b]);
     return lens;
 }
 
-static fovea_status project(const run *r, int input) {
+static void project(const run *r, int input) {
     const fovea_mha *m = r->mha;
     fovea_tensor y[FV_MHA_ROLES];
     int64_t count = 0;
@@ -188,39 +188,39 @@ static fovea_status project(const run *r, int input) {
             y[count++] = operand_of(r, i);
     const fovea_linear *map = m->packed->map[m->desc.form == FOVEA_MHA_TIED ? FV_MHA_Q : input];
     if (count == 0 || y[0].shape[2] == 0)
-        return FOVEA_OK;
+        return;
     fovea_linear_args args;
     fovea_linear_args_init(&args);
     args.x = *input_of(r->args, input);
     args.y = y;
     args.lens = lens_of(r, input);
-    return fovea_linear_execute(map, &args, r->scratch, (size_t)m->inner_bytes);
+    fv_linear_run(map, &args, r->scratch);
 }
 
-static fovea_status execute(const run *r) {
+static void execute(const run *r) {
     const fovea_mha *m = r->mha;
-    const fovea_attention_desc *a = &m->desc.attention;
-    fovea_status status = FOVEA_OK;
-    for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++)
-        status = project(r, i);
-    if (status == FOVEA_OK)
-        status = fovea_attention_execute(m->plan, &r->inner, r->scratch, (size_t)m->inner_bytes);
-    if (status != FOVEA_OK || !m->packed->out)
-        return status;
+    const fovea_attention_desc *a = &m->attention;
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        project(r, i);
+    fv_attention_run(m->plan, &r->inner, r->scratch);
+    if (!m->packed->out)
+        return;
     fovea_linear_args args;
     fovea_linear_args_init(&args);
     args.x = fovea_tensor_bhtd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, m->shape.o_in);
     args.y = &r->args->out;
-    return fovea_linear_execute(m->packed->out, &args, r->scratch, (size_t)m->inner_bytes);
+    fv_linear_run(m->packed->out, &args, r->scratch);
 }
 
 fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
                                size_t workspace_size) {
     if (!mha || !args)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "args" : "mha");
-    if (args->struct_size != sizeof *args)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_attention_args has struct_size %zu, this library (%s) knows %zu",
-                       args->struct_size, FOVEA_VERSION_STRING, sizeof *args);
+    fovea_attention_args own_args;
+    fovea_status status;
+    args = fv_attention_read_args(args, &own_args, &status);
+    if (status != FOVEA_OK)
+        return status;
     if (workspace && workspace_size < (size_t)mha->bytes)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this layer needs %lld", workspace_size,
                        (long long)mha->bytes);
@@ -234,13 +234,13 @@ fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args 
     run r = {.mha = mha, .args = args, .base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0)};
     r.scratch = r.base + mha->inner_at;
     const fv_span span = {"the workspace", begin, begin + (uintptr_t)mha->bytes};
-    fovea_status status = check(&r, &span);
+    status = check(&r, &span);
     if (status == FOVEA_OK) {
         make_inner(&r);
         status = fv_attention_check_args(mha->plan, &r.inner, r.scratch, (size_t)mha->inner_bytes);
     }
     if (status == FOVEA_OK)
-        status = execute(&r);
+        execute(&r);
     free(own);
     return status;
 }

@@ -43,7 +43,8 @@ typedef struct fv_mha_packed {
 
 struct fovea_mha {
     const fovea_context *ctx;
-    fovea_mha_desc desc;
+    fovea_mha_desc desc; /* of this attention */
+    fovea_attention_desc attention;
     fv_mha_shape shape;
     fv_mha_packed *packed;
     fovea_attention_plan *plan;
@@ -52,7 +53,11 @@ struct fovea_mha {
     int64_t inner_bytes, bytes;
 };
 
-/* Checks a description and resolves it; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
+/* Reads what may be an older caller's, completes it by defaults, and checks what has no form: *desc is then one of
+ * *attention. */
+fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *desc, fovea_attention_desc *attention);
+
+/* Resolves a description that was read; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
 fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shape *shape);
 
 /* The role whose input a role reads. */
@@ -63,6 +68,7 @@ typedef struct fv_mha_dense {
     fv_dense role[FV_MHA_ROLES], o;
 } fv_mha_dense;
 
+fovea_status fv_mha_read_weights(const fovea_mha_weights *given, fovea_mha_weights *weights);
 fovea_status fv_mha_check_weights(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fovea_mha_weights *w);
 fovea_status fv_mha_gather(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fovea_mha_weights *w,
                            fv_mha_dense *dense);

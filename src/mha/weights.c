@@ -26,6 +26,9 @@ static fovea_status check_matrix(const rule *r) {
                        (long long)m->in, (long long)m->out, (long long)r->in, (long long)r->out);
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
+    if (m->dtype != FOVEA_DTYPE_F32 || m->quantisation)
+        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s has dtype %d%s, layers take FOVEA_DTYPE_F32 (%d)", r->name,
+                       (int)m->dtype, m->quantisation ? ", quantised" : "", (int)FOVEA_DTYPE_F32);
     int64_t a, b, c, bytes;
     if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
         !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
@@ -37,7 +40,7 @@ static fovea_status check_matrix(const rule *r) {
 static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weights *w) {
     const struct {
         const char *name;
-        const float *bias;
+        const void *bias;
         bool used;
     } all[] = {{"q_bias", w->q_bias, d->form != FOVEA_MHA_PROJECTED && d->form != FOVEA_MHA_FUSED},
                {"k_bias", w->k_bias, d->form < FOVEA_MHA_PROJECTED},
@@ -47,6 +50,9 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
                {"outer_k_bias", w->outer_k_bias, d->form == FOVEA_MHA_FOLDED && w->outer_k.data},
                {"outer_v_bias", w->outer_v_bias, d->form == FOVEA_MHA_FOLDED && w->outer_v.data},
                {"fused_bias", w->fused_bias, d->form == FOVEA_MHA_FUSED}};
+    if (w->bias_dtype != FOVEA_DTYPE_F32)
+        return fv_fail(FOVEA_ERROR_DTYPE, "weights: bias_dtype %d: layers take FOVEA_DTYPE_F32 (%d)",
+                       (int)w->bias_dtype, (int)FOVEA_DTYPE_F32);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].bias && !d->biases)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but biases is 0", all[i].name);
@@ -59,12 +65,14 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
     return FOVEA_OK;
 }
 
-fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w) {
-    if (!w)
+fovea_status fv_mha_read_weights(const fovea_mha_weights *given, fovea_mha_weights *w) {
+    if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "weights is NULL");
-    if (w->struct_size != sizeof *w)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_mha_weights has struct_size %zu, this library (%s) knows %zu",
-                       w->struct_size, FOVEA_VERSION_STRING, sizeof *w);
+    fovea_mha_weights_init(w);
+    return fv_struct_read(FV_STRUCT(fovea_mha_weights, bias_dtype), given, w);
+}
+
+fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w) {
     if ((int)w->order < 0 || (int)w->order > FOVEA_MHA_ORDER_GROUPED)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "order %d is not a fovea_mha_order", (int)w->order);
     const bool fused = d->form == FOVEA_MHA_FUSED, raw = d->form == FOVEA_MHA_PROJECTED;
@@ -101,6 +109,8 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
 
 /* ----------------------------------------------------------------------------------------------------- gathering -- */
 
+static const float *floats_of(const fovea_matrix *m) { return m->data; }
+
 static bool make(fv_dense *d, int64_t in, int64_t out, bool bias) {
     int64_t floats;
     *d = (fv_dense){.in = in, .out = out};
@@ -136,7 +146,7 @@ static bool gather_heads(fv_dense *d, const fovea_matrix *m, int64_t head_stride
         return false;
     const int64_t channels = m->out / heads, step = head_stride ? head_stride : channels * m->out_stride;
     for (int64_t h = 0; h < heads; h++)
-        copy_columns(d, h * channels, m->data + h * step, m, channels);
+        copy_columns(d, h * channels, floats_of(m) + h * step, m, channels);
     if (bias)
         memcpy(d->bias, bias, (size_t)m->out * sizeof(float));
     return true;
@@ -149,7 +159,7 @@ static bool gather_output(fv_dense *d, const fovea_matrix *m, int64_t head_strid
     const int64_t channels = m->in / heads, step = head_stride ? head_stride : channels * m->in_stride;
     for (int64_t i = 0; i < m->in; i++)
         for (int64_t j = 0; j < m->out; j++)
-            d->w[i * m->out + j] = m->data[i / channels * step + i % channels * m->in_stride + j * m->out_stride];
+            d->w[i * m->out + j] = floats_of(m)[i / channels * step + i % channels * m->in_stride + j * m->out_stride];
     if (bias)
         memcpy(d->bias, bias, (size_t)m->out * sizeof(float));
     return true;
@@ -178,7 +188,8 @@ static bool fold_outer(fv_dense *d, const fovea_matrix *outer, const float *oute
         if (last && !d->bias)
             break;
         for (int64_t k = 0; (!last || outer_bias) && k < inner.in; k++)
-            add_row(row, (double)(last ? outer_bias[k] : outer->data[i * outer->in_stride + k * outer->out_stride]),
+            add_row(row,
+                    (double)(last ? outer_bias[k] : floats_of(outer)[i * outer->in_stride + k * outer->out_stride]),
                     inner.w + k * inner.out, inner.out);
         if (last && inner.bias)
             add_row(row, 1.0, inner.bias, inner.out);
@@ -230,7 +241,8 @@ static bool gather_merged(const fovea_mha_desc *d, const fv_mha_shape *s, const 
         return false;
     for (int64_t h = 0; h < s->heads; h++) {
         const fovea_matrix *m = &w->merged[h];
-        const fovea_matrix turned = {m->data, m->out, m->in, m->out_stride, m->in_stride};
+        const fovea_matrix turned = {
+            .data = m->data, .in = m->out, .out = m->in, .in_stride = m->out_stride, .out_stride = m->in_stride};
         copy_columns(to, h * (keys ? rows : columns), m->data, keys ? &turned : m, keys ? rows : columns);
     }
     return true;
@@ -247,9 +259,9 @@ static bool gather_fused(const fv_mha_shape *s, const fovea_mha_weights *w, fv_m
             return false;
         for (int64_t g = 0; g < s->kv_heads; g++) {
             const int64_t from = w->order == FOVEA_MHA_ORDER_QKV ? whole[i] + g * width : g * span + inside[i];
-            copy_columns(d, g * width, w->fused.data + from * w->fused.out_stride, &w->fused, width);
+            copy_columns(d, g * width, floats_of(&w->fused) + from * w->fused.out_stride, &w->fused, width);
             if (w->fused_bias)
-                memcpy(d->bias + g * width, w->fused_bias + from, (size_t)width * sizeof(float));
+                memcpy(d->bias + g * width, (const float *)w->fused_bias + from, (size_t)width * sizeof(float));
         }
     }
     return true;

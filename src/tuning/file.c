@@ -236,41 +236,49 @@ fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from) {
     return FOVEA_OK;
 }
 
-void fovea_tuning_match_init(fovea_tuning_match *match) {
-    if (match)
-        *match = (fovea_tuning_match){.struct_size = sizeof *match};
+void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size) {
+    const size_t nothing = 0;
+    fv_struct_init(match, size, &nothing, sizeof nothing);
+}
+
+static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
+                    fovea_tuning_match *match) {
+    fv_tuning_section own;
+    fv_tuning_section_of(&ctx->cpu, &own);
+    const int section = fv_tuning_section_index((fovea_tuning *)tuning, &own, false);
+    if (section < 0) {
+        fv_tuning_why_foreign(tuning, &own, match->reason, sizeof match->reason);
+        return;
+    }
+    int64_t key[FV_TUNING_KEYS];
+    const fv_tuning_op op = fv_tuning_of_attention(desc, key);
+    const fv_tuning_row *row = fv_tuning_find(tuning, section, op, ctx->isa, ctx->threads, key);
+    if (!row) {
+        fv_tuning_why_not(tuning, section, op, ctx->isa, ctx->threads, key, match->reason, sizeof match->reason);
+        return;
+    }
+    match->found = 1;
+    match->line = row->line;
+    match->gain = (double)row->evidence.gain / 1000;
+    match->gain_low = (double)row->evidence.low / 1000;
+    match->gain_high = (double)row->evidence.high / 1000;
+    snprintf(match->row, sizeof match->row, "%s", row->text);
 }
 
 fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
                                  fovea_tuning_match *match) {
     if (!tuning || !ctx || !match)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !tuning ? "tuning" : !ctx ? "ctx" : "match");
-    if (match->struct_size != sizeof *match)
-        return fv_fail(FOVEA_ERROR_VERSION, "fovea_tuning_match has struct_size %zu, this library (%s) knows %zu",
-                       match->struct_size, FOVEA_VERSION_STRING, sizeof *match);
-    const fovea_status status = fv_attention_check_desc(desc);
+    const fv_struct type = FV_STRUCT(fovea_tuning_match, reason);
+    fovea_attention_desc own_desc;
+    fovea_status status = fv_struct_check(type, match);
+    if (status == FOVEA_OK)
+        status = fv_attention_read_desc(desc, &own_desc);
     if (status != FOVEA_OK)
         return status;
-    fovea_tuning_match_init(match);
-    fv_tuning_section own;
-    fv_tuning_section_of(&ctx->cpu, &own);
-    for (int i = 0; i < tuning->sections; i++)
-        if (strcmp(tuning->section[i].text, own.text) == 0) {
-            int64_t key[FV_TUNING_KEYS];
-            const fv_tuning_op op = fv_tuning_of_attention(desc, key);
-            const fv_tuning_row *row = fv_tuning_find(tuning, i, op, ctx->isa, ctx->threads, key);
-            if (!row) {
-                fv_tuning_why_not(tuning, i, op, ctx->isa, ctx->threads, key, match->reason, sizeof match->reason);
-                return FOVEA_OK;
-            }
-            match->found = 1;
-            match->line = row->line;
-            match->gain = (double)row->evidence.gain / 1000;
-            match->gain_low = (double)row->evidence.low / 1000;
-            match->gain_high = (double)row->evidence.high / 1000;
-            snprintf(match->row, sizeof match->row, "%s", row->text);
-            return FOVEA_OK;
-        }
-    fv_tuning_why_foreign(tuning, &own, match->reason, sizeof match->reason);
+    fovea_tuning_match own;
+    fovea_tuning_match_init(&own);
+    look_up(tuning, ctx, &own_desc, &own);
+    fv_struct_write(type, match, &own);
     return FOVEA_OK;
 }

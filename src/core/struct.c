@@ -1,0 +1,47 @@
+/* Structs that may grow (struct.h). */
+#include "core/struct.h"
+
+#include "core/status.h"
+
+#include <string.h>
+
+static size_t size_of(const void *given) {
+    size_t size;
+    memcpy(&size, given, sizeof size); /* struct_size is the first field of each */
+    return size;
+}
+
+void fv_struct_init(void *given, size_t size, const void *defaults, size_t known) {
+    if (!given || size < sizeof size)
+        return;
+    memset(given, 0, size);
+    memcpy(given, defaults, size < known ? size : known);
+    memcpy(given, &size, sizeof size);
+}
+
+fovea_status fv_struct_check(fv_struct type, const void *given) {
+    const size_t size = size_of(given);
+    if (size > type.size)
+        return fv_fail(FOVEA_ERROR_VERSION,
+                       "%s has struct_size %zu, this library (%s) knows %zu: the program needs a newer library",
+                       type.name, size, FOVEA_VERSION_STRING, type.size);
+    if (size < type.least)
+        return fv_fail(FOVEA_ERROR_VERSION, "%s has struct_size %zu, the least is %zu: call %s_init first", type.name,
+                       size, type.least, type.name);
+    return FOVEA_OK;
+}
+
+fovea_status fv_struct_read(fv_struct type, const void *given, void *own) {
+    const fovea_status status = fv_struct_check(type, given);
+    if (status != FOVEA_OK)
+        return status;
+    memcpy(own, given, size_of(given));
+    memcpy(own, &type.size, sizeof type.size);
+    return FOVEA_OK;
+}
+
+void fv_struct_write(fv_struct type, void *given, const void *own) {
+    const size_t size = size_of(given);
+    (void)type;
+    memcpy((char *)given + sizeof size, (const char *)own + sizeof size, size - sizeof size);
+}
