@@ -21,7 +21,6 @@ set(exceptions
     "mha/check.c attention/visible.h"
     "mha/create.c attention/plan.h"
     "mha/execute.c attention/plan.h"
-    "threads/threads.h context/context.h"
     "tuning/choice.c attention/visible.h"
     "tuning/file.c attention/plan.h"
     "tuning/tuning.h attention/attention.h"

@@ -50,7 +50,8 @@ static void make_ways(void) {
         ways[i].threads = i < COUNTS ? NULL : pool_create(count);
         ways[i].ctx = context_of(FOVEA_ISA_BEST, count, ways[i].threads);
         if (ways[i].threads == NULL)
-            ways[i].ctx->threads = count; /* also where there are fewer CPUs, so that the library would take fewer */
+            ways[i].ctx->threads.count =
+                count; /* also where there are fewer CPUs, so that the library would take fewer */
         snprintf(ways[i].text, sizeof ways[i].text, "%d %s threads", count, i < COUNTS ? "default" : "pool");
     }
     scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);

@@ -130,7 +130,7 @@ static void list_tiles(list *l, const tune_choice *best, const tune_choice *made
 
 static void list_splits(list *l, const tune_choice *best) {
     static const int64_t splits[] = {-1, 1, 2, 4, 8};
-    if (l->problem->ctx->threads == 1)
+    if (l->problem->ctx->threads.count == 1)
         return;
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         tune_choice choice = *best;
@@ -166,7 +166,7 @@ static void list_blocks(list *l, const tune_choice *best, const tune_choice *mad
 
 static void list_items(list *l, const tune_choice *best) {
     static const int64_t items[] = {1, 2, 8, 16};
-    if (l->problem->ctx->threads == 1)
+    if (l->problem->ctx->threads.count == 1)
         return;
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
         tune_choice choice = *best;

@@ -192,8 +192,8 @@ void tune_machine_print(const fovea_context *ctx) {
         printf("a cgroup quota of %d", quota);
     else
         printf("no cgroup quota");
-    printf("; %d thread%s\nmemory    %" PRId64 " MiB may be taken\n", ctx->threads, ctx->threads == 1 ? "" : "s",
-           tune_memory_allowed() >> 20);
+    printf("; %d thread%s\nmemory    %" PRId64 " MiB may be taken\n", ctx->threads.count,
+           ctx->threads.count == 1 ? "" : "s", tune_memory_allowed() >> 20);
     print_steadiness(ctx);
 }
 
@@ -210,7 +210,7 @@ fovea_context *tune_context(const tune_options *options) {
     }
     if (options->isa != FOVEA_ISA_BEST && (fovea_isa)ctx->isa != options->isa)
         fprintf(stderr, "fovea-tune: tier %s is not to be had here: %s\n", fovea_isa_name(options->isa), ctx->reason);
-    else if (options->threads > 0 && ctx->threads != options->threads)
+    else if (options->threads > 0 && ctx->threads.count != options->threads)
         fprintf(stderr, "fovea-tune: %d threads are not to be had here: %s\n", options->threads, ctx->reason);
     else
         return ctx;

@@ -296,7 +296,7 @@ static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void 
     for (int i = 0; i < RUNS; i++, b->memory += step) {
         const long before = tune_involuntary();
         const double start = tune_now();
-        fv_parallel(ctx, ctx->threads, task, b);
+        fv_parallel(&ctx->threads, ctx->threads.count, task, b);
         times[n] = tune_now() - start;
         n += tune_involuntary() == before;
     }
@@ -306,7 +306,7 @@ static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void 
 
 double tune_peak(const fovea_context *ctx) {
     bound b = {.kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->isa)};
-    const double flops = 2.0 * b.kernel->mr * b.kernel->nr * PEAK_ROUNDS * ctx->threads;
+    const double flops = 2.0 * b.kernel->mr * b.kernel->nr * PEAK_ROUNDS * ctx->threads.count;
     return flops / quick_time(ctx, &b, 0, peak_task);
 }
 
@@ -316,6 +316,6 @@ double tune_bandwidth(const fovea_context *ctx) {
         return 0;
     bound b = {.kernel = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->isa), .memory = arena};
     const int64_t step = bytes / RUNS / (int64_t)sizeof(float);
-    b.floats = step / ctx->threads;
-    return (double)(b.floats * (int64_t)sizeof(float) * ctx->threads) / quick_time(ctx, &b, step, read_task);
+    b.floats = step / ctx->threads.count;
+    return (double)(b.floats * (int64_t)sizeof(float) * ctx->threads.count) / quick_time(ctx, &b, step, read_task);
 }

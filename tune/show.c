@@ -39,8 +39,9 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
     } else if (row->isa != ctx->isa)
         snprintf(text, size, "only by contexts of tier %s (FOVEA_ISA, options); here it is %s", fv_isa_word(row->isa),
                  fv_isa_word(ctx->isa));
-    else if (row->threads != ctx->threads)
-        snprintf(text, size, "only by contexts of %" PRId64 " threads; here it is %d", row->threads, ctx->threads);
+    else if (row->threads != ctx->threads.count)
+        snprintf(text, size, "only by contexts of %" PRId64 " threads; here it is %d", row->threads,
+                 ctx->threads.count);
     else
         snprintf(text, size, named ? "used by contexts that load this file" : "used");
 }
@@ -75,7 +76,7 @@ static void default_text(const fovea_context *ctx, const fv_tuning_row *row, cha
 
 /* May contexts of this tier and number of threads use the row? */
 static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
-    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads;
+    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads.count;
 }
 
 int tune_show(const tune_options *options) {
@@ -166,7 +167,7 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int
     tune_choice choice;
     memcpy(choice.knob, row->knob, sizeof choice.knob);
     tune_shape shapes[TUNE_PROOFS] = {c.search};
-    const int proofs = tune_class_proofs(&c, ctx->threads, ctx->isa, shapes), count = proofs > 0 ? proofs : 1;
+    const int proofs = tune_class_proofs(&c, ctx->threads.count, ctx->isa, shapes), count = proofs > 0 ? proofs : 1;
     tune_together together = {0};
     finding found = FINDING_noisy;
     for (int look = 0; look < LOOKS && found == FINDING_noisy && tune_now() < until; look++) {
@@ -197,7 +198,7 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
         fprintf(stderr,
                 "fovea-tune: its %d rows for this CPU and build are for other tiers or numbers of threads: here it is "
                 "tier %s and %d thread%s (fovea-tune show lists them)\n",
-                others, fv_isa_word(ctx->isa), ctx->threads, ctx->threads == 1 ? "" : "s");
+                others, fv_isa_word(ctx->isa), ctx->threads.count, ctx->threads.count == 1 ? "" : "s");
         return TUNE_FOREIGN;
     }
     const int blocks = tune_proof_blocks(options->effort);

@@ -76,12 +76,12 @@ static void pass(execution *e, int64_t items, run_item *run) {
     atomic_store(&e->next, 0);
     e->count = items;
     e->run = run;
-    fv_parallel(e->plan->ctx, fv_min(items, e->plan->tasks), work, e);
+    fv_parallel(&e->plan->ctx->threads, fv_min(items, e->plan->tasks), work, e);
 }
 
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
     if (plan->ctx->log)
-        fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads);
+        fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
     execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};

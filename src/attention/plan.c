@@ -90,9 +90,9 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
 /* Rows of a block at most, so that each thread has four and none waits long for the last. */
 static int64_t rows_for_threads(const fovea_attention_plan *plan) {
     int64_t all;
-    if (plan->ctx->threads == 1 || !fv_multiply(plan->rows, plan->desc.batch * plan->desc.kv_heads, &all))
+    if (plan->ctx->threads.count == 1 || !fv_multiply(plan->rows, plan->desc.batch * plan->desc.kv_heads, &all))
         return INT64_MAX;
-    return all / plan->ctx->threads / 4;
+    return all / plan->ctx->threads.count / 4;
 }
 
 /* The most keys that a row sees. */
@@ -161,10 +161,10 @@ static int64_t window_segments(const fovea_attention_desc *d) {
 /* Segments of a task where rows are split over keys, or -1: worth it only if there are too few blocks to keep the
  * threads busy, and each block is one tile. */
 static int64_t default_split(const fovea_attention_plan *plan) {
-    if (plan->ctx->threads == 1 || plan->items >= 2 * (int64_t)plan->ctx->threads || plan->seen_segments < 2 ||
-        plan->choice.block_rows > plan->choice.tile_rows)
+    if (plan->ctx->threads.count == 1 || plan->items >= 2 * (int64_t)plan->ctx->threads.count ||
+        plan->seen_segments < 2 || plan->choice.block_rows > plan->choice.tile_rows)
         return -1;
-    return fv_max(plan->seen_segments * plan->items / (4 * (int64_t)plan->ctx->threads), 1);
+    return fv_max(plan->seen_segments * plan->items / (4 * (int64_t)plan->ctx->threads.count), 1);
 }
 
 /* Are the partial results of split rows more memory than a row of a tuning file may cost? */
@@ -185,11 +185,11 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
         return NULL;
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op op = fv_tuning_of_attention(desc, key);
-    const fv_tuning_row *row = fv_tuning_find(use->tuning, use->section, op, ctx->isa, ctx->threads, key);
+    const fv_tuning_row *row = fv_tuning_find(use->tuning, use->section, op, ctx->isa, ctx->threads.count, key);
     if (!row) {
         snprintf(why, size, "%.200s has ", use->path);
         const size_t used = strlen(why);
-        fv_tuning_why_not(use->tuning, use->section, op, ctx->isa, ctx->threads, key, why + used, size - used);
+        fv_tuning_why_not(use->tuning, use->section, op, ctx->isa, ctx->threads.count, key, why + used, size - used);
     }
     return row;
 }
@@ -326,7 +326,7 @@ static bool lay_out(fovea_attention_plan *plan) {
     if (split &&
         (!fv_multiply(plan->items, plan->seen_segments, &units) || !fv_multiply(units, partial_floats(plan), &floats)))
         return false;
-    plan->tasks = fv_min(units, plan->ctx->threads);
+    plan->tasks = fv_min(units, plan->ctx->threads.count);
     at = 0;
     if (s->bytes < 0)
         return false;
@@ -439,5 +439,5 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
                             "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(plan->ctx->isa), c->score->name, (long long)plan->panel, c->value->name,
                             (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split,
-                            (long long)plan->tasks, plan->ctx->threads, (long long)plan->bytes, origin);
+                            (long long)plan->tasks, plan->ctx->threads.count, (long long)plan->bytes, origin);
 }

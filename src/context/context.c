@@ -79,13 +79,13 @@ static void choose_isa(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
 static void choose_threads(fovea_context *ctx, int wanted) {
     const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");
     const int allowed = quota > 0 && quota < affinity ? quota : affinity;
-    if (ctx->parallel_for)
-        ctx->threads = wanted > 0 ? wanted : allowed;
+    if (ctx->threads.parallel_for)
+        ctx->threads.count = wanted > 0 ? wanted : allowed;
     else if (!fv_parallel_own())
-        ctx->threads = 1;
+        ctx->threads.count = 1;
     else
-        ctx->threads = wanted > 0 && wanted < allowed ? wanted : allowed;
-    append(ctx->reason, sizeof ctx->reason, "; %d thread%s: ", ctx->threads, ctx->threads == 1 ? "" : "s");
+        ctx->threads.count = wanted > 0 && wanted < allowed ? wanted : allowed;
+    append(ctx->reason, sizeof ctx->reason, "; %d thread%s: ", ctx->threads.count, ctx->threads.count == 1 ? "" : "s");
     if (wanted > 0)
         append(ctx->reason, sizeof ctx->reason, "%d asked for, ", wanted);
     append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, affinity == 1 ? "" : "s");
@@ -95,7 +95,7 @@ static void choose_threads(fovea_context *ctx, int wanted) {
         append(ctx->reason, sizeof ctx->reason, "a cgroup quota of %d", quota);
     else
         append(ctx->reason, sizeof ctx->reason, "no cgroup quota");
-    if (ctx->parallel_for)
+    if (ctx->threads.parallel_for)
         append(ctx->reason, sizeof ctx->reason, ", in the caller's pool");
     else if (!fv_parallel_own())
         append(ctx->reason, sizeof ctx->reason, ", built without OpenMP");
@@ -124,15 +124,16 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
     fovea_context *made = calloc(1, sizeof *made);
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a context (%zu bytes)", sizeof *made);
-    made->parallel_for = options->parallel_for;
-    made->pool = options->pool;
+    made->threads.parallel_for = options->parallel_for;
+    made->threads.pool = options->pool;
     fv_cpu_detect(&made->cpu);
     choose_isa(made, (fv_isa)options->isa, environment);
     choose_threads(made, options->threads);
     const char *debug = getenv("FOVEA_DEBUG");
     made->debug = debug && strcmp(debug, "1") == 0;
     char log_problem[384] = "";
-    fovea_status loaded = fv_tuning_use_file(options->tuning_file, &made->cpu, made->isa, made->threads, &made->tuning);
+    fovea_status loaded =
+        fv_tuning_use_file(options->tuning_file, &made->cpu, made->isa, made->threads.count, &made->tuning);
     if (loaded == FOVEA_OK)
         loaded = fv_shape_log_open(&made->log, log_problem, sizeof log_problem);
     if (loaded != FOVEA_OK) {
@@ -164,7 +165,7 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     fovea_info own;
     fovea_info_init(&own);
     own.isa = (fovea_isa)ctx->isa;
-    own.threads = ctx->threads;
+    own.threads = ctx->threads.count;
     own.l1d_bytes = ctx->cpu.l1d;
     own.l2_bytes = ctx->cpu.l2;
     snprintf(own.cpu, sizeof own.cpu, "%s", ctx->cpu.name);
@@ -173,5 +174,30 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     own.tuning_rows = ctx->tuning.rows;
     snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning.text);
     fv_struct_write(type, info, &own);
+    return FOVEA_OK;
+}
+
+typedef struct claims {
+    void (*task)(void *arg, int64_t index);
+    void *arg;
+    int64_t count;
+    _Atomic int64_t next;
+} claims;
+
+static void claim(void *arg, int64_t index) {
+    claims *c = arg;
+    (void)index;
+    for (int64_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;)
+        c->task(c->arg, i);
+}
+
+fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
+                            void *arg) {
+    if (!ctx || !task)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "task" : "ctx");
+    if (count < 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "count %lld is negative", (long long)count);
+    claims c = {.task = task, .arg = arg, .count = count};
+    fv_parallel(&ctx->threads, fv_min(count, ctx->threads.count), claim, &c);
     return FOVEA_OK;
 }

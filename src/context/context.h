@@ -5,16 +5,15 @@
 #include "context/shape_log.h"
 #include "cpu/cpu.h"
 #include "fovea/fovea.h"
+#include "threads/threads.h"
 #include "tuning/tuning.h"
 
 #include <stdbool.h>
 
 struct fovea_context {
     fv_cpu cpu;
-    fv_isa isa;  /* the tier in use */
-    int threads; /* most tasks at once */
-    fovea_parallel_for parallel_for;
-    void *pool;
+    fv_isa isa; /* the tier in use */
+    fv_threads threads;
     char reason[512];
     bool debug; /* FOVEA_DEBUG=1 */
     fv_tuning_use tuning;

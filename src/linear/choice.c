@@ -83,7 +83,7 @@ static void keys_of(const fovea_linear *l, int64_t rows, int64_t key[FV_TUNING_K
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_KEY_in], *out = &row->key[FV_KEY_out];
     return (row->operation == FV_TUNING_linear || row->operation == FV_TUNING_linear_few) &&
-           row->section == l->ctx->tuning.section && row->isa == l->ctx->isa && row->threads == l->ctx->threads &&
+           row->section == l->ctx->tuning.section && row->isa == l->ctx->isa && row->threads == l->ctx->threads.count &&
            l->in >= in->least && l->in <= in->most && l->out >= out->least && l->out <= out->most;
 }
 
@@ -123,7 +123,7 @@ fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_
 
 int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choice) {
     int64_t at = 0;
-    fv_reserve(&at, l->ctx->threads, fv_linear_task_bytes(l, choice));
+    fv_reserve(&at, l->ctx->threads.count, fv_linear_task_bytes(l, choice));
     return at < 0 ? 0 : at + FV_ALIGNMENT;
 }
 
@@ -146,7 +146,7 @@ static void why_default(const fovea_linear *l, int64_t rows, char *text, size_t 
     keys_of(l, rows, key, &op);
     snprintf(text, size, "%.200s has ", use->path);
     const size_t used = strlen(text);
-    fv_tuning_why_not(use->tuning, use->section, op, l->ctx->isa, l->ctx->threads, key, text + used, size - used);
+    fv_tuning_why_not(use->tuning, use->section, op, l->ctx->isa, l->ctx->threads.count, key, text + used, size - used);
 }
 
 size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, size_t size) {
@@ -164,7 +164,8 @@ size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, 
                             "tier    %s\nweights %lld x %lld in panels of %lld\nrows    %lld\nproduct %s\nthreads %d, "
                             "workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
-                            (long long)rows, choice_text(&c, choice), l->ctx->threads, (long long)l->bytes, origin);
+                            (long long)rows, choice_text(&c, choice), l->ctx->threads.count, (long long)l->bytes,
+                            origin);
 }
 
 /* Row number index of those that the tuning file has for the map: for which rows, what and why. */
@@ -195,7 +196,7 @@ size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
     fv_text_add(text, size, &n,
                 "tier    %s\nweights %lld x %lld in panels of %lld\nproduct %s\nthreads %d, workspace %lld bytes\n",
                 fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
-                choice_text(&plain, choice), l->ctx->threads, (long long)l->bytes);
+                choice_text(&plain, choice), l->ctx->threads.count, (long long)l->bytes);
     for (int i = 0; i < l->tuned_count; i++) {
         describe_tuned(l, i, tuned);
         fv_text_add(text, size, &n, "tuned   %s\n", tuned);

@@ -185,7 +185,7 @@ static void items_task(void *arg, int64_t task) {
  * enough for what they share, the reading of all weights. */
 int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all) {
     enum { ENOUGH = 64 };
-    const int64_t threads = l->ctx->threads, mr = choice->gemm->mr, most = choice->row_block;
+    const int64_t threads = l->ctx->threads.count, mr = choice->gemm->mr, most = choice->row_block;
     int64_t blocks = fv_ceil_div(all, most);
     if (threads > 1)
         blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, l->panels), all / ENOUGH));
@@ -200,10 +200,10 @@ int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, i
 /* Where there are fewer blocks of rows than items wanted for each thread, their panels are dealt to several items. */
 static void deal(execution *e) {
     const fovea_linear *l = e->linear;
-    const int64_t wanted = e->choice.items * l->ctx->threads;
+    const int64_t wanted = e->choice.items * l->ctx->threads.count;
     e->row_block = fv_linear_block(l, &e->choice, e->rows);
     const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
-    const int64_t groups = l->ctx->threads == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
+    const int64_t groups = l->ctx->threads.count == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
     e->group = fv_ceil_div(l->panels, groups);
     e->groups = fv_ceil_div(l->panels, e->group);
     e->items = row_blocks * e->groups;
@@ -223,15 +223,15 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     for (int64_t p = 0; p < l->part_count; p++)
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
     deal(&e);
-    e.tasks = fv_min(e.items, l->ctx->threads);
-    fv_parallel(l->ctx, e.tasks, items_task, &e);
+    e.tasks = fv_min(e.items, l->ctx->threads.count);
+    fv_parallel(&l->ctx->threads, e.tasks, items_task, &e);
 }
 
 void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
     const int64_t rows = args->x.shape[0] * args->x.shape[2];
     const fv_linear_choice choice = fv_linear_choose(l, rows, NULL);
     if (l->ctx->log)
-        fv_shape_log_linear(l->ctx->log, rows, l->in, l->out, l->ctx->threads);
+        fv_shape_log_linear(l->ctx->log, rows, l->in, l->out, l->ctx->threads.count);
     fv_linear_execute_chosen(l, args, &choice, workspace);
 }
 

@@ -97,16 +97,16 @@ static void run_serial(job *j, int64_t count) {
         j->task(j->arg, i);
 }
 
-void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    assert(count >= 0 && count <= ctx->threads);
+void fv_parallel(const fv_threads *threads, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    assert(count >= 0 && count <= threads->count);
     job j = {.task = task, .arg = arg};
     if (count <= 1 || inside_task) {
         run_serial(&j, count);
         return;
     }
     fegetenv(&j.environment);
-    if (ctx->parallel_for) {
-        ctx->parallel_for(ctx->pool, count, run, &j);
+    if (threads->parallel_for) {
+        threads->parallel_for(threads->pool, count, run, &j);
         return;
     }
 #ifdef _OPENMP
@@ -118,29 +118,4 @@ void fv_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg
     }
 #endif
     run_serial(&j, count);
-}
-
-typedef struct claims {
-    void (*task)(void *arg, int64_t index);
-    void *arg;
-    int64_t count;
-    _Atomic int64_t next;
-} claims;
-
-static void claim(void *arg, int64_t index) {
-    claims *c = arg;
-    (void)index;
-    for (int64_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;)
-        c->task(c->arg, i);
-}
-
-fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
-                            void *arg) {
-    if (!ctx || !task)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "task" : "ctx");
-    if (count < 0)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "count %lld is negative", (long long)count);
-    claims c = {.task = task, .arg = arg, .count = count};
-    fv_parallel(ctx, fv_min(count, ctx->threads), claim, &c);
-    return FOVEA_OK;
 }
