@@ -296,7 +296,7 @@ static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void 
     for (int i = 0; i < RUNS; i++, b->memory += step) {
         const long before = tune_involuntary();
         const double start = tune_now();
-        fv_parallel(&ctx->threads, ctx->threads.count, task, b);
+        fv_parallel(&ctx->threads, ctx->threads.count, &(fv_work){.task = task, .arg = b});
         times[n] = tune_now() - start;
         n += tune_involuntary() == before;
     }

@@ -76,7 +76,7 @@ static void pass(execution *e, int64_t items, run_item *run) {
     atomic_store(&e->next, 0);
     e->count = items;
     e->run = run;
-    fv_parallel(&e->plan->ctx->threads, fv_min(items, e->plan->tasks), work, e);
+    fv_parallel(&e->plan->ctx->threads, fv_min(items, e->plan->tasks), &(fv_work){.task = work, .arg = e});
 }
 
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {

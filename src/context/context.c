@@ -198,6 +198,6 @@ fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task
     if (count < 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "count %lld is negative", (long long)count);
     claims c = {.task = task, .arg = arg, .count = count};
-    fv_parallel(&ctx->threads, fv_min(count, ctx->threads.count), claim, &c);
+    fv_parallel(&ctx->threads, fv_min(count, ctx->threads.count), &(fv_work){.task = claim, .arg = &c});
     return FOVEA_OK;
 }

@@ -3,6 +3,7 @@
 #define FV_CORE_H
 
 #include "core/file.h"
+#include "core/float_mode.h"
 #include "core/hash.h"
 #include "core/memory.h"
 #include "core/size.h"

@@ -224,7 +224,7 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
     deal(&e);
     e.tasks = fv_min(e.items, l->ctx->threads.count);
-    fv_parallel(&l->ctx->threads, e.tasks, items_task, &e);
+    fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .arg = &e});
 }
 
 void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {

@@ -4,7 +4,6 @@
 #include "core/core.h"
 
 #include <assert.h>
-#include <fenv.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -72,50 +71,91 @@ int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *e
 }
 
 typedef struct job {
-    void (*task)(void *arg, int64_t index);
-    void *arg;
-    fenv_t environment; /* the caller's rounding mode, and on x86 its MXCSR with flush-to-zero */
+    const fv_work *work;
+    int64_t count;
+    fv_float_mode mode; /* the caller's */
+    const bool *caller; /* inside_task of its thread */
+    _Atomic int64_t next;
 } job;
 
 static _Thread_local bool inside_task;
 
-/* A task leaves its thread as it found it: a pool's threads have settings of their own. */
-static void run(void *data, int64_t index) {
-    const job *j = data;
-    fenv_t own;
-    const bool outer = inside_task;
+/* What a thread had before its first task. */
+typedef struct outside {
+    fv_float_mode mode;
+    bool inside;
+} outside;
+
+static outside enter(const job *j) {
+    const outside before = {fv_float_mode_now(), inside_task};
     inside_task = true;
-    fegetenv(&own);
-    fesetenv(&j->environment);
-    j->task(j->arg, index);
-    fesetenv(&own);
-    inside_task = outer;
+    if (j->caller != &inside_task)
+        fv_float_mode_set(&j->mode);
+    if (j->work->enter)
+        j->work->enter(j->work->arg);
+    return before;
 }
 
-static void run_serial(job *j, int64_t count) {
+/* A pool's threads have modes of their own. The caller's keeps the flags of its tasks' exceptions. */
+static void leave(const job *j, const outside *before) {
+    if (j->work->leave)
+        j->work->leave(j->work->arg);
+    if (j->caller != &inside_task)
+        fv_float_mode_set(&before->mode);
+    inside_task = before->inside;
+}
+
+/* Tasks first, first + step ...: one thread's, which finds their scratch in its caches. */
+static void run_share(const job *j, int64_t first, int64_t step) {
+    if (first >= j->count)
+        return;
+    const outside before = enter(j);
+    for (int64_t i = first; i < j->count; i += step)
+        j->work->task(j->work->arg, i);
+    leave(j, &before);
+}
+
+/* An index of a pool's, for any task that is left and all that are left then, so that a thread which returns from it has
+ * run its last. */
+static void run_rest(void *data, int64_t index) {
+    job *j = data;
+    (void)index;
+    int64_t i = atomic_fetch_add(&j->next, 1);
+    if (i >= j->count)
+        return;
+    const outside before = enter(j);
+    do
+        j->work->task(j->work->arg, i);
+    while ((i = atomic_fetch_add(&j->next, 1)) < j->count);
+    leave(j, &before);
+}
+
+static void run_serial(const fv_work *work, int64_t count) {
+    if (count > 0 && work->enter)
+        work->enter(work->arg);
     for (int64_t i = 0; i < count; i++)
-        j->task(j->arg, i);
+        work->task(work->arg, i);
+    if (count > 0 && work->leave)
+        work->leave(work->arg);
 }
 
-void fv_parallel(const fv_threads *threads, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) {
     assert(count >= 0 && count <= threads->count);
-    job j = {.task = task, .arg = arg};
     if (count <= 1 || inside_task) {
-        run_serial(&j, count);
+        run_serial(work, count);
         return;
     }
-    fegetenv(&j.environment);
+    job j = {.work = work, .count = count, .mode = fv_float_mode_now(), .caller = &inside_task};
     if (threads->parallel_for) {
-        threads->parallel_for(threads->pool, count, run, &j);
+        threads->parallel_for(threads->pool, count, run_rest, &j);
         return;
     }
 #ifdef _OPENMP
     if (!omp_in_parallel() && !atomic_load(&orphaned)) {
-#pragma omp parallel for num_threads((int)count) schedule(static, 1)
-        for (int64_t i = 0; i < count; i++)
-            run(&j, i);
+#pragma omp parallel num_threads((int)count)
+        run_share(&j, omp_get_thread_num(), omp_get_num_threads());
         return;
     }
 #endif
-    run_serial(&j, count);
+    run_serial(work, count);
 }

@@ -7,17 +7,26 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Where tasks run: in the caller's pool, or in OpenMP's where parallel_for is NULL. */
+/* Where tasks run: in the caller's pool, or in OpenMP's team where parallel_for is NULL. */
 typedef struct fv_threads {
     int count; /* most tasks at once */
     fovea_parallel_for parallel_for;
     void *pool;
 } fv_threads;
 
-/* Calls task(arg, i) once for each i in [0, count), count <= threads->count, under the calling thread's rounding mode and flush-to-zero setting. Called from within such a task, or a parallel
- * region of OpenMP, it runs them one after another on the calling thread; so it does, instead of OpenMP, in a child
- * whose parent had more than one thread when it forked. */
-void fv_parallel(const fv_threads *threads, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+/* task(arg, i) for each i. enter(arg) and leave(arg), or NULL, are for the state of a thread: a thread that runs tasks
+ * calls them once, before its first and after its last. */
+typedef struct fv_work {
+    void (*task)(void *arg, int64_t index);
+    void (*enter)(void *arg);
+    void (*leave)(void *arg);
+    void *arg;
+} fv_work;
+
+/* Runs tasks [0, count), count <= threads->count, each once and under the calling thread's floating-point mode. Called
+ * from within a task or a parallel region of OpenMP, it runs them one after another on the calling thread; so it does,
+ * instead of OpenMP, in a child whose parent had more than one thread when it forked. */
+void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work);
 
 /* Claims the next of count items from a counter that the tasks of a call share: [first, *end) with first returned,
  * empty when none is left. Many at first and single ones at last, so that a task knows what it does next and none waits
