@@ -41,7 +41,7 @@ function(fovea_object_library target)
     # -UNDEBUG: after what a build type defines.
     target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+    target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels)
     target_link_libraries(${target} PRIVATE SLEEF::SLEEF)
     # Position-independent also in the static library, which others link into shared ones.

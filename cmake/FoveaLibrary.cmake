@@ -20,8 +20,8 @@ add_library(fovea ${objects})
 add_library(Fovea::fovea ALIAS fovea)
 set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
                                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/fovea/*.h)
-target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
+file(GLOB public_headers CONFIGURE_DEPENDS ${FOVEA_INCLUDE}/fovea/*.h)
+target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${FOVEA_INCLUDE}
                                              FILES ${public_headers})
 target_link_libraries(fovea PRIVATE ${run_time})
 # OpenMP's threads go on after dlclose(), in the run-time that would be unloaded with the library: it stays.
@@ -35,7 +35,7 @@ endif()
 # What tests, benchmarks and the tuner link.
 add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects})
 set_target_properties(fovea_internal PROPERTIES LINKER_LANGUAGE C)
-target_include_directories(fovea_internal PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+target_include_directories(fovea_internal PUBLIC ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels)
 target_compile_definitions(fovea_internal PUBLIC ${FOVEA_ARCHITECTURE})
 target_link_libraries(fovea_internal PRIVATE ${run_time})

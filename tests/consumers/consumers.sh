@@ -91,6 +91,26 @@ pkg_config)
         "$prefix/include/fovea/types.h")" ]
     ;;
 
+grown) # a program compiled against kept headers with a library whose structs have grown, and the other way round
+    grown=$SCRATCH/grown
+    rm -rf "$grown" && mkdir -p "$grown/include/fovea"
+    for header in "$FOVEA_SOURCE"/include/fovea/*.h; do
+        awk '/^typedef struct/ { grows = 0 } /size_t struct_size;/ { grows = 1 }
+            /^}/ && grows { print "    int64_t made_up;"; grows = 0; count++ } { print }
+            END { print count + 0 > "/dev/stderr" }' "$header" >"$grown/include/fovea/${header##*/}"
+    done 2>"$grown/count"
+    [ "$(awk '{ n += $1 } END { print n }' "$grown/count")" -ge 10 ] || fail "too few structs have grown: is the pattern right?"
+    configure "$FOVEA_SOURCE" "$grown/build" -DBUILD_SHARED_LIBS="$shared" -DFOVEA_INCLUDE="$grown/include" \
+        -DFOVEA_PORTABLE=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
+    "$CMAKE" --build "$grown/build"
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    read -ra words <<<"$("$PKG_CONFIG" --libs --static fovea | sed 's/-L[^ ]*//; s/-lfovea//') -lm"
+    "$CC" -I"$here/kept/0.2" "$here/kept/kept.c" -o "$grown/older" -L"$grown/build" -lfovea "${words[@]}"
+    LD_LIBRARY_PATH=$grown/build "$grown/older"
+    "$CC" -DNEWER -I"$grown/include" "$here/kept/kept.c" -o "$grown/newer" -L"$libdir" -lfovea "${words[@]}"
+    LD_LIBRARY_PATH=$libdir "$grown/newer"
+    ;;
+
 reopen) # dlopen, a call on threads, dlclose, twice
     "$CC" -I"$prefix/include" "$here/outside/reopen.c" -o "$SCRATCH/reopen" -ldl
     for policy in active passive; do

@@ -1,0 +1,120 @@
+/* Fovea: attention, out = softmax(scale * q k^T + mask) v: describe, plan, execute. Part of fovea.h. */
+#ifndef FOVEA_ATTENTION_H
+#define FOVEA_ATTENTION_H
+
+#include "context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Which keys a query may see by its position. Query i of a sequence stands at key position i + offset:
+ *   NONE          no causal limit; offset 0 (or q_offsets[b], which then only places the window)
+ *   TOP_LEFT      key j <= i                         offset 0 (PyTorch is_causal)
+ *   BOTTOM_RIGHT  key j <= i + kv_len - q_len        offset kv_len - q_len of that sequence (FlashAttention >= 2.1)
+ *   OFFSET        key j <= i + q_offsets[b]          the caller's offset (a chunk of a prompt: the tokens before it) */
+typedef enum fovea_causal {
+    FOVEA_CAUSAL_NONE = 0,
+    FOVEA_CAUSAL_TOP_LEFT = 1,
+    FOVEA_CAUSAL_BOTTOM_RIGHT = 2,
+    FOVEA_CAUSAL_OFFSET = 3
+} fovea_causal;
+
+typedef enum fovea_mask_kind {
+    FOVEA_MASK_NONE = 0,
+    FOVEA_MASK_BOOLEAN = 1, /* FOVEA_DTYPE_BOOL: nonzero = attend */
+    FOVEA_MASK_ADDITIVE = 2 /* FOVEA_DTYPE_F32, added to the scaled score; exactly -inf = masked, as false is */
+} fovea_mask_kind;
+
+typedef struct fovea_attention_desc {
+    size_t struct_size;
+    fovea_dtype dtype;    /* default and only choice: FOVEA_DTYPE_F32 */
+    int has_scale;        /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
+    int64_t batch;        /* >= 1, default 1 */
+    int64_t q_heads;      /* >= 1, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
+    int64_t kv_heads;     /* >= 1 */
+    int64_t q_len;        /* >= 1 queries of a sequence (the longest, where q_lens is given) */
+    int64_t kv_len;       /* >= 0 keys of a sequence (the longest, where kv_lens is given) */
+    int64_t head_dim;     /* >= 1 channels of q and k */
+    int64_t value_dim;    /* >= 1 channels of v and out */
+    double scale;         /* where has_scale: any finite number, 0 too; rounded to float32 once */
+    fovea_causal causal;  /* default FOVEA_CAUSAL_NONE */
+    fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
+    int64_t window_left;  /* keys before the query's position that it sees, inclusive; default -1: no limit */
+    int64_t window_right; /* keys after it; default -1: no limit (but causal still limits) */
+} fovea_attention_desc;
+
+/* Sets struct_size and the defaults; sizes without one are 0 and must be set. */
+#define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
+FOVEA_API void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size);
+
+typedef struct fovea_attention_args {
+    size_t struct_size;
+    fovea_tensor q;         /* [batch, q_heads, q_len, head_dim] */
+    fovea_tensor k;         /* [batch, kv_heads, kv_len, head_dim] */
+    fovea_tensor v;         /* [batch, kv_heads, kv_len, value_dim] */
+    fovea_tensor out;       /* [batch, q_heads, q_len, value_dim], written whole */
+    fovea_tensor mask;      /* [batch, q_heads, q_len, kv_len], if desc.mask; a stride of 0 or a size of 1 repeats */
+    const int64_t *q_lens;  /* [batch] or NULL: sequence b has q_lens[b] <= q_len queries; rows past it are not read */
+    const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
+    const int64_t *q_offsets; /* [batch], from -2^60 to 2^60, required by FOVEA_CAUSAL_OFFSET, allowed with NONE, else
+                                 NULL */
+    fovea_tensor lse;         /* optional [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
+    fovea_tensor weights;     /* optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked; costs the
+                                 scores a second time */
+} fovea_attention_args;
+
+/* Sets struct_size and leaves everything else absent. */
+#define fovea_attention_args_init(args) fovea_attention_args_init_size((args), sizeof(fovea_attention_args))
+FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t size);
+
+/* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
+typedef struct fovea_attention_plan fovea_attention_plan;
+
+/* Checks desc and chooses. *plan is NULL after an error. ctx must outlive the plan. Thread-safe. */
+FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
+                                                   fovea_attention_plan **plan);
+
+/* Frees a plan that no thread executes any more. NULL is allowed. Thread-safe on different plans. */
+FOVEA_API void fovea_attention_plan_destroy(fovea_attention_plan *plan);
+
+/* Bytes of workspace that fovea_attention_execute() needs: O(threads x tile + partial sums of rows that are split),
+ * never O(q_len x kv_len). 0 for a NULL plan. Thread-safe. */
+FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan);
+
+/* Writes a few lines of text about the plan (tier, kernel rows, blocks, threads, whether tuned) into text[size], always
+ * terminated if size > 0, and returns the length of the whole text without its terminator, as snprintf does.
+ * Thread-safe. */
+FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
+
+/* out = softmax(scale * q k^T + mask) v, row by row.
+ *   - A row that may see no key (or whose scores are all -inf) gives out +0, lse -inf, weights +0; so do the rows from
+ *     q_lens[b] on.
+ *   - Masked keys and keys past a length are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN
+ *     or uninitialised and no output bit changes. NaN in an attended q or k, or a score of +inf, gives a row of NaN;
+ *     NaN in an attended v gives NaN in that channel. Output NaN is always 0x7fc00000, output zero always +0.
+ *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(); not shared with
+ *     a concurrent call; its content before and after means nothing. NULL (and 0): allocated for this call and freed,
+ *     which may fail with FOVEA_ERROR_OUT_OF_MEMORY, outputs untouched. With a workspace, nothing is allocated.
+ *   - Outputs must not overlap inputs (q_lens, kv_lens and q_offsets among them), each other, or the workspace. What
+ *     counts is the memory from a tensor's first to its last element: an output in the gaps between an input's rows is
+ *     refused, too.
+ *   - Uses the caller's rounding mode and flush-to-zero setting in all its threads. Called from within a parallel
+ *     region or a task of its own parallel_for, it runs on the calling thread alone; so it does, without a parallel_for,
+ *     in the forked child of a process that had more than one thread.
+ * Thread-safe for one plan and for many. */
+FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                               void *workspace, size_t workspace_size);
+
+/* The ten-second start: contiguous [batch, heads, tokens, channels] arrays, scale 1/sqrt(head_dim), a default context
+ * made at the first call (all defaults; the environment is read then) and kept for the life of the process, with the
+ * plans and workspaces of the last few shapes. Same bits and, from the second call of a shape on, the speed of the
+ * planned form. Thread-safe. causal: any but FOVEA_CAUSAL_OFFSET. */
+FOVEA_API fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, float *out, int64_t batch,
+                                      int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
+                                      int64_t head_dim, int64_t value_dim, fovea_causal causal);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

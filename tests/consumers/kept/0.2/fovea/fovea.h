@@ -1,0 +1,46 @@
+/* Fovea: CPU kernels for multi-head attention, softmax(scale * Q K^T) V, fused, in float32.
+ *
+ * The promise: a row of output (one query of one head) has the same bits on every instruction set, with every tile
+ * size, thread count, batch size and position, whether computed alone, in a chunk, or with the whole prompt. Results
+ * can be compared with memcmp.
+ *
+ * Use: create a context (once), describe an attention, make a plan (once per shape), execute it (many times):
+ *
+ *     fovea_context *ctx;
+ *     fovea_attention_plan *plan;
+ *     fovea_attention_desc desc;
+ *     fovea_attention_args args;
+ *     fovea_context_create(NULL, &ctx);
+ *     fovea_attention_desc_init(&desc);
+ *     desc.batch = 1; desc.q_heads = desc.kv_heads = 12; desc.q_len = desc.kv_len = 512;
+ *     desc.head_dim = desc.value_dim = 64;
+ *     fovea_attention_plan_create(ctx, &desc, &plan);
+ *     fovea_attention_args_init(&args);
+ *     args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 12, 512, 64);   ... k, v, out likewise
+ *     fovea_attention_execute(plan, &args, NULL, 0);
+ *     fovea_attention_plan_destroy(plan);
+ *     fovea_context_destroy(ctx);
+ *
+ * or call fovea_sdpa_f32(), which does all of this for contiguous arrays.
+ *
+ * Errors: functions that can fail return a fovea_status; fovea_error_detail() then gives a sentence. All arguments are
+ * checked, and all memory is had, before any output is touched: after an error, outputs hold what they held before the
+ * call. Nothing here aborts, prints (unless FOVEA_DEBUG=1 is in the environment) or reads past a named element.
+ *
+ * Speed can be tuned to a machine by the program fovea-tune, which writes a tuning file that contexts load.
+ *
+ * Sizes and strides are in elements, int64_t. Workspace sizes are in bytes, size_t.
+ *
+ * This is the whole interface; each part has a header of its own, which may be included alone.
+ */
+#ifndef FOVEA_FOVEA_H
+#define FOVEA_FOVEA_H
+
+#include "attention.h"
+#include "context.h"
+#include "linear.h"
+#include "mha.h"
+#include "tuning.h"
+#include "types.h"
+
+#endif

@@ -1,0 +1,83 @@
+/* Fovea: projections, y = act(x W + bias) + residual, with packed weights. Part of fovea.h. */
+#ifndef FOVEA_LINEAR_H
+#define FOVEA_LINEAR_H
+
+#include "context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum fovea_activation {
+    FOVEA_ACTIVATION_NONE = 0,
+    FOVEA_ACTIVATION_RELU = 1,
+    FOVEA_ACTIVATION_GELU = 2,     /* t/2 * (1 + erf(t / sqrt(2))) */
+    FOVEA_ACTIVATION_GELU_TANH = 3 /* its approximation t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
+} fovea_activation;
+
+/* One of the matrices that are multiplied by the same input. */
+typedef struct fovea_linear_part {
+    fovea_matrix weight;    /* [in_features, any number] */
+    const void *bias;       /* [weight.out] or NULL */
+    fovea_dtype bias_dtype; /* 0: that of weight */
+    int has_scale;          /* nonzero: scale is used; 0: 1 */
+    double scale;           /* multiplies weight and bias when they are packed, rounded to float32; any finite number */
+} fovea_linear_part;
+
+typedef struct fovea_linear_desc {
+    size_t struct_size;
+    fovea_dtype dtype;              /* of x, y and weights; default and only choice: FOVEA_DTYPE_F32 */
+    fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
+    int64_t in_features;            /* >= 1 */
+    int64_t part_count;             /* >= 1, default 1 */
+    fovea_linear_part part;         /* the one part, where part_count is 1 and parts is NULL */
+    const fovea_linear_part *parts; /* [part_count]: several matrices, as Q, K and V, in one product */
+} fovea_linear_desc;
+
+/* Sets struct_size and the defaults. */
+#define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
+FOVEA_API void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size);
+
+/* Packed weights and biases. Immutable: any number of threads may execute one at once. */
+typedef struct fovea_linear fovea_linear;
+
+/* Checks desc and packs copies of its weights and biases, which may be freed afterwards. *linear is NULL after an error
+ * (FOVEA_ERROR_OUT_OF_MEMORY among them). ctx must outlive it. Thread-safe. */
+FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
+                                         fovea_linear **linear);
+
+/* Frees a map that no thread executes any more. NULL is allowed. Thread-safe on different maps. */
+FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
+
+/* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL.
+ * Thread-safe. */
+FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
+
+/* As fovea_attention_plan_describe(): what is decided by default, and a line for each row of the tuning file that is
+ * for maps of this size (500 bytes at most; a file has room for some 200), or one that says why there is none. */
+FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
+
+typedef struct fovea_linear_args {
+    size_t struct_size;
+    fovea_tensor x; /* [batch, groups, tokens, channels]: groups * channels = in_features, channel c of group g being
+                       input channel g * channels + c. So the output of attention is an input as it is, and rows of
+                       in_features are groups = 1 */
+    const fovea_tensor *y;        /* [part_count] of [batch, heads, tokens, channels], heads * channels = the part's
+                                     out: what attention reads, with no transpose between */
+    const fovea_tensor *residual; /* [part_count] or NULL: added to y, of y's shape; may be y itself */
+    const int64_t *lens; /* [batch] or NULL: of sequence b only the first lens[b] <= tokens rows are read and written */
+} fovea_linear_args;
+
+/* Sets struct_size and leaves everything else absent. */
+#define fovea_linear_args_init(args) fovea_linear_args_init_size((args), sizeof(fovea_linear_args))
+FOVEA_API void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
+
+/* y = act(x W + bias) + residual, row by row: a row's bits depend on nothing but its x and the weights. Output NaN is
+ * always 0x7fc00000. Workspace, overlap, rounding mode and nested calls: as fovea_attention_execute(). Thread-safe. */
+FOVEA_API fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
+                                            size_t workspace_size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
