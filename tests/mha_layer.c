@@ -28,6 +28,22 @@ int64_t layer_columns(const layer *l, int i) {
 
 int64_t layer_rows(const layer *l, int i) { return i < 3 ? l->features[i] : l->heads * l->d_v; }
 
+const layer_sizes layer_sizes_tested[LAYER_SIZES] = {
+    /* batch, q_len, kv_len, heads, kv_heads, d_k, d_v, features, out, inputs, causal, biases, lens */
+    {2, 9, 9, 3, 3, 8, 8, {24, 24, 24}, 24, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, false, false},
+    {2, 19, 19, 4, 2, 16, 16, {40, 40, 40}, 33, FOVEA_MHA_SELF, FOVEA_CAUSAL_TOP_LEFT, true, true},
+    {1, 300, 300, 2, 2, 12, 12, {20, 20, 20}, 20, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, true, false},
+    {2, 7, 31, 2, 1, 5, 9, {17, 13, 13}, 21, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
+    {3, 1, 40, 4, 4, 16, 16, {48, 48, 48}, 48, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, true, true},
+    /* fused weights of key heads shared by two, d_k and d_v apart */
+    {2, 11, 11, 4, 2, 6, 10, {20, 20, 20}, 14, FOVEA_MHA_SELF, FOVEA_CAUSAL_TOP_LEFT, true, true},
+    {2, 5, 13, 6, 2, 9, 5, {20, 20, 20}, 14, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
+    /* as tf.keras.layers.MultiHeadAttention: T_q and T_k, key_dim and value_dim apart */
+    {2, 6, 11, 3, 3, 24, 10, {24, 30, 18}, 7, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, true, false},
+    /* as arXiv 1906.07510: d_k = d_model */
+    {1, 8, 8, 2, 2, 32, 32, {32, 32, 32}, 32, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, false, false},
+};
+
 int layer_input(const layer *l, int i) {
     return l->desc.inputs == FOVEA_MHA_SELF ? 0 : l->desc.inputs == FOVEA_MHA_CROSS && i == 2 ? 1 : i;
 }

@@ -26,6 +26,10 @@ typedef struct layer_sizes {
     bool biases, lens;
 } layer_sizes;
 
+/* Sizes that tests of the whole layer go through. */
+enum { LAYER_SIZES = 9 };
+extern const layer_sizes layer_sizes_tested[LAYER_SIZES];
+
 layer *layer_make(const layer_sizes *s, rng *r);
 void layer_free(layer *l);
 

@@ -337,97 +337,6 @@ static void check_fused(const case_contexts *x, const layer *l, const wanted *wa
     free(bias);
 }
 
-/* The same weights for other shapes: the rows of the first sequence alone. */
-static void check_reshape(const case_contexts *x, const layer *l, const float *same) {
-    fovea_mha *mha, *other;
-    if (!test_check(fovea_mha_create(x->one, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
-        return;
-    const fovea_attention_desc *a = &l->attention;
-    test_check(fovea_mha_reshape(mha, 1, a->q_len, a->kv_len, &other) == FOVEA_OK, "%s", fovea_error_detail());
-    fovea_mha_destroy(mha); /* the packed weights live on */
-    float *out = must_alloc(layer_floats(l), sizeof *out);
-    fovea_attention_args args = layer_args(l, out);
-    args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 1;
-    test_check(fovea_mha_execute(other, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
-    test_same(out, same, a->q_len * l->out, "one sequence of %" PRId64, a->batch);
-    test_check(fovea_mha_reshape(other, 0, 1, 1, &mha) == FOVEA_ERROR_SHAPE && !mha, "a batch of 0");
-    test_check(fovea_mha_reshape(NULL, 1, 1, 1, &mha) == FOVEA_ERROR_NULL, "no layer");
-    fovea_mha_destroy(other);
-    free(out);
-}
-
-/* One layer executed by several threads at once, on two inputs, so that none may see what another computes. */
-enum { AT_ONCE = 6 };
-
-typedef struct shared {
-    const layer *l[2];
-    const float *want[2];
-    const fovea_mha *mha;
-    float *out[AT_ONCE];
-    int bad[AT_ONCE];
-} shared;
-
-static void execute_shared(void *arg, int64_t index) {
-    shared *s = arg;
-    const layer *l = s->l[index % 2];
-    const fovea_attention_args args = layer_args(l, s->out[index]);
-    for (int64_t i = test_scaled(5); i > 0; i--)
-        s->bad[index] += fovea_mha_execute(s->mha, &args, NULL, 0) != FOVEA_OK ||
-                         memcmp(s->out[index], s->want[index % 2], (size_t)layer_floats(l) * sizeof(float)) != 0;
-}
-
-static void check_shared(const case_contexts *x, const layer *l, const float *same) {
-    fovea_mha *mha;
-    if (!test_check(fovea_mha_create(x->three, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
-        return;
-    layer other = *l;
-    for (int i = 0; i < 3; i++) {
-        const int64_t n = l->attention.batch * layer_tokens(l, i) * l->features[i];
-        other.x[i] = must_alloc(n, sizeof(float));
-        for (int64_t k = 0; k < n; k++)
-            other.x[i][k] = -l->x[i][n - 1 - k];
-    }
-    float *want = layer_run(x->one, &other, &l->desc, &l->w, "another input");
-    shared s = {.l = {l, &other}, .want = {same, want}, .mha = mha};
-    for (int i = 0; i < AT_ONCE; i++)
-        s.out[i] = must_alloc(layer_floats(l), sizeof(float));
-    test_check(fovea_parallel(x->many, AT_ONCE, execute_shared, &s) == FOVEA_OK, "%s", fovea_error_detail());
-    for (int i = 0; i < AT_ONCE; i++) {
-        test_check(s.bad[i] == 0, "%d executions beside others are wrong", s.bad[i]);
-        free(s.out[i]);
-    }
-    for (int i = 0; i < 3; i++)
-        free(other.x[i]);
-    free(want);
-    fovea_mha_destroy(mha);
-}
-
-/* Rows of an input past the lengths are not read: they hold NaN, and those of the last sequence are not even there. */
-static void check_padding(const case_contexts *x, layer *l, const float *same) {
-    const fovea_attention_desc *a = &l->attention;
-    if (!l->kv_lens || l->desc.inputs == FOVEA_MHA_SELF)
-        return;
-    const int64_t last = l->kv_lens[a->batch - 1];
-    guard *memory[3] = {NULL};
-    float *whole[3] = {l->x[0], l->x[1], l->x[2]};
-    for (int i = 1; i < 3; i++) {
-        for (int64_t b = 0; b < a->batch; b++)
-            poison_fill(l->x[i] + (b * a->kv_len + l->kv_lens[b]) * l->features[i],
-                        (a->kv_len - l->kv_lens[b]) * l->features[i]);
-        const size_t size = (size_t)(((a->batch - 1) * a->kv_len + last) * l->features[i]) * sizeof(float);
-        memory[i] = guard_alloc("input", size, GUARD_END);
-        memcpy(memory[i]->data, l->x[i], size);
-        l->x[i] = memory[i]->data;
-    }
-    float *out = layer_run(x->one, l, &l->desc, &l->w, "rows past lengths");
-    test_same(out, same, layer_floats(l), "rows past lengths");
-    free(out);
-    for (int i = 1; i < 3; i++) {
-        guard_free(memory[i]);
-        l->x[i] = whole[i];
-    }
-}
-
 static void test_forms(const case_contexts *x, const layer_sizes *s) {
     rng r = rng_stream(test_seed(), "forms");
     layer *l = layer_make(s, &r);
@@ -440,14 +349,11 @@ static void test_forms(const case_contexts *x, const layer_sizes *s) {
     check_projected(x, l, same);
     check_tied(x, s, &r);
     check_fused(x, l, &bits);
-    check_reshape(x, l, same);
-    check_shared(x, l, same);
     if (!s->biases) {
         fovea_mha_desc desc = l->desc;
         desc.fold_values = FOVEA_MHA_FOLD_ALWAYS;
         check_form(x, l, &desc, &l->w, &near, "values folded into W^O");
     }
-    check_padding(x, l, same);
     free(exact);
     free(same);
     layer_free(l);
@@ -456,23 +362,8 @@ static void test_forms(const case_contexts *x, const layer_sizes *s) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mha", NULL);
     const case_contexts x = contexts_make();
-    const layer_sizes all[] = {
-        /* batch, q_len, kv_len, heads, kv_heads, d_k, d_v, features, out, inputs, causal, biases, lens */
-        {2, 9, 9, 3, 3, 8, 8, {24, 24, 24}, 24, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, false, false},
-        {2, 19, 19, 4, 2, 16, 16, {40, 40, 40}, 33, FOVEA_MHA_SELF, FOVEA_CAUSAL_TOP_LEFT, true, true},
-        {1, 300, 300, 2, 2, 12, 12, {20, 20, 20}, 20, FOVEA_MHA_SELF, FOVEA_CAUSAL_NONE, true, false},
-        {2, 7, 31, 2, 1, 5, 9, {17, 13, 13}, 21, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
-        {3, 1, 40, 4, 4, 16, 16, {48, 48, 48}, 48, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, true, true},
-        /* fused weights of key heads shared by two, d_k and d_v apart */
-        {2, 11, 11, 4, 2, 6, 10, {20, 20, 20}, 14, FOVEA_MHA_SELF, FOVEA_CAUSAL_TOP_LEFT, true, true},
-        {2, 5, 13, 6, 2, 9, 5, {20, 20, 20}, 14, FOVEA_MHA_CROSS, FOVEA_CAUSAL_NONE, false, true},
-        /* as tf.keras.layers.MultiHeadAttention: T_q and T_k, key_dim and value_dim apart */
-        {2, 6, 11, 3, 3, 24, 10, {24, 30, 18}, 7, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, true, false},
-        /* as arXiv 1906.07510: d_k = d_model */
-        {1, 8, 8, 2, 2, 32, 32, {32, 32, 32}, 32, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, false, false},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        test_forms(&x, &all[i]);
+    for (int i = 0; i < LAYER_SIZES; i++)
+        test_forms(&x, &layer_sizes_tested[i]);
     contexts_free(&x);
     return test_end();
 }
