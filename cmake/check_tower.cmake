@@ -20,11 +20,7 @@ set(exceptions
     "mha/check.c attention/plan.h"
     "mha/check.c attention/visible.h"
     "mha/create.c attention/plan.h"
-    "mha/execute.c attention/plan.h"
-    "tuning/choice.c attention/visible.h"
-    "tuning/file.c attention/plan.h"
-    "tuning/tuning.h attention/attention.h"
-    "tuning/tuning.h linear/choice.h")
+    "mha/execute.c attention/plan.h")
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
     file(GLOB_RECURSE tower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.[ch])

@@ -1,5 +1,5 @@
 # sources_hash.h: a hash of what kernels are, of what chooses and calls them, and of what rows of tuning files mean.
-# Tuning files are for one (src/tuning/tuning.c): what was measured of other kernels, or against other defaults, says nothing
+# Tuning files are for one (src/tuning/rows.c): what was measured of other kernels, or against other defaults, says nothing
 # here.
 #
 # Included, sets hashed_sources; as a script, cmake -DROOT=... -DOUTPUT=... -P, writes the header.
@@ -16,7 +16,8 @@ set(hashed_patterns
     src/dispatch/*.[ch]
     src/linear/*.[ch]
     src/threads/*.[ch]
-    src/tuning/*.[ch])
+    src/tuning/*.[ch]
+    src/tuning/*.inc)
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
     list(TRANSFORM hashed_patterns PREPEND ${PROJECT_SOURCE_DIR}/)

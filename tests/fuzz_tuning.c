@@ -5,6 +5,7 @@
  * are tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
  *
  *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
+#include "attention/tuning.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "tuning/tuning.h"
@@ -50,7 +51,7 @@ static size_t frame(char *text, size_t size, const char *rows, size_t length) {
     fv_tuning_section own;
     fv_cpu_detect(&cpu);
     fv_tuning_section_of(&cpu, &own);
-    size_t n = (size_t)snprintf(text, size, "fovea-tuning 1\n%s\n", own.text);
+    size_t n = (size_t)snprintf(text, size, "fovea-tuning %d\n%s\n", FV_TUNING_VERSION, own.text);
     if (length + n + 64 > size)
         length = size - n - 64;
     memcpy(text + n, rows, length);
@@ -76,19 +77,19 @@ static void make_seeds(const char *folder) {
             for (int whole = 0; whole < 2; whole++) {
                 fv_tuning_row row = {
                     .known = true, .operation = (fv_tuning_op)op, .isa = (fv_isa)isa, .threads = 1 + isa};
-                for (int i = 0; i < FV_TUNING_KEYS; i++)
-                    row.key[i] = fv_tuning_operations[op].key[i].range;
-                row.key[2] = (fv_interval){64, 128}; /* head_dim, or out */
+                for (int i = 0; i < fv_tuning_operations[op]->keys; i++)
+                    row.key[i] = fv_tuning_operations[op]->key[i].range;
+                row.key[1] = (fv_interval){64, 128}; /* value_dim, or out */
                 row.knob[0].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
                 row.knob[3].number = 32; /* tile_rows, or chunk */
-                row.knob[FV_KNOB_caches].number = whole ? 400 : 0;
+                row.knob[FV_ATTENTION_KNOB_caches].number = whole ? 400 : 0;
                 row.evidence = (fv_tuning_evidence){1043, 1031, 1055, 40, "b1_h12_q512_kv512"};
-                fv_tuning_print_row(&row);
-                char path[4096], text[4096];
-                size_t n = strlen(row.text);
-                memcpy(text, row.text, n);
+                char path[4096], text[4096], line[FV_TUNING_LINE];
+                fv_tuning_print_row(&row, line);
+                size_t n = strlen(line);
+                memcpy(text, line, n);
                 if (whole)
-                    n = frame(text, sizeof text, row.text, n);
+                    n = frame(text, sizeof text, line, n);
                 snprintf(path, sizeof path, "%s/seed-%d", folder, number++);
                 FILE *file = fopen(path, "w");
                 require(file && fwrite(text, 1, n, file) == n && fclose(file) == 0, "a seed cannot be written");

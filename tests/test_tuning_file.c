@@ -194,7 +194,6 @@ static void test_disk_full(void) {
         const struct rlimit limit = {100, 100};
         setrlimit(RLIMIT_FSIZE, &limit);
         tuning->row[0].threads = 5;
-        fv_tuning_print_row(&tuning->row[0]);
         _exit(fovea_tuning_save(tuning, path) == FOVEA_ERROR_FILE && strstr(fovea_error_detail(), "left as it was")
                   ? 0
                   : 1);
@@ -251,7 +250,7 @@ static void add_rows(const char *path, int first) {
         fovea_tuning *tuning;
         bool absent;
         const fv_tuning_section own = section_own();
-        fv_tuning_row row = row_any(FV_TUNING_attention, first + i);
+        fv_tuning_row row = row_any(FV_TUNING_attention_f32, first + i);
         if (fv_file_lock(path, 10, &lock, error) != FOVEA_OK)
             _exit(1);
         if (fv_tuning_read(path, &tuning, &absent, error) != FOVEA_OK ||

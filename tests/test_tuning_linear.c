@@ -22,17 +22,16 @@ static const struct {
     {"channels too many", "k_block=7", " row_block", "k_block=1048577", "line 5|k_block=1048577|1048576"},
     {"channels none", "k_block=7", " row_block", "k_block=0", "line 5|k_block"},
     {"channels below zero", "k_block=7", " row_block", "k_block=-7", "line 5|k_block=-7"},
-    {"rows too many", "row_block=21", " chunk", "row_block=4097", "line 5|row_block=4097|4096"},
-    {"rows at once beyond any number", "chunk=default", " items", "chunk=99999999999999999999", "line 5|chunk"},
-    {"items too many", "items=default", " gain", "items=65", "line 5|items=65|64"},
-    {"caches of nothing", "items=default", " gain", "items=default caches=9", "line 5|caches=9|10"},
-    {"caches without end", "items=default", " gain", "items=default caches=6401", "line 5|caches=6401|6400"},
-    {"items never", "items=default", " gain", "items=-1", "line 5|items=-1"},
-    {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|in="},
-    {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|k_block="},
+    {"rows too many", "row_block=21", " :", "row_block=4097", "line 5|row_block=4097|4096"},
+    {"rows at once beyond any number", "row_block=21", " :", "row_block=21 chunk=99999999999999999999", "line 5|chunk"},
+    {"items too many", "row_block=21", " :", "row_block=21 items=65", "line 5|items=65|64"},
+    {"caches of nothing", "row_block=21", " :", "row_block=21 caches=9", "line 5|caches=9|10"},
+    {"caches without end", "row_block=21", " :", "row_block=21 caches=6401", "line 5|caches=6401|6400"},
+    {"items never", "row_block=21", " :", "row_block=21 items=-1", "line 5|items=-1"},
+    {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|\"keys\" is no key"},
+    {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|\"tile_rows\" is no choice"},
     {"no input", "in=1..1024", " out", "in=0..3", "line 5|in|at least 1"},
-    {"many rows that are few", "linear_f32", " in=", "linear_f32 isa=scalar threads=1 rows=8",
-     "line 5|rows=8|at least 9"},
+    {"many rows that are few", " out=1..1024", " : gemm", " out=1..1024 rows=8", "line 5|rows=8|at least 9"},
 };
 
 /* A map of that size in a context with that file. */
@@ -85,10 +84,8 @@ static void test_map(void) {
     const char *path = files_name("sound");
     char words[2048];
     for (int i = 0; i < tuning->rows; i++)
-        if (tuning->row[i].operation == FV_TUNING_linear) {
-            tuning->row[i].key[FV_KEY_rows].most = 100;
-            fv_tuning_print_row(&tuning->row[i]);
-        }
+        if (tuning->row[i].operation == FV_TUNING_linear_f32)
+            tuning->row[i].key[FV_LINEAR_KEY_rows].most = 100;
     test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
     fovea_context *ctx = context_tuned(path, 1);
     fovea_linear *linear = map_of(ctx, 200, 100);
@@ -127,10 +124,8 @@ static void test_map(void) {
     fovea_context_destroy(ctx);
 
     /* Rows at once cost workspace: a file may not ask for much. */
-    for (int i = 0; i < tuning->rows; i++) {
-        tuning->row[i].knob[FV_KNOB_row_block].number = tuning->row[i].knob[FV_KNOB_chunk].number = 4096;
-        fv_tuning_print_row(&tuning->row[i]);
-    }
+    for (int i = 0; i < tuning->rows; i++)
+        tuning->row[i].knob[FV_LINEAR_KNOB_row_block].number = tuning->row[i].knob[FV_LINEAR_KNOB_chunk].number = 4096;
     fovea_tuning_save(tuning, path);
     ctx = context_tuned(path, 1);
     linear = map_of(ctx, 200, 1000);
@@ -150,8 +145,8 @@ static void test_describe_all(void) {
     const char *path = files_name("many");
     int rows = 0;
     fv_tuning_create(&tuning, error);
-    for (fv_tuning_row row = row_any(FV_TUNING_linear, 1); rows < 150; rows++) {
-        row.key[FV_KEY_rows] = (fv_interval){1000 * (rows + 1), 1000 * (rows + 1) + 999};
+    for (fv_tuning_row row = row_any(FV_TUNING_linear_f32, 1); rows < 150; rows++) {
+        row.key[FV_LINEAR_KEY_rows] = (fv_interval){1000 * (rows + 1), 1000 * (rows + 1) + 999};
         fv_tuning_put(tuning, &own, &row, error);
     }
     test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
@@ -251,9 +246,9 @@ static void test_bits(void) {
         choice.items = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
         choice.caches = rng_below(&r, 3) ? rng_between(&r, 10, 6400) : 0;
         fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
-        fv_tuning_linear_knobs(&choice, knob);
+        fv_tuning_of_choice(FV_TUNING_linear_f32, &choice, knob);
         fovea_context *without = context_tuned("", i % 2 ? 2 : 1);
-        fovea_context *with = context_knobs(without, path, FV_TUNING_linear, FV_TUNING_linear_few, knob);
+        fovea_context *with = context_knobs(without, path, FV_TUNING_linear_f32, FV_TUNING_linear_few_f32, knob);
         linear_problem *p = linear_problem_make(&c, &r);
         float *want[LINEAR_PARTS] = {NULL};
         linear_problem_run(p, without);

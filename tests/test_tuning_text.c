@@ -44,30 +44,41 @@ typedef struct wrong {
 } wrong;
 
 static const wrong wrongs[] = {
-    {"another version", "fovea-tuning 1", "\ncpu", "fovea-tuning 2", "line 1|version|fovea-tuning 2"},
-    {"no tuning file", "fovea-tuning 1", "\ncpu", "#!/bin/sh", "line 1|does not begin"},
+    {"no number of a version", "fovea-tuning 2", "\ncpu", "fovea-tuning two", "line 1|does not begin"},
+    {"no tuning file", "fovea-tuning 2", "\ncpu", "#!/bin/sh", "line 1|does not begin"},
     {"unknown operation", "attention_few_f32", " isa=", "convolution_f32", "line 4|convolution_f32"},
-    {"unknown kernel", "score=", " value=", "score=gemm_f32_99x99_avx512", "line 3|gemm_f32_99x99_avx512|no kernel"},
-    {"a kernel of another operation", "score=", " value=", "score=exp_f32_1x1_scalar", "line 3|exp_f32|operation"},
-    {"no tier", "attention_f32 isa=", " threads", "attention_f32 isa=", "line 3|isa="},
+    {"unknown kernel", "score=", " block", "score=gemm_f32_99x99_avx512", "line 3|gemm_f32_99x99_avx512|no kernel"},
+    {"a kernel of another operation", "score=", " block", "score=exp_f32_1x1_scalar", "line 3|exp_f32|operation"},
+    {"an empty tier", "attention_f32 isa=", " threads", "attention_f32 isa=", "line 3|isa="},
     {"unknown tier", "attention_f32 isa=", " threads", "attention_f32 isa=sse9", "line 3|isa=sse9"},
     {"block of no rows", "block_rows=21", " tile_rows", "block_rows=0", "line 3|block_rows"},
     {"block too large", "block_rows=21", " tile_rows", "block_rows=4097", "line 3|block_rows=4097|4096"},
-    {"tile below zero", "tile_rows=7", " split", "tile_rows=-7", "line 3|tile_rows=-7"},
-    {"tile too large", "tile_rows=7", " split", "tile_rows=999999999", "line 3|tile_rows"},
-    {"tile beyond any number", "tile_rows=7", " split", "tile_rows=99999999999999999999", "line 3|tile_rows"},
-    {"tile with zeros before", "tile_rows=7", " split", "tile_rows=007", "line 3|tile_rows"},
-    {"tile in words", "tile_rows=7", " split", "tile_rows=seven", "line 3|tile_rows"},
-    {"caches of nothing", "caches=default", " gain", "caches=9", "line 3|caches=9|10"},
-    {"caches without end", "caches=default", " gain", "caches=6401", "line 3|caches=6401|6400"},
-    {"split below never", "split_segments=default", " gain", "split_segments=-2", "line 3|split_segments"},
-    {"no threads", "threads=1", " rows", "threads=0", "line 3|threads"},
+    {"tile below zero", "tile_rows=7", " :", "tile_rows=-7", "line 3|tile_rows=-7"},
+    {"tile too large", "tile_rows=7", " :", "tile_rows=999999999", "line 3|tile_rows"},
+    {"tile beyond any number", "tile_rows=7", " :", "tile_rows=99999999999999999999", "line 3|tile_rows"},
+    {"tile with zeros before", "tile_rows=7", " :", "tile_rows=007", "line 3|tile_rows"},
+    {"tile in words", "tile_rows=7", " :", "tile_rows=seven", "line 3|tile_rows"},
+    {"caches of nothing", "tile_rows=7", " :", "tile_rows=7 caches=9", "line 3|caches=9|10"},
+    {"caches without end", "tile_rows=7", " :", "tile_rows=7 caches=6401", "line 3|caches=6401|6400"},
+    {"split below never", "tile_rows=7", " :", "tile_rows=7 split_segments=-2", "line 3|split_segments"},
+    {"no threads", "threads=1", " head_dim", "threads=0", "line 3|threads"},
     {"empty interval", "head_dim=1..1024", " value_dim", "head_dim=9..3", "line 3|head_dim|empty"},
     {"interval out of range", "head_dim=1..1024", " value_dim", "head_dim=0..3", "line 3|head_dim|at least 1"},
-    {"few rows that are many", "rows=any", " keys", "rows=3", "line 3|rows=3|at least 17"},
-    {"a word twice", "head_dim=1..1024", " value_dim", "head_dim=1..1024 head_dim=1..1024", "line 3|value_dim="},
-    {"a word less", "head_dim=1..1024", "value_dim", "", "line 3|head_dim="},
-    {"two spaces", "threads=1", " rows", "threads=1 ", "line 3|rows="},
+    {"few rows that are many", " :", " score", " rows=3 :", "line 3|rows=3|at least 17"},
+    {"a word twice", "head_dim=1..1024", " value_dim", "head_dim=1..1024 head_dim=1..1024",
+     "line 3|head_dim= is there twice"},
+    {"words in another order", "head_dim=1..1024 value_dim", " :", "value_dim=7 head_dim=7",
+     "line 3|head_dim= is there twice or out of order"},
+    {"no tier", "attention_f32 isa=", " threads", "attention_f32", "line 3|isa= is missing"},
+    {"no gain", " gain=", " low", "", "line 3|gain= is missing"},
+    {"no interval", " high=", " blocks", "", "line 3|high= is missing"},
+    {"no choice", " : score=", " : gain", "", "line 3|\"gain\" is no choice"},
+    {"no evidence", " : gain", "\nattention_few", "", "line 3|evidence|is missing"},
+    {"any size in a word", "head_dim=1..1024", " value_dim", "head_dim=any", "line 3|head_dim=any"},
+    {"the default in a word", "tile_rows=7", " :", "tile_rows=default", "line 3|tile_rows=default"},
+    {"a key that is none", "head_dim=1..1024", " value_dim", "depth=3", "line 3|\"depth\" is no key"},
+    {"a choice that is none", "tile_rows=7", " :", "tile_rows=7 depth=3", "line 3|\"depth\" is no choice"},
+    {"two spaces", "threads=1", " head_dim", "threads=1 ", "line 3|one space"},
     {"gain without fraction", "gain=1.043", " low", "gain=1", "line 3|gain"},
     {"gain nan", "gain=1.043", " low", "gain=nan", "line 3"},
     {"shapes with a path", "shapes=b1_h2", "\n", "shapes=../../etc/passwd", "line 3|shapes"},
@@ -123,15 +134,16 @@ static void test_wrong(void) {
     check_context("too large by a byte", text, FV_TUNING_BYTES + 1, FOVEA_ERROR_FILE, "larger|65536");
 
     /* The same row twice; twice for one shape with another choice; after the end. */
-    char line[FV_TUNING_LINE + 32];
-    snprintf(line, sizeof line, "\n%s\nattention_few", tuning->row[0].text);
+    char line[FV_TUNING_LINE + 32], row[FV_TUNING_LINE];
+    fv_tuning_print_row(&tuning->row[0], row);
+    snprintf(line, sizeof line, "\n%s\nattention_few", row);
     tuning_text(tuning, "\nattention_few", "_f32 isa", line, text, sizeof text);
     check_context("a row twice", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|same as line 3");
     fv_tuning_row other = tuning->row[0];
-    other.key[FV_KEY_head_dim] = (fv_interval){64, INT64_MAX};
-    other.knob[FV_KNOB_tile_rows].number = 8;
-    fv_tuning_print_row(&other);
-    snprintf(line, sizeof line, "\n%s\nattention_few", other.text);
+    other.key[FV_ATTENTION_KEY_head_dim] = (fv_interval){64, INT64_MAX};
+    other.knob[FV_ATTENTION_KNOB_tile_rows].number = 8;
+    fv_tuning_print_row(&other, row);
+    snprintf(line, sizeof line, "\n%s\nattention_few", row);
     tuning_text(tuning, "\nattention_few", "_f32 isa", line, text, sizeof text);
     check_context("a contradictory row", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|contradicts line 3");
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
@@ -173,7 +185,7 @@ static void test_foreign(void) {
         return;
     }
     char error[FV_FILE_ERROR];
-    fv_tuning_row any = row_any(FV_TUNING_attention, 1);
+    fv_tuning_row any = row_any(FV_TUNING_attention_f32, 1);
     test_check(fv_tuning_create(&tuning, error) == FOVEA_OK && fv_tuning_put(tuning, &lesser, &any, error) == FOVEA_OK,
                "put: %s", error);
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
@@ -181,14 +193,103 @@ static void test_foreign(void) {
     fovea_tuning_destroy(tuning);
     /* A row of one tier with a kernel of another. */
     tuning = tuning_sound(1);
-    tuning_text(tuning, "score=", " value=", "score=gemm_f32_4x4_scalar", text, sizeof text);
+    tuning_text(tuning, "score=", " block", "score=gemm_f32_4x4_scalar", text, sizeof text);
     check_context("a kernel of another tier", text, strlen(text), FOVEA_ERROR_TUNING, "line 3|not of tier");
+    fovea_tuning_destroy(tuning);
+}
+
+/* Files of older and newer versions: what is missing is any size and the default, what is unknown refuses the file with
+ * a status of its own if it is for this build, and is carried along if it is for another. */
+static void test_older(void) {
+    fovea_tuning *tuning = tuning_sound(1), *loaded = NULL;
+    char error[FV_FILE_ERROR];
+    tuning_text(tuning, " head_dim=1..1024", " score", " :", text, sizeof text);
+    if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "fewer keys: %s", error)) {
+        const fv_tuning_row *row = &loaded->row[0];
+        test_check(
+            row->key[FV_ATTENTION_KEY_head_dim].least == 1 && row->key[FV_ATTENTION_KEY_head_dim].most == INT64_MAX &&
+                row->knob[FV_ATTENTION_KNOB_tile_rows].number == 7 && row->knob[FV_ATTENTION_KNOB_split].number == 0,
+            "fewer keys: other sizes than any, or another choice");
+        fovea_tuning_destroy(loaded);
+    }
+    tuning_text(tuning, " : score=", " : gain", " :", text, sizeof text);
+    if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "no knobs: %s", error)) {
+        test_check(!loaded->row[0].knob[FV_ATTENTION_KNOB_score].kernel &&
+                       !loaded->row[0].knob[FV_ATTENTION_KNOB_tile_rows].number,
+                   "no knobs: a choice");
+        fovea_tuning_destroy(loaded);
+    }
+    snprintf(text, sizeof text,
+             "fovea-tuning 1\n%s\nattention_f32 isa=scalar threads=1 rows=any keys=any head_dim=64 value_dim=64 "
+             "units=any limited=0 group=1 score=default value=default block_rows=default tile_rows=7 "
+             "split_segments=default caches=default gain=1.043 low=1.031 high=1.055 blocks=40 shapes=b1_h2\n",
+             section_own().text);
+    tuning_close(text, sizeof text);
+    check_context("version 1", text, strlen(text), FOVEA_ERROR_FOREIGN, "line 1|version 1|older|version 2");
+    check_status("load version 1", fovea_tuning_load(files_name("wrong"), &loaded), FOVEA_ERROR_FOREIGN, "version 1");
+    text[strlen(text) - 3] ^= 1;
+    check_context("version 1, damaged", text, strlen(text), FOVEA_ERROR_TUNING, "damaged");
+    fovea_tuning_destroy(tuning);
+}
+
+static const struct {
+    const char *what, *from, *to, *with, *word;
+} newer[] = {
+    {"a key", " : score", "=", " pages=16 : score", "pages"},
+    {"a knob", "tile_rows=7", " :", "tile_rows=7 stages=2", "stages"},
+    {"evidence", "shapes=b1_h2", "\n", "shapes=b1_h2 watts=9", "watts"},
+    {"an operation", "attention_few_f32", " isa=", "attention_bf16", "attention_bf16"},
+    {"a line", "attention_few_f32", "\nlinear", "numa", "numa"},
+};
+
+static void test_newer(void) {
+    fovea_tuning *tuning = tuning_sound(1), *loaded = NULL, *again = NULL;
+    char error[FV_FILE_ERROR], words[96];
+    const char *path = files_name("newer");
+    tuning->version = 3;
+    tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
+    test_check(strncmp(text, "fovea-tuning 3\n", 15) == 0, "no version 3: %.20s", text);
+    file_write(path, text, strlen(text));
+    fovea_context *ctx = context_tuned(path, 1);
+    fovea_info info;
+    fovea_info_init(&info);
+    fovea_context_info(ctx, &info);
+    test_check(info.tuning_status == FOVEA_OK && info.tuning_rows == FV_TUNING_OPERATIONS,
+               "a newer file of known words: %s, %d rows", info.tuning, info.tuning_rows);
+    fovea_context_destroy(ctx);
+    for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
+        tuning_text(tuning, newer[i].from, newer[i].to, newer[i].with, text, sizeof text);
+        snprintf(words, sizeof words, "\"%s\"|version 3|version 2", newer[i].word);
+        check_context(newer[i].what, text, strlen(text), FOVEA_ERROR_VERSION, words);
+    }
+
+    /* The same words for another build: a context says so, and whoever writes the file again loses nothing. */
+    snprintf(text, sizeof text,
+             "fovea-tuning 3\ncpu vendor=Any numa=2 kernels=0123456789abcdef\nnuma : nodes=2\n"
+             "attention_bf16 isa=amx threads=2 pages=16 rows=17..any : score=any : watts=9\n");
+    tuning_close(text, sizeof text);
+    check_context("another build's words", text, strlen(text), FOVEA_ERROR_FOREIGN, "nothing of");
+    if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "another build's words: %s", error)) {
+        char written[4096];
+        tuning_text(loaded, NULL, NULL, NULL, written, sizeof written);
+        test_check(strcmp(text, written) == 0, "another build's words: written as\n%s", written);
+        tuning->version = FV_TUNING_VERSION;
+        test_check(fovea_tuning_merge(tuning, loaded) == FOVEA_OK && tuning->version == 3 &&
+                       tuning->rows == FV_TUNING_OPERATIONS + 2,
+                   "merge: version %d, %d rows", tuning->version, tuning->rows);
+        tuning_text(tuning, NULL, NULL, NULL, written, sizeof written);
+        test_check(parse(written, strlen(written), &again, error) == FOVEA_OK, "after the merge: %s", error);
+        fovea_tuning_destroy(again);
+        fovea_tuning_destroy(loaded);
+    }
     fovea_tuning_destroy(tuning);
 }
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tuning_text", NULL);
     files_begin();
+    test_older();
+    test_newer();
     test_round_trip();
     test_wrong();
     test_cut();

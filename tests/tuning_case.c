@@ -11,8 +11,8 @@
 
 fv_tuning_row row_any(fv_tuning_op operation, int threads) {
     fv_tuning_row row = {.known = true, .operation = operation, .isa = (fv_isa)test_isa(), .threads = threads};
-    for (int i = 0; i < FV_TUNING_KEYS; i++)
-        row.key[i] = fv_tuning_operations[operation].key[i].range;
+    for (int i = 0; i < fv_tuning_operations[operation]->keys; i++)
+        row.key[i] = fv_tuning_operations[operation]->key[i].range;
     row.evidence = (fv_tuning_evidence){.gain = 1043, .low = 1031, .high = 1055, .blocks = 40, .shapes = "b1_h2"};
     return row;
 }
@@ -32,17 +32,17 @@ fovea_tuning *tuning_sound(int threads) {
     fovea_status status = fv_tuning_create(&tuning, error);
     for (int op = 0; op < FV_TUNING_OPERATIONS && status == FOVEA_OK; op++) {
         fv_tuning_row row = row_any((fv_tuning_op)op, threads);
-        const bool linear = op == FV_TUNING_linear || op == FV_TUNING_linear_few;
+        const bool linear = op == FV_TUNING_linear_f32 || op == FV_TUNING_linear_few_f32;
         if (linear) {
-            row.key[FV_KEY_in] = row.key[FV_KEY_out] = (fv_interval){1, 1024};
-            row.knob[FV_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
-            row.knob[FV_KNOB_k_block].number = 7;
-            row.knob[FV_KNOB_row_block].number = 21;
+            row.key[FV_LINEAR_KEY_in] = row.key[FV_LINEAR_KEY_out] = (fv_interval){1, 1024};
+            row.knob[FV_LINEAR_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
+            row.knob[FV_LINEAR_KNOB_k_block].number = 7;
+            row.knob[FV_LINEAR_KNOB_row_block].number = 21;
         } else {
-            row.key[FV_KEY_head_dim] = row.key[FV_KEY_value_dim] = (fv_interval){1, 1024};
-            row.knob[FV_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
-            row.knob[FV_KNOB_tile_rows].number = 7;
-            row.knob[FV_KNOB_block_rows].number = 21;
+            row.key[FV_ATTENTION_KEY_head_dim] = row.key[FV_ATTENTION_KEY_value_dim] = (fv_interval){1, 1024};
+            row.knob[FV_ATTENTION_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, row.isa);
+            row.knob[FV_ATTENTION_KNOB_tile_rows].number = 7;
+            row.knob[FV_ATTENTION_KNOB_block_rows].number = 21;
         }
         status = fv_tuning_put(tuning, &own, &row, error);
     }

@@ -2,7 +2,9 @@
 #ifndef FOVEA_TESTS_TUNING_CASE_H
 #define FOVEA_TESTS_TUNING_CASE_H
 
+#include "attention/tuning.h"
 #include "attention_case.h"
+#include "linear/tuning.h"
 #include "tuning/tuning.h"
 
 /* A row for the tier under test: for any size, but for what the caller changes. */

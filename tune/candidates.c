@@ -66,10 +66,11 @@ static double model_cost(const tune_shape *shape, const tune_choice *choice) {
     const int64_t most = 4096; /* rows and columns beyond make no difference */
     const fovea_attention_desc *d = &shape->attention;
     if (shape->linear)
-        return fv_gemm_cost(choice->knob[FV_KNOB_gemm].kernel, fv_min(shape->rows, most), fv_min(shape->out, most));
+        return fv_gemm_cost(choice->knob[FV_LINEAR_KNOB_gemm].kernel, fv_min(shape->rows, most),
+                            fv_min(shape->out, most));
     const int64_t rows = d->q_heads / d->kv_heads * d->q_len, keys = fv_max(fv_min(d->kv_len, FV_SEGMENT), 1);
-    return fv_gemm_cost(choice->knob[FV_KNOB_score].kernel, rows, keys) * (double)d->head_dim +
-           fv_gemm_cost(choice->knob[FV_KNOB_value].kernel, rows, fv_min(d->value_dim, most)) * (double)keys;
+    return fv_gemm_cost(choice->knob[FV_ATTENTION_KNOB_score].kernel, rows, keys) * (double)d->head_dim +
+           fv_gemm_cost(choice->knob[FV_ATTENTION_KNOB_value].kernel, rows, fv_min(d->value_dim, most)) * (double)keys;
 }
 
 /* Of an attention pairs: a kernel for scores with one for values. */
@@ -86,9 +87,9 @@ static void list_kernels(list *l, const tune_choice *best) {
             assert(n < TUNE_CANDIDATES);
             ranked *k = &all[n++];
             k->choice = *best;
-            k->choice.knob[FV_KNOB_score].kernel = first; /* or FV_KNOB_gemm: each operation's first */
+            k->choice.knob[FV_ATTENTION_KNOB_score].kernel = first; /* or FV_LINEAR_KNOB_gemm: each operation's first */
             if (!shape->linear)
-                k->choice.knob[FV_KNOB_value].kernel = second;
+                k->choice.knob[FV_ATTENTION_KNOB_value].kernel = second;
             k->cost = model_cost(shape, &k->choice);
         }
     qsort(all, (size_t)n, sizeof *all, by_cost);
@@ -102,7 +103,7 @@ static void list_caches(list *l, const tune_choice *best) {
     static const int64_t percents[] = {50, 200, 25, 400, 800};
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         tune_choice choice = *best;
-        choice.knob[FV_KNOB_caches].number = percents[i];
+        choice.knob[FV_ATTENTION_KNOB_caches].number = percents[i];
         add(l, &choice);
     }
 }
@@ -113,16 +114,16 @@ static void list_caches(list *l, const tune_choice *best) {
  * tiles are whole. */
 static void list_tiles(list *l, const tune_choice *best, const tune_choice *made, int changes) {
     static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75}, blocks[] = {1, 0.5, 2, 0.25, 4, 16};
-    const int64_t unit = made->knob[FV_KNOB_value].kernel->mr;
+    const int64_t unit = made->knob[FV_ATTENTION_KNOB_value].kernel->mr;
     for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
         for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++) {
             tune_choice choice = *best;
             if (i > 0)
-                choice.knob[FV_KNOB_tile_rows].number =
-                    scaled(made->knob[FV_KNOB_tile_rows].number, factors[i], unit, 4096);
+                choice.knob[FV_ATTENTION_KNOB_tile_rows].number =
+                    scaled(made->knob[FV_ATTENTION_KNOB_tile_rows].number, factors[i], unit, 4096);
             if (j > 0)
-                choice.knob[FV_KNOB_block_rows].number =
-                    fv_min((int64_t)ceil((double)made->knob[FV_KNOB_block_rows].number * blocks[j]), 4096);
+                choice.knob[FV_ATTENTION_KNOB_block_rows].number =
+                    fv_min((int64_t)ceil((double)made->knob[FV_ATTENTION_KNOB_block_rows].number * blocks[j]), 4096);
             if ((i > 0) + (j > 0) == changes)
                 add(l, &choice);
         }
@@ -134,7 +135,7 @@ static void list_splits(list *l, const tune_choice *best) {
         return;
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         tune_choice choice = *best;
-        choice.knob[FV_KNOB_split].number = splits[i];
+        choice.knob[FV_ATTENTION_KNOB_split].number = splits[i];
         if (splits[i] < l->base->attention->seen_segments)
             add(l, &choice);
     }
@@ -147,18 +148,19 @@ static void list_splits(list *l, const tune_choice *best) {
 static void list_blocks(list *l, const tune_choice *best, const tune_choice *made, int changes) {
     static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 0.25, 2, 1024};
     static const int64_t channels[] = {0, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
-    const int64_t unit = made->knob[FV_KNOB_gemm].kernel->mr, in = l->problem->shape.in;
+    const int64_t unit = made->knob[FV_LINEAR_KNOB_gemm].kernel->mr, in = l->problem->shape.in;
     for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
         for (int i = 0; i < 4; i++)
             for (int j = 0; j < 5; j++) {
                 tune_choice choice = *best;
                 if (k > 0)
-                    choice.knob[FV_KNOB_k_block].number = fv_min(channels[k], in);
+                    choice.knob[FV_LINEAR_KNOB_k_block].number = fv_min(channels[k], in);
                 if (i > 0)
-                    choice.knob[FV_KNOB_row_block].number =
-                        scaled(made->knob[FV_KNOB_row_block].number, rows[i], unit, 4096);
+                    choice.knob[FV_LINEAR_KNOB_row_block].number =
+                        scaled(made->knob[FV_LINEAR_KNOB_row_block].number, rows[i], unit, 4096);
                 if (j > 0)
-                    choice.knob[FV_KNOB_chunk].number = scaled(made->knob[FV_KNOB_chunk].number, chunks[j], unit, 4096);
+                    choice.knob[FV_LINEAR_KNOB_chunk].number =
+                        scaled(made->knob[FV_LINEAR_KNOB_chunk].number, chunks[j], unit, 4096);
                 if ((k > 0) + (i > 0) + (j > 0) == changes)
                     add(l, &choice);
             }
@@ -170,7 +172,7 @@ static void list_items(list *l, const tune_choice *best) {
         return;
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
         tune_choice choice = *best;
-        choice.knob[FV_KNOB_items].number = items[i];
+        choice.knob[FV_LINEAR_KNOB_items].number = items[i];
         add(l, &choice);
     }
 }
@@ -215,7 +217,7 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
 }
 
 bool tune_is_another_size(const tune_plan *a, const tune_plan *b) {
-    const int knob = a->attention ? FV_KNOB_tile_rows : FV_KNOB_k_block;
+    const int knob = a->attention ? FV_ATTENTION_KNOB_tile_rows : FV_LINEAR_KNOB_k_block;
     return a->made.knob[knob].number != b->made.knob[knob].number;
 }
 

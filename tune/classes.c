@@ -46,18 +46,18 @@ static fv_interval interval_of(int64_t value, const int64_t *ends, int count, fv
 static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, int threads, fv_isa isa) {
     const tune_shape shape = {.attention = *one};
     const int64_t affordable = (int64_t)(PRICE / (tune_flops(&shape) / rate_of(threads, isa)));
-    const fv_interval *range = &c->key[FV_KEY_units];
+    const fv_interval *range = &c->key[FV_ATTENTION_KEY_units];
     const int64_t wanted = tune_is_cold(c->operation) ? 8 : 4 * (int64_t)threads;
     return fv_max(fv_min(fv_min(wanted, affordable), range->most), fv_max(range->least, 1));
 }
 
 static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int threads, fv_isa isa) {
     fovea_attention_desc d = c->search.attention;
-    const bool limited = c->key[FV_KEY_limited].least != FV_LIMITED_no;
+    const bool limited = c->key[FV_ATTENTION_KEY_limited].least != FV_ATTENTION_LIMITED_no;
     d.q_len = q_len;
     d.kv_len = kv_len;
-    d.head_dim = c->key[FV_KEY_head_dim].least;
-    d.value_dim = c->key[FV_KEY_value_dim].least;
+    d.head_dim = c->key[FV_ATTENTION_KEY_head_dim].least;
+    d.value_dim = c->key[FV_ATTENTION_KEY_value_dim].least;
     if (d.window_left < 0 && d.window_right < 0)
         d.causal = !limited ? FOVEA_CAUSAL_NONE : q_len == kv_len ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_BOTTOM_RIGHT;
     d.batch = d.kv_heads = 1;
@@ -70,7 +70,7 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
 /* Columns are for measuring as few as take about a millisecond: what decides among choices is the same in each panel
  * of them. */
 static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, int64_t out, int threads, fv_isa isa) {
-    const fv_interval *range = &c->key[FV_KEY_out];
+    const fv_interval *range = &c->key[FV_LINEAR_KEY_out];
     const double reading = 5e9 / (double)sizeof(float); /* floats per second from memory, at least */
     const double columns = PRICE / fmax(2.0 * (double)rows * (double)in / rate_of(threads, isa), (double)in / reading);
     const int64_t affordable = fv_max(fv_round_down((int64_t)fmin(columns, 1 << 20), WHOLE), threads * WHOLE);
@@ -92,34 +92,35 @@ static int64_t channels(fv_interval range, double where) {
 }
 
 /* Keys for measuring, at most. */
-static int64_t longest_keys(const tune_class *c) { return fv_max(2 * LONGEST, c->key[FV_KEY_keys].least); }
+static int64_t longest_keys(const tune_class *c) { return fv_max(2 * LONGEST, c->key[FV_ATTENTION_KEY_keys].least); }
 
 /* Do queries as many as keys stand for the class? Whole prompts are what a class of square shapes is for, as chunks of
  * them see other keys; but of grouped heads they are more rows than LONGEST, which is affordable for a few heads and up
  * to LONGEST keys. */
 static bool is_square(const tune_class *c) {
     const int64_t few = 8; /* heads of a group */
-    return c->square && c->group <= few && c->key[FV_KEY_rows].most == INT64_MAX &&
-           c->key[FV_KEY_keys].most <= LONGEST && c->key[FV_KEY_keys].least * c->group >= c->key[FV_KEY_rows].least;
+    return c->square && c->group <= few && c->key[FV_ATTENTION_KEY_rows].most == INT64_MAX &&
+           c->key[FV_ATTENTION_KEY_keys].most <= LONGEST &&
+           c->key[FV_ATTENTION_KEY_keys].least * c->group >= c->key[FV_ATTENTION_KEY_rows].least;
 }
 
 tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa) {
     if (tune_is_linear(c->operation)) {
-        fv_interval out = c->key[FV_KEY_out];
+        fv_interval out = c->key[FV_LINEAR_KEY_out];
         out.most = fv_min(out.most, 16 * out.least);
         const double other = fmod(where + 0.38, 1); /* not the longest channels with the most rows each time */
-        return sized_linear(c, between(c->key[FV_KEY_rows], where), channels(c->key[FV_KEY_in], other),
+        return sized_linear(c, between(c->key[FV_LINEAR_KEY_rows], where), channels(c->key[FV_LINEAR_KEY_in], other),
                             channels(out, other), threads, isa);
     }
-    const int64_t rows = between(c->key[FV_KEY_rows], where);
-    int64_t q_len = fv_max(rows / c->group, 1), kv_len = between(c->key[FV_KEY_keys], where);
+    const int64_t rows = between(c->key[FV_ATTENTION_KEY_rows], where);
+    int64_t q_len = fv_max(rows / c->group, 1), kv_len = between(c->key[FV_ATTENTION_KEY_keys], where);
     if (is_square(c))
         q_len = kv_len;
-    else if (c->square && q_len >= c->key[FV_KEY_keys].least && q_len <= c->key[FV_KEY_keys].most)
+    else if (c->square && q_len >= c->key[FV_ATTENTION_KEY_keys].least && q_len <= c->key[FV_ATTENTION_KEY_keys].most)
         kv_len = q_len;
     if (!tune_is_cold(c->operation))
         kv_len = fv_min(kv_len, longest_keys(c));
-    while (q_len * c->group < c->key[FV_KEY_rows].least)
+    while (q_len * c->group < c->key[FV_ATTENTION_KEY_rows].least)
         q_len++;
     return sized(c, q_len, kv_len, threads, isa);
 }
@@ -178,34 +179,36 @@ static void name_interval(const char *name, const fv_interval *range, char text[
 
 static void name_class(tune_class *c) {
     char rows[48], keys[48], out[48];
-    name_interval("rows", &c->key[FV_KEY_rows], rows);
     if (tune_is_linear(c->operation)) {
-        name_interval("in", &c->key[FV_KEY_in], keys);
-        name_interval("out", &c->key[FV_KEY_out], out);
+        name_interval("rows", &c->key[FV_LINEAR_KEY_rows], rows);
+        name_interval("in", &c->key[FV_LINEAR_KEY_in], keys);
+        name_interval("out", &c->key[FV_LINEAR_KEY_out], out);
         snprintf(c->name, sizeof c->name, "linear %s, %s, %s", rows, keys, out);
         return;
     }
-    name_interval("keys", &c->key[FV_KEY_keys], keys);
+    name_interval("rows", &c->key[FV_ATTENTION_KEY_rows], rows);
+    name_interval("keys", &c->key[FV_ATTENTION_KEY_keys], keys);
     static const char *const limits[] = {"", ", causal", ", window"};
-    name_interval("group", &c->key[FV_KEY_group], out);
-    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s%s%s", rows, keys, c->key[FV_KEY_head_dim].least,
-             limits[c->key[FV_KEY_limited].least], c->key[FV_KEY_group].most > 1 ? ", " : "",
-             c->key[FV_KEY_group].most > 1 ? out : "");
+    name_interval("group", &c->key[FV_ATTENTION_KEY_group], out);
+    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s%s%s", rows, keys,
+             c->key[FV_ATTENTION_KEY_head_dim].least, limits[c->key[FV_ATTENTION_KEY_limited].least],
+             c->key[FV_ATTENTION_KEY_group].most > 1 ? ", " : "", c->key[FV_ATTENTION_KEY_group].most > 1 ? out : "");
 }
 
 static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa isa) {
-    static const int64_t few[] = {1, 4, FV_TUNING_LINEAR_FEW_ROWS}, rows[] = {16, 64, 256, 1023},
+    static const int64_t few[] = {1, 4, FV_LINEAR_FEW_ROWS}, rows[] = {16, 64, 256, 1023},
                          in[] = {255, 640, 1536, 6143}, out[] = {255};
     tune_class c = {.search = *shape};
     int64_t key[FV_TUNING_KEYS];
     c.operation = tune_shape_keys(shape, key);
-    const fv_tuning_key *table = fv_tuning_operations[c.operation].key;
+    const fv_tuning_key *table = fv_tuning_operations[c.operation]->key;
     const bool is_few = tune_is_cold(c.operation);
-    c.key[FV_KEY_rows] = interval_of(key[FV_KEY_rows], is_few ? few : rows, is_few ? 3 : 4, table[FV_KEY_rows].range);
-    c.key[FV_KEY_in] = interval_of(key[FV_KEY_in], in, 4, table[FV_KEY_in].range);
-    c.key[FV_KEY_out] = interval_of(key[FV_KEY_out], out, 1, table[FV_KEY_out].range);
+    c.key[FV_LINEAR_KEY_rows] =
+        interval_of(key[FV_LINEAR_KEY_rows], is_few ? few : rows, is_few ? 3 : 4, table[FV_LINEAR_KEY_rows].range);
+    c.key[FV_LINEAR_KEY_in] = interval_of(key[FV_LINEAR_KEY_in], in, 4, table[FV_LINEAR_KEY_in].range);
+    c.key[FV_LINEAR_KEY_out] = interval_of(key[FV_LINEAR_KEY_out], out, 1, table[FV_LINEAR_KEY_out].range);
     /* Fewer rows, too, where even the fewest columns take long; the proof has as many as the class. */
-    const int64_t columns = fv_max(c.key[FV_KEY_out].least, 1), least = c.key[FV_KEY_rows].least;
+    const int64_t columns = fv_max(c.key[FV_LINEAR_KEY_out].least, 1), least = c.key[FV_LINEAR_KEY_rows].least;
     const double affordable = 2 * PRICE * rate_of(threads, isa) / (2.0 * (double)shape->in * (double)columns);
     const int64_t longest = fv_max((int64_t)fmin(affordable, LONGEST), least);
     c.search = sized_linear(&c, fv_min(shape->rows, longest), shape->in, shape->out, threads, isa);
@@ -214,7 +217,7 @@ static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa i
 }
 
 tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
-    static const int64_t few[] = {1, 4, 8, FV_TUNING_FEW_ROWS}, rows[] = {64, 256, 1023},
+    static const int64_t few[] = {1, 4, 8, FV_ATTENTION_FEW_ROWS}, rows[] = {64, 256, 1023},
                          keys[] = {64, 256, 1023, 4095};
     static const int64_t units[] = {1, 7}, groups[] = {1, 4, 8};
     const fovea_attention_desc *desc = &shape->attention;
@@ -222,21 +225,24 @@ tune_class tune_class_of(const tune_shape *shape, int threads, fv_isa isa) {
         return linear_class_of(shape, threads, isa);
     tune_class c = {.search = *shape, .group = desc->q_heads / desc->kv_heads, .square = desc->q_len == desc->kv_len};
     int64_t key[FV_TUNING_KEYS];
-    c.operation = fv_tuning_of_attention(desc, key);
-    const fv_tuning_key *table = fv_tuning_operations[c.operation].key;
+    c.operation = fv_attention_tuning_keys(desc, key);
+    const fv_tuning_key *table = fv_tuning_operations[c.operation]->key;
     const bool is_few = tune_is_cold(c.operation);
     for (int i = 0; i < FV_TUNING_KEYS; i++)
         c.key[i] = (fv_interval){key[i], key[i]};
-    c.key[FV_KEY_rows] = interval_of(key[FV_KEY_rows], is_few ? few : rows, is_few ? 4 : 3, table[FV_KEY_rows].range);
-    c.key[FV_KEY_keys] = interval_of(key[FV_KEY_keys], keys, 4, table[FV_KEY_keys].range);
-    c.key[FV_KEY_units] =
-        threads == 1 ? table[FV_KEY_units].range : interval_of(key[FV_KEY_units], units, 2, table[FV_KEY_units].range);
-    c.key[FV_KEY_group] = interval_of(key[FV_KEY_group], groups, 3, table[FV_KEY_group].range);
+    c.key[FV_ATTENTION_KEY_rows] = interval_of(key[FV_ATTENTION_KEY_rows], is_few ? few : rows, is_few ? 4 : 3,
+                                               table[FV_ATTENTION_KEY_rows].range);
+    c.key[FV_ATTENTION_KEY_keys] = interval_of(key[FV_ATTENTION_KEY_keys], keys, 4, table[FV_ATTENTION_KEY_keys].range);
+    c.key[FV_ATTENTION_KEY_units] =
+        threads == 1 ? table[FV_ATTENTION_KEY_units].range
+                     : interval_of(key[FV_ATTENTION_KEY_units], units, 2, table[FV_ATTENTION_KEY_units].range);
+    c.key[FV_ATTENTION_KEY_group] =
+        interval_of(key[FV_ATTENTION_KEY_group], groups, 3, table[FV_ATTENTION_KEY_group].range);
     int64_t q_len = fv_max(fv_min(desc->q_len, fv_ceil_div(LONGEST, c.group)), 1),
             kv_len = fv_min(desc->kv_len, longest_keys(&c));
     if (is_square(&c))
         q_len = kv_len;
-    else if (c.square && q_len >= c.key[FV_KEY_keys].least)
+    else if (c.square && q_len >= c.key[FV_ATTENTION_KEY_keys].least)
         kv_len = q_len;
     c.search = sized(&c, q_len, kv_len, threads, isa);
     name_class(&c);
@@ -247,16 +253,21 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
     tune_class c = {.operation = row->operation};
     memcpy(c.key, row->key, sizeof c.key);
     fovea_attention_desc *d = &c.search.attention;
+    if (tune_is_linear(c.operation)) {
+        c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);
+        name_class(&c);
+        return c;
+    }
     fovea_attention_desc_init(d);
     c.square = !tune_is_cold(c.operation);
-    const fv_interval *group = &c.key[FV_KEY_group]; /* of models it is the largest, as a rule */
+    const fv_interval *group = &c.key[FV_ATTENTION_KEY_group]; /* of models it is the largest, as a rule */
     c.group = group->most < INT64_MAX ? group->most : 2 * fv_round_down(fv_max(group->least, 2), 2);
     if (tune_is_cold(c.operation))
-        c.group = fv_max(fv_min(c.group, c.key[FV_KEY_rows].most), group->least);
+        c.group = fv_max(fv_min(c.group, c.key[FV_ATTENTION_KEY_rows].most), group->least);
     c.group = fv_min(c.group, LONGEST);
-    if (c.key[FV_KEY_limited].least == FV_LIMITED_window) {
+    if (c.key[FV_ATTENTION_KEY_limited].least == FV_ATTENTION_LIMITED_window) {
         d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT; /* a few rows are the last */
-        d->window_left = fv_max(c.key[FV_KEY_keys].least / 4, WINDOW);
+        d->window_left = fv_max(c.key[FV_ATTENTION_KEY_keys].least / 4, WINDOW);
     }
     c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);
     name_class(&c);

@@ -170,23 +170,25 @@ void tune_plan_free(tune_plan *plan) {
 }
 
 static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    const fv_linear_choice wanted = fv_tuning_linear_choice(choice->knob);
+    fv_linear_choice wanted;
+    fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     const int64_t rows = problem->shape.rows;
     plan->linear = fv_linear_choose(problem->packed, rows, &wanted);
-    fv_tuning_linear_knobs(&plan->linear, plan->made.knob);
+    fv_tuning_of_choice(problem->operation, &plan->linear, plan->made.knob);
     /* So that what differs beyond the rows that there are counts as the same. */
-    plan->made.knob[FV_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
-    plan->made.knob[FV_KNOB_chunk].number = fv_min(plan->linear.chunk, rows);
+    plan->made.knob[FV_LINEAR_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
+    plan->made.knob[FV_LINEAR_KNOB_chunk].number = fv_min(plan->linear.chunk, rows);
     const int64_t block = fv_linear_block(problem->packed, &plan->linear, rows);
     plan->fetches = rows > block && fv_linear_rows_fit(problem->packed, &plan->linear, block);
     return fv_linear_workspace(problem->packed, &plan->linear);
 }
 
 static int64_t decide_attention(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    const fv_attention_choice wanted = fv_tuning_choice(choice->knob);
+    fv_attention_choice wanted;
+    fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
-    fv_tuning_knobs(&plan->attention->choice, plan->made.knob);
+    fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
     plan->panel = plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
@@ -196,7 +198,7 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
 static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
     const int64_t size =
         problem->shape.linear ? decide_linear(problem, choice, plan) : decide_attention(problem, choice, plan);
-    plan->made.knob[FV_KNOB_caches].number = 0;
+    plan->made.knob[FV_ATTENTION_KNOB_caches].number = 0;
     return size;
 }
 
@@ -226,19 +228,20 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
 }
 
 bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice) {
-    memset(choice, 0, sizeof *choice);
+    int64_t key[FV_TUNING_KEYS];
+    const fv_tuning_op operation = tune_shape_keys(shape, key);
     if (shape->linear) {
         fovea_linear map;
         const bool found = tune_map_make(ctx, shape, &map);
         const fv_linear_choice made = fv_linear_choose(&map, shape->rows, NULL);
-        fv_tuning_linear_knobs(&made, choice->knob);
+        fv_tuning_of_choice(operation, &made, choice->knob);
         free(map.tuned);
         return found;
     }
     fovea_attention_plan *plan;
     if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
         return false;
-    fv_tuning_knobs(&plan->choice, choice->knob);
+    fv_tuning_of_choice(operation, &plan->choice, choice->knob);
     fovea_attention_plan_destroy(plan);
     return true;
 }

@@ -85,8 +85,10 @@ static void tune_into(fovea_context *ctx, const tune_options *options, const tun
         noisy += r->verdict == VERDICT_noisy;
         if (r->verdict == VERDICT_tuned) {
             const fv_tuning_row row = tune_row(ctx, &classes[i], r);
+            char text[FV_TUNING_LINE];
             fv_tuning_put(ctx->tuning.tuning, &own, &row, error);
-            printf("# %s\n", row.text);
+            fv_tuning_print_row(&row, text);
+            printf("# %s\n", text);
             rows++;
         } else
             printf("# %s: %s (%.3f seen, %.0f %% of the bound)\n", classes[i].name, tune_verdicts[r->verdict], r->seen,
@@ -131,10 +133,10 @@ static double width(tune_interval t) { return t.high - t.low; }
 static void differences(const tune_shape *shape, const tune_choice *choice, const tune_choice *usual, char *text,
                         size_t size) {
     int64_t key[FV_TUNING_KEYS];
-    const fv_tuning_operation *operation = &fv_tuning_operations[tune_shape_keys(shape, key)];
+    const fv_tuning_operation *operation = fv_tuning_operations[tune_shape_keys(shape, key)];
     size_t n = 0;
     snprintf(text, size, "other panels, or other fetching");
-    for (int i = 0; i < FV_TUNING_KNOBS && operation->knob[i].name && n < size; i++) {
+    for (int i = 0; i < operation->knobs && n < size; i++) {
         const fv_tuning_value *a = &choice->knob[i], *b = &usual->knob[i];
         const char *comma = n ? ", " : "";
         if (a->kernel != b->kernel)
@@ -205,7 +207,7 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
             named[i] = left[n++] = &all[count + i];
             ok = tune_choice_of(contexts[i], shape, &choice);
             /* Without the handicap, seen from the context with it, caches are larger. */
-            choice.knob[FV_KNOB_caches].number *= fv_ceil_div(contexts[i]->cpu.l2, contexts[DEFAULT]->cpu.l2);
+            choice.knob[FV_ATTENTION_KNOB_caches].number *= fv_ceil_div(contexts[i]->cpu.l2, contexts[DEFAULT]->cpu.l2);
             ok = ok && tune_candidate_make(&m, &choice, named[i]);
         }
         for (int i = 0; i < n; i++)

@@ -95,6 +95,8 @@ static void bars(const page *p) {
         if (!used_here(p, row))
             continue;
         const tune_class c = tune_class_of_row(row, row->isa);
+        char text[FV_TUNING_LINE];
+        fv_tuning_print_row(row, text);
         const double gain = (double)row->evidence.gain / 1000 - 1;
         const double low = fmax((double)row->evidence.low / 1000 - 1, 0),
                      high = fmin((double)row->evidence.high / 1000 - 1, end);
@@ -102,7 +104,7 @@ static void bars(const page *p) {
                 "<text class=\"end\" x=\"%d\" y=\"%d\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
                 "height=\"16\" rx=\"2\"><title>%s</title></rect><path class=\"ink\" d=\"M%.1f %dH%.1fM%.1f %dv8M%.1f "
                 "%dv8\"/><text x=\"%.1f\" y=\"%d\">%.1f %%</text>\n",
-                LEFT - 10, y + 17, c.name, report_style(c.operation), LEFT, y + 5, scale * fmin(gain, end), row->text,
+                LEFT - 10, y + 17, c.name, report_style(c.operation), LEFT, y + 5, scale * fmin(gain, end), text,
                 LEFT + scale * low, y + 13, LEFT + scale * high, LEFT + scale * low, y + 9, LEFT + scale * high, y + 9,
                 LEFT + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);
         y += ROW;

@@ -16,8 +16,8 @@ typedef struct axes {
 
 static axes axes_of(const tune_shape *shape) {
     if (shape->linear)
-        return (axes){FV_KNOB_chunk, FV_KNOB_k_block, "rows at once", "channels of a block"};
-    return (axes){FV_KNOB_tile_rows, FV_KNOB_block_rows, "rows of a tile", "rows of a block"};
+        return (axes){FV_LINEAR_KNOB_chunk, FV_LINEAR_KNOB_k_block, "rows at once", "channels of a block"};
+    return (axes){FV_ATTENTION_KNOB_tile_rows, FV_ATTENTION_KNOB_block_rows, "rows of a tile", "rows of a block"};
 }
 
 /* A map: sizes in ascending order, each once, times of the default = 1. */
@@ -65,7 +65,7 @@ static bool measure_heat(const page *p, const tune_shape *shape, double until, h
         const int n = h->downs * h->acrosses;
         for (int i = 0; i < n && ok; i++) {
             tune_choice choice = plan->made;
-            choice.knob[FV_KNOB_caches] = wanted.knob[FV_KNOB_caches];
+            choice.knob[FV_ATTENTION_KNOB_caches] = wanted.knob[FV_ATTENTION_KNOB_caches];
             choice.knob[a.down].number = h->down[i / h->acrosses];
             choice.knob[a.across].number = h->across[i % h->acrosses];
             ok = tune_candidate_make(&m, &choice, &all[i]);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static int64_t caches_of(const tune_result *r) {
-    return r->verdict == VERDICT_tuned ? r->choice.knob[FV_KNOB_caches].number : 0;
+    return r->verdict == VERDICT_tuned ? r->choice.knob[FV_ATTENTION_KNOB_caches].number : 0;
 }
 
 bool tune_has_rule(const tune_result *results, int count) {
@@ -44,8 +44,8 @@ static int list_rules(const tune_result *results, int count, tune_standing rules
         return 0;
     const int64_t larger = rule < 400 ? 2 * rule : rule / 2, smaller = rule > 25 ? rule / 2 : 2 * rule;
     memset(rules, 0, 2 * sizeof *rules);
-    rules[0].choice.knob[FV_KNOB_caches].number = rule;
-    rules[1].choice.knob[FV_KNOB_caches].number = rule > 100 ? larger : smaller;
+    rules[0].choice.knob[FV_ATTENTION_KNOB_caches].number = rule;
+    rules[1].choice.knob[FV_ATTENTION_KNOB_caches].number = rule > 100 ? larger : smaller;
     return 2;
 }
 

@@ -82,9 +82,18 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
         json_object_set_new(o, "gain", json_real(r->gain.median));
         json_object_set_new(o, "gain_low", json_real(r->gain.low));
         json_object_set_new(o, "gain_high", json_real(r->gain.high));
-        json_object_set_new(o, "row", json_string(row->text));
+        char text[FV_TUNING_LINE];
+        fv_tuning_print_row(row, text);
+        json_object_set_new(o, "row", json_string(text));
     }
     return o;
+}
+
+/* The tuning in a file; a new one where there is none, or one of a version that only older builds read. */
+static fovea_status read_or_make(const char *path, fovea_tuning **tuning, char error[FV_FILE_ERROR]) {
+    bool absent = tune_is_standard_output(path);
+    fovea_status status = absent ? FOVEA_OK : fv_tuning_read(path, tuning, &absent, error);
+    return absent || status == FOVEA_ERROR_FOREIGN ? fv_tuning_create(tuning, error) : status;
 }
 
 /* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces
@@ -92,15 +101,12 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
 static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
                           const tune_result *results, int count, char error[FV_FILE_ERROR]) {
     int lock = -1;
-    bool absent = tune_is_standard_output(path);
-    fovea_tuning *tuning;
-    fovea_status status = absent ? FOVEA_OK : fv_file_lock(path, 10, &lock, error); /* a whole run is at stake */
+    fovea_tuning *tuning = NULL;
+    fovea_status status =
+        tune_is_standard_output(path) ? FOVEA_OK : fv_file_lock(path, 10, &lock, error); /* a whole run is at stake */
     if (status != FOVEA_OK)
         return status;
-    if (!absent)
-        status = fv_tuning_read(path, &tuning, &absent, error);
-    if (absent)
-        status = fv_tuning_create(&tuning, error);
+    status = read_or_make(path, &tuning, error);
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
     for (int i = 0; i < count && status == FOVEA_OK; i++) {
@@ -210,13 +216,12 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
 static bool may_write(const char *path) {
     char error[FV_FILE_ERROR];
     int lock;
-    bool absent;
     fovea_tuning *tuning = NULL;
     if (tune_is_standard_output(path))
         return true;
     bool ok = fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
     if (ok) {
-        ok = fv_tuning_read(path, &tuning, &absent, error) == FOVEA_OK || absent;
+        ok = read_or_make(path, &tuning, error) == FOVEA_OK;
         ok = ok && fv_file_may_replace(path, error);
         fv_file_unlock(lock);
     }

@@ -309,6 +309,5 @@ fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune
                                         .high = llround(1000 * r->gain.high),
                                         .blocks = r->blocks};
     snprintf(row.evidence.shapes, sizeof row.evidence.shapes, "%s", r->shapes);
-    fv_tuning_print_row(&row);
     return row;
 }

@@ -169,8 +169,8 @@ const char *tune_shape_name(const tune_shape *shape, char *text, size_t size) {
 }
 
 fv_tuning_op tune_shape_keys(const tune_shape *shape, int64_t key[FV_TUNING_KEYS]) {
-    return shape->linear ? fv_tuning_of_linear(shape->rows, shape->in, shape->out, key)
-                         : fv_tuning_of_attention(&shape->attention, key);
+    return shape->linear ? fv_linear_tuning_keys(shape->rows, shape->in, shape->out, key)
+                         : fv_attention_tuning_keys(&shape->attention, key);
 }
 
 double tune_flops(const tune_shape *shape) {

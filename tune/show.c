@@ -49,10 +49,10 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
 /* What a row decides, and in place of what: the values of other in the same respects. */
 static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV_TUNING_KNOBS], char *text,
                         size_t size) {
-    const fv_tuning_operation *operation = &fv_tuning_operations[row->operation];
+    const fv_tuning_operation *operation = fv_tuning_operations[row->operation];
     size_t n = 0;
     text[0] = '\0';
-    for (int i = 0; i < FV_TUNING_KNOBS; i++) {
+    for (int i = 0; i < operation->knobs; i++) {
         const fv_tuning_value *v = &other[i];
         if (!row->knob[i].kernel && !row->knob[i].number)
             continue;
@@ -60,7 +60,7 @@ static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV
             snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", operation->knob[i].name, v->kernel->name);
         else if (v->number)
             snprintf(text + n, size - n, "%s%s %" PRId64 "%s", n ? ", " : "", operation->knob[i].name, v->number,
-                     i == FV_KNOB_caches ? " %" : "");
+                     i == FV_ATTENTION_KNOB_caches ? " %" : "");
         n = strlen(text);
     }
 }
@@ -95,7 +95,8 @@ int tune_show(const tune_options *options) {
         printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
     for (int i = 0; i < tuning->rows; i++) {
         const fv_tuning_row *row = &tuning->row[i];
-        char used[300], choice[300] = "", instead[300] = "";
+        char used[300], choice[300] = "", instead[300] = "", text[FV_TUNING_LINE];
+        fv_tuning_print_row(row, text);
         usage(ctx, index, row, tuning, options->file_count > 0, used, sizeof used);
         if (row->known)
             choice_text(row, row->knob, choice, sizeof choice);
@@ -103,11 +104,11 @@ int tune_show(const tune_options *options) {
             default_text(ctx, row, instead, sizeof instead);
         if (options->json)
             json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f, s:s, s:s, s:s}", "line", row->line, "cpu",
-                                                  tuning->section[row->section].text, "row", row->text, "gain",
+                                                  tuning->section[row->section].text, "row", text, "gain",
                                                   (double)row->evidence.gain / 1000, "choice", choice, "default",
                                                   instead, "use", used));
         else if (!row->known)
-            printf("line %-4d %s\n          %s\n", row->line, row->text, used);
+            printf("line %-4d %s\n          %s\n", row->line, text, used);
         else {
             const tune_class c = tune_class_of_row(row, row->isa);
             printf("line %-4d %s, %s, %" PRId64

@@ -86,14 +86,14 @@ static void test_candidates(const fovea_context *ctx) {
         }
         n = tune_list(&problem, TUNE_kernels, &none, base, list);
         for (int k = 1; k < n && c->search.linear; k++)
-            test_check(fv_gemm_cost(list[k - 1].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
-                           fv_gemm_cost(list[k].knob[FV_KNOB_gemm].kernel, c->search.rows, c->search.out),
+            test_check(fv_gemm_cost(list[k - 1].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
+                           fv_gemm_cost(list[k].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out),
                        "%s: kernel %d is not ranked", c->name, k);
         n = tune_list(&problem, TUNE_sizes, &none, base, list);
-        if (c->search.linear && base->made.knob[FV_KNOB_k_block].number < c->search.in) {
+        if (c->search.linear && base->made.knob[FV_LINEAR_KNOB_k_block].number < c->search.in) {
             bool whole = false;
             for (int k = 0; k < n; k++)
-                whole = whole || list[k].knob[FV_KNOB_k_block].number == c->search.in;
+                whole = whole || list[k].knob[FV_LINEAR_KNOB_k_block].number == c->search.in;
             test_check(whole, "%s: no candidate takes all channels at once", c->name);
         }
         tune_plan_free(base);

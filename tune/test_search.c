@@ -101,10 +101,10 @@ static double kernel_cost(const fv_kernel *kernel, uint64_t salt) {
 
 static double cost(const tune_choice *made) {
     /* By these salts the best pair of kernels is 6 to 7 % faster than the default's on each tier. */
-    const double score = kernel_cost(made->knob[FV_KNOB_score].kernel, 32),
-                 value = kernel_cost(made->knob[FV_KNOB_value].kernel, 5);
-    const double tile = log2((double)made->knob[FV_KNOB_tile_rows].number / 64),
-                 block = log2((double)made->knob[FV_KNOB_block_rows].number / 128);
+    const double score = kernel_cost(made->knob[FV_ATTENTION_KNOB_score].kernel, 32),
+                 value = kernel_cost(made->knob[FV_ATTENTION_KNOB_value].kernel, 5);
+    const double tile = log2((double)made->knob[FV_ATTENTION_KNOB_tile_rows].number / 64),
+                 block = log2((double)made->knob[FV_ATTENTION_KNOB_block_rows].number / 128);
     return 1 + 0.15 * score + 0.1 * value + 0.03 * fabs(tile) + 0.01 * fabs(block);
 }
 
@@ -169,19 +169,20 @@ static bool is_trapped(tune_problem *problem, const tune_choice *made) {
     const tune_choice none = {0}, usual = made_of(problem, &none), trap = made_of(problem, &sim.machine.trap);
     if (sim.machine.trap_all)
         return !tune_same_choice(made, &usual);
-    return sim.machine.trap_tiles ? made->knob[FV_KNOB_tile_rows].number != usual.knob[FV_KNOB_tile_rows].number
-                                  : tune_same_choice(&trap, made);
+    return sim.machine.trap_tiles
+               ? made->knob[FV_ATTENTION_KNOB_tile_rows].number != usual.knob[FV_ATTENTION_KNOB_tile_rows].number
+               : tune_same_choice(&trap, made);
 }
 
 static tune_choice rule_of(int64_t percent) {
     tune_choice rule = {0};
-    rule.knob[FV_KNOB_caches].number = percent;
+    rule.knob[FV_ATTENTION_KNOB_caches].number = percent;
     return rule;
 }
 
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
     const tune_choice none = {0}, base = made_of(problem, &none);
-    if (!base.knob[FV_KNOB_score].kernel)
+    if (!base.knob[FV_ATTENTION_KNOB_score].kernel)
         return -1;
     double relative = cost(&plan->made) / cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
@@ -339,8 +340,8 @@ static void test_trap(const fovea_context *ctx, const tune_class *c) {
     if (!test_check(r.verdict == VERDICT_tuned, "still: %s", tune_verdicts[r.verdict]))
         return;
     tune_choice kernels = r.choice;
-    kernels.knob[FV_KNOB_tile_rows].number = kernels.knob[FV_KNOB_block_rows].number = 0;
-    kernels.knob[FV_KNOB_caches].number = 0;
+    kernels.knob[FV_ATTENTION_KNOB_tile_rows].number = kernels.knob[FV_ATTENTION_KNOB_block_rows].number = 0;
+    kernels.knob[FV_ATTENTION_KNOB_caches].number = 0;
     const double best = relative_cost(ctx, c, &r.choice), alone = relative_cost(ctx, c, &kernels);
     test_check(best + 0.02 < alone && alone < 0.97, "sizes and kernels make too little difference: %.3f, %.3f", best,
                alone);
@@ -450,12 +451,12 @@ static void test_rule(const fovea_context *ctx, const tune_class *c) {
                 {"a rule for which there is no time", &some, 400, 0}};
     for (int seed = 0; seed < SEEDS; seed++) {
         tune_result r = spread(ctx, classes, &some, &weathers[0], seed, 400, 10);
-        test_check(r.verdict == VERDICT_tuned && r.choice.knob[FV_KNOB_caches].number == 400 && !r.rule_open &&
-                       fabs(r.gain.median - pow(some.ruled, -2.0 / 3)) < 0.003,
+        test_check(r.verdict == VERDICT_tuned && r.choice.knob[FV_ATTENTION_KNOB_caches].number == 400 &&
+                       !r.rule_open && fabs(r.gain.median - pow(some.ruled, -2.0 / 3)) < 0.003,
                    "seed %d: a rule that gains 1.4 %%: %s, %.3f", seed, tune_verdicts[r.verdict], r.gain.median);
         for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
             r = spread(ctx, classes, left[i].machine, &weathers[0], seed, left[i].percent, left[i].seconds);
-            test_check(r.verdict == VERDICT_default && !r.shapes[0] && !r.choice.knob[FV_KNOB_caches].number,
+            test_check(r.verdict == VERDICT_default && !r.shapes[0] && !r.choice.knob[FV_ATTENTION_KNOB_caches].number,
                        "seed %d: %s is stored", seed, left[i].what);
             test_check(r.rule_open == (left[i].seconds == 0), "seed %d: %s: whether it is known", seed, left[i].what);
         }
@@ -500,7 +501,7 @@ static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
         if (!test_check(tune_problem_make(ctx, &shapes[i], &problem, error), "problem: %s", error))
             continue;
         tune_standing finalist = {.ratio = -0.1};
-        finalist.choice.knob[FV_KNOB_tile_rows] = made_of(&problem, &none).knob[FV_KNOB_tile_rows];
+        finalist.choice.knob[FV_ATTENTION_KNOB_tile_rows] = made_of(&problem, &none).knob[FV_ATTENTION_KNOB_tile_rows];
         tune_problem_free(&problem);
         const int changed = shapes_changed(ctx, c, &finalist.choice);
         const machine m = {.seconds = 0.002, .changed = 0.9};
@@ -511,7 +512,7 @@ static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
         tune_instrument = real;
         test_check((r.verdict == VERDICT_tuned) == (changed >= 2),
                    "tiles of %d rows, other than usual on %d shapes: %s",
-                   (int)finalist.choice.knob[FV_KNOB_tile_rows].number, changed, tune_verdicts[r.verdict]);
+                   (int)finalist.choice.knob[FV_ATTENTION_KNOB_tile_rows].number, changed, tune_verdicts[r.verdict]);
         tried |= 1 << changed;
     }
     test_check(tried & 1 << 1 && tried & 1 << 2, "no tiles that are other than usual on one shape, or none on two");

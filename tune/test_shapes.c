@@ -71,27 +71,27 @@ static void test_rows(void) {
     static const struct {
         fv_interval group, units;
         int64_t limited, want;
-    } rows[] = {{{1, 1}, {1, INT64_MAX}, FV_LIMITED_no, 1},
-                {{2, 4}, {1, INT64_MAX}, FV_LIMITED_causal, 4},
-                {{9, INT64_MAX}, {8, INT64_MAX}, FV_LIMITED_window, 16},
-                {{100000000000000000, INT64_MAX}, {100000000000000000, INT64_MAX}, FV_LIMITED_window, 1024}};
+    } rows[] = {{{1, 1}, {1, INT64_MAX}, FV_ATTENTION_LIMITED_no, 1},
+                {{2, 4}, {1, INT64_MAX}, FV_ATTENTION_LIMITED_causal, 4},
+                {{9, INT64_MAX}, {8, INT64_MAX}, FV_ATTENTION_LIMITED_window, 16},
+                {{100000000000000000, INT64_MAX}, {100000000000000000, INT64_MAX}, FV_ATTENTION_LIMITED_window, 1024}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (fv_tuning_op op = FV_TUNING_attention; op <= FV_TUNING_attention_few; op++) {
+        for (fv_tuning_op op = FV_TUNING_attention_f32; op <= FV_TUNING_attention_few_f32; op++) {
             fv_tuning_row row = {.operation = op, .threads = 2};
             for (int k = 0; k < FV_TUNING_KEYS; k++)
-                row.key[k] = fv_tuning_operations[op].key[k].range;
-            row.key[FV_KEY_head_dim] = row.key[FV_KEY_value_dim] = (fv_interval){64, 64};
-            row.key[FV_KEY_keys] = (fv_interval){1024, 4095};
-            row.key[FV_KEY_limited] = (fv_interval){rows[i].limited, rows[i].limited};
-            row.key[FV_KEY_group] = rows[i].group;
-            row.key[FV_KEY_units] = rows[i].units;
+                row.key[k] = fv_tuning_operations[op]->key[k].range;
+            row.key[FV_ATTENTION_KEY_head_dim] = row.key[FV_ATTENTION_KEY_value_dim] = (fv_interval){64, 64};
+            row.key[FV_ATTENTION_KEY_keys] = (fv_interval){1024, 4095};
+            row.key[FV_ATTENTION_KEY_limited] = (fv_interval){rows[i].limited, rows[i].limited};
+            row.key[FV_ATTENTION_KEY_group] = rows[i].group;
+            row.key[FV_ATTENTION_KEY_units] = rows[i].units;
             const tune_class c = tune_class_of_row(&row, FV_ISA_scalar);
             const fovea_attention_desc *d = &c.search.attention;
             int64_t key[FV_TUNING_KEYS];
             tune_shape_keys(&c.search, key);
             test_check(d->kv_heads > 0 && d->q_heads / d->kv_heads == rows[i].want, "row %zu: %lld heads, %lld of keys",
                        i, (long long)d->q_heads, (long long)d->kv_heads);
-            test_check(key[FV_KEY_limited] == rows[i].limited || d->q_len == 1, "row %zu: another limit", i);
+            test_check(key[FV_ATTENTION_KEY_limited] == rows[i].limited || d->q_len == 1, "row %zu: another limit", i);
             test_check(tune_flops(&c.search) > (double)d->q_heads * (double)d->q_len * 64, "row %zu: few keys", i);
         }
 }

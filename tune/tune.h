@@ -10,7 +10,9 @@
 #define TUNE_TUNE_H
 
 #include "attention/plan.h"
+#include "attention/tuning.h"
 #include "linear/linear.h"
+#include "linear/tuning.h"
 #include "tuning/tuning.h"
 
 #include <signal.h>
@@ -138,10 +140,10 @@ typedef struct tune_class {
 
 /* The operations that are measured with operands in no cache. */
 static inline bool tune_is_cold(fv_tuning_op operation) {
-    return operation == FV_TUNING_attention_few || operation == FV_TUNING_linear_few;
+    return operation == FV_TUNING_attention_few_f32 || operation == FV_TUNING_linear_few_f32;
 }
 static inline bool tune_is_linear(fv_tuning_op operation) {
-    return operation == FV_TUNING_linear || operation == FV_TUNING_linear_few;
+    return operation == FV_TUNING_linear_f32 || operation == FV_TUNING_linear_few_f32;
 }
 
 /* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr.

@@ -2,6 +2,7 @@
  */
 #include "attention/plan.h"
 
+#include "attention/tuning.h"
 #include "attention/visible.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
@@ -63,7 +64,7 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_isa isa = plan->ctx->isa;
     const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
-    const bool few = plan->rows <= FV_TUNING_FEW_ROWS;
+    const bool few = plan->rows <= FV_ATTENTION_FEW_ROWS;
     const int64_t near = keys_fitting_l1(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
@@ -83,8 +84,8 @@ static int64_t panel_keys(const fovea_attention_plan *plan) {
 /* The gemm of values, which stream through it where the rows are few. */
 static const fv_kernel *default_value(const fovea_attention_plan *plan) {
     const int64_t columns = fv_min(plan->desc.value_dim, 4096);
-    return plan->rows <= FV_TUNING_FEW_ROWS ? fv_gemm_for_stream(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns)
-                                            : fv_gemm_for(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns);
+    return plan->rows <= FV_ATTENTION_FEW_ROWS ? fv_gemm_for_stream(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns)
+                                               : fv_gemm_for(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns);
 }
 
 /* Rows of a block at most, so that each thread has four and none waits long for the last. */
@@ -176,22 +177,12 @@ static bool partials_are_large(const fovea_attention_plan *plan) {
            !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
 }
 
-/* The row of the context's tuning file for a plan, or NULL. */
+/* The row of the context's tuning file for a plan, or NULL and why. */
 static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_attention_desc *desc, char *why,
                                      size_t size) {
-    const fv_tuning_use *use = &ctx->tuning;
-    snprintf(why, size, "%s", use->text);
-    if (use->section < 0)
-        return NULL;
     int64_t key[FV_TUNING_KEYS];
-    const fv_tuning_op op = fv_tuning_of_attention(desc, key);
-    const fv_tuning_row *row = fv_tuning_find(use->tuning, use->section, op, ctx->isa, ctx->threads.count, key);
-    if (!row) {
-        snprintf(why, size, "%.200s has ", use->path);
-        const size_t used = strlen(why);
-        fv_tuning_why_not(use->tuning, use->section, op, ctx->isa, ctx->threads.count, key, why + used, size - used);
-    }
-    return row;
+    const fv_tuning_op op = fv_attention_tuning_keys(desc, key);
+    return fv_tuning_use_find(&ctx->tuning, op, key, why, size);
 }
 
 /* Of queries, keys, values and outputs. */
@@ -390,7 +381,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     if (choice)
         made->chosen = true;
     else if ((made->tuned = find_row(ctx, desc, why, sizeof why)) != NULL) {
-        tuned = fv_tuning_choice(made->tuned->knob);
+        fv_tuning_to_choice(made->tuned->operation, made->tuned->knob, &tuned);
         choice = &tuned;
     }
     if (desc->window_left < 0 || desc->window_left > FV_NO_LIMIT)

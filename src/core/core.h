@@ -11,5 +11,6 @@
 #include "core/struct.h"
 #include "core/tensor.h"
 #include "core/text.h"
+#include "core/words.h"
 
 #endif

@@ -25,6 +25,7 @@
 
 #include "core/core.h"
 #include "dispatch/dispatch.h"
+#include "linear/tuning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,14 +76,10 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         c->items = ITEMS;
 }
 
-static void keys_of(const fovea_linear *l, int64_t rows, int64_t key[FV_TUNING_KEYS], fv_tuning_op *op) {
-    *op = fv_tuning_of_linear(rows, l->in, l->out, key);
-}
-
 /* Is the row one for maps of this size, whatever the number of rows? */
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
-    const fv_interval *in = &row->key[FV_KEY_in], *out = &row->key[FV_KEY_out];
-    return (row->operation == FV_TUNING_linear || row->operation == FV_TUNING_linear_few) &&
+    const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
+    return (row->operation == FV_TUNING_linear_f32 || row->operation == FV_TUNING_linear_few_f32) &&
            row->section == l->ctx->tuning.section && row->isa == l->ctx->isa && row->threads == l->ctx->threads.count &&
            l->in >= in->least && l->in <= in->most && l->out >= out->least && l->out <= out->most;
 }
@@ -105,7 +102,7 @@ bool fv_linear_find_tuned(fovea_linear *l) {
 
 const fv_tuning_row *fv_linear_tuned(const fovea_linear *l, int64_t rows) {
     for (int i = 0; i < l->tuned_count; i++)
-        if (rows >= l->tuned[i]->key[FV_KEY_rows].least && rows <= l->tuned[i]->key[FV_KEY_rows].most)
+        if (rows >= l->tuned[i]->key[FV_LINEAR_KEY_rows].least && rows <= l->tuned[i]->key[FV_LINEAR_KEY_rows].most)
             return l->tuned[i];
     return NULL;
 }
@@ -116,7 +113,7 @@ fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_
     if (wanted)
         choice = *wanted;
     else if (row)
-        choice = fv_tuning_linear_choice(row->knob);
+        fv_tuning_to_choice(row->operation, row->knob, &choice);
     complete(l, rows, &choice);
     return choice;
 }
@@ -137,16 +134,9 @@ static const char *choice_text(const fv_linear_choice *c, char text[256]) {
 
 /* Why the tuning file does not decide for so many rows. */
 static void why_default(const fovea_linear *l, int64_t rows, char *text, size_t size) {
-    const fv_tuning_use *use = &l->ctx->tuning;
-    snprintf(text, size, "%s", use->text);
-    if (use->section < 0)
-        return;
     int64_t key[FV_TUNING_KEYS];
-    fv_tuning_op op;
-    keys_of(l, rows, key, &op);
-    snprintf(text, size, "%.200s has ", use->path);
-    const size_t used = strlen(text);
-    fv_tuning_why_not(use->tuning, use->section, op, l->ctx->isa, l->ctx->threads.count, key, text + used, size - used);
+    const fv_tuning_op op = fv_linear_tuning_keys(rows, l->in, l->out, key);
+    fv_tuning_use_find(&l->ctx->tuning, op, key, text, size);
 }
 
 size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, size_t size) {
@@ -171,7 +161,7 @@ size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, 
 /* Row number index of those that the tuning file has for the map: for which rows, what and why. */
 static void describe_tuned(const fovea_linear *l, int index, char text[1024]) {
     const fv_tuning_row *row = l->tuned[index];
-    const fv_interval *rows = &row->key[FV_KEY_rows];
+    const fv_interval *rows = &row->key[FV_LINEAR_KEY_rows];
     const fv_linear_choice c = fv_linear_choose(l, rows->least, NULL);
     char origin[400], choice[256];
     fv_tuning_describe_row(row, l->ctx->tuning.path, origin, sizeof origin);

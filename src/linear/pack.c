@@ -2,6 +2,7 @@
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"
+#include "linear/tuning.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
     const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */
     l->bytes = fv_linear_workspace(l, &plain);
     for (int i = 0; i < l->tuned_count; i++) {
-        const fv_linear_choice tuned = fv_linear_choose(l, l->tuned[i]->key[FV_KEY_rows].most, NULL);
+        const fv_linear_choice tuned = fv_linear_choose(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].most, NULL);
         l->bytes = fv_max(l->bytes, fv_linear_workspace(l, &tuned));
     }
     return l->bytes > 0;

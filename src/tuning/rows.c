@@ -1,5 +1,5 @@
-/* Tunings in memory: the operations, adding rows, finding them, and saying why none was found (tuning.h). */
-#include "tuning/tuning.h"
+/* Tunings in memory: adding rows, finding them, and saying why none was found (rows.h). */
+#include "tuning/rows.h"
 
 #include "core/core.h"
 #include "dispatch/dispatch.h"
@@ -10,58 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. Caches are in per
- * cent of what the system reports. */
-enum {
-    MOST_ROWS = 4096,
-    MOST_SEGMENTS = 65536,
-    MOST_CHANNELS = 1 << 20,
-    MOST_ITEMS = 64,
-    LEAST_CACHES = 10,
-    MOST_CACHES = 6400
+#define FV_TUNING_OPERATION(name) [FV_TUNING_##name] = &fv_tuning_##name,
+const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS] = {
+#include "tuning/operations.inc"
 };
+#undef FV_TUNING_OPERATION
 
-#define ATTENTION_KNOBS                                                                                                \
-    .knob = {                                                                                                          \
-        [FV_KNOB_score] = {"score", true, FV_OP_gemm, {0, 0}},                                                         \
-        [FV_KNOB_value] = {"value", true, FV_OP_gemm, {0, 0}},                                                         \
-        [FV_KNOB_block_rows] = {"block_rows", false, FV_OP_COUNT, {1, MOST_ROWS}},                                     \
-        [FV_KNOB_tile_rows] = {"tile_rows", false, FV_OP_COUNT, {1, MOST_ROWS}},                                       \
-        [FV_KNOB_split] = {"split_segments", false, FV_OP_COUNT, {-1, MOST_SEGMENTS}},                                 \
-        [FV_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}},                                \
+void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice) {
+    const fv_tuning_operation *o = fv_tuning_operations[operation];
+    for (int i = 0; i < o->knobs; i++) {
+        char *field = (char *)choice + o->knob[i].offset;
+        if (o->knob[i].kernel)
+            memcpy(field, &knob[i].kernel, sizeof knob[i].kernel);
+        else
+            memcpy(field, &knob[i].number, sizeof knob[i].number);
     }
-#define ATTENTION_KEYS                                                                                                 \
-    [FV_KEY_keys] = {"keys", {0, INT64_MAX}}, [FV_KEY_head_dim] = {"head_dim", {1, INT64_MAX}},                        \
-    [FV_KEY_value_dim] = {"value_dim", {1, INT64_MAX}}, [FV_KEY_units] = {"units", {1, INT64_MAX}},                    \
-    [FV_KEY_limited] = {"limited", {FV_LIMITED_no, FV_LIMITED_window}}, [FV_KEY_group] = {"group", {1, INT64_MAX}}
+}
 
-#define LINEAR_KNOBS                                                                                                   \
-    .knob = {                                                                                                          \
-        [FV_KNOB_gemm] = {"gemm", true, FV_OP_gemm, {0, 0}},                                                           \
-        [FV_KNOB_k_block] = {"k_block", false, FV_OP_COUNT, {1, MOST_CHANNELS}},                                       \
-        [FV_KNOB_row_block] = {"row_block", false, FV_OP_COUNT, {1, MOST_ROWS}},                                       \
-        [FV_KNOB_chunk] = {"chunk", false, FV_OP_COUNT, {1, MOST_ROWS}},                                               \
-        [FV_KNOB_items] = {"items", false, FV_OP_COUNT, {1, MOST_ITEMS}},                                              \
-        [FV_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}},                                \
+void fv_tuning_of_choice(fv_tuning_op operation, const void *choice, fv_tuning_value knob[FV_TUNING_KNOBS]) {
+    const fv_tuning_operation *o = fv_tuning_operations[operation];
+    memset(knob, 0, FV_TUNING_KNOBS * sizeof *knob);
+    for (int i = 0; i < o->knobs; i++) {
+        const char *field = (const char *)choice + o->knob[i].offset;
+        if (o->knob[i].kernel)
+            memcpy(&knob[i].kernel, field, sizeof knob[i].kernel);
+        else
+            memcpy(&knob[i].number, field, sizeof knob[i].number);
     }
-#define LINEAR_KEYS [FV_KEY_in] = {"in", {1, INT64_MAX}}, [FV_KEY_out] = {"out", {1, INT64_MAX}}
-
-/* rows: queries that share a key head; units: key heads of the batch; limited: 1 causal, 2 with a window; group: query
- * heads of a key head. */
-const fv_tuning_operation fv_tuning_operations[FV_TUNING_OPERATIONS] = {
-    [FV_TUNING_attention] = {"attention_f32", FV_TYPE_f32,
-                             .key = {[FV_KEY_rows] = {"rows", {FV_TUNING_FEW_ROWS + 1, INT64_MAX}}, ATTENTION_KEYS},
-                             ATTENTION_KNOBS},
-    [FV_TUNING_attention_few] = {"attention_few_f32", FV_TYPE_f32,
-                                 .key = {[FV_KEY_rows] = {"rows", {1, FV_TUNING_FEW_ROWS}}, ATTENTION_KEYS},
-                                 ATTENTION_KNOBS},
-    [FV_TUNING_linear] = {"linear_f32", FV_TYPE_f32,
-                          .key = {[FV_KEY_rows] = {"rows", {FV_TUNING_LINEAR_FEW_ROWS + 1, INT64_MAX}}, LINEAR_KEYS},
-                          LINEAR_KNOBS},
-    [FV_TUNING_linear_few] = {"linear_few_f32", FV_TYPE_f32,
-                              .key = {[FV_KEY_rows] = {"rows", {1, FV_TUNING_LINEAR_FEW_ROWS}}, LINEAR_KEYS},
-                              LINEAR_KNOBS},
-};
+}
 
 /* ----------------------------------------------------------------------------------------------------- sections -- */
 
@@ -144,7 +120,10 @@ static fovea_status fail(fovea_status status, char error[FV_FILE_ERROR], const c
 
 fovea_status fv_tuning_create(fovea_tuning **tuning, char error[FV_FILE_ERROR]) {
     *tuning = calloc(1, sizeof **tuning);
-    return *tuning ? FOVEA_OK : fail(FOVEA_ERROR_OUT_OF_MEMORY, error, "no memory for a tuning");
+    if (!*tuning)
+        return fail(FOVEA_ERROR_OUT_OF_MEMORY, error, "no memory for a tuning");
+    (*tuning)->version = FV_TUNING_VERSION;
+    return FOVEA_OK;
 }
 
 void fovea_tuning_destroy(fovea_tuning *tuning) {
@@ -194,16 +173,11 @@ fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *sectio
     fv_tuning_row *put = &tuning->row[tuning->rows++];
     *put = *row;
     put->section = index;
-    if (put->known)
-        fv_tuning_print_row(put);
     return FOVEA_OK;
 }
 
-/* Dimensions first: what is explained is the row that differs last, and lengths are the nearest miss. */
-static const int order[FV_TUNING_KEYS] = {FV_KEY_head_dim, FV_KEY_value_dim, FV_KEY_limited, FV_KEY_group,
-                                          FV_KEY_units,    FV_KEY_keys,      FV_KEY_rows};
-
-/* How many of the things that a row is for are those asked for, in order; all: FV_TUNING_KEYS + 3. */
+/* How many of the things that a row is for are those asked for, in their order; all: FV_TUNING_KEYS + 3. What is
+ * explained is the row that differs last. */
 static int agreement(const fv_tuning_row *row, fv_tuning_op operation, fv_isa isa, int threads, const int64_t *key) {
     if (row->operation != operation)
         return 0;
@@ -212,8 +186,8 @@ static int agreement(const fv_tuning_row *row, fv_tuning_op operation, fv_isa is
     if (row->threads != threads)
         return 2;
     for (int i = 0; i < FV_TUNING_KEYS; i++) {
-        const fv_interval *interval = &row->key[order[i]];
-        if (key[order[i]] < interval->least || key[order[i]] > interval->most)
+        const fv_interval *interval = &row->key[i];
+        if (key[i] < interval->least || key[i] > interval->most)
             return 3 + i;
     }
     return 3 + FV_TUNING_KEYS;
@@ -249,7 +223,7 @@ void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op ope
     int agrees;
     const fv_tuning_row *row = nearest(tuning, section, operation, isa, threads, key, &agrees);
     if (!row || agrees == 0) {
-        snprintf(text, size, "no row for %s", fv_tuning_operations[operation].name);
+        snprintf(text, size, "no row for %s", fv_tuning_operations[operation]->name);
         return;
     }
     if (agrees == 1) {
@@ -261,14 +235,18 @@ void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op ope
         snprintf(text, size, "no row for %d threads, line %d is for %" PRId64, threads, row->line, row->threads);
         return;
     }
-    for (int n = 0; n < FV_TUNING_KEYS; n++) {
-        const int i = order[n];
+    for (int i = 0; i < FV_TUNING_KEYS; i++)
         if (key[i] < row->key[i].least || key[i] > row->key[i].most) {
             snprintf(text, size, "no row for %s %" PRId64 ", line %d is for %" PRId64 " to %" PRId64,
-                     fv_tuning_operations[operation].key[i].name, key[i], row->line, row->key[i].least,
+                     fv_tuning_operations[operation]->key[i].name, key[i], row->line, row->key[i].least,
                      row->key[i].most);
             return;
         }
-    }
     snprintf(text, size, "line %d is for it", row->line);
+}
+
+void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size) {
+    const fv_tuning_evidence *e = &row->evidence;
+    snprintf(text, size, "yes: %.200s line %d, %.3f times as fast as the default (%.3f to %.3f)", path, row->line,
+             (double)e->gain / 1000, (double)e->low / 1000, (double)e->high / 1000);
 }

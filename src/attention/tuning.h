@@ -1,0 +1,41 @@
+/* What rows of tuning files mean for attentions (tuning/tuning.h): by which sizes they are found, and which choices
+ * they make.
+ */
+#ifndef FV_ATTENTION_TUNING_H
+#define FV_ATTENTION_TUNING_H
+
+#include "tuning/tuning.h"
+
+/* Up to so many rows (queries that share a key head) reading keys bounds an attention: those are an operation of their
+ * own, measured with keys and values that are in no cache. */
+enum { FV_ATTENTION_FEW_ROWS = 16 };
+
+/* Dimensions first, lengths last. limited: FV_ATTENTION_LIMITED_...; group: query heads of a key head; units: key heads
+ * of the batch. */
+enum {
+    FV_ATTENTION_KEY_head_dim,
+    FV_ATTENTION_KEY_value_dim,
+    FV_ATTENTION_KEY_limited,
+    FV_ATTENTION_KEY_group,
+    FV_ATTENTION_KEY_units,
+    FV_ATTENTION_KEY_keys,
+    FV_ATTENTION_KEY_rows,
+    FV_ATTENTION_KEYS
+};
+enum { FV_ATTENTION_LIMITED_no, FV_ATTENTION_LIMITED_causal, FV_ATTENTION_LIMITED_window };
+
+/* fv_attention_choice is the same in another form (fv_tuning_to_choice(), fv_tuning_of_choice()). */
+enum {
+    FV_ATTENTION_KNOB_score,
+    FV_ATTENTION_KNOB_value,
+    FV_ATTENTION_KNOB_block_rows,
+    FV_ATTENTION_KNOB_tile_rows,
+    FV_ATTENTION_KNOB_split,
+    FV_ATTENTION_KNOB_caches,
+    FV_ATTENTION_KNOBS
+};
+
+/* The operation of a shape, and its keys. */
+fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *desc, int64_t key[FV_TUNING_KEYS]);
+
+#endif

@@ -1,0 +1,42 @@
+/* Linear maps and tuning files (tuning.h). */
+#include "linear/tuning.h"
+
+#include "linear/choice.h"
+
+#include <string.h>
+
+/* Largest blocks: a row may cost memory, but not much. Caches are in per cent of what the system reports. */
+enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64, LEAST_CACHES = 10, MOST_CACHES = 6400 };
+
+#define KEYS(least, most)                                                                                              \
+    {                                                                                                                  \
+        [FV_LINEAR_KEY_in] = {"in", {1, INT64_MAX}}, [FV_LINEAR_KEY_out] = {"out", {1, INT64_MAX}},                    \
+        [FV_LINEAR_KEY_rows] = {"rows", {least, most}},                                                                \
+    }
+static const fv_tuning_key many_keys[] = KEYS(FV_LINEAR_FEW_ROWS + 1, INT64_MAX),
+                           few_keys[] = KEYS(1, FV_LINEAR_FEW_ROWS);
+_Static_assert((int)FV_LINEAR_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
+
+#define FIELD(name) offsetof(fv_linear_choice, name)
+static const fv_tuning_knob knobs[] = {
+    [FV_LINEAR_KNOB_gemm] = {"gemm", true, FV_OP_gemm, {0, 0}, FIELD(gemm)},
+    [FV_LINEAR_KNOB_k_block] = {"k_block", false, FV_OP_COUNT, {1, MOST_CHANNELS}, FIELD(k_block)},
+    [FV_LINEAR_KNOB_row_block] = {"row_block", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(row_block)},
+    [FV_LINEAR_KNOB_chunk] = {"chunk", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(chunk)},
+    [FV_LINEAR_KNOB_items] = {"items", false, FV_OP_COUNT, {1, MOST_ITEMS}, FIELD(items)},
+    [FV_LINEAR_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}, FIELD(caches)},
+};
+_Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
+
+const fv_tuning_operation fv_tuning_linear_f32 = {"linear_f32",    FV_TYPE_f32, FV_LINEAR_KEYS,
+                                                  FV_LINEAR_KNOBS, many_keys,   knobs};
+const fv_tuning_operation fv_tuning_linear_few_f32 = {"linear_few_f32", FV_TYPE_f32, FV_LINEAR_KEYS,
+                                                      FV_LINEAR_KNOBS,  few_keys,    knobs};
+
+fv_tuning_op fv_linear_tuning_keys(int64_t rows, int64_t in, int64_t out, int64_t key[FV_TUNING_KEYS]) {
+    memset(key, 0, FV_TUNING_KEYS * sizeof *key);
+    key[FV_LINEAR_KEY_in] = in;
+    key[FV_LINEAR_KEY_out] = out;
+    key[FV_LINEAR_KEY_rows] = rows;
+    return rows <= FV_LINEAR_FEW_ROWS ? FV_TUNING_linear_few_f32 : FV_TUNING_linear_f32;
+}

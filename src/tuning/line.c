@@ -1,0 +1,313 @@
+/* Lines of tuning files (line.h). */
+#include "tuning/line.h"
+
+#include "core/core.h"
+#include "dispatch/dispatch.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Words of a part of a line, in their order; the first of them must be there. */
+typedef struct part {
+    const char *what; /* one of them */
+    int count, needed;
+    const char *name[2 + FV_TUNING_KEYS];
+} part;
+
+static const part cpu_words = {"word of a cpu line",
+                               10,
+                               10,
+                               {"vendor", "family", "model", "stepping", "isa", "l1d", "l2", "l3", "cores", "kernels"}};
+enum { CPU_vendor, CPU_isa = 4, CPU_kernels = 9 };
+static const part evidence_words = {"evidence", 5, 5, {"gain", "low", "high", "blocks", "shapes"}};
+
+bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *format, ...) {
+    if (r->status == FOVEA_OK) {
+        const int n = snprintf(r->error, FV_FILE_ERROR, "line %d: ", r->line);
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(r->error + n, (size_t)(FV_FILE_ERROR - n), format, arguments);
+        va_end(arguments);
+        r->status = status;
+    }
+    return false;
+}
+/* What this build does not know: of a newer version, or wrong. */
+static bool unknown(fv_tuning_reader *r, const char *name, const char *what) {
+    if (r->version > FV_TUNING_VERSION)
+        return fv_tuning_refuse(r, FOVEA_ERROR_VERSION,
+                                "\"%s\" is unknown here: the file is of version %d, this library knows version %d",
+                                name, r->version, FV_TUNING_VERSION);
+    return fv_tuning_wrong(r, "\"%s\" is no %s", name, what);
+}
+
+/* A part ends with the line or at " : ". */
+static bool part_ends(const fv_tuning_reader *r) { return r->at[0] == '\0' || strncmp(r->at, " : ", 3) == 0; }
+
+static bool take_colon(fv_tuning_reader *r, const char *what) {
+    if (strncmp(r->at, " : ", 3) != 0)
+        return fv_tuning_wrong(r, "%s is missing", what);
+    r->at += 2;
+    return true;
+}
+
+/* Takes the next word of a part that has come up to word number next. Its number; p->count: the part is over; -1: it is
+ * wrong. */
+static int take_word(fv_tuning_reader *r, const part *p, int next, fv_word *word) {
+    if (part_ends(r)) {
+        if (next < p->needed)
+            fv_tuning_wrong(r, "%s= is missing", p->name[next]);
+        return next < p->needed ? -1 : p->count;
+    }
+    const char *begin = r->at;
+    if (begin[0] != ' ' || begin[1] == ' ' || fv_word_next(&r->at, " ", word) != FV_WORD_FOUND)
+        return fv_tuning_wrong(r, "\"%.40s\" is no word after one space", begin), -1;
+    const size_t good = strspn(word->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-");
+    if (word->value[good])
+        return fv_tuning_wrong(r, "%s=%.40s has other characters than letters, digits and _.,+-", word->name,
+                               word->value),
+               -1;
+    int i = 0;
+    while (i < p->count && strcmp(word->name, p->name[i]) != 0)
+        i++;
+    if (i == p->count)
+        return unknown(r, word->name, p->what), -1;
+    if (i < next)
+        return fv_tuning_wrong(r, "%s= is there twice or out of order", word->name), -1;
+    if (i > next && next < p->needed)
+        return fv_tuning_wrong(r, "%s= is missing", p->name[next]), -1;
+    return i;
+}
+
+static bool check_range(fv_tuning_reader *r, const char *name, int64_t number, fv_interval range) {
+    if (number >= range.least && number <= range.most)
+        return true;
+    if (range.most == INT64_MAX)
+        return fv_tuning_wrong(r, "%s=%" PRId64 " must be at least %" PRId64, name, number, range.least);
+    return fv_tuning_wrong(r, "%s=%" PRId64 " must be from %" PRId64 " to %" PRId64, name, number, range.least,
+                           range.most);
+}
+
+static bool read_size(fv_tuning_reader *r, const fv_word *word, fv_interval range, int64_t *number) {
+    if (!fv_word_number(word->value, number))
+        return fv_tuning_wrong(r, "%s=%.40s is no number", word->name, word->value);
+    return check_range(r, word->name, *number, range);
+}
+
+/* "7", "7..9" or "7..any", which is up to most. */
+static bool interval_of(const char *value, int64_t most, fv_interval *interval) {
+    char least[24];
+    const size_t length = strcspn(value, ".");
+    const char *rest = value + length;
+    if (length >= sizeof least)
+        return false;
+    memcpy(least, value, length);
+    least[length] = '\0';
+    if (!fv_word_number(least, &interval->least))
+        return false;
+    interval->most = interval->least;
+    if (*rest == '\0')
+        return true;
+    if (strcmp(rest, "..any") == 0) {
+        interval->most = most;
+        return true;
+    }
+    return strncmp(rest, "..", 2) == 0 && fv_word_number(rest + 2, &interval->most);
+}
+
+static bool read_interval(fv_tuning_reader *r, const fv_word *word, fv_interval range, fv_interval *interval) {
+    if (!interval_of(word->value, range.most, interval))
+        return fv_tuning_wrong(r, "%s=%.40s is no size, as 7, 7..9 or 7..any", word->name, word->value);
+    if (interval->least > interval->most)
+        return fv_tuning_wrong(r, "%s=%.40s is empty", word->name, word->value);
+    return check_range(r, word->name, interval->least, range) && check_range(r, word->name, interval->most, range);
+}
+
+static bool read_isa(fv_tuning_reader *r, const fv_word *word, fv_isa *isa) {
+    for (int i = FV_ISA_scalar; i < FV_ISA_COUNT; i++)
+        if (strcmp(word->value, fv_isa_word((fv_isa)i)) == 0) {
+            *isa = (fv_isa)i;
+            return true;
+        }
+    return fv_tuning_wrong(r, "isa=%.40s is no tier of this build", word->value);
+}
+
+/* "1.043" as 1043. */
+static bool read_thousandths(fv_tuning_reader *r, const fv_word *word, int64_t *value) {
+    int64_t fraction, whole;
+    char digits[8] = "";
+    const size_t point = strcspn(word->value, ".");
+    if (point < 4 && strlen(word->value) == point + 4 && strspn(word->value + point + 1, "0123456789") == 3) {
+        memcpy(digits, word->value, point);
+        if (fv_word_number(digits, &whole) && whole >= 0) {
+            memcpy(digits, word->value + point + 1, 4);
+            fraction = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
+            *value = whole * 1000 + fraction;
+            return true;
+        }
+    }
+    return fv_tuning_wrong(r, "%s=%.40s must be as 1.043", word->name, word->value);
+}
+
+static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_knob *knob, fv_type type, fv_isa isa,
+                      fv_tuning_value *value) {
+    if (!knob->kernel) {
+        if (!read_size(r, word, knob->range, &value->number))
+            return false;
+        return value->number != 0 || fv_tuning_wrong(r, "%s=0: what is left to the default is left out", word->name);
+    }
+    value->kernel = fv_kernel_named(word->value);
+    if (!value->kernel || value->kernel->op != knob->op || value->kernel->type != type)
+        return fv_tuning_wrong(r, "%s=%.60s is %s", knob->name, word->value,
+                               value->kernel ? "a kernel of another operation or element type"
+                                             : "no kernel of this build");
+    return value->kernel->isa == isa ||
+           fv_tuning_wrong(r, "%s=%.60s is not of tier %s", knob->name, word->value, fv_isa_word(isa));
+}
+
+static bool take_shapes(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_tuning_row *row) {
+    part p = {"key of such a row", 2 + operation->keys, 2, {"isa", "threads"}};
+    for (int i = 0; i < operation->keys; i++) {
+        p.name[2 + i] = operation->key[i].name;
+        row->key[i] = operation->key[i].range;
+    }
+    fv_word word;
+    for (int i, next = 0; (i = take_word(r, &p, next, &word)) < p.count; next = i + 1)
+        if (i < 0 || !(i == 0   ? read_isa(r, &word, &row->isa)
+                       : i == 1 ? read_size(r, &word, (fv_interval){1, 1 << 20}, &row->threads)
+                                : read_interval(r, &word, operation->key[i - 2].range, &row->key[i - 2])))
+            return false;
+    return true;
+}
+
+static bool take_choice(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_tuning_row *row) {
+    part p = {.what = "choice of such a row", .count = operation->knobs};
+    for (int i = 0; i < operation->knobs; i++)
+        p.name[i] = operation->knob[i].name;
+    fv_word word;
+    for (int i, next = 0; (i = take_word(r, &p, next, &word)) < p.count; next = i + 1)
+        if (i < 0 || !read_knob(r, &word, &operation->knob[i], operation->type, row->isa, &row->knob[i]))
+            return false;
+    return true;
+}
+
+static bool take_evidence(fv_tuning_reader *r, fv_tuning_evidence *e) {
+    int64_t *const ratios[] = {&e->gain, &e->low, &e->high};
+    fv_word word;
+    for (int i, next = 0; (i = take_word(r, &evidence_words, next, &word)) < evidence_words.count; next = i + 1) {
+        if (i < 0 || (i < 3 && !read_thousandths(r, &word, ratios[i])) ||
+            (i == 3 && !read_size(r, &word, (fv_interval){0, 1 << 30}, &e->blocks)))
+            return false;
+        if (i == 4 && strlen(word.value) >= sizeof e->shapes)
+            return fv_tuning_wrong(r, "shapes= is longer than %zu bytes", sizeof e->shapes - 1);
+        if (i == 4)
+            memcpy(e->shapes, word.value, strlen(word.value) + 1);
+    }
+    return r->at[0] == '\0' || fv_tuning_wrong(r, "nothing more is expected at \"%.40s\"", r->at);
+}
+
+bool fv_tuning_take_row(fv_tuning_reader *r, fv_tuning_row *row) {
+    char name[32];
+    const size_t length = strcspn(r->at, " ");
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), r->at);
+    int op = 0;
+    while (op < FV_TUNING_OPERATIONS && strcmp(fv_tuning_operations[op]->name, name) != 0)
+        op++;
+    if (op == FV_TUNING_OPERATIONS)
+        return unknown(r, name, "operation that is tuned");
+    const fv_tuning_operation *operation = fv_tuning_operations[op];
+    r->at += length;
+    row->operation = (fv_tuning_op)op;
+    return take_shapes(r, operation, row) && take_colon(r, "what the row decides (\" : \")") &&
+           take_choice(r, operation, row) && take_colon(r, "the evidence (\" : \")") &&
+           take_evidence(r, &row->evidence);
+}
+
+/* All words are there, in their order, so that equal machines have equal text. Those of newer versions may have more,
+ * and are for other builds. */
+bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, char isa[16]) {
+    const char *begin = r->at;
+    fv_word word;
+    int64_t number;
+    if (strlen(begin) >= sizeof section->text)
+        return fv_tuning_wrong(r, "the line is too long");
+    memset(section, 0, sizeof *section);
+    memcpy(section->text, begin, strlen(begin));
+    snprintf(isa, 16, "%s", "");
+    if (r->version > FV_TUNING_VERSION && !fv_tuning_section_known(section))
+        return true;
+    r->at += 3;
+    for (int i, next = 0; (i = take_word(r, &cpu_words, next, &word)) < cpu_words.count; next = i + 1) {
+        const bool text = i == CPU_vendor || i == CPU_isa;
+        if (i < 0)
+            return false;
+        if (text && strlen(word.value) > 15)
+            return fv_tuning_wrong(r, "%s=%.40s is longer than 15 bytes", word.name, word.value);
+        if (i == CPU_isa)
+            snprintf(isa, 16, "%.15s", word.value);
+        if (i == CPU_kernels && (strlen(word.value) != 16 || strspn(word.value, "0123456789abcdef") != 16))
+            return fv_tuning_wrong(r, "kernels=%.40s is no hash of 16 digits", word.value);
+        if (!text && i != CPU_kernels && !read_size(r, &word, (fv_interval){0, INT64_MAX}, &number))
+            return false;
+    }
+    return r->at[0] == '\0' || fv_tuning_wrong(r, "nothing more is expected at \"%.40s\"", r->at);
+}
+
+bool fv_tuning_overlap_text(const char *a, const char *b) {
+    const size_t operation = strcspn(a, " ");
+    if (strncmp(a, b, operation) != 0 || b[operation] != a[operation])
+        return false;
+    fv_word x, y = {"", ""};
+    for (const char *at = a + operation; fv_word_next(&at, " ", &x) == FV_WORD_FOUND;) {
+        const char *other = b + operation;
+        fv_interval of_x, of_y;
+        while (fv_word_next(&other, " ", &y) == FV_WORD_FOUND && strcmp(x.name, y.name) != 0)
+            ;
+        if (strcmp(x.name, y.name) != 0)
+            continue;
+        const bool sizes = interval_of(x.value, INT64_MAX, &of_x) && interval_of(y.value, INT64_MAX, &of_y);
+        if (sizes ? of_x.most < of_y.least || of_y.most < of_x.least : strcmp(x.value, y.value) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------ writing -- */
+
+void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]) {
+    const fv_tuning_operation *operation = fv_tuning_operations[row->operation];
+    const size_t size = FV_TUNING_LINE;
+    size_t n = 0;
+    if (!row->known) {
+        memcpy(text, row->text, size);
+        return;
+    }
+    fv_text_add(text, size, &n, "%s isa=%s threads=%" PRId64, operation->name, fv_isa_word(row->isa), row->threads);
+    for (int i = 0; i < operation->keys; i++) {
+        const fv_interval *range = &operation->key[i].range, *interval = &row->key[i];
+        if (interval->least == range->least && interval->most == range->most)
+            continue;
+        fv_text_add(text, size, &n, " %s=%" PRId64, operation->key[i].name, interval->least);
+        if (interval->least < interval->most && interval->most == range->most)
+            fv_text_add(text, size, &n, "..any");
+        else if (interval->least < interval->most)
+            fv_text_add(text, size, &n, "..%" PRId64, interval->most);
+    }
+    fv_text_add(text, size, &n, " :");
+    for (int i = 0; i < operation->knobs; i++) {
+        const fv_tuning_value *value = &row->knob[i];
+        if (value->kernel)
+            fv_text_add(text, size, &n, " %s=%s", operation->knob[i].name, value->kernel->name);
+        else if (value->number)
+            fv_text_add(text, size, &n, " %s=%" PRId64, operation->knob[i].name, value->number);
+    }
+    const fv_tuning_evidence *e = &row->evidence;
+    const int64_t ratios[] = {e->gain, e->low, e->high};
+    fv_text_add(text, size, &n, " :");
+    for (int i = 0; i < 3; i++)
+        fv_text_add(text, size, &n, " %s=%" PRId64 ".%03" PRId64, evidence_words.name[i], ratios[i] / 1000,
+                    ratios[i] % 1000);
+    fv_text_add(text, size, &n, " blocks=%" PRId64 " shapes=%s", e->blocks, e->shapes);
+}

@@ -1,0 +1,149 @@
+/* Tunings: rows that decide for the plans of some shapes what defaults would decide else. Speed only: no row changes a
+ * bit of any result.
+ *
+ * Here rows, keys and knobs are numbers and kernels. The operations are listed in operations.inc; what keys and knobs
+ * of one mean is told by the room that executes it (attention/tuning.c, linear/tuning.c). The text form is in text.h,
+ * files are in file.h.
+ */
+#ifndef FV_TUNING_ROWS_H
+#define FV_TUNING_ROWS_H
+
+#include "core/core.h"
+#include "cpu/cpu.h"
+#include "fovea/fovea.h"
+#include "kernels.h"
+
+#include <stdbool.h>
+
+enum {
+    FV_TUNING_VERSION = 2,      /* of the text form: what this library writes, and knows all of */
+    FV_TUNING_KEYS = 12,        /* room in memory for the keys of an operation, */
+    FV_TUNING_KNOBS = 8,        /* and for its knobs */
+    FV_TUNING_BYTES = 64 << 10, /* of a file */
+    FV_TUNING_ROWS = 1024,
+    FV_TUNING_SECTIONS = 64, /* CPUs and builds */
+    FV_TUNING_LINE = 1024,   /* bytes of a line, its end included */
+    FV_TUNING_SHAPES = 200,  /* bytes of the shapes in a row */
+    FV_TUNING_PATH = 4096    /* bytes of a file's name, its end included */
+};
+
+/* A size from least to most, both included. */
+typedef struct fv_interval {
+    int64_t least, most;
+} fv_interval;
+
+/* What a row decides in one respect. Neither: the default. */
+typedef struct fv_tuning_value {
+    const fv_kernel *kernel;
+    int64_t number; /* 0: the default */
+} fv_tuning_value;
+
+typedef struct fv_tuning_key {
+    const char *name;
+    fv_interval range;
+} fv_tuning_key;
+
+typedef struct fv_tuning_knob {
+    const char *name;
+    bool kernel; /* a row of the kernel list of operation op; else a number of range */
+    fv_op op;
+    fv_interval range;
+    size_t offset; /* in the struct of the operation's choice, of a const fv_kernel * or an int64_t */
+} fv_tuning_knob;
+
+/* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
+typedef struct fv_tuning_operation {
+    const char *name;
+    fv_type type; /* of the kernels that its knobs name */
+    int keys, knobs;
+    const fv_tuning_key *key;
+    const fv_tuning_knob *knob;
+} fv_tuning_operation;
+
+#define FV_TUNING_OPERATION(name) FV_TUNING_##name,
+typedef enum fv_tuning_op {
+#include "tuning/operations.inc"
+    FV_TUNING_OPERATIONS
+} fv_tuning_op;
+#undef FV_TUNING_OPERATION
+
+#define FV_TUNING_OPERATION(name) extern const fv_tuning_operation fv_tuning_##name;
+#include "tuning/operations.inc"
+#undef FV_TUNING_OPERATION
+
+extern const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS];
+
+/* A row's knobs and a choice are the same thing in two forms. */
+void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice);
+void fv_tuning_of_choice(fv_tuning_op operation, const void *choice, fv_tuning_value knob[FV_TUNING_KNOBS]);
+
+/* The evidence: time of the default / time of the choice, in thousandths: the median, and its 95 % interval. */
+typedef struct fv_tuning_evidence {
+    int64_t gain, low, high;
+    int64_t blocks;                /* of measurements */
+    char shapes[FV_TUNING_SHAPES]; /* on which it was proved: none of them led to the choice */
+} fv_tuning_evidence;
+
+typedef struct fv_tuning_row {
+    int section;               /* of the tuning: for which CPU and build */
+    int line;                  /* of the file it was read from, 0: none */
+    bool known;                /* false: for another build, carried along as it is: */
+    char text[FV_TUNING_LINE]; /* its line; "" of a known one */
+    fv_tuning_op operation;
+    fv_isa isa;
+    int64_t threads;
+    fv_interval key[FV_TUNING_KEYS];
+    fv_tuning_value knob[FV_TUNING_KNOBS];
+    fv_tuning_evidence evidence;
+} fv_tuning_row;
+
+/* A CPU and a build, as a line of text: equal text, equal machine. The build is known by a hash of the kernel list and
+ * of the sources of kernels and of what chooses and calls them. */
+typedef struct fv_tuning_section {
+    char text[256];
+} fv_tuning_section;
+
+struct fovea_tuning {
+    int version; /* FV_TUNING_VERSION, or the newer one of a file that rows for other builds are from */
+    int sections, rows, capacity;
+    fv_tuning_section section[FV_TUNING_SECTIONS];
+    fv_tuning_row *row;
+};
+
+/* The section of this build on a CPU. */
+void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section);
+
+/* Is it for this build? */
+bool fv_tuning_section_known(const fv_tuning_section *section);
+
+/* A sentence: where the sections of a tuning differ from one that it does not have. */
+void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *section, char *text, size_t size);
+
+fovea_status fv_tuning_create(fovea_tuning **tuning, char error[FV_FILE_ERROR]);
+
+/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no
+ * room. */
+int fv_tuning_section_index(fovea_tuning *tuning, const fv_tuning_section *section, bool make);
+
+/* Puts a row in, in place of those that it overlaps. */
+fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *section, const fv_tuning_row *row,
+                           char error[FV_FILE_ERROR]);
+
+/* Takes out the rows of a section that a row (of this build; what it decides does not matter) overlaps. */
+void fv_tuning_remove(fovea_tuning *tuning, int section, const fv_tuning_row *row);
+
+/* May both be asked for the same shape? Of the same section, that is. */
+bool fv_tuning_overlap(const fv_tuning_row *a, const fv_tuning_row *b);
+
+/* The row for these sizes, or NULL. */
+const fv_tuning_row *fv_tuning_find(const fovea_tuning *tuning, int section, fv_tuning_op operation, fv_isa isa,
+                                    int threads, const int64_t key[FV_TUNING_KEYS]);
+
+/* A sentence: why fv_tuning_find() gives NULL. */
+void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op operation, fv_isa isa, int threads,
+                       const int64_t key[FV_TUNING_KEYS], char *text, size_t size);
+
+/* "yes: ...": where a row is from and what it gains; a sentence without its end. */
+void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size);
+
+#endif
