@@ -38,11 +38,11 @@ typedef struct operation {
 } operation;
 
 static void call_gemm(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
+    kernel->run.gemm_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL, NULL);
 }
 
 static void call_gemm_masked(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_masked_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL);
+    kernel->run.gemm_masked_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL, NULL);
 }
 
 static void call_scale(const fv_kernel *kernel, operands *o) {

@@ -55,28 +55,38 @@ typedef struct fv_keybits {
     uint64_t word[FV_SEGMENT / 64];
 } fv_keybits;
 
-/* What a gemm does with its accumulators. */
-typedef struct fv_merge {
-    const float *a; /* [m], or NULL: c = acc * b (the first segment of c, whose content is not read) */
-    const float *b; /* [m], or NULL: c is stored. a is NULL then, too */
-    int carry;      /* where b is NULL: the chains begin with what c held, not with +0: a block of a longer chain */
-    /* Maxima of the rows of c, NaN left out: the row_max of its lanes. b is NULL then, n a multiple of FV_LANES: */
-    float *row_max;     /* [m][FV_LANES], or NULL: nobody asks for them */
-    int accumulate_max; /* row_max has those of columns before, no NaN: maxima of both */
-    /* Hints, which change no result and which a kernel may ignore: */
-    int streams; /* b comes from beyond the caches; with next it is taken to be in the second-level cache already, as
-                    another call's next; if one tile reads it, it is fetched some steps ahead */
-    const float *next, *next_end; /* brought into the second-level cache meanwhile; next NULL: nothing is */
-} fv_merge;
+/* Where the chains of a gemm begin, and what becomes of them. All zero: from +0, stored. */
+typedef struct fv_epilogue {
+    const float *start; /* chain i, j begins with start[i*ldstart + j]; NULL: with +0 */
+    int64_t ldstart;
+    const float *a; /* [m], or NULL: c = chain * b (the first segment of c, whose content is not read) */
+    const float *b; /* [m], or NULL: c = chain. a is NULL then, too */
+    /* Maxima of the rows of c, NaN left out: the maximum of the FV_LANES values of a row. Only where b is NULL and n a
+     * multiple of FV_LANES: */
+    float *row_max;     /* [m][FV_LANES], or NULL: none are computed */
+    int accumulate_max; /* row_max holds those of the columns before, no NaN, and is raised to the new ones */
+} fv_epilogue;
 
-/* gemm: c[i][j] = chain over t < k of a[i*lda + t] * b[t*ldb + j], for i < m and j < n, any m, n and k >= 1.
- * merge == NULL or merge->b == NULL: stored, with merge->carry the chain goes on from c[i][j];
- * else c[i][j] = fma(c[i][j], merge->a[i], acc * merge->b[i]).
- * c overlaps neither a nor b: parts of it are written while others still need them.
+/* Hints to a gemm, which may ignore them. They change no result. */
+typedef struct fv_prefetch {
+    int streams; /* b comes from beyond the caches: if one tile reads it, it is prefetched some steps ahead. If next is
+                    set, b is assumed to be in the second-level cache, prefetched as next by an earlier call */
+    const void *next, *next_end; /* prefetched into the second-level cache during the call; next NULL: nothing is */
+} fv_prefetch;
+
+/* gemm: chain[i][j] over t < k ascending: acc = fma(a[i*lda + t], b[t*ldb + j], acc), for i < m, j < n; m, n, k >= 1.
+ * epilogue NULL: acc = +0 at first, c[i][j] = chain; else acc = start[i][j] at first, then
+ *   b NULL       c[i][j] = chain
+ *   a NULL       c[i][j] = chain * b[i]
+ *   both         c[i][j] = fma(c[i][j], a[i], chain * b[i])
+ * So a product may be computed in runs of t: each run but the last stores its chain, each but the first starts from the
+ * one stored, and the last one may merge. Its bits are those of one call over all t.
+ * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written while
+ * the rest is still being read. prefetch NULL: no hints.
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
  * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
-                            float *c, int64_t ldc, const fv_merge *merge);
+                            float *c, int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch);
 
 /* gemm_masked: the same without row_max, but terms whose a is -0 are skipped, so that b may be anything there. The careful
  * path of boundary tiles over values that are not finite; slow and rare. */
@@ -100,7 +110,7 @@ typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int6
 /* softmax: for each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of FV_LANES:
  * reads scores s, writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for
  * all), or NULL: all. lanes, [rows][FV_LANES], has the maxima of columns [begin, row_max_end) as the gemm of scores found
- * them (see fv_merge.row_max), which all rows attend; row_max_end, a multiple of FV_LANES, is begin if there are none. They
+ * them (see fv_epilogue.row_max), which all rows attend; row_max_end, a multiple of FV_LANES, is begin if there are none. They
  * are overwritten. no_underflow: no attended score is so far below the maximum of its row that p is no normal number, which
  * then need not be found out; no result depends on it. */
 typedef void fv_softmax_f32_fn(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits,

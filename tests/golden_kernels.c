@@ -94,10 +94,10 @@ static void golden_gemm(golden *g) {
         for (int64_t j = 0; j < n; j++)
             x[1][t * ldb + j] = j % 2 ? poison() : INFINITY;
     }
-    const fv_merge merge = {.a = how == 2 ? row[0] : NULL, .b = row[1]};
+    const fv_epilogue epilogue = {.a = how == 2 ? row[0] : NULL, .b = row[1]};
     begin(g);
     (skips ? g->kernel->run.gemm_masked_f32 : g->kernel->run.gemm_f32)(m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
-                                                                       how ? &merge : NULL);
+                                                                       how ? &epilogue : NULL, NULL);
     end();
     gave(g, x[2], m * ldc);
 }

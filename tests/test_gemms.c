@@ -4,7 +4,7 @@
  *   skipped how many scores are computed, and values multiplied, where causality or a window leaves few of them:
  *           none beside the register tiles at the edge, whatever the tile
  *
- * Maxima of scores, which the gemm of scores gives (fv_merge.row_max) wherever all rows of a tile see its columns:
+ * Maxima of scores, which the gemm of scores gives (fv_epilogue.row_max) wherever all rows of a tile see its columns:
  *
  *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads
  *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
@@ -18,16 +18,16 @@ static int64_t computed, asked, multiplied;
 static fv_gemm_f32_fn *real_score, *real_value;
 
 static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_merge *merge) {
+                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     computed += m * n;
-    asked += merge && merge->row_max ? m * n : 0;
-    real_score(m, n, k, a, lda, b, ldb, c, ldc, merge);
+    asked += epilogue && epilogue->row_max ? m * n : 0;
+    real_score(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_merge *merge) {
+                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     multiplied += m * n * k;
-    real_value(m, n, k, a, lda, b, ldb, c, ldc, merge);
+    real_value(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 /* Runs a problem, a head being one block of such tiles. Keys of a packed panel, and rows that share what they compute at

@@ -1,4 +1,4 @@
-/* What the gemms of attention are asked to bring near for what comes next (fv_merge.next). It changes no result, so no
+/* What the gemms of attention are asked to prefetch for what comes next (fv_prefetch.next). It changes no result, so no
  * other test sees it wrong: here the kernels of a plan are taken by others that write down what they are asked for.
  *
  *   strays    random problems, tiles and caches: only elements of q, k, v and out, never a gap between rows, nor keys
@@ -6,8 +6,8 @@
  *   one tile  each value that is seen once, each key once but for those of the first segment, which nothing precedes
  *   tiles     likewise, but as evenly as calls can: four fifths at least
  *   items     small ones: all of the next item, likewise */
-#include "attention_case.h"
 #include "attention/plan.h"
+#include "attention_case.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,10 +28,10 @@ static watched watch[TENSORS];
 static int64_t strays;
 static fv_gemm_f32_fn *real_score, *real_value, *real_skip;
 
-static void write_down(const fv_merge *merge) {
-    if (!merge || !merge->next)
+static void write_down(const fv_prefetch *prefetch) {
+    if (!prefetch || !prefetch->next)
         return;
-    for (uintptr_t at = (uintptr_t)merge->next; at < (uintptr_t)merge->next_end; at += sizeof(float)) {
+    for (uintptr_t at = (uintptr_t)prefetch->next; at < (uintptr_t)prefetch->next_end; at += sizeof(float)) {
         bool found = false;
         for (watched *w = watch; w < watch + TENSORS && !found; w++) {
             const uintptr_t i = (at - w->begin) / sizeof(float);
@@ -45,21 +45,21 @@ static void write_down(const fv_merge *merge) {
 }
 
 static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_merge *merge) {
-    write_down(merge);
-    real_score(m, n, k, a, lda, b, ldb, c, ldc, merge);
+                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    write_down(prefetch);
+    real_score(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_merge *merge) {
-    write_down(merge);
-    real_value(m, n, k, a, lda, b, ldb, c, ldc, merge);
+                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    write_down(prefetch);
+    real_value(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void value_skip(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
-                       float *c, int64_t ldc, const fv_merge *merge) {
-    write_down(merge);
-    real_skip(m, n, k, a, lda, b, ldb, c, ldc, merge);
+                       float *c, int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    write_down(prefetch);
+    real_skip(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void watch_tensor(watched *w, const fovea_tensor *t, const int64_t *lens) {
@@ -144,7 +144,7 @@ static double once(const watched *w, const char *what, int64_t first) {
         asked += w->named[i] && w->times[i] > 0;
         again += w->named[i] && w->times[i] > 1;
     }
-    test_check(again == 0, "%s: %" PRId64 " floats were brought near more than once", what, again);
+    test_check(again == 0, "%s: %" PRId64 " floats were prefetched more than once", what, again);
     return all > 0 ? (double)asked / (double)all : 1.0;
 }
 

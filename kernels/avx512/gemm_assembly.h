@@ -56,9 +56,9 @@
                 TEXT(".noaltmacro") \
                 : [a0] "+&r"(a0), [a3] "=&r"(a3), [a5] "=&r"(a5), [a10] "=&r"(a10), [b] "+&r"(b), [x0] "=&r"(x0), \
                   [x1] "=&r"(x1), [x2] "=&r"(x2), [x3] "=&r"(x3), [x4] "=&r"(x4) \
-                : [t] "r"(t), [lda] "r"(lda), [ldb] "r"(ldb), FIELD(c), FIELD(ldc), FIELD(k), FIELD(carry), \
-                  FIELD(next), FIELD(pace), FIELD(near), FIELD(far), FIELD(merge_a), FIELD(merge_b), FIELD(row_max), \
-                  FIELD(accumulate_max) \
+                : [t] "r"(t), [lda] "r"(lda), [ldb] "r"(ldb), FIELD(c), FIELD(ldc), FIELD(k), FIELD(start), \
+                  FIELD(ldstart), FIELD(next), FIELD(pace), FIELD(prefetch_b), FIELD(l2_distance), FIELD(merge_a), \
+                  FIELD(merge_b), FIELD(row_max), FIELD(accumulate_max) \
                 : "memory", "cc", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", \
                   "zmm10", "zmm11", "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", \
                   "zmm21", "zmm22", "zmm23", "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", "zmm31"); \

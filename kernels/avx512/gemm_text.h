@@ -92,10 +92,15 @@
         SIZED(MULTIPLY_LAST) \
     ENDM \
     MACRO("fv_times_b n") TEXT("fv_at \\n") SIZED(TIMES_B) ENDM \
-    MACRO("fv_at_c n") TEXT("fv_at \\n") IF(".Li == 0") TEXT("mov " OF_T(c) ", %[x1]") ENDIF ENDM \
-    MACRO("fv_begin n") TEXT("fv_at_c \\n") SIZED(LOAD) TEXT("add %[x2], %[x1]") ENDM \
+    MACRO("fv_begin n") \
+        TEXT("fv_at \\n") \
+        IF(".Li == 0") TEXT("mov " OF_T(start) ", %[x1]") ENDIF \
+        SIZED(LOAD) \
+        TEXT("add %[x2], %[x1]") \
+    ENDM \
     MACRO("fv_end n, merge, old") \
-        TEXT("fv_at_c \\n") \
+        TEXT("fv_at \\n") \
+        IF(".Li == 0") TEXT("mov " OF_T(c) ", %[x1]") ENDIF \
         IF("\\merge == 2") SIZED(PLUS_OLD) ENDIF \
         SIZED(STORE) \
         TEXT("add %[x2], %[x1]") \
@@ -116,10 +121,10 @@
         NEXT(".Lg") \
     ENDM
 
-/* What a step brings near: a step of B, by x3 into the first-level cache and by x4 into the second, unless they are
+/* What a step prefetches: a step of B, by x3 into the first-level cache and by x4 into the second, unless they are
  * NULL, and its share of the lines of next, by x1. */
-#define MACROS_OF_FETCHING \
-    MACRO("fv_fetch_b") \
+#define MACROS_OF_PREFETCHING \
+    MACRO("fv_prefetch_b") \
         TEXT("test %[x3], %[x3]") \
         TEXT("jz 7f") \
         FOR(".Lj", ".Lnv") TEXT("prefetcht0 64*.Lj(%[x3])") NEXT(".Lj") \
@@ -130,7 +135,7 @@
         TEXT("add %[ldb], %[x4]") \
         TEXT("7:") \
     ENDM \
-    MACRO("fv_fetch_next") \
+    MACRO("fv_prefetch_next") \
         TEXT("test %[x1], %[x1]") \
         TEXT("jz 8f") \
         TEXT("mov " OF_T(pace) ", %[x2]") \
@@ -146,7 +151,7 @@
     ENDM
 
 /* The maxima of rows. */
-#define MACROS_OF_HIGHEST \
+#define MACROS_OF_ROW_MAX \
     MACRO("fv_max n") TEXT("vmaxps %%zmm31, %%zmm\\n, %%zmm31") ENDM \
     MACRO("fv_max_first n, accumulate_max") \
         IF("\\accumulate_max") TEXT("vmaxps 64*.Li(%[x1]), %%zmm\\n, %%zmm31") \
@@ -163,35 +168,35 @@
         NEXT(".Li") \
     ENDM
 
-#define MACROS MACROS_OF_STEP MACROS_OF_FETCHING MACROS_OF_END MACROS_OF_HIGHEST
+#define MACROS MACROS_OF_STEP MACROS_OF_PREFETCHING MACROS_OF_END MACROS_OF_ROW_MAX
 #define PURGE(name) TEXT(".purgem " name)
 #define NO_MACROS \
     PURGE("fv_load_b") PURGE("fv_load_a") PURGE("fv_multiply") PURGE("fv_step") PURGE("fv_at") PURGE("fv_last") \
-    PURGE("fv_times_b") PURGE("fv_at_c") PURGE("fv_begin") PURGE("fv_end") PURGE("fv_ends") PURGE("fv_max") \
-    PURGE("fv_max_first") PURGE("fv_row_max") PURGE("fv_zero") PURGE("fv_fetch_b") PURGE("fv_fetch_next")
+    PURGE("fv_times_b") PURGE("fv_begin") PURGE("fv_end") PURGE("fv_ends") PURGE("fv_max") \
+    PURGE("fv_max_first") PURGE("fv_row_max") PURGE("fv_zero") PURGE("fv_prefetch_b") PURGE("fv_prefetch_next")
 
-/* The accumulators begin with 0, or with C. */
+/* The accumulators begin with 0, or with what start holds. */
 #define BEGIN \
     TEXT("lea (%[a0],%[lda],2), %[a3]") \
     TEXT("add %[lda], %[a3]") \
     TEXT("lea (%[a3],%[lda],2), %[a5]") \
     TEXT("lea (%[a5],%[lda],4), %[a10]") \
     TEXT("add %[lda], %[a10]") \
-    TEXT("cmpl $0, " OF_T(carry)) \
+    TEXT("cmpq $0, " OF_T(start)) \
     TEXT("jne 1f") \
     FOR(".Ln", ".Lmr * .Lnv") TEXT("fv_zero %%(.Ln)") NEXT(".Ln") \
     TEXT("jmp 2f") \
     TEXT("1:") \
-    TEXT("mov " OF_T(ldc) ", %[x2]") \
+    TEXT("mov " OF_T(ldstart) ", %[x2]") \
     TEXT("shl $2, %[x2]") \
     FOR(".Ln", ".Lmr * .Lnv") TEXT("fv_begin %%(.Ln)") NEXT(".Ln") \
     TEXT("2:")
 
-/* All steps of k but the last ones: four at a time, and what is brought near meanwhile, then one at a time. */
+/* All steps of k but the last ones: four at a time, and what is prefetched meanwhile, then one at a time. */
 #define STEPS \
     TEXT("mov " OF_T(next) ", %[x1]") \
-    TEXT("mov " OF_T(near) ", %[x3]") \
-    TEXT("mov " OF_T(far) ", %[x4]") \
+    TEXT("mov " OF_T(prefetch_b) ", %[x3]") \
+    TEXT("mov " OF_T(l2_distance) ", %[x4]") \
     TEXT("shl $2, %[x4]") \
     TEXT("jz 1f") \
     TEXT("add %[x3], %[x4]") \
@@ -205,7 +210,7 @@
     TEXT("mov %[x1], %[x2]") \
     TEXT("or %[x3], %[x2]") \
     TEXT("jz 2f") \
-    FOR(".Ls", "4") TEXT("fv_fetch_b") TEXT("fv_fetch_next") TEXT("fv_step %%(.Ls)") NEXT(".Ls") \
+    FOR(".Ls", "4") TEXT("fv_prefetch_b") TEXT("fv_prefetch_next") TEXT("fv_step %%(.Ls)") NEXT(".Ls") \
     TEXT("jmp 3f") \
     TEXT("2:") \
     TEXT("fv_step 0") TEXT("fv_step 1") TEXT("fv_step 2") TEXT("fv_step 3") \
@@ -214,7 +219,7 @@
     TEXT("dec %[x0]") \
     TEXT("jnz 1b") \
     TEXT("5:") /* as much as the last steps take */ \
-    FOR(".Ls", "4") TEXT("fv_fetch_b") NEXT(".Ls") \
+    FOR(".Ls", "4") TEXT("fv_prefetch_b") NEXT(".Ls") \
     TEXT("mov " OF_T(k) ", %[x0]") \
     TEXT("sub $.Lsteps, %[x0]") \
     TEXT("and $3, %[x0]") \

@@ -101,43 +101,46 @@ static void gemm_height(gemm_tiles *t, int64_t rows) {
 }
 
 enum {
-    STREAM_STEPS = 16,    /* at least so many steps of k is a line fetched before a tile needs it, */
+    STREAM_STEPS = 16,    /* a line is prefetched at least so many steps of k before a tile needs it, */
     STREAM_FLOATS = 2048, /* and so many floats of B: a step of a narrow panel is soon over; */
-    FAR_STEPS = 16,       /* and so many steps before that into the second-level cache, */
-    FAR_FLOATS = 2048,    /* and so many floats, where a line takes */
-    FAR_WORK = 7          /* so many multiply-adds */
+    L2_STEPS = 16,        /* and so many steps before that into the second-level cache, */
+    L2_FLOATS = 2048,     /* and so many floats, where a line takes */
+    L2_WORK = 7           /* so many multiply-adds */
 };
 
-/* What the tiles bring near, all of them together in so many strips: what the caller names, evenly, so that memory is
+/* What the tiles prefetch, all of them together in so many strips: what the caller names, evenly, so that memory is
  * never idle; of B that streams through one tile each vector a few steps before the tile would wait for it. */
-static void gemm_hints(gemm_tiles *t, const fv_merge *merge, int64_t rows, int64_t tiles, int64_t strips) {
+static void gemm_hints(gemm_tiles *t, const fv_prefetch *prefetch, int64_t rows, int64_t tiles, int64_t strips) {
     const int64_t turns = strips * tiles * gemm_turns(t->k);
-    t->next = turns > 0 ? merge->next : NULL;
-    t->next_end = merge->next_end;
+    t->next = turns > 0 ? prefetch->next : NULL;
+    t->next_end = prefetch->next_end;
     t->pace = t->next ? (t->next_end - t->next + turns * LINE - 1) / (turns * LINE) : 0;
-    if (!merge->streams || tiles > 1)
+    if (!prefetch->streams || tiles > 1)
         return;
     int64_t ahead = STREAM_STEPS;
     if (t->ldb > 0 && ahead * t->ldb < STREAM_FLOATS)
         ahead = (STREAM_FLOATS + t->ldb - 1) / t->ldb;
-    t->near = fv_ahead(t->b, ahead * t->ldb);
-    if (merge->next)
+    t->prefetch_b = fv_ahead(t->b, ahead * t->ldb);
+    if (prefetch->next)
         return;
-    t->far = FAR_STEPS * t->ldb;
-    if (rows * LINE_VECTORS >= FAR_WORK && t->far < FAR_FLOATS)
-        t->far = FAR_FLOATS;
+    t->l2_distance = L2_STEPS * t->ldb;
+    if (rows * LINE_VECTORS >= L2_WORK && t->l2_distance < L2_FLOATS)
+        t->l2_distance = L2_FLOATS;
 }
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-             int64_t ldc, const fv_merge *merge) {
+             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    static const fv_epilogue store;
+    const fv_epilogue *e = epilogue ? epilogue : &store;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     assert(m == 1 || ldc >= n);
-    assert(!merge || merge->b || !merge->a);
-    assert(!merge || !merge->row_max || (!merge->b && n % FV_LANES == 0));
-    assert(!merge || !merge->next || merge->next <= merge->next_end);
+    assert(e->b || !e->a);
+    assert(e->start != c || m == 1 || e->ldstart == ldc);
+    assert(!e->row_max || (!e->b && n % FV_LANES == 0));
+    assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
                   higher = m % tiles; /* that many tiles have a row more */
-    const float *next = NULL;         /* of one tile a strip: what strips before have not brought near */
+    const float *next = NULL;         /* of one tile a strip: what strips before have not prefetched */
     for (int64_t j = 0; j < n; j += FV_NR) {
         gemm_tiles t = {.count = higher,
                         .n = n - j < FV_NR ? n - j : FV_NR,
@@ -145,22 +148,21 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
                         .lda = lda,
                         .ldb = ldb,
                         .ldc = ldc,
+                        .ldstart = e->ldstart,
                         .a = a,
                         .b = b + j,
-                        .c = c + j};
-        if (merge) {
-            t.merge_a = merge->a;
-            t.merge_b = merge->b;
-            t.carry = merge->carry;
-            t.row_max = merge->row_max;
-            t.accumulate_max = merge->accumulate_max || j > 0;
-            if (tiles == 1) {
-                gemm_hints(&t, merge, m, 1, (n + FV_NR - 1) / FV_NR);
-                if (j > 0)
-                    t.next = next;
-            } else if (j == 0)
-                gemm_hints(&t, merge, m, tiles, 1);
-        }
+                        .c = c + j,
+                        .start = e->start ? e->start + j : NULL,
+                        .merge_a = e->a,
+                        .merge_b = e->b,
+                        .row_max = e->row_max,
+                        .accumulate_max = e->accumulate_max || j > 0};
+        if (prefetch && tiles == 1) {
+            gemm_hints(&t, prefetch, m, 1, (n + FV_NR - 1) / FV_NR);
+            if (j > 0)
+                t.next = next;
+        } else if (prefetch && j == 0)
+            gemm_hints(&t, prefetch, m, tiles, 1);
         if (higher > 0)
             gemm_height(&t, low + 1);
         t.count = tiles - higher;

@@ -14,10 +14,10 @@ static inline vf skip_load(const float *p, int64_t n) {
 }
 
 static inline void skip_strip(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c,
-                              const float *merge_a, const float *merge_b, int carry) {
+                              const float *start, const float *merge_a, const float *merge_b) {
     vf acc[SKIP_VECTORS];
     for (int j = 0; j < SKIP_VECTORS; j++)
-        acc[j] = carry ? skip_load(c + j * FV_W, n - j * FV_W) : v_set1(0.0f);
+        acc[j] = start ? skip_load(start + j * FV_W, n - j * FV_W) : v_set1(0.0f);
     for (int64_t p = 0; p < k; p++, b += ldb) {
         if (skip_masked(a[p]))
             continue;
@@ -39,14 +39,16 @@ static inline void skip_strip(int64_t n, int64_t k, const float *a, const float 
 }
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-             int64_t ldc, const fv_merge *merge) {
+             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    static const fv_epilogue store;
+    const fv_epilogue *e = epilogue ? epilogue : &store;
+    (void)prefetch;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     assert(m == 1 || ldc >= n);
-    assert(!merge || merge->b || !merge->a);
-    assert(!merge || !merge->row_max);
+    assert(e->b || !e->a);
+    assert(!e->row_max);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j += FV_NR)
             skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,
-                       merge && merge->a ? merge->a + i : NULL, merge && merge->b ? merge->b + i : NULL,
-                       merge && merge->carry);
+                       e->start ? e->start + i * e->ldstart + j : NULL, e->a ? e->a + i : NULL, e->b ? e->b + i : NULL);
 }

@@ -1,5 +1,5 @@
 /* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
- * brings near meanwhile. gemm_f32.h includes it and chooses the size.
+ * prefetches meanwhile. gemm_f32.h includes it and chooses the size.
  *
  * Where vectors have 16 floats, assembly takes most tiles (FV_GEMM_ASSEMBLY, avx512/gemm_assembly.h has why), and what
  * follows takes widths of no whole or half vectors, and fewer than four steps of k.
@@ -31,17 +31,17 @@ enum { LAST_STEPS = 0 };
 
 /* Tiles of the same height, one below the other. */
 typedef struct gemm_tiles {
-    int64_t count, n, k, lda, ldb, ldc;
+    int64_t count, n, k, lda, ldb, ldc, ldstart;
     const float *a, *b;
     float *c;
+    const float *start;             /* of the first tile; NULL: chains begin with +0 */
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
-    int carry;                      /* the chains begin with c */
-    float *row_max;                 /* of the first row; NULL: nobody asks for maxima */
+    float *row_max;                 /* of the first row; NULL: no maxima */
     int accumulate_max;             /* they go on from what is there */
-    const float *next, *next_end;   /* brought nearer meanwhile; next NULL: nothing is */
+    const float *next, *next_end;   /* prefetched meanwhile into the second-level cache; next NULL: nothing is */
     int64_t pace;                   /* lines of it in UNROLL steps of k */
-    const float *near;              /* what a tile needs itself a few steps on; NULL: it comes without being fetched */
-    int64_t far;                    /* so many floats further on it comes to the second-level cache; 0: it is there */
+    const float *prefetch_b;        /* B some steps ahead, prefetched into the first-level cache; NULL: it is not */
+    int64_t l2_distance;            /* so many floats further on into the second-level cache; 0: it is there */
 } gemm_tiles;
 
 /* Do all lanes of the last vector of a row count, or n of them, which may be all? */
@@ -107,15 +107,15 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
         a[g] += count;
 }
 
-/* Fetches UNROLL steps of B, and those that many floats further on, if any. */
-FV_ALWAYS_INLINE const float *gemm_fetch(const float *near, int64_t *ldb, int64_t far, const int nv) {
-    for (int p = 0; p < UNROLL; p++, near = fv_ahead(near, *ldb), *ldb = gemm_opaque(*ldb))
+/* Prefetches UNROLL steps of B, and those that many floats further on, if any. */
+FV_ALWAYS_INLINE const float *gemm_prefetch_b(const float *b, int64_t *ldb, int64_t l2_distance, const int nv) {
+    for (int p = 0; p < UNROLL; p++, b = fv_ahead(b, *ldb), *ldb = gemm_opaque(*ldb))
         for (int j = 0; j < nv; j += LINE_VECTORS) {
-            __builtin_prefetch(fv_ahead(near, j * FV_W), 0, 3);
-            if (far)
-                __builtin_prefetch(fv_ahead(near, j * FV_W + far), 0, 2);
+            __builtin_prefetch(fv_ahead(b, j * FV_W), 0, 3);
+            if (l2_distance)
+                __builtin_prefetch(fv_ahead(b, j * FV_W + l2_distance), 0, 2);
         }
-    return near;
+    return b;
 }
 
 FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
@@ -125,13 +125,13 @@ FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gem
     const float *b = t->b, *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = gemm_opaque(lda))
         rows[g] = a;
-    const float *near = t->near;
+    const float *ahead = t->prefetch_b;
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
-        if (near && t->far)
-            near = gemm_fetch(near, &ldb, t->far, nv);
-        else if (near)
-            near = gemm_fetch(near, &ldb, 0, nv);
+        if (ahead && t->l2_distance)
+            ahead = gemm_prefetch_b(ahead, &ldb, t->l2_distance, nv);
+        else if (ahead)
+            ahead = gemm_prefetch_b(ahead, &ldb, 0, nv);
         if (next)
             for (int64_t line = 0; line < t->pace; line++, next = fv_ahead(next, LINE))
                 __builtin_prefetch(next, 0, 2);
@@ -167,10 +167,10 @@ FV_ALWAYS_INLINE float *gemm_store_tile(vf acc[FV_MR][NV], const gemm_tiles *t, 
     return c;
 }
 
-/* How often, at least, a tile fetches lines of what is to be brought nearer. */
+/* How often, at least, a tile prefetches lines of next. */
 FV_ALWAYS_INLINE int64_t gemm_turns(int64_t k) { return k < LAST_STEPS ? 0 : (k - LAST_STEPS) / UNROLL; }
 
-/* What is to be brought nearer after so many tiles. */
+/* What is left of next after so many tiles. */
 FV_ALWAYS_INLINE const float *gemm_next(const gemm_tiles *t, const float *next, int64_t tiles) {
     const int64_t floats = tiles * gemm_turns(t->k) * t->pace * LINE;
     return next && t->next_end - next > floats ? fv_ahead(next, floats) : NULL;
@@ -181,6 +181,7 @@ FV_ALWAYS_INLINE void gemm_pass(gemm_tiles *t, const int mr, int64_t tiles) {
     const int64_t rows = tiles * mr;
     t->a += rows * t->lda;
     t->c += rows * t->ldc;
+    t->start = t->start ? t->start + rows * t->ldstart : NULL;
     t->merge_a = t->merge_a ? t->merge_a + rows : NULL;
     t->merge_b = t->merge_b ? t->merge_b + rows : NULL;
     t->row_max = t->row_max ? t->row_max + rows * FV_LANES : NULL;
@@ -189,19 +190,18 @@ FV_ALWAYS_INLINE void gemm_pass(gemm_tiles *t, const int mr, int64_t tiles) {
 
 FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const int part) {
     const int64_t left = gemm_left(t->n);
-    const float *a = t->a, *merge_a = t->merge_a, *merge_b = t->merge_b;
+    const float *a = t->a, *start = t->start, *merge_a = t->merge_a, *merge_b = t->merge_b;
     float *c = t->c, *row_max = t->row_max;
     const float *next = t->next;
-    int64_t ldc = t->ldc;
+    int64_t ldc = t->ldc, ldstart = t->ldstart;
     for (int64_t tile = t->count; tile > 0; tile--, a += mr * t->lda) {
         vf acc[FV_MR][NV];
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++)
                 acc[i][j] = v_set1(0.0f);
-        float *row = c;
-        for (int i = 0; i < mr && t->carry; i++, row += ldc, ldc = gemm_opaque(ldc))
+        for (int i = 0; i < mr && start; i++, start += ldstart, ldstart = gemm_opaque(ldstart))
             for (int j = 0; j < nv; j++)
-                acc[i][j] = gemm_load(row + j * FV_W, left, j == nv - 1, part);
+                acc[i][j] = gemm_load(start + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, next, mr, nv, part);
         next = gemm_next(t, next, 1);
         if (merge_b) {
@@ -211,7 +211,7 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
             merge_b += mr;
         }
         if (merge_a) {
-            row = c;
+            const float *row = c;
             for (int i = 0; i < mr; i++, row += ldc, ldc = gemm_opaque(ldc))
                 for (int j = 0; j < nv; j++) {
                     const vf old = gemm_load(row + j * FV_W, left, j == nv - 1, part);

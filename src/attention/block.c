@@ -179,7 +179,7 @@ static void run_weights(fv_block *x, int64_t begin, int64_t end) {
 
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
 
-/* While tiles go through a segment, what comes after it is brought near. */
+/* While tiles go through a segment, what comes after it is prefetched. */
 static void fetch_next(fv_block *x, int64_t index, int64_t end) {
     const bool more = index + 1 < end;
     const int64_t item = more ? x->item : x->following, key = more ? (index + 1) * FV_SEGMENT : -1;

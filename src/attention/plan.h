@@ -83,7 +83,7 @@ struct fovea_attention_plan {
     fv_attention_choice choice; /* all fields decided */
     int64_t panel;              /* keys of a packed panel */
     int64_t edge_rows;          /* rows that share a range of keys where ranges differ */
-    bool fetches_next;          /* is all of the next item brought near? Where the second-level cache holds two */
+    bool fetches_next;          /* is all of the next item prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
     fv_attention_kernels kernels;
 

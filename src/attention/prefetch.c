@@ -1,6 +1,6 @@
-/* What is brought near (prefetch.h). A pass over many short sequences is bound by the time in which its tensors
+/* What is prefetched (prefetch.h). A pass over many short sequences is bound by the time in which its tensors
  * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%; where a
- * head fills the cache, so that segments are brought near, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207).
+ * head fills the cache, so that segments are prefetched, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207).
  *
  * A tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Of 4 x 8 rows and
  * 4096 keys of 128 channels, half of the time went by in waiting for values, of which each strip of the gemm reads a
@@ -18,23 +18,23 @@
 
 enum {
     LINE = 16, /* floats */
-    SPARSE = 4 /* steps of k for each line, where a call brings as little near as it can (UNROLL of gemm_tile.h) */
+    SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of gemm_tile.h) */
 };
 
 /* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */
-static fv_near rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+static fv_prefetch_range rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const int64_t channels = t->shape[3];
     if (!t->data || t->stride[2] != channels) /* keys and values may be NULL where there are none */
-        return (fv_near){NULL, NULL};
+        return (fv_prefetch_range){NULL, NULL};
     if (t->stride[1] != t->shape[2] * channels)
         rows = fv_min(rows, t->shape[2] - first);
     const float *at = (const float *)t->data + batch * t->stride[0] + head * t->stride[1] + first * t->stride[2];
-    return (fv_near){at, at + rows * channels};
+    return (fv_prefetch_range){at, at + rows * channels};
 }
 
 static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
     assert(next->count < (int)(sizeof next->part / sizeof next->part[0]));
-    const fv_near part = rows_of(t, batch, head, first, rows);
+    const fv_prefetch_range part = rows_of(t, batch, head, first, rows);
     if (part.at != part.end)
         next->part[next->count++] = part;
 }
@@ -46,7 +46,7 @@ static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fove
 }
 
 static void clear(fv_next *next) {
-    next->outputs = next->beside_scores = next->beside_values = (fv_near){NULL, NULL};
+    next->outputs = next->beside_scores = next->beside_values = (fv_prefetch_range){NULL, NULL};
     next->count = next->now = 0;
     next->floats = -1;
     next->credit = 0;
@@ -126,36 +126,36 @@ void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t ba
     next->outputs = rows_of(&args->out, batch, head, query, rows);
 }
 
-/* At most a line a step of k. Where it is to come evenly, some calls bring a line every few steps near, the others
+/* At most a line a step of k. Where it is to come evenly, some calls prefetch a line every few steps, the others
  * nothing: one that ends in the midst of a call is slower. */
-static void take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_merge *merge) {
+static void take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_prefetch *prefetch) {
     const int64_t lines = fv_ceil_div(rows, gemm->mr) * k;
     const bool evenly = next->floats >= 0;
     next->credit += evenly ? next->floats : 0;
     if (next->outputs.at != next->outputs.end) {
-        fv_near_take(&next->outputs, lines * LINE, merge);
+        fv_prefetch_take(&next->outputs, lines * LINE, prefetch);
         return;
     }
     const int64_t floats = evenly ? lines / SPARSE * LINE : lines * LINE;
     if (next->now >= next->count || (evenly && next->credit < floats))
         return;
     next->credit -= evenly ? floats : 0;
-    fv_near *part = &next->part[next->now];
-    fv_near_take(part, floats, merge);
+    fv_prefetch_range *part = &next->part[next->now];
+    fv_prefetch_take(part, floats, prefetch);
     next->now += part->at == part->end;
 }
 
-void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_merge *merge) {
+void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_prefetch *prefetch) {
     if (next->one_tile) /* a panel's part of a segment's values */
-        fv_near_take(&next->beside_scores, plan->panel * plan->desc.value_dim, merge);
+        fv_prefetch_take(&next->beside_scores, plan->panel * plan->desc.value_dim, prefetch);
     else
-        take(next, plan->choice.score, rows, plan->desc.head_dim, merge);
+        take(next, plan->choice.score, rows, plan->desc.head_dim, prefetch);
 }
 
 void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                           fv_merge *merge) {
+                           fv_prefetch *prefetch) {
     if (next->one_tile)
-        fv_near_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, merge);
-    else if (!merge->streams)
-        take(next, plan->choice.value, rows, keys, merge);
+        fv_prefetch_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
+    else if (!prefetch->streams)
+        take(next, plan->choice.value, rows, keys, prefetch);
 }

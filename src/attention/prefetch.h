@@ -1,7 +1,7 @@
-/* What is read and written next, brought near by the gemms of what is computed now (fv_merge.next), which leave memory
+/* What is read and written next, prefetched by the gemms of what is computed now (fv_prefetch.next), which leave memory
  * idle: all of the next item where the second-level cache holds two (the plan's fetches_next), else segment by segment,
  * and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with its
- * values. Nothing is brought near that does not lie row behind row.
+ * values. Only contiguous rows are prefetched.
  */
 #ifndef FV_ATTENTION_NEXT_H
 #define FV_ATTENTION_NEXT_H
@@ -12,13 +12,13 @@
 
 /* Rows of queries, keys, values and outputs, in the order in which they are needed. */
 typedef struct fv_next {
-    fv_near outputs; /* of the tile that is being computed */
-    fv_near part[4];
-    int count, now; /* parts; the one that is being brought near */
-    int64_t floats; /* that a call may bring near on average, or -1: as many as it can */
+    fv_prefetch_range outputs; /* of the tile that is being computed */
+    fv_prefetch_range part[4];
+    int count, now; /* parts; the one that is being prefetched */
+    int64_t floats; /* that a call may prefetch on average, or -1: as many as it can */
     int64_t credit; /* what calls before were allowed and did not take */
     bool one_tile;  /* then by the gemms of these: */
-    fv_near beside_scores, beside_values;
+    fv_prefetch_range beside_scores, beside_values;
 } fv_next;
 
 /* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
@@ -29,8 +29,8 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
 void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                      int64_t key, int64_t tiles);
 
-/* Before one tile goes through a segment of item number item, of which it sees these keys: its values come near while
- * its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
+/* Before one tile goes through a segment of item number item, of which it sees these keys: its values are prefetched
+ * while its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
  * its first segment if next_key < 0. */
 void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
                       fv_range keys, int64_t following, int64_t next_key);
@@ -39,10 +39,10 @@ void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fov
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
                      int64_t rows);
 
-/* What a call brings near: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
- * keys, whose merge says whether they stream. */
-void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_merge *merge);
+/* What a call prefetches: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
+ * keys, whose prefetch says whether they stream. */
+void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_prefetch *prefetch);
 void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                           fv_merge *merge);
+                           fv_prefetch *prefetch);
 
 #endif

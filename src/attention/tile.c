@@ -202,11 +202,13 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
             rows = fv_min(rows, t->rows - first);
             if (columns.begin == columns.end)
                 continue;
-            fv_merge how = {.row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
-                            .accumulate_max = at > t->columns.begin};
-            fv_next_beside_scores(&x->next, p, rows, &how);
+            const fv_epilogue epilogue = {.row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
+                                          .accumulate_max = at > t->columns.begin};
+            fv_prefetch prefetch = {0};
+            fv_next_beside_scores(&x->next, p, rows, &prefetch);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
-                             panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &how);
+                             panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &epilogue,
+                             &prefetch);
         }
     }
     if (p->desc.mask != FOVEA_MASK_ADDITIVE)
@@ -233,7 +235,7 @@ static bool values_finite(const fv_block *x, fv_segment *s) {
     return s->finite != 0;
 }
 
-/* Where the outputs of a tile go, from its first row on, and what becomes of what is there (fv_merge). */
+/* Where the outputs of a tile go, from its first row on, and what becomes of what is there (fv_epilogue). */
 typedef struct destination {
     float *o;
     int64_t stride;
@@ -254,19 +256,19 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const int64_t rows = fv_min(t->group_rows, t->rows - first);
         const fv_range keys = x->groups[first / t->group_rows];
-        fv_merge merge = {
-            .a = from_row(to->a, first), .b = from_row(to->b, first), .streams = x->rows <= p->choice.value->mr};
+        const fv_epilogue epilogue = {.a = from_row(to->a, first), .b = from_row(to->b, first)};
+        fv_prefetch prefetch = {.streams = x->rows <= p->choice.value->mr};
         const float *v = segment->v + keys.begin * segment->v_stride;
         if (keys.begin == keys.end) {
             no_values(x, to, first, rows);
             continue;
         }
-        fv_next_beside_values(&x->next, p, rows, keys.end - keys.begin, &merge);
+        fv_next_beside_values(&x->next, p, rows, keys.end - keys.begin, &prefetch);
         for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
             value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
                   x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride,
-                  to->o + first * to->stride + at, to->stride, &merge);
-            merge.next = NULL; /* once is enough */
+                  to->o + first * to->stride + at, to->stride, &epilogue, &prefetch);
+            prefetch.next = NULL; /* once is enough */
         }
     }
 }

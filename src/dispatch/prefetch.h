@@ -1,23 +1,25 @@
-/* Memory that the gemms of one piece of work bring near for the next (fv_merge.next). */
-#ifndef FV_NEAR_H
-#define FV_NEAR_H
+/* Memory that the gemms of one piece of work prefetch for the next (fv_prefetch.next). */
+#ifndef FV_PREFETCH_H
+#define FV_PREFETCH_H
 
 #include "core/core.h"
 #include "kernels.h"
 
 #include <assert.h>
 
-typedef struct fv_near {
-    const float *at, *end; /* what is not near yet */
-} fv_near;
+/* What is still to be prefetched. */
+typedef struct fv_prefetch_range {
+    const float *at, *end;
+} fv_prefetch_range;
 
-/* The next call brings floats of it near. */
-static inline void fv_near_take(fv_near *near, int64_t floats, fv_merge *merge) {
-    assert(floats >= 0 && near->at <= near->end);
-    if (near->at == near->end)
+/* The next call prefetches floats of it. */
+static inline void fv_prefetch_take(fv_prefetch_range *range, int64_t floats, fv_prefetch *prefetch) {
+    assert(floats >= 0 && range->at <= range->end);
+    if (range->at == range->end)
         return;
-    merge->next = near->at;
-    merge->next_end = near->at += fv_min(floats, near->end - near->at);
+    prefetch->next = range->at;
+    range->at += fv_min(floats, range->end - range->at);
+    prefetch->next_end = range->at;
 }
 
 #endif

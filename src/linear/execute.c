@@ -71,17 +71,19 @@ static int64_t step_at(const execution *e, int64_t k) {
 }
 
 /* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
- * near are brought near; of rows that are one tile, which wait for each weight, their own weights. */
+ * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
 static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, int64_t k, int64_t step,
-                     float *scratch, fv_near *near, int64_t floats) {
+                     float *scratch, fv_prefetch_range *next, int64_t floats) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = channels_together(e);
-    fv_merge how = {.carry = k > 0, .streams = e->rows <= e->choice.gemm->mr};
-    if (!how.streams)
-        fv_near_take(near, floats, &how);
+    const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
+    fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
+    if (!prefetch.streams)
+        fv_prefetch_take(next, floats, &prefetch);
     e->choice.gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
-                                 l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &how);
+                                 l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &epilogue,
+                                 &prefetch);
 }
 
 /* From scratch to y. */
@@ -108,50 +110,51 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
 
 /* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a
  * part for each block of the last panel. */
-static fv_near near_after(const execution *e, int64_t panel, int64_t k, int64_t step, const fv_near *rows) {
+static fv_prefetch_range next_after(const execution *e, int64_t panel, int64_t k, int64_t step,
+                                    const fv_prefetch_range *rows) {
     const fovea_linear *l = e->linear;
     if (rows->at < rows->end) {
         const int64_t count = (rows->end - rows->at) / l->in;
-        return (fv_near){rows->at + count * k, rows->at + count * (k + step)};
+        return (fv_prefetch_range){rows->at + count * k, rows->at + count * (k + step)};
     }
     const float *weights = l->weights + (panel * l->in + k + step) * l->panel;
     const float *end = l->weights + l->panels * l->in * l->panel;
-    return (fv_near){weights, weights + fv_min(step * l->panel, end - weights)};
+    return (fv_prefetch_range){weights, weights + fv_min(step * l->panel, end - weights)};
 }
 
 /* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block,
  * after which a few at a time go to y, whose lines come from farther while the next rows are computed. */
-static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_near *next_rows,
+static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_prefetch_range *next_rows,
                       float *scratch) {
     assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
     const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
     int64_t k = 0, step;
     for (; (step = step_at(e, k)) < l->in - k; k += step) {
-        fv_near near = near_after(e, panel, k, step, next_rows);
-        multiply(e, rows, panel, columns, k, step, scratch, &near, near.end - near.at);
+        fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
+        multiply(e, rows, panel, columns, k, step, scratch, &after, after.end - after.at);
     }
-    fv_near near = near_after(e, panel, k, step, next_rows);
-    const int64_t floats = near.end - near.at;
+    fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
+    const int64_t floats = after.end - after.at;
     row_run few = *rows;
     for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
         few.count = fv_min(left, e->choice.chunk);
         float *at =
             scratch + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
-        multiply(e, &few, panel, columns, k, step, at, &near, fv_ceil_div(floats * few.count, rows->count));
+        multiply(e, &few, panel, columns, k, step, at, &after, fv_ceil_div(floats * few.count, rows->count));
         finish(e, &few, panel, columns, at);
     }
 }
 
 /* The rows of an item, where they lie one behind the other and would stay until they are read. */
-static fv_near rows_of(const execution *e, int64_t item) {
+static fv_prefetch_range rows_of(const execution *e, int64_t item) {
     const fovea_tensor *x = &e->args->x;
     const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
     const bool stay = fv_linear_rows_fit(e->linear, &e->choice, e->row_block);
     if (!stay || !e->even || row_stride(x) != in || channels_together(e) != in)
-        return (fv_near){NULL, NULL};
+        return (fv_prefetch_range){NULL, NULL};
     const float *at = (const float *)x->data + first * in;
-    return (fv_near){at, at + fv_min(e->row_block, e->rows - first) * in};
+    return (fv_prefetch_range){at, at + fv_min(e->row_block, e->rows - first) * in};
 }
 
 /* next: the item after it, or e->items. */
@@ -159,8 +162,9 @@ static void run_item(const execution *e, int64_t item, int64_t next, float *scra
     const fovea_linear *l = e->linear;
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
     const int64_t begin = item % e->groups * e->group, last = fv_min(begin + e->group, l->panels) - 1;
-    const fv_near none = {NULL, NULL};
-    const fv_near next_rows = next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
+    const fv_prefetch_range none = {NULL, NULL};
+    const fv_prefetch_range next_rows =
+        next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
     for (int64_t panel = begin; panel <= last; panel++) {
         for (int64_t row = first, skip; row < end;) {
             const row_run run = run_at(e, row, end, &skip);

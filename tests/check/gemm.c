@@ -5,32 +5,46 @@
 
 /* t->size, t->operand */
 enum { SIZE_M, SIZE_N, SIZE_K, SIZE_STORE };
-enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MERGE_B, OPERAND_MERGE_A, OPERAND_HIGHEST = OPERAND_MERGE_B };
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_START, OPERAND_MERGE_A, OPERAND_MERGE_B, OPERAND_ROW_MAX };
 
-typedef enum store {
-    STORE_PLAIN,
-    STORE_FIRST,
-    STORE_MERGE,
-    STORE_CARRY,
-    STORE_HIGHEST, /* with maxima */
-    STORE_RAISE,   /* and those of columns before */
-    STORES
+/* How results are stored: where chains begin, which factors they are merged by, and what becomes of maxima. */
+enum { START_ZERO, START_OTHER, START_C, START_RUNS }; /* runs: of steps of k, the last of which stores */
+enum { FACTORS_NONE, FACTORS_B, FACTORS_BOTH };
+enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED };
+typedef struct store {
+    const char *words;
+    int start, factors, maxima;
 } store;
-static const char *const store_words[STORES] = {"stored",     "first segment",      "merged",
-                                                "carried on", "stored with maxima", "stored, maxima raised"};
 
-static bool gives_maxima(int64_t how) { return how == STORE_HIGHEST || how == STORE_RAISE; }
+static const store stores[] = {
+    {"stored", START_ZERO, FACTORS_NONE, MAXIMA_NONE},
+    {"first segment", START_ZERO, FACTORS_B, MAXIMA_NONE},
+    {"merged", START_ZERO, FACTORS_BOTH, MAXIMA_NONE},
+    {"with maxima", START_ZERO, FACTORS_NONE, MAXIMA_NEW},
+    {"maxima raised", START_ZERO, FACTORS_NONE, MAXIMA_RAISED},
+    {"carried on", START_C, FACTORS_NONE, MAXIMA_NONE},
+    {"carried on, maxima raised", START_C, FACTORS_NONE, MAXIMA_RAISED},
+    {"carried on, merged", START_C, FACTORS_BOTH, MAXIMA_NONE},
+    {"from another place", START_OTHER, FACTORS_NONE, MAXIMA_NONE},
+    {"from another place, first segment", START_OTHER, FACTORS_B, MAXIMA_NONE},
+    {"from another place, merged", START_OTHER, FACTORS_BOTH, MAXIMA_NONE},
+    {"from another place, with maxima", START_OTHER, FACTORS_NONE, MAXIMA_NEW},
+    {"in runs, merged", START_RUNS, FACTORS_BOTH, MAXIMA_NONE},
+};
+enum { STORES = sizeof stores / sizeof stores[0], RUNS = 3 };
+
+static const store *store_of(const trial *t) { return &stores[t->size[SIZE_STORE]]; }
 
 typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
 static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
 
-static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, data kind) {
-    if (gives_maxima(how) && c->kernel->op == FV_OP_gemm_masked)
+static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, data kind) {
+    const store *to = &stores[how];
+    if (to->maxima && c->kernel->op == FV_OP_gemm_masked)
         return;
-    if (gives_maxima(how))
+    if (to->maxima)
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
-    trial *t =
-        trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, store_words[how], data_words[kind]);
+    trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, to->words, data_words[kind]);
     if (!t)
         return;
     t->size[SIZE_M] = m;
@@ -40,17 +54,22 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, store how, d
     operand *a = trial_floats(t, "a", CELL_KEPT, m, k, some_stride(t, k));
     operand *b = trial_floats(t, "b", CELL_KEPT, k, n, some_stride(t, n));
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
+    operand *start = trial_floats(t, "start", to->start == START_RUNS ? CELL_ANY : CELL_KEPT, m, n, some_stride(t, n));
     fill_normal(t, a);
     fill_normal(t, b);
-    if (how == STORE_MERGE || how == STORE_CARRY)
+    if (to->factors == FACTORS_BOTH || to->start == START_C)
         fill_normal(t, out);
-    if (how == STORE_FIRST || how == STORE_MERGE)
-        fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
-    if (how == STORE_MERGE)
-        fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
-    if (gives_maxima(how)) {
+    if (to->start == START_OTHER)
+        fill_normal(t, start);
+    operand *merge_a = trial_floats(t, "merge a", CELL_KEPT, 1, m, m);
+    operand *merge_b = trial_floats(t, "merge b", CELL_KEPT, 1, m, m);
+    if (to->factors == FACTORS_BOTH)
+        fill_uniform(t, merge_a, 0.0f, 1.0f);
+    if (to->factors)
+        fill_uniform(t, merge_b, 0.0f, 1.0f);
+    if (to->maxima) {
         operand *row_max = trial_floats(t, "row_max", CELL_ZERO, m, FV_LANES, FV_LANES);
-        for (int64_t i = 0; i < m && how == STORE_RAISE; i++)
+        for (int64_t i = 0; i < m && to->maxima == MAXIMA_RAISED; i++)
             for (int64_t lane = 0; lane < FV_LANES; lane++)
                 *float_before(row_max, i, lane) = rng_below(&t->rng, 2) ? -INFINITY : rng_normal(&t->rng);
     }
@@ -86,12 +105,12 @@ static void gemm_trials(checker *c) {
     for (int h = 0; h < heights; h++)
         for (int64_t width = 1; width <= c->kernel->nr + 1; width++)
             for (int s = 0; s < STORES; s++)
-                gemm_trial(c, m[h], width, few_k[width % FEW_K], (store)s, DATA_NORMAL);
+                gemm_trial(c, m[h], width, few_k[width % FEW_K], s, DATA_NORMAL);
     for (int64_t height = 1; height <= 2 * c->kernel->mr + 1; height++)
         for (int s = 0; s < STORES; s++) {
-            gemm_trial(c, height, c->kernel->nr - height % c->kernel->nr, few_k[height % FEW_K], (store)s, DATA_NORMAL);
+            gemm_trial(c, height, c->kernel->nr - height % c->kernel->nr, few_k[height % FEW_K], s, DATA_NORMAL);
             if (c->kernel->nr > FV_LANES / 2) /* the last vector of the widest tier is half */
-                gemm_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], (store)s, DATA_NORMAL);
+                gemm_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], s, DATA_NORMAL);
         }
     /* Every size of a tile whose last vector is whole or half, and each end of its steps of k, which a loop takes several
      * at once. */
@@ -99,23 +118,22 @@ static void gemm_trials(checker *c) {
         for (int64_t width = FV_LANES / 2; width <= c->kernel->nr; width += FV_LANES / 2)
             for (int s = 0; s < STORES; s++)
                 for (int64_t i = 0; i < 8; i += 3)
-                    gemm_trial(c, height, width, 3 + (height + width / (FV_LANES / 2) + s + i) % 8, (store)s,
+                    gemm_trial(c, height, width, 3 + (height + width / (FV_LANES / 2) + s + i) % 8, s,
                                i ? DATA_NORMAL : DATA_SPECIAL);
     for (int h = 0; h < heights; h++)
         for (int w = 0; w < widths; w++) {
             for (int i = 0; i < FEW_K; i++)
                 for (int d = 0; d < DATA_KINDS; d++)
-                    gemm_trial(c, m[h], n[w], few_k[i], (store)((h + w + i) % STORES), (data)d);
-            gemm_trial(c, m[h], n[w], long_k[(h + w) % 4], (store)((h + w) % STORES), DATA_NORMAL);
+                    gemm_trial(c, m[h], n[w], few_k[i], (h + w + i) % STORES, (data)d);
+            gemm_trial(c, m[h], n[w], long_k[(h + w) % 4], (h + w) % STORES, DATA_NORMAL);
         }
     for (int64_t height = 3 * c->kernel->mr; height < 40; height += 5) /* several tiles high and wide */
-        gemm_trial(c, height, 2 * c->kernel->nr + height, few_k[height % FEW_K], (store)(height % STORES),
-                   DATA_SPECIAL);
+        gemm_trial(c, height, 2 * c->kernel->nr + height, few_k[height % FEW_K], (int)(height % STORES), DATA_SPECIAL);
     for (int s = 0; s < STORES; s++)
         for (int i = 0; i < 4; i++) {
-            gemm_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], (store)s, DATA_NORMAL);
+            gemm_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], s, DATA_NORMAL);
             for (int d = 0; d < DATA_KINDS; d++) /* a second strip, which ends with half a vector */
-                gemm_trial(c, c->kernel->mr + 1, c->kernel->nr + FV_LANES / 2, long_k[i], (store)s, (data)d);
+                gemm_trial(c, c->kernel->mr + 1, c->kernel->nr + FV_LANES / 2, long_k[i], s, (data)d);
         }
 }
 
@@ -129,34 +147,57 @@ static void fold_lanes(float *row_max, int64_t rows) {
         }
 }
 
-static void gemm_invoke(const fv_kernel *kernel, trial *t) {
+/* Calls the gemm for steps [from, to) of k, as the trial stores its result, or, before the last run, to its start. */
+static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t to, bool last) {
     const operand *o = t->operand;
-    const int64_t how = t->size[SIZE_STORE];
-    const float *b = trial_pointer(t, OPERAND_B);
-    const bool no_next = t->size[SIZE_K] % 3 == 0; /* of one and of several tiles, which depends on SIZE_M */
-    const fv_merge merge = {
-        .a = how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
-        .b = how == STORE_FIRST || how == STORE_MERGE ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
-        .carry = how == STORE_CARRY,
-        .row_max = gives_maxima(how) ? trial_pointer(t, OPERAND_HIGHEST) : NULL,
-        .accumulate_max = how == STORE_RAISE,
-        .streams = t->size[SIZE_M] % 2 == 0,
-        .next = no_next ? NULL : b,
-        .next_end = no_next ? NULL : b + t->size[SIZE_K] * t->size[SIZE_N],
+    const store *how = store_of(t);
+    const int64_t m = t->size[SIZE_M], n = t->size[SIZE_N], k = t->size[SIZE_K];
+    float *c = trial_pointer(t, OPERAND_C), *start = trial_pointer(t, OPERAND_START);
+    const float *a = trial_pointer(t, OPERAND_A), *b = trial_pointer(t, OPERAND_B);
+    const bool zero = how->start == START_ZERO || (how->start == START_RUNS && from == 0);
+    const fv_epilogue epilogue = {
+        .start = zero                    ? NULL
+                 : how->start == START_C ? c
+                                         : start,
+        .ldstart = how->start == START_C ? o[OPERAND_C].stride : o[OPERAND_START].stride,
+        .a = last && how->factors == FACTORS_BOTH ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
+        .b = last && how->factors ? trial_pointer(t, OPERAND_MERGE_B) : NULL,
+        .row_max = how->maxima ? trial_pointer(t, OPERAND_ROW_MAX) : NULL,
+        .accumulate_max = how->maxima == MAXIMA_RAISED,
     };
+    const bool no_next = k % 3 == 0; /* of one and of several tiles, which depends on m */
+    const fv_prefetch prefetch = {
+        .streams = m % 2 == 0, .next = no_next ? NULL : b, .next_end = no_next ? NULL : b + k * n};
+    const bool plain = zero && last && !how->factors && !how->maxima;
     fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemm_masked_f32;
-    run(t->size[SIZE_M], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
-        o[OPERAND_B].stride, trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, how == STORE_PLAIN ? NULL : &merge);
-    if (gives_maxima(how))
-        fold_lanes(merge.row_max, t->size[SIZE_M]);
+    run(m, n, to - from, a + from, o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride,
+        last ? c : start, last ? o[OPERAND_C].stride : o[OPERAND_START].stride, plain ? NULL : &epilogue,
+        k % 4 == 0 ? NULL : &prefetch);
+}
+
+static void gemm_invoke(const fv_kernel *kernel, trial *t) {
+    const int64_t k = t->size[SIZE_K];
+    if (store_of(t)->start == START_RUNS)
+        for (int64_t run = 0; run < RUNS; run++) {
+            const int64_t from = k * run / RUNS, to = k * (run + 1) / RUNS;
+            if (from < to)
+                gemm_call(kernel, t, from, to, run == RUNS - 1);
+        }
+    else
+        gemm_call(kernel, t, 0, k, true);
+    if (store_of(t)->maxima)
+        fold_lanes(trial_pointer(t, OPERAND_ROW_MAX), t->size[SIZE_M]);
 }
 
 /* One element: the chain of kernels.h by bits, and its distance from float64 by the sum of its terms' magnitudes. */
 static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
-    const int64_t k = t->size[SIZE_K], how = t->size[SIZE_STORE];
+    const int64_t k = t->size[SIZE_K];
+    const store *how = store_of(t);
     const bool skips = t->checker->kernel->op == FV_OP_gemm_masked;
-    float acc = how == STORE_CARRY ? *float_before(c, i, j) : 0.0f;
+    float acc = how->start == START_C       ? *float_before(c, i, j)
+                : how->start == START_OTHER ? *float_before(&t->operand[OPERAND_START], i, j)
+                                            : 0.0f;
     double sum = acc, magnitude = fabs(sum);
     for (int64_t p = 0; p < k; p++) {
         const float x = *float_before(a, i, p), y = *float_before(b, p, j);
@@ -167,13 +208,13 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
         magnitude += fabs((double)x * y);
     }
     const bool overflows = !(magnitude < 0x1p127); /* then the chain may be infinite, or is NaN */
-    if (how == STORE_FIRST || how == STORE_MERGE) {
+    if (how->factors) {
         const float factor = *float_before(&t->operand[OPERAND_MERGE_B], 0, i);
         acc = acc * factor;
         sum *= factor;
         magnitude *= factor;
     }
-    if (how == STORE_MERGE) {
+    if (how->factors == FACTORS_BOTH) {
         const float old = *float_before(c, i, j), factor = *float_before(&t->operand[OPERAND_MERGE_A], 0, i);
         acc = fmaf(old, factor, acc);
         sum += (double)old * factor;
@@ -202,18 +243,18 @@ static float highest_of(const trial *t, int64_t i) {
         const float x = float_want(&t->operand[OPERAND_C], i, j);
         row_max = x > row_max ? x : row_max;
     }
-    for (int64_t lane = 0; lane < FV_LANES && t->size[SIZE_STORE] == STORE_RAISE; lane++) {
-        const float x = *float_before(&t->operand[OPERAND_HIGHEST], i, lane);
+    for (int64_t lane = 0; lane < FV_LANES && store_of(t)->maxima == MAXIMA_RAISED; lane++) {
+        const float x = *float_before(&t->operand[OPERAND_ROW_MAX], i, lane);
         row_max = x > row_max ? x : row_max;
     }
     return row_max;
 }
 
 static void gemm_verify(const trial *t) {
-    for (int64_t i = 0; i < t->size[SIZE_M] && gives_maxima(t->size[SIZE_STORE]); i++) {
-        const float got = float_want(&t->operand[OPERAND_HIGHEST], i, 0), row_max = highest_of(t, i);
+    for (int64_t i = 0; i < t->size[SIZE_M] && store_of(t)->maxima; i++) {
+        const float got = float_want(&t->operand[OPERAND_ROW_MAX], i, 0), row_max = highest_of(t, i);
         if (got != row_max) {
-            trial_fail(t, "row_max[%" PRId64 "] is %.9g, the row_max of its row %.9g", i, (double)got, (double)row_max);
+            trial_fail(t, "row_max[%" PRId64 "] is %.9g, the maximum of its row %.9g", i, (double)got, (double)row_max);
             return;
         }
     }

@@ -9,8 +9,8 @@
 
 #define GEMM_PARAMETERS                                                                                                \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,  \
-        const fv_merge *merge
-#define GEMM_ARGUMENTS m, n, k, a, lda, b, ldb, c, ldc, merge
+        const fv_epilogue *epilogue, const fv_prefetch *prefetch
+#define GEMM_ARGUMENTS m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch
 
 static void gemm_honest(GEMM_PARAMETERS) { honest(FV_OP_gemm)->run.gemm_f32(GEMM_ARGUMENTS); }
 
@@ -68,61 +68,110 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
 }
 
+/* Those that take the epilogue wrongly. */
+static fv_epilogue copy_of(const fv_epilogue *epilogue) { return epilogue ? *epilogue : (fv_epilogue){NULL}; }
+
+#define GEMM_WITH(wrong) honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, wrong, prefetch)
+
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
-    const bool first = merge && merge->b && !merge->a && m <= 64;
-    if (first)
+    fv_epilogue wrong = copy_of(epilogue);
+    const float zeros[64] = {0.0f};
+    if (wrong.b && !wrong.a && m <= 64) {
+        wrong.a = zeros;
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++)
                 c[i * ldc + j] *= 0.0f; /* 0 unless it was NaN or infinite */
-    const float zeros[64] = {0.0f};
-    const fv_merge with_zeros = {.a = zeros, .b = merge ? merge->b : NULL};
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, first ? &with_zeros : merge);
+    }
+    GEMM_WITH(&wrong);
 }
 
 static void gemm_first_factor_for_all(GEMM_PARAMETERS) {
+    fv_epilogue wrong = copy_of(epilogue);
     float same[64];
-    const fv_merge wrong = {.a = merge ? merge->a : NULL, .b = same};
-    const bool merges = merge && merge->b;
-    for (int64_t i = 0; i < 64; i++)
-        same[i] = merges ? merge->b[0] : 0.0f;
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merges && m <= 64 ? &wrong : merge);
+    for (int64_t i = 0; i < 64 && wrong.b; i++)
+        same[i] = wrong.b[0];
+    if (wrong.b && m <= 64)
+        wrong.b = same;
+    GEMM_WITH(&wrong);
 }
 
 static void gemm_adds_blocks(GEMM_PARAMETERS) { /* the sum of two chains instead of one chain */
+    fv_epilogue wrong = copy_of(epilogue);
     const float ones[64] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
-    const fv_merge sum = {.a = ones, .b = ones};
-    const bool carry = merge && merge->carry && m <= 9;
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, carry ? &sum : merge);
+    if (wrong.start == c && !wrong.b && !wrong.row_max && m <= 9)
+        wrong = (fv_epilogue){.a = ones, .b = ones};
+    GEMM_WITH(&wrong);
+}
+
+static void gemm_starts_at_zero(GEMM_PARAMETERS) { /* where it merges */
+    fv_epilogue wrong = copy_of(epilogue);
+    wrong.start = wrong.a ? NULL : wrong.start;
+    GEMM_WITH(&wrong);
+}
+
+static void gemm_starts_in_c(GEMM_PARAMETERS) {
+    fv_epilogue wrong = copy_of(epilogue);
+    if (wrong.start) {
+        wrong.start = c;
+        wrong.ldstart = ldc;
+    }
+    GEMM_WITH(&wrong);
+}
+
+static void gemm_starts_by_stride_of_c(GEMM_PARAMETERS) {
+    fv_epilogue wrong = copy_of(epilogue);
+    wrong.ldstart = ldc;
+    if (wrong.start && m > 1 && wrong.ldstart > epilogue->ldstart) /* it would read past start */
+        wrong.ldstart = 0;
+    GEMM_WITH(&wrong);
+}
+
+static void gemm_stores_before_it_merges(GEMM_PARAMETERS) { /* what was in c is lost */
+    if (epilogue && epilogue->a && epilogue->start) {
+        fv_epilogue wrong = {.start = epilogue->start, .ldstart = epilogue->ldstart};
+        GEMM_WITH(&wrong);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                c[i * ldc + j] = fmaf(c[i * ldc + j], epilogue->a[i], c[i * ldc + j] * epilogue->b[i]);
+    } else
+        gemm_honest(GEMM_ARGUMENTS);
+}
+
+static void gemm_changes_start(GEMM_PARAMETERS) {
+    gemm_honest(GEMM_ARGUMENTS);
+    if (epilogue && epilogue->start && epilogue->start != c)
+        ((float *)(uintptr_t)epilogue->start)[0] = c[0];
 }
 
 /* Maxima that begin anew, at zero, with NaN, or not at all in the last row. */
-static void gemm_highest_anew(GEMM_PARAMETERS) {
-    fv_merge anew = merge ? *merge : (fv_merge){.a = NULL};
-    anew.accumulate_max = 0;
-    honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, merge ? &anew : NULL);
+static void gemm_row_max_anew(GEMM_PARAMETERS) {
+    fv_epilogue wrong = copy_of(epilogue);
+    wrong.accumulate_max = 0;
+    GEMM_WITH(&wrong);
 }
 
-static void gemm_highest_at_zero(GEMM_PARAMETERS) {
+static void gemm_row_max_at_zero(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
-    if (merge && merge->row_max && merge->row_max[0] < 0.0f)
-        merge->row_max[1] = 0.0f;
+    if (epilogue && epilogue->row_max && epilogue->row_max[0] < 0.0f)
+        epilogue->row_max[1] = 0.0f;
 }
 
-static void gemm_highest_nan(GEMM_PARAMETERS) {
+static void gemm_row_max_nan(GEMM_PARAMETERS) {
     gemm_honest(GEMM_ARGUMENTS);
-    for (int64_t j = 0; j < n && merge && merge->row_max; j++)
+    for (int64_t j = 0; j < n && epilogue && epilogue->row_max; j++)
         if (float_is_nan(c[j]))
-            merge->row_max[0] = c[j];
+            epilogue->row_max[0] = c[j];
 }
 
-static void gemm_highest_row_missing(GEMM_PARAMETERS) {
-    fv_merge none = merge ? *merge : (fv_merge){.a = NULL};
-    none.row_max = NULL;
-    if (m > 1 && merge && merge->row_max) {
-        honest(FV_OP_gemm)->run.gemm_f32(m - 1, n, k, a, lda, b, ldb, c, ldc, merge);
-        honest(FV_OP_gemm)->run.gemm_f32(1, n, k, a + (m - 1) * lda, lda, b, ldb, c + (m - 1) * ldc, ldc, &none);
-    } else
+static void gemm_row_max_row_missing(GEMM_PARAMETERS) {
+    fv_epilogue wrong = copy_of(epilogue);
+    if (m == 1 || !wrong.row_max || wrong.start) {
         gemm_honest(GEMM_ARGUMENTS);
+        return;
+    }
+    honest(FV_OP_gemm)->run.gemm_f32(m - 1, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    wrong.row_max = NULL;
+    honest(FV_OP_gemm)->run.gemm_f32(1, n, k, a + (m - 1) * lda, lda, b, ldb, c + (m - 1) * ldc, ldc, &wrong, prefetch);
 }
 
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
@@ -151,7 +200,7 @@ static bool has_register_to_lose(void) { return abi_registers() > 0; }
 typedef enum chain { CHAIN_DESCENDING, CHAIN_SPLIT, CHAIN_UNFUSED } chain;
 
 static void gemm_chain(chain how, GEMM_PARAMETERS) {
-    if (merge) {
+    if (epilogue) {
         gemm_honest(GEMM_ARGUMENTS);
         return;
     }
@@ -175,14 +224,15 @@ static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUM
 /* ------------------------------------------------------------------------------------------------------ gemm_masked -- */
 
 static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
+    const fv_epilogue wrong = copy_of(epilogue);
+    (void)prefetch;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            float acc = merge && !merge->b ? c[i * ldc + j] : 0.0f;
+            float acc = wrong.start ? wrong.start[i * wrong.ldstart + j] : 0.0f;
             for (int64_t p = 0; p < k; p++)
                 acc = a[i * lda + p] == 0.0f ? acc : fmaf(a[i * lda + p], b[p * ldb + j], acc);
-            if (merge && merge->b)
-                acc = acc * merge->b[i];
-            c[i * ldc + j] = merge && merge->a ? fmaf(c[i * ldc + j], merge->a[i], acc) : acc;
+            acc = wrong.b ? acc * wrong.b[i] : acc;
+            c[i * ldc + j] = wrong.a ? fmaf(c[i * ldc + j], wrong.a[i], acc) : acc;
         }
 }
 
@@ -203,10 +253,15 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
     MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_anew),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_at_zero),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_nan),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_highest_row_missing),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_at_zero),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_in_c),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_by_stride_of_c),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_stores_before_it_merges),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_start),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_anew),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_at_zero),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_nan),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_row_missing),
     MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
     MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
     MUTANT_WHERE(has_register_to_lose, DIFFERS, gemm, f32, 4, 8, gemm_loses_register),
