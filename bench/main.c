@@ -4,18 +4,17 @@
  * for the default set as for --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter
  * and list work on the names here, since Google Benchmark's own would see them with its additions.
  */
-#define _POSIX_C_SOURCE 200809L /* getopt_long's and regcomp's headers */
-#define _DEFAULT_SOURCE
+#define _POSIX_C_SOURCE 200809L /* regex.h */
+#include "bench.h"
+#include "cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <regex.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "bench.h"
 
 static const bench_kind *const kinds[] = {
     &bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_mha,
@@ -148,45 +147,101 @@ static void filter(list *benches, const char *expression) {
     regfree(&regex);
 }
 
-static void help(void) {
-    printf("fovea-bench: measures Fovea's attention, linear maps, layers, exp and kernels; checks each result before "
-           "it is timed.\n\n"
-           "usage: fovea-bench [options]\n"
-           "  --list             names what would be measured, and stops\n"
-           "  --filter REGEX     only cases whose name matches (POSIX extended, anywhere in the name)\n"
-           "  --case TEXT        this case instead of the default set; may be given several times\n"
-           "  --min-time SECONDS for each case (default 0.5)\n"
-           "  --repetitions N    measures each N times, in random order; shows mean, median and spread (default 1)\n"
-           "  --json FILE        writes the results there, too\n"
-           "  --help             this\n\n"
-           "TEXT is a kind and key=value words, each with a default:\n");
-    for (int i = 0; i < KINDS; i++)
-        printf("  %s\n      %s\n", kinds[i]->name, kinds[i]->help);
-    printf("\nColumns: GFLOPS (2 flops for each multiplication with its addition; none for keys that are not attended "
-           "to),\n"
-           "of_peak (the same as a share of the FMA peak of the tier, measured in this run, times threads), GB/s\n"
-           "(operands, each counted once; of a kernel, what it reads and writes), Gelem/s.\n"
-           "Environment: FOVEA_ISA=TIER caps the tiers. TIER is one of");
-    for (int i = 1; bench_isa_words[i] != NULL; i++)
-        printf(" %s", bench_isa_words[i]);
-    printf(
-        ".\nExit status: 0; 1 if a result was wrong (its row says so); 2 if the command line or FOVEA_ISA is not "
-        "understood.\n\n"
-        "examples:\n"
-        "  fovea-bench --filter 'attention.*isa:avx2'\n"
-        "  fovea-bench --repetitions 9 --case \"attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128\"\n");
+/* ---------------------------------------------------------------------------------------------- the command line -- */
+
+enum { MOST_PASSED = 32 };
+
+typedef struct settings {
+    bool list;
+    const char *filter;
+    const char **cases;
+    int case_count;
+    shim_options shim;
+    const char *passed[MOST_PASSED];
+} settings;
+
+static bool read_case(void *at, const char *text, const cli_option *option) {
+    settings *s = (settings *)((char *)at - option->offset);
+    const char **grown = realloc(s->cases, ((size_t)s->case_count + 1) * sizeof *grown);
+    if (grown == NULL)
+        fail("%s%s", "no memory", "");
+    s->cases = grown;
+    s->cases[s->case_count++] = text;
+    return true;
 }
 
-/* A number of seconds or repetitions within its range. */
-static double number(const char *option, const char *text, double least, double most) {
-    char *end, range[64];
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= least && value <= most)) {
-        snprintf(range, sizeof range, "%s: must be a number from %g to %g", text, least, most);
-        fail("%s %s", option, range);
-    }
-    return value;
+static bool read_seconds(void *at, const char *text, const cli_option *option) {
+    return cli_read_real(at, text, option) && *(double *)at >= 0.001;
 }
+
+#define AT(field) offsetof(settings, field)
+
+static const cli_option options_table[] = {
+    {"--list", NULL, NULL, NULL, 0, 0, AT(list), 1, "print the names of what would be measured, and stop"},
+    {"--filter", "REGEX", "@text attention.*isa:avx2", cli_read_text, 0, 0, AT(filter), 1,
+     "measure only cases whose name matches (POSIX extended, anywhere in the name)"},
+    {"--case", "TEXT", "@text attention q_heads=12 q_len=512 head_dim=64", read_case, 0, 0, AT(cases), 1,
+     "measure this case instead of the default set; may be repeated"},
+    {"--min-time", "SECONDS", "0.5", read_seconds, 0, 3600, AT(shim.min_time), 1,
+     "how long to measure each case (default: 0.5)"},
+    {"--repetitions", "N", "9", cli_read_int, 1, 1000, AT(shim.repetitions), 1,
+     "measure each case N times, in random order; print mean, median and spread (default: 1)"},
+    {"--json", "FILE", "@file bench.json", cli_read_text, 0, 0, AT(shim.json), 1, "write the results to FILE, too"},
+};
+static const cli_command command = {
+    "",
+    1,
+    0,
+    MOST_PASSED,
+    "[--benchmark_OPTION=VALUE]...",
+    "--list",
+    "measure Fovea's attention, linear maps, layers, exp and kernels; each result is checked before it is timed"};
+static const cli_kind arguments[] = {
+    {"REGEX", "an expression"}, {"TEXT", "a case"}, {"SECONDS", "a number of seconds from 0.001 to 3600"}};
+static const char environment[] = "FOVEA_ISA=TIER caps the tiers";
+static const char examples[] =
+    "fovea-bench --filter 'attention.*isa:avx2'\n"
+    "fovea-bench --repetitions 9 --case \"attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128\"\n"
+    "fovea-bench --benchmark_perf_counters=CYCLES,INSTRUCTIONS";
+
+static void print_kinds(void) {
+    puts("\nTEXT is a kind and key=value words, each with a default:");
+    for (int i = 0; i < KINDS; i++)
+        printf("  %s\n      %s\n", kinds[i]->name, kinds[i]->help);
+    fputs("TIER is one of", stdout);
+    for (int i = 1; bench_isa_words[i] != NULL; i++)
+        printf(" %s", bench_isa_words[i]);
+    puts("\n\ncolumns\n"
+         "  GFLOPS   2 flops for each multiplication with its addition; none for keys that are not attended to\n"
+         "  of_peak  the same as a share of the FMA peak of the tier, measured in this run, times threads\n"
+         "  GB/s     operands, each counted once; of a kernel, what it reads and writes\n"
+         "  Gelem/s  elements\n\n"
+         "Options that begin with --benchmark_ go to Google Benchmark, whose own manual has them.");
+}
+
+static int read_settings(int argc, char **argv, settings *s) {
+    const cli program = {.program = "fovea-bench",
+                         .version = fovea_version(),
+                         .exit_statuses =
+                             "0 good; 1 a result was wrong (its row says so); 2 wrong usage, or a FOVEA_ISA "
+                             "that is no tier",
+                         .environment = environment,
+                         .examples = examples,
+                         .more = print_kinds,
+                         .passes = "--benchmark_",
+                         .commands = &command,
+                         .command_count = 1,
+                         .options = options_table,
+                         .option_count = sizeof options_table / sizeof options_table[0],
+                         .kinds = arguments,
+                         .kind_count = sizeof arguments / sizeof arguments[0]};
+    const cli_command *only;
+    *s = (settings){.shim = {.min_time = 0.5, .repetitions = 1}};
+    s->shim.passed = s->passed;
+    return cli_read(&program, argc, argv, s, &only, s->passed, &s->shim.passed_count);
+}
+
+/* ------------------------------------------------------------------------------------------------------ measuring -- */
 
 static const char *begin(void *self, shim_cost *cost) { return ((bench *)self)->begin(self, cost); }
 static void run(void *self) { ((bench *)self)->run(self); }
@@ -213,47 +268,28 @@ static int measure(const list *benches, const shim_options *options, fv_isa best
 }
 
 int main(int argc, char **argv) {
-    enum { HELP = 1, LIST, FILTER, CASE, JSON, MIN_TIME, REPETITIONS };
-    static const struct option known[] = {{"help", no_argument, NULL, HELP},
-                                          {"list", no_argument, NULL, LIST},
-                                          {"filter", required_argument, NULL, FILTER},
-                                          {"case", required_argument, NULL, CASE},
-                                          {"json", required_argument, NULL, JSON},
-                                          {"min-time", required_argument, NULL, MIN_TIME},
-                                          {"repetitions", required_argument, NULL, REPETITIONS},
-                                          {NULL, 0, NULL, 0}};
-    shim_options options = {NULL, 0.5, 1};
-    const char *expression = NULL;
-    bool only_list = false;
+    settings s;
     list benches = {NULL, 0};
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        switch (option) {
-        case HELP: help(); return 0;
-        case LIST: only_list = true; break;
-        case FILTER: expression = optarg; break;
-        case CASE: add_case(&benches, optarg); break;
-        case JSON: options.json = optarg; break;
-        case MIN_TIME: options.min_time = number("--min-time", optarg, 0.001, 3600); break;
-        case REPETITIONS: options.repetitions = (int)number("--repetitions", optarg, 1, 1000); break;
-        default: fprintf(stderr, "fovea-bench: see --help\n"); return 2;
-        }
-    }
-    if (optind < argc)
-        fail("\"%s\" is not an option%s", argv[optind], "; see --help");
+    int status = read_settings(argc, argv, &s);
+    if (status >= 0)
+        return status;
+    for (int i = 0; i < s.case_count; i++)
+        add_case(&benches, s.cases[i]);
+    free(s.cases);
     char cpu[64];
     fv_isa best = bench_best_isa(cpu);
     if (benches.count == 0)
         add_default_set(&benches, best);
-    if (expression != NULL)
-        filter(&benches, expression);
+    if (s.filter != NULL)
+        filter(&benches, s.filter);
     if (benches.count == 0)
-        fail("no case matches --filter %s%s", expression, "");
-    int status = 0;
-    if (only_list) {
+        fail("no case matches --filter %s%s", s.filter, "");
+    status = 0;
+    if (s.list) {
         for (int i = 0; i < benches.count; i++)
             printf("%s\n", benches.item[i]->name);
     } else {
-        status = measure(&benches, &options, best, cpu);
+        status = measure(&benches, &s.shim, best, cpu);
     }
     for (int i = 0; i < benches.count; i++)
         free(benches.item[i]);

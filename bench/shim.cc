@@ -86,11 +86,15 @@ extern "C" int shim_run(const shim_bench *benches, int count, const shim_options
     }
     if (options->json)
         words.push_back(std::string("--benchmark_out=") + options->json);
+    for (int i = 0; i < options->passed_count; i++)
+        words.push_back(options->passed[i]);
     std::vector<char *> argv;
     for (auto &word : words)
         argv.push_back(&word[0]);
     int argc = static_cast<int>(argv.size());
     benchmark::Initialize(&argc, argv.data());
+    if (benchmark::ReportUnrecognizedArguments(argc, argv.data()))
+        return 2;
 
     for (int i = 0; i < count; i++) {
         const shim_bench &bench = benches[i];

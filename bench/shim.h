@@ -29,15 +29,18 @@ typedef struct shim_bench {
 } shim_bench;
 
 typedef struct shim_options {
-    const char *json; /* file for the results, or NULL */
-    double min_time;  /* seconds for each measurement */
-    int repetitions;  /* more than 1: shows mean, median and spread */
+    const char *json;          /* file for the results, or NULL */
+    double min_time;           /* seconds for each measurement */
+    int repetitions;           /* more than 1: shows mean, median and spread */
+    const char *const *passed; /* [passed_count] options of Google Benchmark's own */
+    int passed_count;
 } shim_options;
 
 /* A line of the heading, in the table and in the JSON file. Before shim_run(). */
 void shim_context(const char *key, const char *value);
 
-/* Runs all of them; once only in a process. 0: every begin() was content; 1: one was not. */
+/* Runs all of them; once only in a process. 0: every begin() was content; 1: one was not; 2: a passed option is none.
+ */
 int shim_run(const shim_bench *benches, int count, const shim_options *options);
 
 #ifdef __cplusplus

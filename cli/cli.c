@@ -1,10 +1,15 @@
-/* The command line of a program with commands (cli.h). */
+/* Reading a command line (cli.h). */
 #include "cli.h"
 
+#include "pages.h"
+
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------- readers -- */
 
 bool cli_read_number(void *at, const char *text, const cli_option *option) {
     char *end;
@@ -14,192 +19,150 @@ bool cli_read_number(void *at, const char *text, const cli_option *option) {
     return end != text && *end == '\0' && errno == 0 && number >= option->least && number <= option->most;
 }
 
+bool cli_read_int(void *at, const char *text, const cli_option *option) {
+    int64_t number;
+    const bool good = cli_read_number(&number, text, option);
+    *(int *)at = (int)number;
+    return good;
+}
+
+bool cli_read_real(void *at, const char *text, const cli_option *option) {
+    char *end;
+    const double number = strtod(text, &end);
+    *(double *)at = number;
+    return end != text && *end == '\0' && number >= (double)option->least && number <= (double)option->most;
+}
+
 bool cli_read_text(void *at, const char *text, const cli_option *option) {
     (void)option;
     *(const char **)at = text;
     return *text != '\0';
 }
 
-static bool is_output(const cli_option *o) { return strcmp(o->name, "--output") == 0; }
-
-/* ---------------------------------------------------------------------------------------------------------- help -- */
-
-/* The commands that take an option, parted by commas. */
-static void print_takers(const cli *c, const cli_option *o, const char *before, const char *after) {
-    for (int i = 0; i < c->command_count; i++)
-        if (o->commands & c->commands[i].bit) {
-            printf("%s%s", before, c->commands[i].name);
-            before = ", ";
+bool cli_read_choice(void *at, const char *text, const cli_option *option) {
+    const size_t length = strlen(text);
+    int number = (int)option->least;
+    for (const char *word = option->values; *word; number++) {
+        const size_t size = strcspn(word, " ");
+        if (size == length && memcmp(word, text, size) == 0) {
+            *(int *)at = number;
+            return true;
         }
-    puts(after);
+        word += size + (word[size] == ' ');
+    }
+    return false;
 }
 
-/* Of one command, or of all: NULL. */
-static void print_help(const cli *c, const cli_command *only) {
-    bool output = false;
-    printf("usage: %s %s [OPTION]...\n%s\n\n", c->program,
-           only                  ? only->name
-           : c->first_is_default ? "[COMMAND]"
-                                 : "COMMAND",
-           c->summary);
-    for (int i = 0; i < c->command_count; i++)
-        if (!only || only == &c->commands[i])
-            printf("%s %s%s%s\n    %s\n", c->program, c->commands[i].name, *c->commands[i].arguments ? " " : "",
-                   c->commands[i].arguments, c->commands[i].help);
-    puts("\noptions");
-    for (int i = 0; i < c->option_count; i++) {
-        const cli_option *o = &c->options[i];
-        if (only && !(o->commands & only->bit))
-            continue;
-        output = output || is_output(o);
-        printf("  %-10s %-6s %s", o->name, o->argument ? o->argument : "", o->help);
-        if (only)
-            putchar('\n');
-        else
-            print_takers(c, o, " [", "]");
-    }
-    if (output)
-        puts("  -o FILE           the same as --output");
-    printf("  --help, --version\n\nexit status: %s\n", c->exit_statuses);
+/* ---------------------------------------------------------------------------------------------------- complaints -- */
+
+/* "PROGRAM COMMAND". */
+static void print_name(FILE *to, const cli *c, const cli_command *command) {
+    const bool named = command && *command->name;
+    fprintf(to, "%s%s%s", c->program, named ? " " : "", named ? command->name : "");
 }
 
-static void print_roff(const char *text) {
-    for (; *text; text++)
-        if (*text == '-')
-            fputs("\\-", stdout);
-        else
-            putchar(*text);
+int cli_wrong(const cli *c, const cli_command *command, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    print_name(stderr, c, command);
+    fputs(": ", stderr);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    va_end(values);
+    return CLI_USAGE;
 }
 
-static void print_man(const cli *c) {
-    fputs(".TH ", stdout);
-    for (const char *at = c->program; *at; at++)
-        printf(*at == '-' ? "\\-" : "%c", *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
-    printf(" 1 \"\" \"Fovea %s\" \"User Commands\"\n.SH NAME\n", c->version);
-    print_roff(c->program);
-    fputs(" \\- ", stdout);
-    print_roff(c->summary);
-    fputs("\n.SH SYNOPSIS\n.B ", stdout);
-    print_roff(c->program);
-    printf("\n%s [\\fIOPTION\\fR]...\n", c->first_is_default ? "[\\fICOMMAND\\fR]" : "\\fICOMMAND\\fR");
-    if (*c->description) {
-        puts(".SH DESCRIPTION");
-        print_roff(c->description);
-        putchar('\n');
-    }
-    puts(".SH COMMANDS");
-    for (int i = 0; i < c->command_count; i++) {
-        printf(".TP\n\\fB%s\\fR ", c->commands[i].name);
-        print_roff(c->commands[i].arguments);
-        putchar('\n');
-        print_roff(c->commands[i].help);
-        putchar('\n');
-    }
-    puts(".SH OPTIONS");
-    for (int i = 0; i < c->option_count; i++) {
-        const cli_option *o = &c->options[i];
-        fputs(".TP\n\\fB", stdout);
-        print_roff(o->name);
-        printf("\\fR%s \\fI%s\\fR\n", is_output(o) ? ", \\fB\\-o\\fR" : "", o->argument ? o->argument : "");
-        print_roff(o->help);
-        print_takers(c, o, " (", ")");
-    }
-    puts(".SH EXIT STATUS");
-    print_roff(c->exit_statuses);
-    putchar('\n');
-    if (*c->files) {
-        puts(".SH FILES\n.nf");
-        print_roff(c->files);
-        puts("\n.fi");
-    }
+int cli_missing(const cli *c, const cli_command *command, const char *what) {
+    print_name(stderr, c, command);
+    fprintf(stderr, ": %s is missing, as in: ", what);
+    print_name(stderr, c, command);
+    fprintf(stderr, " %s\n", command->example);
+    return CLI_USAGE;
 }
 
-static void print_completion(const cli *c) {
-    char function[64];
-    snprintf(function, sizeof function, "_%s", c->program);
-    for (char *at = function; *at; at++)
-        *at = *at == '-' ? '_' : *at;
-    printf("# bash completion of %s, made by: %s completion\n%s() {\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words\n    case $before in\n",
-           c->program, c->program, function);
-    for (int i = 0; i < c->option_count; i++) {
-        const cli_option *o = &c->options[i];
-        if (!o->argument)
-            continue;
-        printf("    %s%s) ", o->name, is_output(o) ? "|-o" : "");
-        if (!o->completes)
-            fputs("COMPREPLY=()", stdout);
-        else if (o->completes[0] == '@')
-            printf("COMPREPLY=($(compgen -%c -- \"$word\"))", o->completes[1]); /* f, or d of "@directory" */
-        else
-            printf("COMPREPLY=($(compgen -W \"%s\" -- \"$word\"))", o->completes);
-        puts("; return;;");
+static const char *needs(const cli *c, const cli_option *o) {
+    static const cli_kind known[] = {{"FILE", "a file"}, {"FOLDER", "a folder"}, {"SECONDS", "a number of seconds"}};
+    for (int i = 0; i < c->kind_count; i++)
+        if (strcmp(c->kinds[i].argument, o->argument) == 0)
+            return c->kinds[i].needs;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].argument, o->argument) == 0)
+            return known[i].needs;
+    return "a value";
+}
+
+/* "PROGRAM COMMAND: --rows needs a number", with its range where the value (NULL: there is none) is out of it. */
+static int refuse(const cli *c, const cli_command *command, const cli_option *o, const char *value) {
+    const bool number = o->read == cli_read_number || o->read == cli_read_int || o->read == cli_read_real;
+    const bool file = o->values && o->values[0] == '@';
+    const char *example = file ? strchr(o->values, ' ') : o->values;
+    print_name(stderr, c, command);
+    fprintf(stderr, ": %s needs ", o->name);
+    if (o->read == cli_read_choice) {
+        fputs("one of ", stderr);
+        for (const char *at = o->values; *at; at++) /* a trailing space ends a list */
+            if (*at != ' ')
+                fputc(*at, stderr);
+            else if (at[1])
+                fputs(", ", stderr);
+    } else if (number) {
+        fputs("a number", stderr);
+        if (value)
+            fprintf(stderr, " from %lld to %lld", (long long)o->least, (long long)o->most);
+    } else
+        fputs(needs(c, o), stderr);
+    if (value)
+        fprintf(stderr, ", not \"%s\"", value);
+    if (example && o->read != cli_read_choice && (!value || !number)) {
+        example += file;
+        const bool quote = file && strchr(example, ' ');
+        fprintf(stderr, ", as in: %s %s%.*s%s", o->name, quote ? "\"" : "",
+                (int)(file ? strlen(example) : strcspn(example, " ")), example, quote ? "\"" : "");
     }
-    puts("    esac\n    case ${COMP_WORDS[1]} in");
-    for (int i = 0; i < c->command_count; i++) {
-        printf("    %s) words=\"", c->commands[i].name);
-        for (int n = 0; n < c->option_count; n++)
-            if (c->options[n].commands & c->commands[i].bit)
-                printf("%s ", c->options[n].name);
-        puts("--help\";;");
-    }
-    fputs("    *) words=\"", stdout);
-    for (int i = 0; i < c->command_count; i++)
-        printf("%s ", c->commands[i].name);
-    for (int n = 0; n < c->option_count && c->first_is_default; n++)
-        if (c->options[n].commands & c->commands[0].bit)
-            printf("%s ", c->options[n].name);
-    printf("--help --version\";;\n    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-           "    [[ $word == -* || $COMP_CWORD == 1 ]] || COMPREPLY+=($(compgen -f -- \"$word\"))\n}\n"
-           "complete -F %s %s\n",
-           function, c->program);
+    fputc('\n', stderr);
+    return CLI_USAGE;
 }
 
 /* ------------------------------------------------------------------------------------------------------- parsing -- */
 
-int cli_wrong(const cli *c, const char *what, const char *word) {
-    fprintf(stderr, "%s: %s%s%s; %s --help says more\n", c->program, what, word ? " " : "", word ? word : "",
-            c->program);
+static int unknown(const cli *c, const cli_command *command, const char *what, const char *word) {
+    cli_wrong(c, command, "%s %s (see %s%s%s --help)", what, word, c->program, *command->name ? " " : "",
+              command->name);
     return CLI_USAGE;
 }
 
-static int refuse(const cli *c, const cli_option *o, const char *value) {
-    fprintf(stderr, "%s: %s", c->program, o->name);
-    if (o->least < o->most)
-        fprintf(stderr, " takes a number from %lld to %lld, not", (long long)o->least, (long long)o->most);
-    fprintf(stderr, " \"%s\": %s\n", value, o->help);
-    return CLI_USAGE;
+static const cli_option *option_named(const cli *c, const char *word, size_t length) {
+    for (int i = 0; i < c->option_count; i++) {
+        const cli_option *o = &c->options[i];
+        if ((strlen(o->name) == length && memcmp(o->name, word, length) == 0) ||
+            (cli_is_output(o) && length == 2 && memcmp(word, "-o", 2) == 0))
+            return o;
+    }
+    return NULL;
 }
 
 /* Reads an option, and the word after it if that is its value: *took_next. */
 static int read_option(const cli *c, const char *word, const char *next, const cli_command *command, void *options,
                        bool *took_next) {
     const size_t length = strcspn(word, "=");
-    const char *value = word[length] == '=' ? word + length + 1 : next;
-    for (int i = 0; i < c->option_count; i++) {
-        const cli_option *o = &c->options[i];
-        const bool same = strlen(o->name) == length && memcmp(o->name, word, length) == 0;
-        if (!same && !(is_output(o) && strcmp(word, "-o") == 0))
-            continue;
-        if (!(o->commands & command->bit)) {
-            fprintf(stderr, "%s: %s is no option of %s\n", c->program, o->name, command->name);
-            return CLI_USAGE;
-        }
-        void *at = (char *)options + o->offset;
-        if (!o->read && word[length] == '=')
-            return cli_wrong(c, word, "takes nothing");
-        if (!o->read) {
-            *(bool *)at = true;
-            return -1;
-        }
-        if (!value)
-            return cli_wrong(c, o->name, "takes something");
-        if (!o->read(at, value, o))
-            return refuse(c, o, value);
-        *took_next = value == next;
+    const bool has_value = word[length] == '=';
+    const cli_option *o = option_named(c, word, length);
+    if (!o)
+        return unknown(c, command, "there is no option", word);
+    if (!(o->commands & command->bit))
+        return unknown(c, command, "does not take", o->name);
+    void *at = (char *)options + o->offset;
+    if (!o->argument && has_value)
+        return cli_wrong(c, command, "%s takes no value", o->name);
+    if (!o->read) {
+        *(bool *)at = true;
         return -1;
     }
-    return cli_wrong(c, "there is no option", word);
+    const char *value = !o->argument ? "" : has_value ? word + length + 1 : next;
+    if (!value || !o->read(at, value, o))
+        return refuse(c, command, o, value);
+    *took_next = value == next;
+    return -1;
 }
 
 static const cli_command *command_named(const cli *c, const char *name) {
@@ -209,41 +172,77 @@ static const cli_command *command_named(const cli *c, const char *name) {
     return NULL;
 }
 
+/* Words that end the program wherever they stand. */
+static bool ends_here(const cli *c, const char *word, const cli_command *only) {
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        cli_print_help(c, only);
+    else if (strcmp(word, "--version") == 0)
+        printf("%s %s\n", c->program, c->version);
+    else
+        return false;
+    return true;
+}
+
+/* Finds the command, of which *first is the index in argv behind it; -1, or what the program ends with. */
+static int find_command(const cli *c, int argc, char **argv, const cli_command **command, int *first) {
+    const char *word = argc > 1 ? argv[1] : "";
+    *first = 1;
+    *command = &c->commands[0];
+    if (!cli_has_commands(c))
+        return -1;
+    if (strcmp(word, "man") == 0)
+        return cli_print_man(c), CLI_GOOD;
+    if (strcmp(word, "completion") == 0)
+        return cli_print_completion(c), CLI_GOOD;
+    if (ends_here(c, word, NULL))
+        return CLI_GOOD;
+    if (c->first_is_default && (argc < 2 || word[0] == '-'))
+        return -1;
+    *first = 2;
+    *command = command_named(c, word);
+    if (*command)
+        return -1;
+    fprintf(stderr, "%s: ", c->program);
+    if (argc > 1)
+        fprintf(stderr, "there is no command %s;", word);
+    else
+        fputs("a command is missing;", stderr);
+    for (int i = 0; i < c->command_count; i++)
+        fprintf(stderr, "%s %s", i == 0 ? " there are" : i + 1 < c->command_count ? "," : " and", c->commands[i].name);
+    fprintf(stderr, " (see %s --help)\n", c->program);
+    return CLI_USAGE;
+}
+
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count) {
-    const char *first = argc > 1 ? argv[1] : "";
-    if (strcmp(first, "man") == 0)
-        return print_man(c), 0;
-    if (strcmp(first, "completion") == 0)
-        return print_completion(c), 0;
-    if (strcmp(first, "--version") == 0)
-        return printf("%s %s\n", c->program, c->version), 0;
-    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)
-        return print_help(c, NULL), 0;
-    const bool defaults = c->first_is_default && (argc < 2 || first[0] == '-');
-    *command = defaults ? &c->commands[0] : command_named(c, first);
+    int first;
+    const int status = find_command(c, argc, argv, command, &first);
     *word_count = 0;
-    if (!*command)
-        return argc > 1 ? cli_wrong(c, "there is no command", first) : cli_wrong(c, "a command is missing", NULL);
+    if (status >= 0)
+        return status;
     bool more_options = true;
-    for (int i = defaults ? 1 : 2; i < argc; i++) {
-        const bool option_like = more_options && argv[i][0] == '-' && argv[i][1] != '\0';
+    for (int i = first; i < argc; i++) {
+        const bool passed = c->passes && strncmp(argv[i], c->passes, strlen(c->passes)) == 0;
+        const bool option_like = more_options && argv[i][0] == '-' && argv[i][1] != '\0' && !passed;
         if (option_like && strcmp(argv[i], "--") == 0) {
             more_options = false;
-        } else if (option_like && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
-            return print_help(c, defaults ? NULL : *command), 0;
+        } else if (option_like && ends_here(c, argv[i], cli_has_commands(c) ? *command : NULL)) {
+            return CLI_GOOD;
         } else if (option_like) {
             bool took_next = false;
-            const int status =
-                read_option(c, argv[i], i + 1 < argc ? argv[i + 1] : NULL, *command, options, &took_next);
-            if (status >= 0)
-                return status;
+            const int wrong = read_option(c, argv[i], i + 1 < argc ? argv[i + 1] : NULL, *command, options, &took_next);
+            if (wrong >= 0)
+                return wrong;
             i += took_next;
-        } else if (*word_count == (*command)->most_words) {
-            return cli_wrong(c, "too many words at", argv[i]);
+        } else if (*word_count == (*command)->most_words || (c->passes && !passed)) {
+            return unknown(c, *command, "takes no argument", argv[i]);
         } else {
             words[(*word_count)++] = argv[i];
         }
     }
-    return *word_count < (*command)->least_words ? cli_wrong(c, (*command)->arguments, "is missing") : -1;
+    if (*word_count >= (*command)->least_words)
+        return -1;
+    char what[64]; /* "FILE" of "FILE... -o FILE" */
+    snprintf(what, sizeof what, "%.*s", (int)strcspn((*command)->arguments, ". "), (*command)->arguments);
+    return cli_missing(c, *command, what);
 }

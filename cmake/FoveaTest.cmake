@@ -2,6 +2,7 @@
 #   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier, NAME.TIER with label TIER, run under
 #                                          FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
+#   fovea_test_usage(TARGET [NAME])        one entry for its command line (tests/usage.sh); NAME: what it calls itself
 #   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
 # COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here runs
 # under FOVEA_LAUNCHER; programs that come after the first word of a COMMAND need it written out.
@@ -32,6 +33,13 @@ function(fovea_add_test name command)
             set_tests_properties(${name}.${tier} PROPERTIES LABELS ${tier})
         endif()
     endforeach()
+endfunction()
+
+function(fovea_test_usage target)
+    set(name ${target} ${ARGN})
+    list(GET name -1 name)
+    fovea_add_test_once(usage.${target} ${CMAKE_COMMAND} -E env SCRATCH=${CMAKE_CURRENT_BINARY_DIR}/usage-${target}
+                        ${PROJECT_SOURCE_DIR}/tests/usage.sh ${name} $<TARGET_FILE:${target}>)
 endfunction()
 
 # For programs that include failing.h.

@@ -1,11 +1,8 @@
 /* fovea-minilm: attention on the queries, keys and values of a real model reading a real text; what `make run` runs.
  *
- *     fovea-minilm [--data FILE] [--threads N] [--seconds S]
- *
  * Runs the same attention with plain C, with every tier of the library that this CPU has (one thread), and with the
  * best tier on all threads. Prints for each how well it agrees with the answer in float64, whether its bits are those
- * of the scalar tier, and how fast it is; then what dispatch chose and why. Ends with 0 if all bits are the same and
- * all errors are within their limits, with 1 if not or if the data cannot be read, with 2 if the command line is wrong.
+ * of the scalar tier, and how fast it is; then what dispatch chose and why.
  * While it measures, it shows on a terminal (standard error) how far it is.
  *
  * How it measures: what is compared takes turns (ROUNDS times), so that a machine that slows down slows all of them;
@@ -18,6 +15,7 @@
 #include <fovea/fovea.h>
 
 #include "agreement.h"
+#include "cli.h"
 #include "inspect/progress.h"
 #include "minilm_data.h"
 #include "peak.h"
@@ -25,6 +23,7 @@
 #include "stopwatch.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,46 +93,36 @@ static void *allocate(size_t count, size_t bytes) {
     return memory;
 }
 
-static const char usage[] =
-    "usage: fovea-minilm [--data FILE] [--threads N] [--seconds S]\n"
-    "Runs the attention of a real model on a real text with every kernel tier that this CPU has.\n"
-    "  --data FILE   queries, keys, values and float64 answer, as examples/minilm/make_data.py writes them\n"
-    "                (default: " FOVEA_MINILM_DATA ")\n"
-    "  --threads N   threads of the last line of the table (default: all CPUs this process may use)\n"
-    "  --seconds S   how long to measure in all, about (default: 5)\n";
-
-static void usage_error(const char *what, const char *argument) {
-    fprintf(stderr, "fovea-minilm: %s %s\n%s", what, argument, usage);
-    exit(2);
-}
-
-static options parse_options(int argc, char **argv) {
-    options opts = {.data = FOVEA_MINILM_DATA, .threads = 0, .seconds = 5.0};
-    for (int i = 1; i < argc; i++) {
-        const char *name = argv[i];
-        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-            fputs(usage, stdout);
-            exit(0);
-        }
-        if (strcmp(name, "--data") != 0 && strcmp(name, "--threads") != 0 && strcmp(name, "--seconds") != 0)
-            usage_error("unknown argument", name);
-        if (++i == argc)
-            usage_error("a value is missing after", name);
-        char *end = argv[i];
-        if (strcmp(name, "--data") == 0) {
-            opts.data = argv[i];
-        } else if (strcmp(name, "--threads") == 0) {
-            long threads = strtol(argv[i], &end, 10);
-            if (end == argv[i] || *end != 0 || threads < 1 || threads > 4096)
-                usage_error("--threads takes a number from 1 to 4096, not", argv[i]);
-            opts.threads = (int)threads;
-        } else {
-            opts.seconds = strtod(argv[i], &end);
-            if (end == argv[i] || *end != 0 || !(opts.seconds >= 0.0 && opts.seconds <= 3600.0))
-                usage_error("--seconds takes a number from 0 to 3600, not", argv[i]);
-        }
-    }
-    return opts;
+static int read_options(int argc, char **argv, options *opts) {
+    static const cli_option table[] = {
+        {"--data", "FILE", "@file " FOVEA_MINILM_DATA, cli_read_text, 0, 0, offsetof(options, data), 1,
+         "queries, keys, values and float64 answer, as examples/minilm/make_data.py writes them (default: layer 0 of "
+         "all-MiniLM-L6-v2, on the Gettysburg Address)"},
+        {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
+         "threads of the last line of the table (default: all CPUs this process may use)"},
+        {"--seconds", "S", "5", cli_read_real, 0, 3600, offsetof(options, seconds), 1,
+         "how long to measure in all, about (default: 5)"},
+    };
+    static const cli_command command = {
+        "",
+        1,
+        0,
+        0,
+        "",
+        "",
+        "run the attention of a real model on a real text with every kernel tier that this CPU has"};
+    const cli program = {.program = "fovea-minilm",
+                         .version = fovea_version(),
+                         .exit_statuses = "0 all bits are the same, and all errors are within their limits; 1 they are "
+                                          "not, or the data cannot be read; 2 wrong usage",
+                         .commands = &command,
+                         .command_count = 1,
+                         .options = table,
+                         .option_count = sizeof table / sizeof table[0]};
+    const cli_command *only;
+    int words;
+    *opts = (options){.data = FOVEA_MINILM_DATA, .seconds = 5.0};
+    return cli_read(&program, argc, argv, opts, &only, NULL, &words);
 }
 
 /* --------------------------------------------------------------------------------------------------- contestants -- */
@@ -404,7 +393,10 @@ static int print_verdict(const bout *b) {
 
 int main(int argc, char **argv) {
     static bout b;
-    options opts = parse_options(argc, argv);
+    options opts;
+    const int status = read_options(argc, argv, &opts);
+    if (status >= 0)
+        return status;
     char message[512];
     if (minilm_data_load(opts.data, &b.data, message, sizeof message) != 0)
         die(message);

@@ -2,25 +2,21 @@
  * that were not in the search, and prints for each: time of the tuned plan / of the default, and of both / of the best;
  * where the best is 2 % faster than the default, what it has otherwise.
  *
- *     fovea-tune-regret [--budget 60s] [--effort ..] [--isa ..] [--threads ..] [--count 40] [--sweep 10m]
- *                       [--handicap N] [--again]
- *
- * It takes about --budget (twice with --again) and --sweep. --handicap N: the defaults are those for caches of an
- * N-th of the size, and a column tells the time of the handicapped default / of the real one; of the shapes that are
- * known to lose 2 %, tuning must win back nine tenths of the loss. --again: tunes twice; no shape may differ in speed
- * by more than 2 %.
+ * It takes about --budget (twice with --again) and --sweep. --handicap: a column tells the time of the handicapped
+ * default / of the real one; what must be won back is that of the shapes known to lose 2 %.
  *
  * The best of all candidates is found by halving, as in a search but over all. Those that are left, the tuned plan
  * and the default are then measured in the same blocks, until what is asked is known to half a percent or the shape's
  * share of the time is over. Every second block says which is the best, the others what it is worth: else the best of
  * many would be the luckiest. A limit is missed only if it is missed by more than the 95 % interval; if noise hides
- * whether it holds, that is said. Exit status: 0 the limits hold, 1 one does not, 3 too noisy to tell, which it
- * is, too, where more than a tenth of the shapes could not be measured, 4 something failed.
+ * whether it holds, that is said.
  */
+#include "options.h"
 #include "tune.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +40,9 @@ typedef struct regret_row {
 } regret_row;
 
 typedef struct regret_options {
-    double sweep; /* seconds */
-    int handicap; /* 1: none */
+    tune_options tune; /* first, as tune_options_read_with() wants it */
+    double sweep;      /* seconds */
+    int handicap;      /* 1: none */
     int shapes;
     bool again;
 } regret_options;
@@ -375,49 +372,54 @@ static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *cla
     return n;
 }
 
-/* Takes a word of this program's own out of the arguments. */
-static const char *take_word(int *argc, char **argv, const char *word, bool value) {
-    for (int i = 1; i < *argc; i++)
-        if (strcmp(argv[i], word) == 0 && i + value < *argc) {
-            const char *found = value ? argv[i + 1] : word;
-            memmove(&argv[i], &argv[i + 1 + value], (size_t)(*argc - i - value) * sizeof *argv);
-            *argc -= 1 + value;
-            return found;
-        }
-    return NULL;
-}
-
-static regret_options read_own(int *argc, char **argv) {
-    const char *handicap = take_word(argc, argv, "--handicap", true), *count = take_word(argc, argv, "--count", true);
-    const char *seconds = take_word(argc, argv, "--sweep", true);
-    regret_options o = {.sweep = 600, .handicap = 1, .shapes = 40, .again = take_word(argc, argv, "--again", false)};
-    if (handicap)
-        o.handicap = (int)fmin(fmax(atoi(handicap), 1), 64);
-    if (count)
-        o.shapes = (int)fmin(fmax(atoi(count), 1), MOST_SHAPES);
-    if (seconds)
-        o.sweep = atof(seconds) * (strchr(seconds, 'm') ? 60 : 1);
-    return o;
+static int read_options(int argc, char **argv, regret_options *o) {
+#define AT(field) offsetof(regret_options, field)
+    static const cli_option own[] = {
+        {"--sweep", "TIME", "10m", tune_read_seconds, 0, 0, AT(sweep), TUNE_REGRET,
+         "how long to measure all candidates (default: 10m)"},
+        {"--count", "N", "40", cli_read_int, 1, MOST_SHAPES, AT(shapes), TUNE_REGRET, "how many shapes (default: 40)"},
+        {"--handicap", "N", "2", cli_read_int, 1, 64, AT(handicap), TUNE_REGRET,
+         "choose defaults for caches of an N-th of the size: tuning must win back nine tenths of the loss"},
+        {"--again", NULL, NULL, NULL, 0, 0, AT(again), TUNE_REGRET,
+         "tune twice: no shape may differ in speed by more than 2 %"},
+    };
+#undef AT
+    static const cli_command command = {"",
+                                        TUNE_REGRET,
+                                        0,
+                                        0,
+                                        "",
+                                        "--budget 60s --sweep 10m",
+                                        "tune in memory, then sweep every candidate on shapes that were not in the "
+                                        "search: what tuning and the defaults "
+                                        "are worth"};
+    const cli program = {.program = "fovea-tune-regret",
+                         .exit_statuses = "0 the limits hold; 1 one does not; 2 wrong usage; 3 too noisy to tell, or "
+                                          "more than a tenth of the shapes could not be measured; 4 something failed",
+                         .commands = &command,
+                         .command_count = 1};
+    *o = (regret_options){.sweep = 600, .handicap = 1, .shapes = 40};
+    return tune_options_read_with(&program, own, sizeof own / sizeof own[0], argc, argv, &o->tune);
 }
 
 int main(int argc, char **argv) {
-    const regret_options own = read_own(&argc, argv);
-    tune_options options;
-    int status = tune_options_read(argc, argv, &options);
+    regret_options own;
+    int status = read_options(argc, argv, &own);
     if (status >= 0)
         return status;
-    fovea_context *contexts[NAMED] = {make_context(&options, own.handicap), make_context(&options, own.handicap),
-                                      own.again ? make_context(&options, own.handicap) : NULL,
-                                      own.handicap > 1 ? make_context(&options, 1) : NULL};
+    const tune_options *options = &own.tune;
+    fovea_context *contexts[NAMED] = {make_context(options, own.handicap), make_context(options, own.handicap),
+                                      own.again ? make_context(options, own.handicap) : NULL,
+                                      own.handicap > 1 ? make_context(options, 1) : NULL};
     const fovea_context *ctx = contexts[DEFAULT];
     tune_class *classes;
-    const int count = tune_classes(&options, ctx->threads.count, ctx->isa, &classes);
+    const int count = tune_classes(options, ctx->threads.count, ctx->isa, &classes);
     if (count <= 0)
         return TUNE_USAGE;
     tune_machine_print(ctx);
-    tune_into(contexts[TUNED], &options, classes, count);
+    tune_into(contexts[TUNED], options, classes, count);
     if (own.again)
-        tune_into(contexts[AGAIN], &options, classes, count);
+        tune_into(contexts[AGAIN], options, classes, count);
     static regret_row rows[MOST_SHAPES];
     const int n = sweep_all(contexts, classes, count, &own, rows);
     status = n > 0 ? summarise(rows, n, &own) : TUNE_NOISY;

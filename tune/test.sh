@@ -45,7 +45,7 @@ options) # one table makes help, man page and completion, and every option is in
     expect 0 show --help
     ! grep -q -- --shape out || fail "show --help tells options of others"
     has man 'output.*, .*-o' 'FOVEA_TUNING_FILE'
-    expect 64 show --dry-run
+    expect 2 show --dry-run
     expect 4 show -- --no-file
     has err 'fovea-tune: --no-file: No such file'
     for wrong in --nothing '--budget 0' '--budget x' '--effort most' '--isa sse9' '--threads 0' '--shape' 'dance' \
@@ -53,9 +53,17 @@ options) # one table makes help, man page and completion, and every option is in
         '--log nowhere' 'show --effort quick' 'show a b' 'merge a' \
         'check --dry-run'; do
         # shellcheck disable=SC2086
-        expect 64 $wrong
+        expect 2 $wrong
         [ -s err ] || fail "$wrong: no sentence"
     done
+    expect 2 --budget 0
+    has err '^fovea-tune run: --budget needs a time from 1s to 24h, not "0", as in: --budget 20s$'
+    expect 2 check --effort most
+    has err '^fovea-tune check: --effort needs one of quick, normal, thorough, not "most"$'
+    expect 2 run --shape
+    has err '^fovea-tune run: --shape needs a shape, as in: --shape "q_heads=12 q_len=512 head_dim=64"$'
+    expect 2 merge a
+    has err '^fovea-tune merge: -o FILE is missing, as in: fovea-tune merge tuning.a tuning.b -o tuning$'
     ;;
 
 dry-run)
@@ -129,7 +137,7 @@ check) # rows that are not faster are never called so, and rows for others are s
     has out 'line 3 +no longer faster: 1\.000 times' 'of 1 rows'
     expect '1|3' check slow --threads 1 --budget 3s --effort quick
     has out 'line 3 +(no longer faster|too noisy to tell)' 'of 1 rows'
-    expect 2 check others --threads 1
+    expect 5 check others --threads 1
     has err '1 rows .* for other tiers or numbers of threads: here it is tier [a-z0-9]+ and 1 thread'
     made none-faster </dev/null
     expect 0 check none-faster
@@ -166,13 +174,13 @@ log) # shapes that a program wrote down while it ran (LOGGER)
     expect '0|3' run --log log --budget 3s --effort quick --threads 1 -o own
     has out 'attention rows 257-1023'
     echo 'attention q_heads=none' >>log
-    expect 64 run --dry-run --log log
+    expect 2 run --dry-run --log log
     has err 'log'
     ;;
 
 no-shapes) # logs and words that are no shapes: a sentence, or told to be skipped; never a default shape instead
     for wrong in '' ' ' , attention 'attention ' 'linear ' $'\t'; do
-        expect 64 explain --shape "$wrong"
+        expect 2 explain --shape "$wrong"
         has err 'fovea-tune'
     done
     shape='attention q_heads=2 q_len=40 head_dim=32'
@@ -181,33 +189,33 @@ no-shapes) # logs and words that are no shapes: a sentence, or told to be skippe
     has err 'log: skipped 4 of 7 lines, which are blank or not text; the first is line 2'
     [ "$(grep -cE '^b1_h2_q40_kv40_d32' out)" = 2 ] && [ "$(grep -c '^r3_in5_out7' out)" = 1 ] || fail "other shapes"
     printf '\0\0\n\n' >nuls
-    expect 64 explain --log nuls
+    expect 2 explain --log nuls
     has err 'skipped 2 of 2' 'nuls: there are no shapes'
     printf '%s\nheads=3\n' "$shape" >broken
-    expect 64 explain --log broken
+    expect 2 explain --log broken
     has err 'broken line 2: "heads=3" is no word'
     mkfifo fifo
     for wrong in fifo "$PWD" /dev/zero; do
-        expect 64 explain --log "$wrong"
+        expect 2 explain --log "$wrong"
         has err "$wrong is not a regular file"
     done
     head -c 17000000 /dev/zero >large
-    expect 64 explain --log large
+    expect 2 explain --log large
     has err 'larger than'
     ;;
 
 files) # files that are not to be had, or not for this machine
     expect 4 show nowhere
-    expect 2 check nowhere
+    expect 5 check nowhere
     has err 'nowhere'
     printf 'fovea-tuning 2\ncut' >cut
-    expect 2 check cut
+    expect 5 check cut
     has err 'line 2'
     expect 4 run "${small[@]}" --budget 2s -o cut # what is no tuning file is left alone
     [ "$(cat cut)" = $'fovea-tuning 2\ncut' ] || fail "a file that is none was replaced"
     # A file of an older version holds nothing that this build can use: it is replaced. One of a newer version is not.
     echo 'fovea-tuning 1' >old && close old
-    expect 2 check old
+    expect 5 check old
     has err 'version 1'
     expect '0|3' run "${small[@]}" --budget 2s -o old
     [ "$(head -1 old)" = 'fovea-tuning 1' ] || sound old # too noisy: it is as it was
@@ -247,9 +255,9 @@ files) # files that are not to be had, or not for this machine
     has out 'more than memory allows' 'Nothing was stored'
     # A log without shapes, and one that is none.
     : >empty
-    expect 64 run --log empty --budget 2s -o other
+    expect 2 run --log empty --budget 2s -o other
     has err 'empty: there are no shapes'
-    expect 64 explain --log .
+    expect 2 explain --log .
     has err 'names a folder'
     ;;
 
@@ -273,7 +281,7 @@ output) # to the standard output, where nothing can be written; a page that cann
     [ ! -s out ] || sound out
     has err 'machine' 'linear rows 17-64'
     [ ! -e - ] || fail "a file was written"
-    expect 64 run "${small[@]}" --json -o -
+    expect 2 run "${small[@]}" --json -o -
     page=(--budget 1s --shape 'q_heads=2 q_len=64 head_dim=32')
     expect 0 report sound "${page[@]}" -o -
     tail -1 out | grep -q '</html>' || fail "the page is not whole"

@@ -21,10 +21,10 @@
 enum {
     TUNE_GOOD = 0,
     TUNE_DRIFT = 1,
-    TUNE_FOREIGN = 2,
+    TUNE_USAGE = 2,
     TUNE_NOISY = 3,
     TUNE_FAILED = 4,
-    TUNE_USAGE = 64,
+    TUNE_FOREIGN = 5,
     TUNE_STOPPED = 130
 };
 

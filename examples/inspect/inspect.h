@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { INSPECT_GOOD = 0, INSPECT_FAILED = 1, INSPECT_USAGE = 64 };
+enum { INSPECT_GOOD = 0, INSPECT_FAILED = 1, INSPECT_USAGE = 2 };
 
 /* ---------------------------------------------------------------------------------------------------- options.c -- */
 

@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
     const long long layers = argc == 6 ? atoll(argv[1]) : 0, channels = argc == 6 ? atoll(argv[2]) * atoll(argv[4]) : 0;
     const long long d_model = argc == 6 ? atoll(argv[3]) : 0, count = channels * d_model;
     if (layers < 1 || layers > 10000 || count < 1)
-        return fail("usage: make-model LAYERS HEADS D_MODEL D_K FILE");
+        return fail("usage: make-model LAYERS HEADS D_MODEL D_K FILE"), 2;
     FILE *file = fopen(argv[5], "wb");
     const size_t room = (size_t)layers * 3 * 256 + 2;
     char *header = malloc(room);

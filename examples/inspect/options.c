@@ -11,63 +11,62 @@ enum { COST = 1, SIMILARITY = 2, ATTENTION = 4 };
 #define SIZE 1, 1 << 24
 
 static const cli_option options_table[] = {
-    {"--d-model", "N", NULL, cli_read_number, SIZE, AT(d_model), COST, "channels of the layer's input (must be given)"},
-    {"--heads", "N", NULL, cli_read_number, 1, 1 << 16, AT(heads), COST | SIMILARITY,
+    {"--d-model", "N", "768", cli_read_number, SIZE, AT(d_model), COST,
+     "channels of the layer's input (must be given)"},
+    {"--heads", "N", "12", cli_read_number, 1, 1 << 16, AT(heads), COST | SIMILARITY,
      "heads (cost: must be given; similarity: default from config.json beside the file)"},
-    {"--kv-heads", "N", NULL, cli_read_number, 1, 1 << 16, AT(kv_heads), COST | SIMILARITY,
+    {"--kv-heads", "N", "4", cli_read_number, 1, 1 << 16, AT(kv_heads), COST | SIMILARITY,
      "heads of keys and values, which groups of heads share (default: as many as heads; similarity: from config.json, "
      "or what the file's sizes say)"},
-    {"--d-k", "N", NULL, cli_read_number, SIZE, AT(d_k), COST,
+    {"--d-k", "N", "64", cli_read_number, SIZE, AT(d_k), COST,
      "channels of a head's queries and keys (default: d-model / heads)"},
-    {"--d-v", "N", NULL, cli_read_number, SIZE, AT(d_v), COST, "channels of a head's values (default: d-k)"},
-    {"--d-out", "N", NULL, cli_read_number, 0, 1 << 24, AT(d_out), COST,
+    {"--d-v", "N", "64", cli_read_number, SIZE, AT(d_v), COST, "channels of a head's values (default: d-k)"},
+    {"--d-out", "N", "768", cli_read_number, 0, 1 << 24, AT(d_out), COST,
      "channels of the layer's output (default: d-model; 0: no W^O)"},
-    {"--q-len", "N", NULL, cli_read_number, SIZE, AT(q_len), COST, "queries of a sequence (default: 512)"},
-    {"--kv-len", "N", NULL, cli_read_number, SIZE, AT(kv_len), COST,
+    {"--q-len", "N", "512", cli_read_number, SIZE, AT(q_len), COST, "queries of a sequence (default: 512)"},
+    {"--kv-len", "N", "512", cli_read_number, SIZE, AT(kv_len), COST,
      "keys of a sequence (default: q-len; another number: cross-attention)"},
-    {"--batch", "N", NULL, cli_read_number, SIZE, AT(batch), COST, "sequences (default: 1)"},
+    {"--batch", "N", "8", cli_read_number, SIZE, AT(batch), COST, "sequences (default: 1)"},
     {"--biases", NULL, NULL, NULL, 0, 0, AT(biases), COST, "projections have biases"},
     {"--causal", NULL, NULL, NULL, 0, 0, AT(causal), COST, "no query sees later keys (the last one sees all)"},
     {"--measure", NULL, NULL, NULL, 0, 0, AT(measure), COST,
      "run each form, taking turns, and show the median time and its ratio to form 1's"},
-    {"--seconds", "N", NULL, cli_read_number, 1, 3600, AT(seconds), COST, "how long to measure (default: 5)"},
-    {"--csv", "FILE", "@file", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY,
+    {"--seconds", "N", "10", cli_read_number, 1, 3600, AT(seconds), COST, "how long to measure (default: 5)"},
+    {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY,
      "write all figures to FILE (-: to standard output, in place of the table)"},
-    {"--svg", "FILE", "@file", cli_read_text, 0, 0, AT(svg), SIMILARITY, "draw heat maps of layers x heads into FILE"},
-    {"--samples", "N", NULL, cli_read_number, 2, 1 << 16, AT(samples), SIMILARITY,
+    {"--svg", "FILE", "@file heads.svg", cli_read_text, 0, 0, AT(svg), SIMILARITY,
+     "draw heat maps of layers x heads into FILE"},
+    {"--samples", "N", "32", cli_read_number, 2, 1 << 16, AT(samples), SIMILARITY,
      "how many random heads to compare with (default: 32)"},
-    {"--model", "FOLDER", "@directory", cli_read_text, 0, 0, AT(model), ATTENTION,
+    {"--model", "FOLDER", "@directory build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, AT(model), ATTENTION,
      "all-MiniLM-L6-v2: model.safetensors and vocab.txt (default: build/models/all-MiniLM-L6-v2, where "
      "examples/minilm/fetch.py puts it)"},
-    {"--layer", "N", NULL, cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "draw this layer only, counted from 0"},
-    {"--output", "FILE", "@file", cli_read_text, 0, 0, AT(output), ATTENTION,
+    {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "draw this layer only, counted from 0"},
+    {"--output", "FILE", "@file attention.svg", cli_read_text, 0, 0, AT(output), ATTENTION,
      "the SVG file to write (-: standard output; default: attention.svg)"},
-    {"--threads", "N", NULL, cli_read_number, 1, 4096, AT(threads), COST | SIMILARITY | ATTENTION,
+    {"--threads", "N", "2", cli_read_number, 1, 4096, AT(threads), COST | SIMILARITY | ATTENTION,
      "threads (default: all CPUs this process may use)"},
 };
 static const cli_command commands[] = {
-    {"cost", COST, 0, 0, "--d-model N --heads N",
-     "parameters, flops, bytes moved and scratch of a multi-head layer in every form of fovea_mha, as fovea_mha_cost "
-     "computes them; with --measure also the time"},
-    {"similarity", SIMILARITY, 1, 1, "FILE.safetensors",
-     "how alike W^Q, W^K and W^V of each head of a model are (BERT, GPT-2, LLaMA and other names, fused or not): "
-     "cosine; "
-     "distance |A-B| / sqrt(|A|^2+|B|^2); principal angles between column spaces; of W = W^Q W^K^T the symmetric share "
-     "|W+W^T|^2 / (4|W|^2) and the effective rank exp(entropy of its singular values); all beside the same figures of "
-     "random matrices"},
-    {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE",
-     "the attention weights of a sentence in the encoder all-MiniLM-L6-v2, head by head, as a picture"},
+    {"cost", COST, 0, 0, "--d-model N --heads N", "--d-model 768 --heads 12",
+     "print parameters, flops, bytes moved and scratch of a multi-head layer in every form of fovea_mha, as "
+     "fovea_mha_cost computes them; with --measure also the time"},
+    {"similarity", SIMILARITY, 1, 1, "FILE", "model.safetensors --csv heads.csv",
+     "print how alike W^Q, W^K and W^V of each head of a model are, from its safetensors file (BERT, GPT-2, LLaMA and "
+     "other names, fused or not): cosine; distance |A-B| / sqrt(|A|^2+|B|^2); principal angles between column spaces; "
+     "of W = W^Q W^K^T the symmetric share |W+W^T|^2 / (4|W|^2) and the effective rank exp(entropy of its singular "
+     "values); all beside the same figures of random matrices"},
+    {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE", "\"How tall is the insect?\"",
+     "draw the attention weights of a sentence in the encoder all-MiniLM-L6-v2, head by head"},
 };
-static const char exit_statuses[] = "0 good; 1 something failed, no file was changed; 64 wrong usage";
+static const char exit_statuses[] = "0 good; 1 something failed, no file was changed; 2 wrong usage";
 static const char summary[] = "what attention costs, how alike its matrices are, and what it looks at";
 
 int inspect_options_read(int argc, char **argv, inspect_options *options) {
     const cli program = {.program = "fovea-inspect",
                          .version = fovea_version(),
                          .summary = summary,
-                         .description = "",
                          .exit_statuses = exit_statuses,
-                         .files = "",
                          .commands = commands,
                          .command_count = sizeof commands / sizeof commands[0],
                          .options = options_table,
@@ -78,7 +77,7 @@ int inspect_options_read(int argc, char **argv, inspect_options *options) {
     if (status >= 0)
         return status;
     options->command = command->name;
-    if (command->bit & COST && (options->d_model == 0 || options->heads == 0))
-        return cli_wrong(&program, "cost takes", commands[0].arguments);
+    if (command->bit == COST && (options->d_model == 0 || options->heads == 0))
+        return cli_missing(&program, command, options->d_model == 0 ? "--d-model" : "--heads");
     return -1;
 }

@@ -38,11 +38,27 @@ options) # one table makes help, man page and completion, and every option is in
         'similarity --measure a' 'cost --causal=1' 'similarity --csv= a' 'attention' 'attention --layer -1 a' \
         'attention --heads 3 a' 'attention a --threads 0'; do
         # shellcheck disable=SC2086
-        expect 64 $wrong
+        expect 2 $wrong
         [ -s err ] && [ ! -s out ] || fail "$wrong: no sentence"
     done
-    expect 64 cost --d-model 8 --heads 65537
-    has err '^fovea-inspect: --heads takes a number from 1 to 65536, not "65537": '
+    expect 2 cost --d-model 8 --heads 65537
+    has err '^fovea-inspect cost: --heads needs a number from 1 to 65536, not "65537"$'
+    # Sentences lead with what to type.
+    complains() { # complains SENTENCE ARGUMENT...
+        expect 2 "${@:2}"
+        [ "$(cat err)" = "fovea-inspect$1" ] || fail "another sentence: $(cat err)"
+    }
+    complains ': a command is missing; there are cost, similarity and attention (see fovea-inspect --help)'
+    complains ': there is no command dance; there are cost, similarity and attention (see fovea-inspect --help)' dance
+    complains ' cost: --d-model needs a number, as in: --d-model 768' cost --d-model
+    complains ' cost: --d-model is missing, as in: fovea-inspect cost --d-model 768 --heads 12' cost
+    complains ' cost: --heads is missing, as in: fovea-inspect cost --d-model 768 --heads 12' cost --d-model=8
+    complains ' cost: does not take --svg (see fovea-inspect cost --help)' cost --svg x
+    complains ' cost: there is no option --rows (see fovea-inspect cost --help)' cost --rows 3
+    complains ' cost: --causal takes no value' cost --causal=1
+    complains ' similarity: --csv needs a file, not "", as in: --csv costs.csv' similarity --csv= a
+    complains ' similarity: FILE is missing, as in: fovea-inspect similarity model.safetensors --csv heads.csv' similarity
+    complains ' similarity: takes no argument b (see fovea-inspect similarity --help)' similarity a b
     ;;
 
 cost) # numbers that can be computed by hand

@@ -1,16 +1,15 @@
 /* fovea-search: finds the sentences of a text that come nearest to a question, by all-MiniLM-L6-v2.
  *
- *     fovea-search [--model FOLDER] [--text FILE] [--threads N] [--top N] [QUESTION...]
- *
  * Reads model.safetensors and vocab.txt of the folder and the lines of the text, encodes every line and the question
  * into vectors of length 1, and prints the lines whose vectors have the largest dot products with the question's; then
- * how fast the text was encoded, and where the time went. Ends with 0; with 1 and a sentence if something cannot be
- * read; with 2 if the command line is wrong; with 77 if there is no model. */
+ * how fast the text was encoded, and where the time went. */
+#include "cli.h"
 #include "rows.h"
 #include "sentences.h"
 
 #include "../stopwatch.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@ enum {
     TEXT_MOST = 1 << 26, /* bytes */
     PATH_MOST = 4096,
     COMPLAINT_MOST = 1024,
+    WORDS_MOST = 256,
     NO_MODEL = 77
 };
 
@@ -28,8 +28,9 @@ static const char default_question[] = "How tall is the insect?";
 
 typedef struct options {
     const char *model, *text;
-    long threads, top;
-    char *question; /* owned */
+    int threads, top;
+    const char *words[WORDS_MOST]; /* of the question */
+    int word_count;
 } options;
 
 /* A file's lines; empty ones are left out. */
@@ -53,73 +54,53 @@ static void *allocate(size_t count, size_t bytes) {
     return memory;
 }
 
-static const char usage[] =
-    "usage: fovea-search [--model FOLDER] [--text FILE] [--threads N] [--top N] [QUESTION...]\n"
-    "Prints the lines of a text that come nearest to a question, by the sentence encoder all-MiniLM-L6-v2.\n"
-    "  --model FOLDER  with model.safetensors and vocab.txt, as examples/minilm/fetch.py puts them there\n"
-    "                  (default: " FOVEA_MINILM_MODEL ")\n"
-    "  --text FILE     UTF-8, a sentence or short passage per line (default: two chapters of Alice in Wonderland)\n"
-    "  --threads N     default: all CPUs this process may use\n"
-    "  --top N         how many lines to print (default: 5)\n";
-
-static void usage_error(const char *what, const char *argument) {
-    fprintf(stderr, "fovea-search: %s %s\n%s", what, argument, usage);
-    exit(2);
+static int read_options(int argc, char **argv, options *opts) {
+    static const cli_option table[] = {
+        {"--model", "FOLDER", "@directory " FOVEA_MINILM_MODEL, cli_read_text, 0, 0, offsetof(options, model), 1,
+         "model.safetensors and vocab.txt of all-MiniLM-L6-v2, as examples/minilm/fetch.py puts them there (default: "
+         "build/models/all-MiniLM-L6-v2)"},
+        {"--text", "FILE", "@file " FOVEA_MINILM_TEXT, cli_read_text, 0, 0, offsetof(options, text), 1,
+         "UTF-8, a sentence or short passage per line (default: two chapters of Alice in Wonderland)"},
+        {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
+         "threads (default: all CPUs this process may use)"},
+        {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "how many lines to print (default: 5)"},
+    };
+    static const cli_command command = {
+        "",
+        1,
+        0,
+        WORDS_MOST,
+        "[QUESTION...]",
+        "",
+        "print the lines of a text that come nearest to a question, by the sentence encoder all-MiniLM-L6-v2"};
+    const cli program = {.program = "fovea-search",
+                         .version = fovea_version(),
+                         .exit_statuses =
+                             "0 good; 1 something cannot be read; 2 wrong usage; 77 there is no model in the folder",
+                         .examples = "fovea-search --top 3 \"How tall is the insect?\"",
+                         .commands = &command,
+                         .command_count = 1,
+                         .options = table,
+                         .option_count = sizeof table / sizeof table[0]};
+    const cli_command *only;
+    *opts = (options){.model = FOVEA_MINILM_MODEL, .text = FOVEA_MINILM_TEXT, .top = 5};
+    return cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
 }
 
-static long number(const char *name, const char *text) {
-    char *end;
-    const long value = strtol(text, &end, 10);
-    if (end == text || *end != 0 || value < 1 || value > 4096) {
-        fprintf(stderr, "fovea-search: %s takes a number from 1 to 4096, not %s\n%s", name, text, usage);
-        exit(2);
-    }
-    return value;
-}
-
-/* The words from argv[first] on, with spaces between. */
-static char *join(int argc, char **argv, int first) {
+/* The words of the question, with spaces between. */
+static char *join(const char *const *words, int count) {
     size_t size = sizeof default_question;
-    for (int i = first; i < argc; i++)
-        size += strlen(argv[i]) + 1;
+    for (int i = 0; i < count; i++)
+        size += strlen(words[i]) + 1;
     char *all = allocate(size, 1);
-    for (int i = first; i < argc; i++) {
-        strcat(all, argv[i]);
-        if (i + 1 < argc)
+    for (int i = 0; i < count; i++) {
+        strcat(all, words[i]);
+        if (i + 1 < count)
             strcat(all, " ");
     }
     if (all[0] == 0)
         strcpy(all, default_question);
     return all;
-}
-
-static options parse_options(int argc, char **argv) {
-    options opts = {.model = FOVEA_MINILM_MODEL, .text = FOVEA_MINILM_TEXT, .threads = 0, .top = 5};
-    int i = 1;
-    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
-        const char *name = argv[i];
-        if (strcmp(name, "--") == 0) { /* what follows is the question, whatever it begins with */
-            i++;
-            break;
-        }
-        if (strcmp(name, "--help") == 0) {
-            fputs(usage, stdout);
-            exit(0);
-        }
-        if (strcmp(name, "--model") != 0 && strcmp(name, "--text") != 0 && strcmp(name, "--threads") != 0 &&
-            strcmp(name, "--top") != 0)
-            usage_error("unknown argument", name);
-        if (++i == argc)
-            usage_error("a value is missing after", name);
-        if (strcmp(name, "--model") == 0)
-            opts.model = argv[i];
-        else if (strcmp(name, "--text") == 0)
-            opts.text = argv[i];
-        else
-            *(strcmp(name, "--top") == 0 ? &opts.top : &opts.threads) = number(name, argv[i]);
-    }
-    opts.question = join(argc, argv, i);
-    return opts;
 }
 
 /* ------------------------------------------------------------------------------------------------------- reading -- */
@@ -169,10 +150,10 @@ static void load_model(const fovea_context *context, const char *folder, encoder
         die(text);
 }
 
-static fovea_context *make_context(long threads, fovea_info *info) {
+static fovea_context *make_context(int threads, fovea_info *info) {
     fovea_context_options opts;
     fovea_context_options_init(&opts);
-    opts.threads = (int)threads;
+    opts.threads = threads;
     fovea_context *context;
     fovea_info_init(info);
     if (fovea_context_create(&opts, &context) != FOVEA_OK || fovea_context_info(context, info) != FOVEA_OK)
@@ -213,7 +194,11 @@ static void print_times(const sentences_report *r) {
 }
 
 int main(int argc, char **argv) {
-    options opts = parse_options(argc, argv);
+    options opts;
+    const int wrong = read_options(argc, argv, &opts);
+    if (wrong >= 0)
+        return wrong;
+    char *const asked = join(opts.words, opts.word_count);
     char text[COMPLAINT_MOST];
     const complaint to = {text, sizeof text};
     fovea_info info;
@@ -228,8 +213,7 @@ int main(int argc, char **argv) {
 
     /* The question first: it also wakes the threads. */
     sentences_report report = {0};
-    const char *const asked = opts.question;
-    if (sentences_encode(e, pieces, &asked, 1, question, NULL, to) != 0 ||
+    if (sentences_encode(e, pieces, (const char *const *)&asked, 1, question, NULL, to) != 0 ||
         sentences_encode(e, pieces, l.line, l.count, vectors, &report, to) != 0)
         die(text);
     printf("all-MiniLM-L6-v2, %s, %d %s. %s\n", fovea_isa_name(info.isa), info.threads,
@@ -241,7 +225,7 @@ int main(int argc, char **argv) {
     free(question);
     free(l.bytes);
     free(l.line);
-    free(opts.question);
+    free(asked);
     wordpiece_free(pieces);
     encoder_free(e);
     fovea_context_destroy(context);

@@ -36,7 +36,7 @@ static test_option options[] = {
 };
 
 static int usage_error(const char *sentence) {
-    fprintf(stderr, "fovea-check: %s (try --help, --list)\n", sentence);
+    fprintf(stderr, "fovea-check: %s (see fovea-check --help, --list)\n", sentence);
     return TEST_USAGE;
 }
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     const char *repeat = test_option_value(options, "--repeat");
     const long repeats = repeat ? strtol(repeat, NULL, 10) : 1;
     if (repeats < 1)
-        return usage_error("--repeat wants a number of at least 1");
+        return usage_error("--repeat needs a number of at least 1");
     if (test_option_value(options, "--list"))
         return list_rows();
     printf("watched at each call: %s\n", abi_observed());

@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 #include "test.h"
 
+#include "cli.h"
 #include "guard.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_SEED = 1 };
+enum { DEFAULT_SEED = 1 }; /* as --help says */
 
 static struct {
     const char *name;
@@ -31,24 +32,79 @@ static const char *compiler(void) {
 #endif
 }
 
-static void usage(const test_option *options) {
-    printf("usage: %s [options]\n", run.name);
-    for (const test_option *o = options; o && o->name; o++)
-        printf("  %s %-*s  %s\n", o->name, 20 - (int)strlen(o->name), o->argument ? o->argument : "", o->help);
-    printf("  --seed %-14s  seed of the data: a number, or \"random\" (default %d, or FOVEA_TEST_SEED)\n", "N",
-           DEFAULT_SEED);
-    printf("  --help %-14s  this\n", "");
-    printf("exit code: %d passed, %d failed, %d wrong usage, %d skipped\n", TEST_PASSED, TEST_FAILED, TEST_USAGE,
-           TEST_SKIPPED);
-    printf("FOVEA_ISA=TIER: the tier to test; TIER is one of");
+/* ------------------------------------------------------------------------------------------------------- options -- */
+
+enum { MOST_OPTIONS = 16 };
+
+/* Values by the index of their option, the seed's last. */
+typedef struct values {
+    const char *of[MOST_OPTIONS];
+} values;
+
+static bool read_value(void *at, const char *text, const cli_option *option) {
+    (void)option;
+    *(const char **)at = text;
+    return true;
+}
+
+static bool read_number(void *at, const char *text, const cli_option *option) {
+    int64_t number;
+    const cli_option any = {.least = 0, .most = INT64_MAX};
+    return cli_read_number(&number, text, &any) && read_value(at, text, option);
+}
+
+static bool read_seed(void *at, const char *text, const cli_option *option) {
+    char *end;
+    strtoull(text, &end, 0);
+    return ((*text && !*end) || strcmp(text, "random") == 0) && read_value(at, text, option);
+}
+
+static void print_tiers(void) {
+    printf("\nFOVEA_ISA=TIER: the tier to test; TIER is one of");
     for (int isa = 1; strcmp(fovea_isa_name((fovea_isa)isa), "unknown") != 0; isa++)
         printf(" %s", fovea_isa_name((fovea_isa)isa));
     printf("\n");
 }
 
-static void wrong_usage(const char *what, const char *argument) {
-    fprintf(stderr, "%s: %s %s (try --help)\n", run.name, what, argument);
-    exit(TEST_USAGE);
+/* The seed's text, or NULL. */
+static const char *read_options(int argc, char **argv, test_option *options) {
+    static const cli_command command = {"", 1, 0, 0, "", "", "run tests"};
+    cli_option table[MOST_OPTIONS];
+    values given = {{NULL}};
+    int count = 0;
+    for (test_option *o = options; o && o->name; o++, count++)
+        table[count] = (cli_option){.name = o->name,
+                                    .argument = o->argument,
+                                    .read = o->argument && strcmp(o->argument, "N") == 0 ? read_number : read_value,
+                                    .offset = (size_t)count * sizeof given.of[0],
+                                    .commands = 1,
+                                    .help = o->help};
+    table[count] = (cli_option){.name = "--seed",
+                                .argument = "N",
+                                .values = "1 random",
+                                .read = read_seed,
+                                .offset = (size_t)count * sizeof given.of[0],
+                                .commands = 1,
+                                .help = "seed of the data: a number, or random (default: 1, or FOVEA_TEST_SEED)"};
+    static const cli_kind kinds[] = {{"N", "a number"}};
+    const cli program = {.program = run.name,
+                         .version = fovea_version(),
+                         .exit_statuses = "0 passed; 1 something failed; 2 wrong usage; 77 everything was skipped",
+                         .more = print_tiers,
+                         .commands = &command,
+                         .command_count = 1,
+                         .options = table,
+                         .option_count = count + 1,
+                         .kinds = kinds,
+                         .kind_count = 1};
+    const cli_command *only;
+    int words;
+    const int status = cli_read(&program, argc, argv, &given, &only, NULL, &words);
+    if (status >= 0)
+        exit(status);
+    for (int i = 0; i < count; i++)
+        options[i].value = given.of[i];
+    return given.of[count];
 }
 
 static uint64_t parse_seed(const char *text) {
@@ -57,10 +113,11 @@ static uint64_t parse_seed(const char *text) {
         return rng_u64(&r) >> 32;
     }
     char *end;
-    uint64_t seed = strtoull(text, &end, 0);
-    if (*text == '\0' || *end != '\0')
-        wrong_usage("not a seed:", text);
-    return seed;
+    const uint64_t seed = strtoull(text, &end, 0);
+    if (*text && !*end)
+        return seed;
+    fprintf(stderr, "%s: FOVEA_TEST_SEED is not a number\n", run.name);
+    exit(TEST_USAGE);
 }
 
 /* The command that runs this again with the same data, from the arguments without --seed. */
@@ -72,7 +129,7 @@ static void write_replay(int argc, char **argv) {
     for (int i = 1; i < argc && n < size; i++) {
         if (strcmp(argv[i], "--seed") == 0)
             i++;
-        else
+        else if (strncmp(argv[i], "--seed=", 7) != 0)
             n += (size_t)snprintf(run.replay + n, size - n, " '%s'", argv[i]);
     }
     if (n < size)
@@ -119,25 +176,8 @@ void test_begin(int argc, char **argv, const char *name, test_option *options) {
     const char *seed = getenv("FOVEA_TEST_SEED");
     run.name = name;
     setvbuf(stdout, NULL, _IOLBF, 0); /* so that what was printed before a crash is seen */
-    for (int i = 1; i < argc; i++) {
-        test_option *o = options;
-        while (o && o->name && strcmp(o->name, argv[i]) != 0)
-            o++;
-        bool own = o && o->name;
-        bool is_seed = strcmp(argv[i], "--seed") == 0;
-        if (strcmp(argv[i], "--help") == 0) {
-            usage(options);
-            exit(TEST_PASSED);
-        }
-        if (!own && !is_seed)
-            wrong_usage("unknown option", argv[i]);
-        if ((is_seed || o->argument) && i + 1 == argc)
-            wrong_usage("missing argument of", argv[i]);
-        if (is_seed)
-            seed = argv[++i];
-        else
-            o->value = o->argument ? argv[++i] : "";
-    }
+    const char *given = read_options(argc, argv, options);
+    seed = given ? given : seed;
     run.seed = seed && *seed ? parse_seed(seed) : DEFAULT_SEED;
     write_replay(argc, argv);
     guard_install(run.replay);

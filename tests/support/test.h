@@ -35,7 +35,7 @@ enum { TEST_PASSED = 0, TEST_FAILED = 1, TEST_USAGE = 2, TEST_SKIPPED = 77 };
 /* An option of the program's own. A table of them ends with a row whose name is NULL. */
 typedef struct test_option {
     const char *name;     /* "--repeat" */
-    const char *argument; /* its argument's name in --help; NULL: it takes none */
+    const char *argument; /* its argument's name in --help, "N": a number; NULL: it takes none */
     const char *help;
     const char *value; /* set by test_begin(): NULL if not given; the argument, or "" if it takes none */
 } test_option;
