@@ -61,9 +61,9 @@ fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]);
 
 /* ----------------------------------------------------------------------------------------- helpers (support.c) -- */
 
-/* The best tier of this CPU within FOVEA_ISA; the CPU's own name is written to cpu unless it is NULL. Ends the program
+/* The best tier of this CPU within FOVEA_ISA, and features; the CPU's own name is written to cpu unless it is NULL. Ends the program
  * with a sentence if the library gives no context at all. */
-fv_isa bench_best_isa(char cpu[64]);
+fv_target bench_target(char cpu[64]);
 
 /* Flops per second of the tier's peak kernel: the best of many short runs, of this call and of those before. */
 double bench_peak(fv_isa isa);

@@ -56,7 +56,7 @@ static const char *exp_begin(bench *base, shim_cost *cost) {
         float *scalar = bench_alloc(bytes);
         if (scalar == NULL)
             return "no memory";
-        fv_kernel_best(FV_OP_exp, FV_TYPE_f32, FV_ISA_scalar)->run.exp_f32(n, self->x, scalar);
+        fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32)->run.exp_f32(n, self->x, scalar);
         int same = memcmp(scalar, self->y, (size_t)bytes) == 0;
         free(scalar);
         if (!same)
@@ -95,7 +95,8 @@ static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     self->base.end = exp_end;
     self->n = n;
     self->by = (implementation)impl;
-    self->function = impl == FOVEA  ? fv_kernel_best(FV_OP_exp, FV_TYPE_f32, tier)->run.exp_f32
+    self->function = impl == FOVEA
+                         ? fv_kernel_best(FV_OP_exp, FV_TYPE_f32, (fv_target){tier, FV_HAS_nothing})->run.exp_f32
                      : impl == LIBM ? libm
                                     : sleef[tier];
     int used = snprintf(self->base.name, BENCH_NAME_SIZE, "exp/f32/n%" PRId64, n);

@@ -180,7 +180,7 @@ static const char *compare(const kernel_bench *self) {
     operands judge = {.m = data->m, .n = data->n, .k = data->k};
     const char *error = "no memory";
     if (operands_make(&judge) == 0) {
-        operations[self->kernel->op].call(fv_kernel_best(self->kernel->op, self->kernel->type, FV_ISA_scalar), &judge);
+        operations[self->kernel->op].call(fv_kernel_scalar(self->kernel->op, self->kernel->type), &judge);
         int same = judge.truth == data->truth && memcmp(&judge.bits, &data->bits, sizeof judge.bits) == 0;
         for (int i = 0; i < OUTPUTS; i++)
             same &= memcmp(judge.out[i], data->out[i], (size_t)room(data) * sizeof(float)) == 0;
@@ -232,8 +232,11 @@ static const fv_kernel *find_row(const bench_words *words, bench_words *rest, ch
             return NULL;
         }
     }
-    if (kernel != NULL && kernel->isa > bench_best_isa(NULL)) {
-        snprintf(error, BENCH_ERROR_SIZE, "name=%s: neither this CPU nor FOVEA_ISA allows that tier", kernel->name);
+    const fv_target target = bench_target(NULL);
+    char lacks[FV_FEATURES_TEXT];
+    if (kernel != NULL && !fv_kernel_runs(kernel, target)) {
+        snprintf(error, BENCH_ERROR_SIZE, "name=%s: this CPU or FOVEA_ISA does not allow %s", kernel->name,
+                 fv_target_lacks(target, kernel->isa, kernel->features, lacks));
         return NULL;
     }
     return kernel;

@@ -97,9 +97,9 @@ static void add_case(list *benches, const char *text) {
     list_add(benches, one);
 }
 
-static void add_default_set(list *benches, fv_isa best) {
+static void add_default_set(list *benches, fv_target best) {
     char text[BENCH_NAME_SIZE], error[BENCH_ERROR_SIZE];
-    for (fv_isa isa = best; isa; isa = fv_isa_below(isa)) {
+    for (fv_isa isa = best.isa; isa; isa = fv_isa_below(isa)) {
         for (size_t i = 0; i < sizeof default_cases / sizeof default_cases[0]; i++) {
             snprintf(text, sizeof text, "%s isa=%s", default_cases[i], fv_isa_word(isa));
             add_case(benches, text);
@@ -120,7 +120,7 @@ static void add_default_set(list *benches, fv_isa best) {
     }
     add_case(benches, "exp n=65536 impl=libm");
     for (int i = 0; i < fv_kernel_count; i++) {
-        if (fv_kernels[i].isa <= best) {
+        if (fv_kernel_runs(&fv_kernels[i], best)) {
             snprintf(text, sizeof text, "kernel name=%s", fv_kernels[i].name);
             add_case(benches, text);
         }
@@ -247,8 +247,8 @@ static const char *begin(void *self, shim_cost *cost) { return ((bench *)self)->
 static void run(void *self) { ((bench *)self)->run(self); }
 static void end(void *self) { ((bench *)self)->end(self); }
 
-static int measure(const list *benches, const shim_options *options, fv_isa best, const char *cpu) {
-    char value[64], key[32];
+static int measure(const list *benches, const shim_options *options, fv_target best, const char *cpu) {
+    char value[64], key[32], features[FV_FEATURES_TEXT];
     shim_bench *all = calloc((size_t)benches->count, sizeof *all);
     if (all == NULL)
         fail("%s%s", "no memory", "");
@@ -256,8 +256,9 @@ static int measure(const list *benches, const shim_options *options, fv_isa best
         all[i] = (shim_bench){benches->item[i]->name, begin, run, end, benches->item[i]};
     shim_context("fovea", fovea_version());
     shim_context("cpu", cpu);
-    shim_context("best tier", fv_isa_word(best));
-    for (fv_isa isa = best; isa; isa = fv_isa_below(isa)) {
+    shim_context("best tier", fv_isa_word(best.isa));
+    shim_context("features", fv_features_text(best.features, ",", features));
+    for (fv_isa isa = best.isa; isa; isa = fv_isa_below(isa)) {
         snprintf(key, sizeof key, "%s FMA peak, one core", fv_isa_word(isa));
         snprintf(value, sizeof value, "%.1f GFLOPS", bench_peak(isa) * 1e-9);
         shim_context(key, value);
@@ -277,7 +278,7 @@ int main(int argc, char **argv) {
         add_case(&benches, s.cases[i]);
     free(s.cases);
     char cpu[64];
-    fv_isa best = bench_best_isa(cpu);
+    fv_target best = bench_target(cpu);
     if (benches.count == 0)
         add_default_set(&benches, best);
     if (s.filter != NULL)

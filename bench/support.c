@@ -6,7 +6,8 @@
 
 #include "bench.h"
 
-fv_isa bench_best_isa(char cpu[64]) {
+fv_target bench_target(char cpu[64]) {
+    fv_cpu machine;
     fovea_context *context;
     fovea_info info;
     if (fovea_context_create(NULL, &context) != FOVEA_OK) {
@@ -18,7 +19,8 @@ fv_isa bench_best_isa(char cpu[64]) {
     fovea_context_destroy(context);
     if (cpu != NULL)
         memcpy(cpu, info.cpu, sizeof info.cpu);
-    return (fv_isa)info.isa;
+    fv_cpu_detect(&machine);
+    return fv_target_capped(machine.target, (fv_isa)info.isa);
 }
 
 static double seconds(void) {
@@ -31,7 +33,7 @@ double bench_peak(fv_isa isa) {
     enum { RUNS = 12, ROUNDS = 100000 }; /* a run is about a millisecond: shorter than what else a machine does */
     static double best[FV_ISA_COUNT];
     static volatile float sink;
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, isa);
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_target){isa, FV_HAS_nothing});
     for (int i = 0; i < RUNS; i++) {
         double start = seconds();
         sink = kernel->run.peak_f32(ROUNDS);

@@ -91,7 +91,7 @@ int bench_words_read(const bench_words *words, const bench_key *keys, char error
 }
 
 fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]) {
-    fv_isa best = bench_best_isa(NULL);
+    fv_isa best = bench_target(NULL).isa;
     if (choice == 0)
         return best;
     if (fv_isa_capped(best, (fv_isa)choice) != (fv_isa)choice) {

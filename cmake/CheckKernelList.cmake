@@ -1,17 +1,29 @@
 # Stops the build where the list of kernels, the files and the lines of kernels/CMakeLists.txt do not agree.
 #   fovea_check_kernel_list(FILE...)   the files of the build, as avx2/exp_f32_1x8_avx2.c
+# A file whose row needs features gets the flags of each, <feature>_flags.
 function(fovea_check_kernel_list)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS kernels.inc)
 
+    set(word "([a-z0-9_]+)")
+    set(number "([0-9]+)")
     file(STRINGS kernels.inc lines REGEX "^FV_KERNEL\\(")
     set(rows)
     foreach(line IN LISTS lines)
-        if(NOT line MATCHES "^FV_KERNEL\\(([a-z0-9_]+), ([a-z0-9]+), ([0-9]+), ([0-9]+), ([a-z0-9]+)\\)$")
+        if(NOT line MATCHES "^FV_KERNEL\\(${word}, ${word}, ${number}, ${number}, ${word}, ([A-Za-z0-9_ |]+)\\)$")
             message(FATAL_ERROR "kernels.inc: not a row: ${line}")
         endif()
         set(tier ${CMAKE_MATCH_5})
+        set(row ${tier}/${CMAKE_MATCH_1}_${CMAKE_MATCH_2}_${CMAKE_MATCH_3}x${CMAKE_MATCH_4}_${tier}.c)
         list(APPEND tiers ${tier})
-        list(APPEND rows ${tier}/${CMAKE_MATCH_1}_${CMAKE_MATCH_2}_${CMAKE_MATCH_3}x${CMAKE_MATCH_4}_${tier}.c)
+        list(APPEND rows ${row})
+        string(REGEX MATCHALL "FV_HAS_[a-z0-9_]+" features "${CMAKE_MATCH_6}")
+        list(TRANSFORM features REPLACE "^FV_HAS_" "")
+        foreach(feature IN LISTS features)
+            if(NOT DEFINED ${feature}_flags)
+                message(FATAL_ERROR "kernels/CMakeLists.txt: no flags for the feature ${feature}, which ${row} needs")
+            endif()
+            set_property(SOURCE ${row} APPEND PROPERTY COMPILE_OPTIONS ${${feature}_flags})
+        endforeach()
     endforeach()
 
     list(REMOVE_DUPLICATES tiers)

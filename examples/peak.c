@@ -15,7 +15,7 @@ static volatile float sink;
 
 double peak_gflops(fovea_isa isa, double seconds) {
     enum { PROBE_ROUNDS = 1000, PROBES = 20 };
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_isa)isa);
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing});
     if (kernel->isa != (fv_isa)isa)
         return 0.0;
 

@@ -199,6 +199,21 @@ typedef enum fv_isa {
 #undef FV_TIER
     FV_ISA_COUNT
 } fv_isa;
+
+/* What CPUs may have beyond a tier: numbers, and the same as bits of a set. */
+enum {
+#define FV_FEATURE(word, tier) FV_FEATURE_##word,
+#include "features.inc"
+#undef FV_FEATURE
+    FV_FEATURE_COUNT
+};
+enum {
+    FV_HAS_nothing = 0,
+#define FV_FEATURE(word, tier) FV_HAS_##word = 1 << FV_FEATURE_##word,
+#include "features.inc"
+#undef FV_FEATURE
+};
+
 typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_COUNT } fv_type;
 
 /* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
@@ -207,6 +222,7 @@ typedef struct fv_kernel {
     fv_op op;
     fv_type type;
     fv_isa isa;
+    unsigned features; /* that it needs beyond its tier: FV_HAS_... */
     int mr, nr;
     union {
         fv_gemm_f32_fn *gemm_f32;
@@ -230,7 +246,7 @@ typedef struct fv_kernel {
 } fv_kernel;
 
 /* Prototypes of every kernel that this build has. */
-#define FV_KERNEL(op, type, mr, nr, isa) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
+#define FV_KERNEL(op, type, mr, nr, isa, features) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
 #include "kernels.inc"
 #undef FV_KERNEL
 

@@ -3,6 +3,7 @@
 
 #include "dispatch/dispatch.h"
 #include "pool.h"
+#include "target.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -132,7 +133,7 @@ static const fv_kernel *random_gemm(rng *r) {
     const fv_kernel *row;
     do
         row = &fv_kernels[rng_below(r, fv_kernel_count)];
-    while (!fv_kernel_is(row, FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()));
+    while (!fv_kernel_is(row, FV_OP_gemm, FV_TYPE_f32, test_target()));
     return row;
 }
 

@@ -243,8 +243,7 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
         after.residual = &residual;
     }
     float want;
-    fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, FV_ISA_scalar)
-        ->run.bias_act_residual_f32(1, 1, &acc, 1, &after, &want, 1);
+    fv_kernel_scalar(FV_OP_bias_act_residual, FV_TYPE_f32)->run.bias_act_residual_f32(1, 1, &acc, 1, &after, &want, 1);
     double exact = sum;
     if (c->activation == FOVEA_ACTIVATION_RELU)
         exact = sum > 0 ? sum : 0;

@@ -7,6 +7,7 @@
  */
 #include "dispatch/dispatch.h"
 #include "simd/simd_scalar.h"
+#include "target.h"
 #include "test.h"
 
 #include "body/v_erf.h"
@@ -42,8 +43,8 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "activation", options);
     const bool all = test_option_value(options, "--exhaustive");
     const int64_t step = all ? 1 : 2039;
-    const fv_kernel *row = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, (fv_isa)test_isa());
-    const fv_kernel *oracle = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, FV_ISA_scalar);
+    const fv_kernel *row = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, test_target());
+    const fv_kernel *oracle = fv_kernel_scalar(FV_OP_bias_act_residual, FV_TYPE_f32);
     static block b;
     for (int64_t first = 0; first <= UINT32_MAX; first += BLOCK * step) {
         for (int64_t i = 0; i < BLOCK; i++)

@@ -15,6 +15,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu.h"
 #include "dispatch/dispatch.h"
+#include "target.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -165,7 +166,7 @@ static void judge(findings *f, int64_t n, const float *x, const double *exact, c
 
 /* One span by all rows. */
 static void walk_span(span s, findings found[MAX_ROWS]) {
-    const fv_kernel *scalar_row = fv_kernel_best(FV_OP_exp, FV_TYPE_f32, FV_ISA_scalar);
+    const fv_kernel *scalar_row = fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32);
     float x[BLOCK], scalar[BLOCK], y[BLOCK], before[MAX_ROWS];
     double exact[BLOCK];
     for (int r = 0; r < walk.rows; r++) {
@@ -314,17 +315,13 @@ int main(int argc, char **argv) {
         {"--exhaustive", NULL, "walk all floats instead of a sample", NULL},
         {NULL, NULL, NULL, NULL},
     };
-    fv_cpu cpu;
     test_begin(argc, argv, "test-exp", options);
-    fv_cpu_detect(&cpu);
     for (int i = 0; i < fv_kernel_count && walk.rows < MAX_ROWS; i++) {
         const fv_kernel *row = &fv_kernels[i];
         if ((row->op != FV_OP_exp && row->op != FV_OP_softmax) || row->type != FV_TYPE_f32 ||
             (test_isa_asked() && strcmp(fv_isa_word(row->isa), fovea_isa_name(test_isa())) != 0))
             continue;
-        if (row->isa > cpu.isa)
-            test_skip("%s: no %s here", row->name, fv_isa_word(row->isa));
-        else
+        if (test_runs(row))
             walk.row[walk.rows++] = row;
     }
     choose_spans(test_option_value(options, "--exhaustive") != NULL);

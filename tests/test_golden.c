@@ -220,7 +220,7 @@ static void check_kernels(void) {
         if (!test_check(golden_kernel(kernel, false, &usual), "%s: its operation has no golden results", kernel->name))
             continue;
         golden_kernel(kernel, true, &flushed);
-        if (written && kernel == fv_kernel_best(kernel->op, kernel->type, FV_ISA_scalar))
+        if (written && kernel == fv_kernel_scalar(kernel->op, kernel->type))
             write_line(name, usual, flushed);
         else if (!written) {
             compare(name, kernel->name, false, usual, "a kernel");

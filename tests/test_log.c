@@ -7,6 +7,7 @@
  * what is tested is that the rounded values agree, and that they are within 1 ulp of the C library's. A row sum is at
  * least 1, as the greatest score contributes exp(0), and at most the number of keys. */
 #include "dispatch/dispatch.h"
+#include "target.h"
 #include "test.h"
 
 #include <math.h>
@@ -31,8 +32,8 @@ int main(int argc, char **argv) {
     test_option options[] = {{"--exhaustive", NULL, "every float, not a sample", NULL}, {NULL, NULL, NULL, NULL}};
     test_begin(argc, argv, "log", options);
     const int64_t step = test_option_value(options, "--exhaustive") ? 1 : 61;
-    const fv_kernel *finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, (fv_isa)test_isa());
-    const fv_kernel *oracle = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, FV_ISA_scalar);
+    const fv_kernel *finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, test_target());
+    const fv_kernel *oracle = fv_kernel_scalar(FV_OP_finish, FV_TYPE_f32);
     static block b;
     static float got[BLOCK], want[BLOCK];
     for (int64_t first = FIRST; first < LAST; first += BLOCK * step) {

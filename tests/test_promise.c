@@ -17,6 +17,7 @@
 #include "attention_case.h"
 #include "dispatch/dispatch.h"
 #include "pool.h"
+#include "target.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,11 +43,11 @@ static struct {
 
 /* Every pair of rows of the tier. */
 static void list_tiles(void) {
+    const fv_kernel *best = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target());
     for (int s = 0; s < fv_kernel_count; s++)
         for (int v = 0; v < fv_kernel_count; v++) {
             const fv_kernel *score = &fv_kernels[s], *value = &fv_kernels[v];
-            if (fv_kernel_is(score, FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()) &&
-                fv_kernel_is(value, FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()) && tile_count < MOST_TILES)
+            if (fv_kernel_alike(score, best) && fv_kernel_alike(value, best) && tile_count < MOST_TILES)
                 tiles[tile_count++] = (fv_attention_choice){.score = score, .value = value};
         }
     test_check(tile_count > 0 && tile_count < MOST_TILES, "%d tiles", tile_count);

@@ -26,7 +26,7 @@ static struct {
 static float scalar_exp(float x) {
     static const fv_kernel *row;
     if (row == NULL)
-        row = fv_kernel_best(FV_OP_exp, FV_TYPE_f32, FV_ISA_scalar);
+        row = fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32);
     float y;
     row->run.exp_f32(1, &x, &y);
     return y;

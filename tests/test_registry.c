@@ -14,9 +14,10 @@ static void test_best(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *row = &fv_kernels[i];
         for (int type = 0; type < FV_TYPE_COUNT; type++) {
-            const fv_kernel *best = fv_kernel_best(row->op, (fv_type)type, row->isa);
+            const fv_target target = {row->isa, row->features};
+            const fv_kernel *best = fv_kernel_best(row->op, (fv_type)type, target);
             if (has_rows(row->op, (fv_type)type))
-                test_check(best && fv_kernel_is(best, row->op, (fv_type)type, row->isa),
+                test_check(best && fv_kernel_is(best, row->op, (fv_type)type, target) && best->isa == row->isa,
                            "%s: the best of its operation, type %d and tier is %s", row->name, type,
                            best ? best->name : "none");
             else
@@ -28,16 +29,16 @@ static void test_best(void) {
 
 static void test_gemm(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
-        const fv_isa isa = fv_kernels[i].isa;
+        const fv_target target = {fv_kernels[i].isa, fv_kernels[i].features};
         for (int type = 0; type < FV_TYPE_COUNT; type++)
             for (int64_t rows = 1; rows <= 64; rows *= 4) {
-                const fv_kernel *found[] = {fv_gemm_for((fv_type)type, isa, rows, 64),
-                                            fv_gemm_for_stream((fv_type)type, isa, rows, 64)};
+                const fv_kernel *found[] = {fv_gemm_for((fv_type)type, target, rows, 64),
+                                            fv_gemm_for_stream((fv_type)type, target, rows, 64)};
                 for (int j = 0; j < 2; j++)
                     test_check(has_rows(FV_OP_gemm, (fv_type)type)
-                                   ? found[j] && fv_kernel_is(found[j], FV_OP_gemm, (fv_type)type, isa)
+                                   ? found[j] && fv_kernel_is(found[j], FV_OP_gemm, (fv_type)type, target)
                                    : !found[j],
-                               "the gemm of type %d, tier %s is %s", type, fv_isa_word(isa),
+                               "the gemm of type %d, tier %s is %s", type, fv_isa_word(target.isa),
                                found[j] ? found[j]->name : "none");
             }
     }

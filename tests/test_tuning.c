@@ -1,5 +1,6 @@
 /* Tunings: merge, look-up, what plans make of them, and that no bit of a result changes. Their text:
  * test_tuning_text.c, files: test_tuning_file.c, what linear maps make of them: test_tuning_linear.c. */
+#include "target.h"
 #include "tuning_case.h"
 
 #include "attention/plan.h"
@@ -27,7 +28,7 @@ static void test_plan(void) {
     test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 3") && strstr(words, "1.043"),
                "describe a tuned plan: %s", words);
     test_check(strstr(words, "of 20 rows, in tiles of 7") && /* 100 rows in equal parts of 21 at most */
-                   strstr(words, fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa())->name),
+                   strstr(words, fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target())->name),
                "describe a tuned plan: %s", words);
     fovea_attention_plan_destroy(plan);
     c.desc.head_dim = c.desc.value_dim = 2000;

@@ -1,6 +1,7 @@
 /* Tunings and linear maps: rows that are refused, what a map takes from a file and says about it, what a file may
  * cost, and that every choice gives the same bits. */
 #include "linear_case.h"
+#include "target.h"
 #include "tuning_case.h"
 
 #include "dispatch/dispatch.h"
@@ -90,8 +91,7 @@ static void test_map(void) {
     fovea_context *ctx = context_tuned(path, 1);
     fovea_linear *linear = map_of(ctx, 200, 100);
     fv_linear_choice c = fv_linear_choose(linear, 100, NULL);
-    test_check(c.k_block == 7 && c.row_block == 21 &&
-                   c.gemm == fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()),
+    test_check(c.k_block == 7 && c.row_block == 21 && c.gemm == fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target()),
                "100 rows: %s, %" PRId64 ", %" PRId64, c.gemm->name, c.k_block, c.row_block);
     c = fv_linear_choose(linear, 8, NULL);
     test_check(c.k_block == 7 && c.row_block == 21, "8 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
@@ -202,7 +202,7 @@ static void test_every_choice(void) {
         }
         for (int k = 0; k < fv_kernel_count; k++)
             for (int at = 0; at < 4 * 3 * 3 * 2; at++) {
-                if (!fv_kernel_is(&fv_kernels[k], FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()))
+                if (!fv_kernel_is(&fv_kernels[k], FV_OP_gemm, FV_TYPE_f32, test_target()))
                     continue;
                 const fv_linear_choice wanted = {&fv_kernels[k],          channels[at % 4], row_blocks[at / 4 % 3],
                                                  row_blocks[at / 12 % 3], items[at / 36],   0};
@@ -224,7 +224,7 @@ static const fv_kernel *any_gemm(rng *r) {
     const fv_kernel *list[16] = {NULL};
     int n = 1; /* the first: the default */
     for (int i = 0; i < fv_kernel_count && n < 16; i++)
-        if (fv_kernel_is(&fv_kernels[i], FV_OP_gemm, FV_TYPE_f32, (fv_isa)test_isa()))
+        if (fv_kernel_is(&fv_kernels[i], FV_OP_gemm, FV_TYPE_f32, test_target()))
             list[n++] = &fv_kernels[i];
     return list[rng_below(r, n)];
 }

@@ -77,12 +77,12 @@ static double model_cost(const tune_shape *shape, const tune_choice *choice) {
 static void list_kernels(list *l, const tune_choice *best) {
     ranked all[TUNE_CANDIDATES];
     const tune_shape *shape = &l->problem->shape;
+    const fv_kernel *usual = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, l->problem->ctx->target);
     int n = 0;
     for (int i = 0; i < fv_kernel_count; i++)
         for (int j = 0; j < (shape->linear ? 1 : fv_kernel_count); j++) {
             const fv_kernel *first = &fv_kernels[i], *second = shape->linear ? first : &fv_kernels[j];
-            if (!fv_kernel_is(first, FV_OP_gemm, FV_TYPE_f32, l->problem->ctx->isa) ||
-                !fv_kernel_is(second, FV_OP_gemm, FV_TYPE_f32, l->problem->ctx->isa))
+            if (!fv_kernel_alike(first, usual) || !fv_kernel_alike(second, usual))
                 continue;
             assert(n < TUNE_CANDIDATES);
             ranked *k = &all[n++];

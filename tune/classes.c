@@ -24,8 +24,11 @@ enum {
     MOST_UNITS = 1 << 20 /* which a row may ask for; no memory holds them */
 };
 
-/* Flops per second, about. */
-static double rate_of(int threads, fv_isa isa) { return 7e9 * fv_isa_lanes(isa) * threads; }
+/* Flops per second, about: by the lanes of the tier that has gemms. */
+static double rate_of(int threads, fv_isa isa) {
+    const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_target){isa, FV_HAS_nothing});
+    return 7e9 * fv_isa_lanes(gemm->isa) * threads;
+}
 
 double tune_class_cost(const tune_class *c, int threads, fv_isa isa) {
     return tune_is_cold(c->operation) ? PRICE : tune_flops(&c->search) / rate_of(threads, isa);

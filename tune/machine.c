@@ -1,5 +1,6 @@
 /* What the tuner sees of the machine: clocks, memory, and what disturbs (tune.h). Where Linux's files are missing,
  * counts are 0 and limits absent. */
+#include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "tune.h"
 
@@ -58,7 +59,7 @@ static void each_group(const char *root, const char *controller,
             continue;
         *controllers++ = *folder++ = '\0';
         const int version = *controllers ? 1 : 2;
-        if (version == 1 && !fv_cpu_group_names(controllers, controller))
+        if (version == 1 && !fv_text_lists(controllers, controller))
             continue;
         for (bool more = true; more;) {
             char *last = strrchr(folder, '/');
@@ -156,7 +157,7 @@ int64_t tune_memory_allowed(void) { return tune_memory_left("") / 4; }
 /* The share of a tenth of a second that the process did not get, and how evenly the same work went. */
 static void print_steadiness(const fovea_context *ctx) {
     enum { RUNS = 40 };
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->isa);
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->target);
     static volatile float sink;
     double least = INFINITY, all = 0;
     const tune_noise before = tune_noise_now();
@@ -182,7 +183,7 @@ static void print_steadiness(const fovea_context *ctx) {
 void tune_machine_print(const fovea_context *ctx) {
     const fv_cpu *cpu = &ctx->cpu;
     const int quota = fv_cpu_quota("");
-    printf("machine   %s, stepping %" PRId64 ", tier %s\n", cpu->name, cpu->stepping, fv_isa_word(ctx->isa));
+    printf("machine   %s, stepping %" PRId64 ", tier %s\n", cpu->name, cpu->stepping, fv_isa_word(ctx->target.isa));
     printf("caches    %" PRId64 " KiB, %" PRId64 " KiB, %" PRId64 " MiB", cpu->l1d / 1024, cpu->l2 / 1024,
            cpu->l3 >> 20);
     if (cpu->l3_reported > cpu->l3)
@@ -208,7 +209,7 @@ fovea_context *tune_context(const tune_options *options) {
         fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
         return NULL;
     }
-    if (options->isa != FOVEA_ISA_BEST && (fovea_isa)ctx->isa != options->isa)
+    if (options->isa != FOVEA_ISA_BEST && (fovea_isa)ctx->target.isa != options->isa)
         fprintf(stderr, "fovea-tune: tier %s is not to be had here: %s\n", fovea_isa_name(options->isa), ctx->reason);
     else if (options->threads > 0 && ctx->threads.count != options->threads)
         fprintf(stderr, "fovea-tune: %d threads are not to be had here: %s\n", options->threads, ctx->reason);

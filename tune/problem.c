@@ -308,7 +308,7 @@ static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void 
 }
 
 double tune_peak(const fovea_context *ctx) {
-    bound b = {.kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->isa)};
+    bound b = {.kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->target)};
     const double flops = 2.0 * b.kernel->mr * b.kernel->nr * PEAK_ROUNDS * ctx->threads.count;
     return flops / quick_time(ctx, &b, 0, peak_task);
 }
@@ -317,7 +317,7 @@ double tune_bandwidth(const fovea_context *ctx) {
     const int64_t bytes = cold_bytes(ctx);
     if (!have_arena(bytes))
         return 0;
-    bound b = {.kernel = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->isa), .memory = arena};
+    bound b = {.kernel = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->target), .memory = arena};
     const int64_t step = bytes / RUNS / (int64_t)sizeof(float);
     b.floats = step / ctx->threads.count;
     return (double)(b.floats * (int64_t)sizeof(float) * ctx->threads.count) / quick_time(ctx, &b, step, read_task);

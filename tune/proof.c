@@ -123,7 +123,7 @@ void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *
     tune_result *r = s->result;
     tune_shape shapes[TUNE_PROOFS];
     proof proofs[TUNE_FINALISTS] = {0};
-    const int known = tune_class_proofs(c, s->ctx->threads.count, s->ctx->isa, shapes);
+    const int known = tune_class_proofs(c, s->ctx->threads.count, s->ctx->target.isa, shapes);
     int open = 0;
     if (known >= s->effort.shapes) { /* a class of one or two leaves nothing to prove it on */
         open = affordable(s, c, shapes, count, until - tune_now());

@@ -350,7 +350,7 @@ static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *cla
         const double now = tune_now(), left = own->sweep - (now - begin);
         const int open = at < own->shapes ? own->shapes - i : own->shapes - n;
         if (done[i] || left <= 0 ||
-            !tune_class_unseen(&classes[i % count], where, ctx->threads.count, ctx->isa, &shape))
+            !tune_class_unseen(&classes[i % count], where, ctx->threads.count, ctx->target.isa, &shape))
             continue;
         done[i] = sweep(contexts, &shape, now + left / open, &rows[n]);
         tune_shape_name(&shape, name, sizeof name);
@@ -413,7 +413,7 @@ int main(int argc, char **argv) {
                                       own.handicap > 1 ? make_context(options, 1) : NULL};
     const fovea_context *ctx = contexts[DEFAULT];
     tune_class *classes;
-    const int count = tune_classes(options, ctx->threads.count, ctx->isa, &classes);
+    const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     if (count <= 0)
         return TUNE_USAGE;
     tune_machine_print(ctx);

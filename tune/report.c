@@ -40,15 +40,16 @@ static void head(const page *p, const char *tuning) {
         p->file);
     fputs("<h1>Fovea on this machine</h1>\n<p>", p->file);
     put_text(p, p->ctx->cpu.name);
-    fprintf(p->file,
-            ", tier %s, %d thread%s.<br><span class=\"faint\">Tuning file: ", fovea_isa_name((fovea_isa)p->ctx->isa),
-            p->ctx->threads.count, p->ctx->threads.count == 1 ? "" : "s");
+    fprintf(p->file, ", tier %s, %d thread%s.<br><span class=\"faint\">Tuning file: ",
+            fovea_isa_name((fovea_isa)p->ctx->target.isa), p->ctx->threads.count,
+            p->ctx->threads.count == 1 ? "" : "s");
     put_text(p, tuning);
     fputs(".</span></p>\n", p->file);
 }
 
 static bool used_here(const page *p, const fv_tuning_row *row) {
-    return row->known && row->section == p->own && row->isa == p->ctx->isa && row->threads == p->ctx->threads.count;
+    return row->known && row->section == p->own && row->isa == p->ctx->target.isa &&
+           row->threads == p->ctx->threads.count;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- bars -- */
@@ -125,8 +126,8 @@ int tune_report(const tune_options *options) {
     if (!ctx)
         return TUNE_FAILED;
     fv_tuning_use use;
-    if (fv_tuning_use_file(options->file_count ? options->files[0] : NULL, &ctx->cpu, ctx->isa, ctx->threads.count,
-                           &use) != FOVEA_OK ||
+    if (fv_tuning_use_file(options->file_count ? options->files[0] : NULL, &ctx->cpu, ctx->target.isa,
+                           ctx->threads.count, &use) != FOVEA_OK ||
         (options->file_count && use.status != FOVEA_OK && use.status != FOVEA_ERROR_FOREIGN)) {
         fprintf(stderr, "fovea-tune: %s\n", use.text);
         fovea_context_destroy(ctx);
@@ -137,7 +138,7 @@ int tune_report(const tune_options *options) {
     char *text = NULL;
     size_t length = 0;
     tune_class *classes;
-    const int count = tune_classes(options, ctx->threads.count, ctx->isa, &classes);
+    const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     int status = count > 0 ? TUNE_FAILED : TUNE_USAGE;
     page p = {.ctx = ctx, .tuning = use.tuning, .own = use.section};
     const bool writable = tune_is_standard_output(output) || fv_file_may_replace(output, error);

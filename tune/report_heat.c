@@ -50,7 +50,7 @@ static bool measure_heat(const page *p, const tune_shape *shape, double until, h
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op op = tune_shape_keys(shape, key);
     const fv_tuning_row *row =
-        p->own < 0 ? NULL : fv_tuning_find(p->tuning, p->own, op, p->ctx->isa, p->ctx->threads.count, key);
+        p->own < 0 ? NULL : fv_tuning_find(p->tuning, p->own, op, p->ctx->target.isa, p->ctx->threads.count, key);
     tune_choice wanted = {0};
     if (row)
         memcpy(wanted.knob, row->knob, sizeof wanted.knob);

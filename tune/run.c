@@ -199,7 +199,7 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
     const bool failed = outcome.store && store(path, ctx, classes, results, count, error) != FOVEA_OK;
     if (options->json) {
         json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
-                                fovea_isa_name((fovea_isa)ctx->isa), "threads", ctx->threads.count, "file", path,
+                                fovea_isa_name((fovea_isa)ctx->target.isa), "threads", ctx->threads.count, "file", path,
                                 "stored", outcome.store && !failed, "classes", list);
         print_json(all);
     } else {
@@ -246,7 +246,7 @@ int tune_run(const tune_options *options) {
     if (!ctx)
         return TUNE_FAILED;
     tune_class *classes;
-    const int count = tune_classes(options, ctx->threads.count, ctx->isa, &classes);
+    const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     int status = count < 0 ? TUNE_USAGE : TUNE_FAILED;
     tune_result *results = calloc((size_t)(count > 0 ? count : 1), sizeof *results);
     if (count >= 0 && !options->quiet && !options->json)

@@ -112,9 +112,9 @@ static double share_of_bound(const tune_search_state *s, fv_tuning_op operation,
     } bounds[2];
     const bool cold = tune_is_cold(operation);
     const double work = tune_work(&s->problem.shape);
-    if (bounds[cold].isa != s->ctx->isa || bounds[cold].threads != s->ctx->threads.count)
+    if (bounds[cold].isa != s->ctx->target.isa || bounds[cold].threads != s->ctx->threads.count)
         bounds[cold].most = 0;
-    bounds[cold].isa = s->ctx->isa;
+    bounds[cold].isa = s->ctx->target.isa;
     bounds[cold].threads = s->ctx->threads.count;
     for (int i = 0; i < AGAIN && work / seconds >= near_bound * bounds[cold].most; i++)
         bounds[cold].most = fmax(bounds[cold].most, cold ? tune_bandwidth(s->ctx) : tune_peak(s->ctx));
@@ -226,7 +226,7 @@ static turn *turns_of(const fovea_context *ctx, const tune_class *classes, int c
     const double usual = 0.002, most = 3;
     turn *turns = calloc((size_t)(count ? count : 1), sizeof *turns);
     for (int i = 0; turns && i < count; i++) {
-        const double cost = tune_class_cost(&classes[i], ctx->threads.count, ctx->isa);
+        const double cost = tune_class_cost(&classes[i], ctx->threads.count, ctx->target.isa);
         turns[i] = (turn){i, cost, fmin(fmax(cost / usual, 1), most)};
     }
     if (turns)
@@ -301,7 +301,8 @@ tune_outcome tune_outcome_of(const tune_result *results, int count) {
 }
 
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *r) {
-    fv_tuning_row row = {.known = true, .operation = c->operation, .isa = ctx->isa, .threads = ctx->threads.count};
+    fv_tuning_row row = {
+        .known = true, .operation = c->operation, .isa = ctx->target.isa, .threads = ctx->threads.count};
     memcpy(row.key, c->key, sizeof row.key);
     memcpy(row.knob, r->choice.knob, sizeof row.knob);
     row.evidence = (fv_tuning_evidence){.gain = llround(1000 * r->gain.median),

@@ -36,9 +36,9 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
     else if (row->section != own) {
         const fovea_tuning one = {.sections = 1, .section = {tuning->section[row->section]}};
         fv_tuning_why_foreign(&one, &section, text, size);
-    } else if (row->isa != ctx->isa)
+    } else if (row->isa != ctx->target.isa)
         snprintf(text, size, "only by contexts of tier %s (FOVEA_ISA, options); here it is %s", fv_isa_word(row->isa),
-                 fv_isa_word(ctx->isa));
+                 fv_isa_word(ctx->target.isa));
     else if (row->threads != ctx->threads.count)
         snprintf(text, size, "only by contexts of %" PRId64 " threads; here it is %d", row->threads,
                  ctx->threads.count);
@@ -67,7 +67,7 @@ static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV
 
 /* The same of the default of this machine, for a shape in the middle of those that the row is for. */
 static void default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size) {
-    const tune_class c = tune_class_of_row(row, ctx->isa);
+    const tune_class c = tune_class_of_row(row, ctx->target.isa);
     tune_choice choice;
     text[0] = '\0';
     if (tune_choice_of(ctx, &c.search, &choice))
@@ -76,7 +76,7 @@ static void default_text(const fovea_context *ctx, const fv_tuning_row *row, cha
 
 /* May contexts of this tier and number of threads use the row? */
 static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
-    return row->section == own && row->isa == ctx->isa && row->threads == ctx->threads.count;
+    return row->section == own && row->isa == ctx->target.isa && row->threads == ctx->threads.count;
 }
 
 int tune_show(const tune_options *options) {
@@ -164,11 +164,12 @@ static finding check_shape(const fovea_context *ctx, const tune_shape *shape, co
 static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int blocks, double until,
                          tune_interval *gain) {
     enum { LOOKS = 3 };
-    const tune_class c = tune_class_of_row(row, ctx->isa);
+    const tune_class c = tune_class_of_row(row, ctx->target.isa);
     tune_choice choice;
     memcpy(choice.knob, row->knob, sizeof choice.knob);
     tune_shape shapes[TUNE_PROOFS] = {c.search};
-    const int proofs = tune_class_proofs(&c, ctx->threads.count, ctx->isa, shapes), count = proofs > 0 ? proofs : 1;
+    const int proofs = tune_class_proofs(&c, ctx->threads.count, ctx->target.isa, shapes),
+              count = proofs > 0 ? proofs : 1;
     tune_together together = {0};
     finding found = FINDING_noisy;
     for (int look = 0; look < LOOKS && found == FINDING_noisy && tune_now() < until; look++) {
@@ -199,7 +200,7 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
         fprintf(stderr,
                 "fovea-tune: its %d rows for this CPU and build are for other tiers or numbers of threads: here it is "
                 "tier %s and %d thread%s (fovea-tune show lists them)\n",
-                others, fv_isa_word(ctx->isa), ctx->threads.count, ctx->threads.count == 1 ? "" : "s");
+                others, fv_isa_word(ctx->target.isa), ctx->threads.count, ctx->threads.count == 1 ? "" : "s");
         return TUNE_FOREIGN;
     }
     const int blocks = tune_proof_blocks(options->effort);

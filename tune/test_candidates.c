@@ -70,7 +70,7 @@ static void test_candidates(const fovea_context *ctx) {
     const tune_options options = {.effort = EFFORT_normal};
     const tune_choice none = {0};
     tune_class *classes;
-    const int count = tune_classes(&options, ctx->threads.count, ctx->isa, &classes);
+    const int count = tune_classes(&options, ctx->threads.count, ctx->target.isa, &classes);
     for (int i = 0; i < count; i++) {
         const tune_class *c = &classes[i];
         tune_problem problem;
@@ -101,13 +101,13 @@ static void test_candidates(const fovea_context *ctx) {
 
         tune_shape seen[1 + TUNE_PROOFS], shape;
         seen[0] = c->search;
-        test_check(tune_class_proofs(c, ctx->threads.count, ctx->isa, seen + 1) == TUNE_PROOFS, "%s: too few proofs",
-                   c->name);
+        test_check(tune_class_proofs(c, ctx->threads.count, ctx->target.isa, seen + 1) == TUNE_PROOFS,
+                   "%s: too few proofs", c->name);
         for (int k = 0; k < 9; k++) {
             shape = seen[k % 3 + 1];
             if (k >= 3)
-                test_check(tune_class_unseen(c, 0.1 * k, ctx->threads.count, ctx->isa, &shape), "%s: all are seen",
-                           c->name);
+                test_check(tune_class_unseen(c, 0.1 * k, ctx->threads.count, ctx->target.isa, &shape),
+                           "%s: all are seen", c->name);
             for (int at = 0; at < (k < 3 ? k + 1 : 1 + TUNE_PROOFS); at++)
                 test_check(strcmp(tune_shape_name(&seen[at], name, sizeof name),
                                   tune_shape_name(&shape, other, sizeof other)) != 0,
@@ -124,7 +124,7 @@ static void test_caches(fovea_context *ctx) {
     const int64_t l1d = ctx->cpu.l1d, l2 = ctx->cpu.l2;
     int others = 0;
     tune_class *classes;
-    const int count = tune_classes(&options, ctx->threads.count, ctx->isa, &classes);
+    const int count = tune_classes(&options, ctx->threads.count, ctx->target.isa, &classes);
     for (int i = 0; i < count; i++) {
         tune_problem problem;
         char error[256];

@@ -46,7 +46,7 @@ static void test_neighbour(void) {
     char error[256];
     if (!test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error))
         return;
-    const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->isa);
+    const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->target.isa);
     tune_result calm, disturbed;
     tune_search(ctx, &c, EFFORT_normal, seconds, watch, NULL, &calm);
     pid_t children[NEIGHBOURS];

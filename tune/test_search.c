@@ -346,7 +346,7 @@ static void test_trap(const fovea_context *ctx, const tune_class *c) {
     test_check(best + 0.02 < alone && alone < 0.97, "sizes and kernels make too little difference: %.3f, %.3f", best,
                alone);
     tune_shape proofs[TUNE_PROOFS];
-    tune_class_proofs(c, ctx->threads.count, ctx->isa, proofs);
+    tune_class_proofs(c, ctx->threads.count, ctx->target.isa, proofs);
     m.trap = r.choice;
     m.trap_keys = proofs[1].attention.kv_len;
     check_trap(ctx, c, &m, &proofs[1], alone - 0.005, "a trap");
@@ -363,7 +363,7 @@ static void test_trap(const fovea_context *ctx, const tune_class *c) {
 static void test_long(const fovea_context *ctx, const tune_class *c) {
     const weather still = {.name = "still"};
     tune_shape proofs[TUNE_PROOFS];
-    const int shapes = tune_class_proofs(c, ctx->threads.count, ctx->isa, proofs);
+    const int shapes = tune_class_proofs(c, ctx->threads.count, ctx->target.isa, proofs);
     double work = 0;
     for (int i = 0; i < shapes; i++)
         work += tune_work(&proofs[i]) / tune_work(&c->search);
@@ -433,8 +433,8 @@ static void test_rule(const fovea_context *ctx, const tune_class *c) {
     tune_shape shape, proofs[TUNE_PROOFS];
     char error[256];
     test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=128", &shape, error), "shape: %s", error);
-    const tune_class classes[2] = {tune_class_of(&shape, ctx->threads.count, ctx->isa), *c};
-    tune_class_proofs(c, ctx->threads.count, ctx->isa, proofs);
+    const tune_class classes[2] = {tune_class_of(&shape, ctx->threads.count, ctx->target.isa), *c};
+    tune_class_proofs(c, ctx->threads.count, ctx->target.isa, proofs);
     trap.trap = rule_of(400);
     trap.trap_keys = proofs[1].attention.kv_len;
     const struct {
@@ -472,7 +472,7 @@ static void test_rule(const fovea_context *ctx, const tune_class *c) {
 /* Shapes of the proof on which a rule is not the default. */
 static int shapes_changed(const fovea_context *ctx, const tune_class *c, const tune_choice *rule) {
     tune_shape shapes[TUNE_PROOFS];
-    const int count = tune_class_proofs(c, ctx->threads.count, ctx->isa, shapes);
+    const int count = tune_class_proofs(c, ctx->threads.count, ctx->target.isa, shapes);
     const tune_choice none = {0};
     int changed = 0;
     for (int i = 0; i < count; i++) {
@@ -496,7 +496,7 @@ static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
     tune_shape shapes[TUNE_PROOFS];
     char error[256];
     int tried = 0;
-    tune_class_proofs(c, ctx->threads.count, ctx->isa, shapes);
+    tune_class_proofs(c, ctx->threads.count, ctx->target.isa, shapes);
     for (int i = 0; i < TUNE_PROOFS; i++) { /* a shape's own tiles, for all */
         if (!test_check(tune_problem_make(ctx, &shapes[i], &problem, error), "problem: %s", error))
             continue;
@@ -537,7 +537,7 @@ int main(int argc, char **argv) {
     ctx->cpu.l1d = 16 << 10; /* so that there is something to win by tiles, whatever this CPU has */
     ctx->cpu.l2 = 1 << 20;
     if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
-        const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->isa);
+        const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->target.isa);
         test_thrown(ctx, &c);
         test_ended(ctx, &c);
         test_weathers(ctx, &c);

@@ -15,7 +15,7 @@ EXPORT int peers_read(int isa, int64_t n, const float *x);
 EXPORT int peers_sleef_version(void);
 
 EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y) {
-    fv_kernel_best(FV_OP_exp, FV_TYPE_f32, (fv_isa)isa)->run.exp_f32(n, x, y);
+    fv_kernel_best(FV_OP_exp, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing})->run.exp_f32(n, x, y);
 }
 
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
@@ -31,7 +31,7 @@ EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
 /* Runs the tier's peak kernel; returns how many flops that were. */
 EXPORT double peers_peak(int isa, int64_t rounds) {
     static volatile float sink;
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_isa)isa);
+    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing});
     sink = kernel->run.peak_f32(rounds);
     (void)sink;
     return 2.0 * kernel->mr * kernel->nr * (double)rounds;
@@ -39,7 +39,8 @@ EXPORT double peers_peak(int isa, int64_t rounds) {
 
 /* Reads an array once, by the kernel that looks for numbers that are not finite. */
 EXPORT int peers_read(int isa, int64_t n, const float *x) {
-    return fv_kernel_best(FV_OP_finite, FV_TYPE_f32, (fv_isa)isa)->run.finite_f32(1, n, x, n);
+    return fv_kernel_best(FV_OP_finite, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing})
+        ->run.finite_f32(1, n, x, n);
 }
 
 EXPORT int peers_sleef_version(void) {

@@ -71,6 +71,7 @@ typedef struct fovea_info {
     fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
     int tuning_rows;            /* of it that plans and linear maps of this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
+    char features[160];         /* beyond the tier that kernels may use, as "f16c, avx512_bf16"; "" of none */
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */

@@ -62,14 +62,14 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
  * gemm_f32_6x16_avx2 is 1.03 to 1.05 times as fast as gemm_f32_3x32_avx2. */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    const fv_isa isa = plan->ctx->isa;
-    const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, isa, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
+    const fv_target target = plan->ctx->target;
+    const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, target, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     const bool few = plan->rows <= FV_ATTENTION_FEW_ROWS;
     const int64_t near = keys_fitting_l1(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
-    const int64_t least = fv_max(2 * fv_isa_lanes(isa), FV_LANES);
-    return fv_gemm_for_tile(FV_TYPE_f32, isa, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
+    const int64_t least = fv_max(2 * fv_isa_lanes(score->isa), FV_LANES);
+    return fv_gemm_for_tile(FV_TYPE_f32, target, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
 /* Keys of a packed panel. Where blocks have many tiles, it is about CALL_KEYS wide, as far as it stays near: a gemm of
@@ -84,8 +84,8 @@ static int64_t panel_keys(const fovea_attention_plan *plan) {
 /* The gemm of values, which stream through it where the rows are few. */
 static const fv_kernel *default_value(const fovea_attention_plan *plan) {
     const int64_t columns = fv_min(plan->desc.value_dim, 4096);
-    return plan->rows <= FV_ATTENTION_FEW_ROWS ? fv_gemm_for_stream(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns)
-                                               : fv_gemm_for(FV_TYPE_f32, plan->ctx->isa, plan->rows, columns);
+    return plan->rows <= FV_ATTENTION_FEW_ROWS ? fv_gemm_for_stream(FV_TYPE_f32, plan->ctx->target, plan->rows, columns)
+                                               : fv_gemm_for(FV_TYPE_f32, plan->ctx->target, plan->rows, columns);
 }
 
 /* Rows of a block at most, so that each thread has four and none waits long for the last. */
@@ -207,8 +207,8 @@ static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
 static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
-    assert(!wanted || ((!wanted->score || fv_kernel_is(wanted->score, FV_OP_gemm, FV_TYPE_f32, plan->ctx->isa)) &&
-                       (!wanted->value || fv_kernel_is(wanted->value, FV_OP_gemm, FV_TYPE_f32, plan->ctx->isa))));
+    assert(!wanted || ((!wanted->score || fv_kernel_is(wanted->score, FV_OP_gemm, FV_TYPE_f32, plan->ctx->target)) &&
+                       (!wanted->value || fv_kernel_is(wanted->value, FV_OP_gemm, FV_TYPE_f32, plan->ctx->target))));
     if (wanted)
         *c = *wanted;
     if (c->caches <= 0)
@@ -243,22 +243,22 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
 }
 
 static void take_kernels(fovea_attention_plan *plan) {
-    const fv_isa isa = plan->ctx->isa;
+    const fv_target target = plan->ctx->target;
     plan->kernels = (fv_attention_kernels){
         .score = plan->choice.score->run.gemm_f32,
         .value = plan->choice.value->run.gemm_f32,
-        .value_skip = fv_kernel_best(FV_OP_gemm_masked, FV_TYPE_f32, isa)->run.gemm_masked_f32,
-        .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, isa)->run.scale_f32,
-        .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, isa)->run.copy_f32,
-        .pack = fv_kernel_best(FV_OP_pack, FV_TYPE_f32, isa)->run.pack_f32,
-        .softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_f32, isa)->run.softmax_f32,
-        .merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, isa)->run.merge_f32,
-        .accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, isa)->run.accumulate_f32,
-        .finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, isa)->run.finish_f32,
-        .mask_to_bits = fv_kernel_best(FV_OP_mask_to_bits, FV_TYPE_u8, isa)->run.mask_to_bits_u8,
-        .add_mask = fv_kernel_best(FV_OP_add_mask, FV_TYPE_f32, isa)->run.add_mask_f32,
-        .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, isa)->run.weights_f32,
-        .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, isa)->run.finite_f32,
+        .value_skip = fv_kernel_best(FV_OP_gemm_masked, FV_TYPE_f32, target)->run.gemm_masked_f32,
+        .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, target)->run.scale_f32,
+        .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32,
+        .pack = fv_kernel_best(FV_OP_pack, FV_TYPE_f32, target)->run.pack_f32,
+        .softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_f32, target)->run.softmax_f32,
+        .merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, target)->run.merge_f32,
+        .accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, target)->run.accumulate_f32,
+        .finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, target)->run.finish_f32,
+        .mask_to_bits = fv_kernel_best(FV_OP_mask_to_bits, FV_TYPE_u8, target)->run.mask_to_bits_u8,
+        .add_mask = fv_kernel_best(FV_OP_add_mask, FV_TYPE_f32, target)->run.add_mask_f32,
+        .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, target)->run.weights_f32,
+        .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
     };
 }
 
@@ -428,7 +428,7 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
                             "tier    %s\nscores  %s, keys packed in panels of %lld\nvalues  %s\nblocks  %lld of %lld "
                             "rows, in tiles of %lld\n"
                             "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
-                            fv_isa_word(plan->ctx->isa), c->score->name, (long long)plan->panel, c->value->name,
+                            fv_isa_word(plan->ctx->target.isa), c->score->name, (long long)plan->panel, c->value->name,
                             (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split,
                             (long long)plan->tasks, plan->ctx->threads.count, (long long)plan->bytes, origin);
 }

@@ -71,9 +71,10 @@ static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const 
     }
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op op = fv_attention_tuning_keys(desc, key);
-    const fv_tuning_row *row = fv_tuning_find(tuning, section, op, ctx->isa, ctx->threads.count, key);
+    const fv_tuning_row *row = fv_tuning_find(tuning, section, op, ctx->target.isa, ctx->threads.count, key);
     if (!row) {
-        fv_tuning_why_not(tuning, section, op, ctx->isa, ctx->threads.count, key, match->reason, sizeof match->reason);
+        fv_tuning_why_not(tuning, section, op, ctx->target.isa, ctx->threads.count, key, match->reason,
+                          sizeof match->reason);
         return;
     }
     match->found = 1;

@@ -41,28 +41,25 @@ static fovea_status cap_of_environment(fv_isa *cap) {
     *cap = FV_ISA_none;
     if (!word || !*word)
         return FOVEA_OK;
+    *cap = fv_isa_named(word);
+    if (*cap)
+        return FOVEA_OK;
     char known[64] = "";
-    for (int isa = FV_ISA_scalar; isa < FV_ISA_COUNT; isa++) {
-        if (strcmp(word, fv_isa_word((fv_isa)isa)) == 0) {
-            *cap = (fv_isa)isa;
-            return FOVEA_OK;
-        }
+    for (int isa = FV_ISA_scalar; isa < FV_ISA_COUNT; isa++)
         append(known, sizeof known, "%s%s", *known ? ", " : "", fv_isa_word((fv_isa)isa));
-    }
     return fv_fail(FOVEA_ERROR_ENVIRONMENT, "FOVEA_ISA=\"%.40s\" is not a tier; known: %s", word, known);
 }
 
-static void choose_isa(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
-    ctx->isa = ctx->cpu.isa;
-    append(ctx->reason, sizeof ctx->reason, "%s has %s", ctx->cpu.name[0] ? ctx->cpu.name : "this CPU",
-           fv_isa_word(ctx->isa));
-    static const char *const levels[] = {"dotprod", "i8mm", "bf16"}; /* in the order of FV_LEVEL_... */
-    const char *before = " with ";
-    for (int i = 0; i < 3; i++)
-        if (ctx->cpu.levels >> i & 1) {
-            append(ctx->reason, sizeof ctx->reason, "%s%s", before, levels[i]);
-            before = ", ";
-        }
+static void append_target(fovea_context *ctx) {
+    char features[FV_FEATURES_TEXT];
+    append(ctx->reason, sizeof ctx->reason, "%s%s%s", fv_isa_word(ctx->target.isa),
+           ctx->target.features ? " with " : "", fv_features_text(ctx->target.features, ", ", features));
+}
+
+static void choose_target(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
+    ctx->target = ctx->cpu.target;
+    append(ctx->reason, sizeof ctx->reason, "%s has ", ctx->cpu.name[0] ? ctx->cpu.name : "this CPU");
+    append_target(ctx);
     if (ctx->cpu.missing[0])
         append(ctx->reason, sizeof ctx->reason, " (not more: %s)", ctx->cpu.missing);
     const struct {
@@ -70,9 +67,10 @@ static void choose_isa(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
         const char *by;
     } caps[] = {{wanted, "the options"}, {environment, "FOVEA_ISA"}};
     for (int i = 0; i < 2; i++)
-        if (caps[i].cap && fv_isa_capped(ctx->isa, caps[i].cap) != ctx->isa) {
-            ctx->isa = fv_isa_capped(ctx->isa, caps[i].cap);
-            append(ctx->reason, sizeof ctx->reason, ", capped at %s by %s", fv_isa_word(ctx->isa), caps[i].by);
+        if (caps[i].cap && fv_isa_capped(ctx->target.isa, caps[i].cap) != ctx->target.isa) {
+            ctx->target = fv_target_capped(ctx->target, caps[i].cap);
+            append(ctx->reason, sizeof ctx->reason, ", capped by %s at ", caps[i].by);
+            append_target(ctx);
         }
 }
 
@@ -102,6 +100,12 @@ static void choose_threads(fovea_context *ctx, int wanted) {
 }
 
 fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx) {
+    fv_cpu cpu;
+    fv_cpu_detect(&cpu);
+    return fv_context_create_on(&cpu, options, ctx);
+}
+
+fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx) {
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL: there is nowhere to put the context");
     *ctx = NULL;
@@ -126,14 +130,14 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a context (%zu bytes)", sizeof *made);
     made->threads.parallel_for = options->parallel_for;
     made->threads.pool = options->pool;
-    fv_cpu_detect(&made->cpu);
-    choose_isa(made, (fv_isa)options->isa, environment);
+    made->cpu = *cpu;
+    choose_target(made, (fv_isa)options->isa, environment);
     choose_threads(made, options->threads);
     const char *debug = getenv("FOVEA_DEBUG");
     made->debug = debug && strcmp(debug, "1") == 0;
     char log_problem[384] = "";
     fovea_status loaded =
-        fv_tuning_use_file(options->tuning_file, &made->cpu, made->isa, made->threads.count, &made->tuning);
+        fv_tuning_use_file(options->tuning_file, &made->cpu, made->target.isa, made->threads.count, &made->tuning);
     if (loaded == FOVEA_OK)
         loaded = fv_shape_log_open(&made->log, log_problem, sizeof log_problem);
     if (loaded != FOVEA_OK) {
@@ -141,7 +145,7 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
         return loaded;
     }
     if (made->debug)
-        fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s%s%s\n", FOVEA_VERSION_STRING, fv_isa_word(made->isa),
+        fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s%s%s\n", FOVEA_VERSION_STRING, fv_isa_word(made->target.isa),
                 made->reason, made->tuning.text, log_problem[0] ? "\nfovea: " : "", log_problem);
     *ctx = made;
     return FOVEA_OK;
@@ -164,12 +168,13 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
         return status;
     fovea_info own;
     fovea_info_init(&own);
-    own.isa = (fovea_isa)ctx->isa;
+    own.isa = (fovea_isa)ctx->target.isa;
     own.threads = ctx->threads.count;
     own.l1d_bytes = ctx->cpu.l1d;
     own.l2_bytes = ctx->cpu.l2;
     snprintf(own.cpu, sizeof own.cpu, "%s", ctx->cpu.name);
     snprintf(own.reason, sizeof own.reason, "%s", ctx->reason);
+    fv_features_text(ctx->target.features, ", ", own.features);
     own.tuning_status = ctx->tuning.status;
     own.tuning_rows = ctx->tuning.rows;
     snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning.text);

@@ -12,12 +12,15 @@
 
 struct fovea_context {
     fv_cpu cpu;
-    fv_isa isa; /* the tier in use */
+    fv_target target; /* the tier and the features in use */
     fv_threads threads;
     char reason[512];
     bool debug; /* FOVEA_DEBUG=1 */
     fv_tuning_use tuning;
     fv_shape_log *log; /* NULL: none */
 };
+
+/* fovea_context_create() as on a given machine. */
+fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx);
 
 #endif

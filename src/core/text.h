@@ -2,6 +2,7 @@
 #ifndef FV_TEXT_H
 #define FV_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Adds a piece behind the first *length bytes of a text in text[size], as snprintf would: what does not fit is cut, the
@@ -11,5 +12,8 @@
 __attribute__((format(printf, 4, 5)))
 #endif
 void fv_text_add(char *text, size_t size, size_t *length, const char *format, ...);
+
+/* Is a word among words with commas between, as cpu is among "cpuacct,cpu"? */
+bool fv_text_lists(const char *words, const char *word);
 
 #endif

@@ -1,4 +1,4 @@
-/* 64-bit Arm: NEON is part of the architecture, so every CPU has the tier; levels above it by what the system reports
+/* 64-bit Arm: NEON is part of the architecture, so every CPU has the tier; features by what the system reports
  * (HWCAP on Linux, sysctl on macOS), the name by MIDR_EL1 where user programs may read it, caches from the system. */
 #include "cpu/cpu.h"
 
@@ -11,11 +11,18 @@
 
 enum { MIDR_READABLE = 1 << 11 }; /* HWCAP_CPUID: the kernel answers reads of the identification registers */
 
-static void detect_levels(fv_cpu *cpu) {
-    const unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
-    cpu->levels |= one >> 20 & 1 ? FV_LEVEL_DOTPROD : 0; /* HWCAP_ASIMDDP */
-    cpu->levels |= two >> 13 & 1 ? FV_LEVEL_I8MM : 0;    /* HWCAP2_I8MM */
-    cpu->levels |= two >> 14 & 1 ? FV_LEVEL_BF16 : 0;    /* HWCAP2_BF16 */
+static void detect_features(fv_cpu *cpu) {
+    static const struct {
+        unsigned long word; /* of the auxiliary vector */
+        int bit;
+    } where[FV_FEATURE_COUNT] = {
+        [FV_FEATURE_dotprod] = {AT_HWCAP, 20}, /* HWCAP_ASIMDDP */
+        [FV_FEATURE_i8mm] = {AT_HWCAP2, 13},
+        [FV_FEATURE_bf16] = {AT_HWCAP2, 14},
+    };
+    for (int i = 0; i < FV_FEATURE_COUNT; i++)
+        if (where[i].word && getauxval(where[i].word) >> where[i].bit & 1)
+            cpu->target.features |= 1u << i;
 }
 
 /* Implementer and part of the CPU that this thread happens to be on. */
@@ -67,10 +74,15 @@ static int64_t number(const char *name) {
     return sysctlbyname(name, &value, &size, NULL, 0) == 0 ? value : 0;
 }
 
-static void detect_levels(fv_cpu *cpu) {
-    cpu->levels |= number("hw.optional.arm.FEAT_DotProd") ? FV_LEVEL_DOTPROD : 0;
-    cpu->levels |= number("hw.optional.arm.FEAT_I8MM") ? FV_LEVEL_I8MM : 0;
-    cpu->levels |= number("hw.optional.arm.FEAT_BF16") ? FV_LEVEL_BF16 : 0;
+static void detect_features(fv_cpu *cpu) {
+    static const char *const names[FV_FEATURE_COUNT] = {
+        [FV_FEATURE_dotprod] = "hw.optional.arm.FEAT_DotProd",
+        [FV_FEATURE_i8mm] = "hw.optional.arm.FEAT_I8MM",
+        [FV_FEATURE_bf16] = "hw.optional.arm.FEAT_BF16",
+    };
+    for (int i = 0; i < FV_FEATURE_COUNT; i++)
+        if (names[i] && number(names[i]))
+            cpu->target.features |= 1u << i;
 }
 
 static void detect_name(fv_cpu *cpu) {
@@ -89,7 +101,7 @@ static void detect_caches(fv_cpu *cpu) {
 
 #else
 
-static void detect_levels(fv_cpu *cpu) { (void)cpu; }
+static void detect_features(fv_cpu *cpu) { (void)cpu; }
 static void detect_name(fv_cpu *cpu) { (void)cpu; }
 static void detect_caches(fv_cpu *cpu) { (void)cpu; }
 
@@ -97,11 +109,11 @@ static void detect_caches(fv_cpu *cpu) { (void)cpu; }
 
 void fv_cpu_detect(fv_cpu *cpu) {
     memset(cpu, 0, sizeof *cpu);
-    cpu->isa = FV_ISA_neon;
+    cpu->target.isa = FV_ISA_neon;
     cpu->cores = fv_cpu_online();
     strcpy(cpu->vendor, "unknown");
     fv_cpu_fastest(FV_SYSTEM_CPUS, &cpu->fastest);
-    detect_levels(cpu);
+    detect_features(cpu);
     detect_name(cpu);
     detect_caches(cpu);
     fv_cpu_sane_caches(cpu);

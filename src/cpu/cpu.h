@@ -1,14 +1,11 @@
-/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c the
- * system. */
+/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c the system; isa.h has the order
+ * of tiers and features. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
 
-#include "kernels.h"
+#include "cpu/isa.h"
 
 #include <stdbool.h>
-
-/* What a CPU may have beyond its tier. */
-enum { FV_LEVEL_DOTPROD = 1, FV_LEVEL_I8MM = 2, FV_LEVEL_BF16 = 4 };
 
 /* CPUs of the fastest kind, where cores differ, among those that this process may run on. */
 typedef struct fv_fastest {
@@ -18,9 +15,8 @@ typedef struct fv_fastest {
 
 typedef struct fv_cpu {
     char name[64];     /* the CPU's own name, "" if unknown */
-    fv_isa isa;        /* the best tier that the CPU and the operating system support and this build has kernels for */
+    fv_target target;  /* the best tier, and all features, of this build that CPU and operating system support */
     char missing[128]; /* why the tier above it is not there, "" if there is none above */
-    unsigned levels;   /* FV_LEVEL_...: no kernel asks for one yet */
     fv_fastest fastest;
     int64_t l1d, l2;                 /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
     int64_t l3;                      /* of the last level, as far as this machine's CPUs may count on it; 0: none */
@@ -50,9 +46,6 @@ int64_t fv_cpu_cache(const char *folder, int cpu, int level);
 
 /* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. root: "" but in tests. */
 int fv_cpu_quota(const char *root);
-
-/* Is a controller among those of a line of /proc/self/cgroup, as cpu is among "cpuacct,cpu"? */
-bool fv_cpu_group_names(const char *controllers, const char *controller);
 
 /* Cache sizes as hypervisors report them may be absent or absurd: value, if low <= value <= high, else fallback. */
 static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t fallback) {

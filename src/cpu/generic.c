@@ -7,7 +7,7 @@
 
 void fv_cpu_detect(fv_cpu *cpu) {
     memset(cpu, 0, sizeof *cpu);
-    cpu->isa = FV_ISA_scalar;
+    cpu->target.isa = FV_ISA_scalar;
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     cpu->l1d = sysconf(_SC_LEVEL1_DCACHE_SIZE);
     cpu->l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);

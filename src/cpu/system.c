@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu/cpu.h"
 
+#include "core/core.h"
 #include "threads/threads.h"
 
 #include <errno.h>
@@ -181,14 +182,6 @@ static int smallest_quota(const char *root, char *folder, int (*quota_of)(const 
     }
 }
 
-bool fv_cpu_group_names(const char *controllers, const char *controller) {
-    const size_t length = strlen(controller);
-    for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == length && strncmp(at, controller, length) == 0)
-            return true;
-    return false;
-}
-
 /* Lines of /proc/self/cgroup: "0::/folder" is version 2, "4:cpu,cpuacct:/folder" version 1. */
 int fv_cpu_quota(const char *root) {
     char path[300], line[PATH_MAX + 64];
@@ -207,7 +200,7 @@ int fv_cpu_quota(const char *root) {
         int quota = 0;
         if (*controllers == '\0')
             quota = smallest_quota(root, folder, quota_v2);
-        else if (fv_cpu_group_names(controllers, "cpu"))
+        else if (fv_text_lists(controllers, "cpu"))
             quota = smallest_quota(root, folder, quota_v1);
         if (quota > 0 && (smallest == 0 || quota < smallest))
             smallest = quota;
@@ -223,11 +216,6 @@ int fv_cpu_affinity(void) { return fv_cpu_online(); }
 int fv_cpu_quota(const char *root) {
     (void)root;
     return 0;
-}
-
-bool fv_cpu_group_names(const char *controllers, const char *controller) {
-    (void)controllers, (void)controller;
-    return false;
 }
 
 void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {

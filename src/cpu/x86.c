@@ -1,10 +1,16 @@
-/* x86: tiers by CPUID, and by XGETBV for what the operating system saves; caches by the deterministic cache leaf. */
+/* x86: tiers and features by CPUID, and by XGETBV for what the operating system saves; caches by the deterministic cache
+ * leaf. */
+#define _GNU_SOURCE /* syscall */
 #include "cpu/cpu.h"
 
 #include <cpuid.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 typedef struct leaf {
     uint32_t eax, ebx, ecx, edx;
@@ -27,10 +33,9 @@ static uint64_t saved_states(void) {
 }
 
 /* Tier by tier, lowest first; the first that is not whole ends it. */
-static void detect_isa(fv_cpu *cpu) {
+static void detect_isa(fv_cpu *cpu, uint64_t saved) {
     enum { YMM = 0x6, ZMM = 0xe6 }; /* XCR0: SSE and AVX; with opmask and both parts of the ZMM registers */
     const leaf one = cpuid(1, 0), seven = cpuid(7, 0);
-    const uint64_t saved = bit(one.ecx, 27) ? saved_states() : 0;
     const struct {
         fv_isa isa;
         bool cpu, system;
@@ -40,15 +45,62 @@ static void detect_isa(fv_cpu *cpu) {
         {FV_ISA_avx512, bit(seven.ebx, 16) && bit(seven.ebx, 17) && bit(seven.ebx, 30) && bit(seven.ebx, 31),
          (saved & ZMM) == ZMM, "AVX-512 F, DQ, BW and VL"},
     };
-    cpu->isa = FV_ISA_scalar;
+    cpu->target.isa = FV_ISA_scalar;
     for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {
         if (!tiers[i].cpu || !tiers[i].system) {
             snprintf(cpu->missing, sizeof cpu->missing, "%s %s",
                      tiers[i].cpu ? "the operating system does not save" : "the CPU does not have", tiers[i].needs);
             return;
         }
-        cpu->isa = tiers[i].isa;
+        cpu->target.isa = tiers[i].isa;
     }
+}
+
+/* Features of which rows of the list need some. */
+static unsigned needed_features(void) {
+    return 0
+#define FV_KERNEL(op, type, mr, nr, isa, features) | (features)
+#include "kernels.inc"
+#undef FV_KERNEL
+        ;
+}
+
+/* Tiles: a process of Linux has them once it asked, and signals then take more stack, so it asks only where there are
+ * kernels for them. */
+static bool has_tiles(uint64_t saved) {
+    enum { TILES = 0x60000, TILE_DATA = 18, GET_SUPPORTED = 0x1021, GET_PERMITTED, REQUEST };
+    if ((saved & TILES) != TILES || !bit(cpuid(7, 0).edx, 24))
+        return false;
+    uint64_t states = 0;
+#ifdef __linux__
+    const bool ask = (needed_features() & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)) != 0;
+    if (syscall(SYS_arch_prctl, ask ? GET_PERMITTED : GET_SUPPORTED, &states) != 0)
+        return false;
+    if (ask && !(states >> TILE_DATA & 1) &&
+        (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) != 0 || syscall(SYS_arch_prctl, GET_PERMITTED, &states) != 0))
+        return false;
+#endif
+    return states >> TILE_DATA & 1;
+}
+
+static void detect_features(fv_cpu *cpu, uint64_t saved) {
+    enum { EAX, ECX, EDX };
+    static const struct {
+        uint8_t leaf, sub, word, bit;
+    } where[FV_FEATURE_COUNT] = {
+        [FV_FEATURE_f16c] = {1, 0, ECX, 29},       [FV_FEATURE_avx_vnni] = {7, 1, EAX, 4},
+        [FV_FEATURE_avx512_bf16] = {7, 1, EAX, 5}, [FV_FEATURE_avx512_vnni] = {7, 0, ECX, 11},
+        [FV_FEATURE_amx_bf16] = {7, 0, EDX, 22},   [FV_FEATURE_amx_int8] = {7, 0, EDX, 25},
+    };
+    for (int i = 0; i < FV_FEATURE_COUNT; i++) {
+        const leaf l = cpuid(where[i].leaf, where[i].sub);
+        const uint32_t words[] = {l.eax, l.ecx, l.edx};
+        if (where[i].leaf && bit(words[where[i].word], where[i].bit))
+            cpu->target.features |= 1u << i;
+    }
+    if (!has_tiles(saved))
+        cpu->target.features &= ~(unsigned)(FV_HAS_amx_bf16 | FV_HAS_amx_int8);
+    cpu->target = fv_target_capped(cpu->target, cpu->target.isa);
 }
 
 /* Leaf 4 (Intel) and 0x8000001d (AMD) have one form: a sub-leaf for each cache, type 0 ends the list. */
@@ -94,7 +146,9 @@ static void detect_name(fv_cpu *cpu) {
 
 void fv_cpu_detect(fv_cpu *cpu) {
     memset(cpu, 0, sizeof *cpu);
-    detect_isa(cpu);
+    const uint64_t saved = bit(cpuid(1, 0).ecx, 27) ? saved_states() : 0;
+    detect_isa(cpu, saved);
+    detect_features(cpu, saved);
     detect_caches(cpu);
     detect_name(cpu);
 }

@@ -1,4 +1,4 @@
-/* Which gemm of a tier suits a product (dispatch.h), by a model of a core. */
+/* Which gemm suits a product (dispatch.h), by a model of a core. */
 #include "dispatch/dispatch.h"
 
 #include "core/core.h"
@@ -21,13 +21,13 @@ double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns) {
 }
 
 /* Of those at least so high and wide; NULL if there is none. */
-static const fv_kernel *cheapest(fv_type type, fv_isa isa, int64_t rows, int64_t columns, int64_t height,
+static const fv_kernel *cheapest(fv_type type, fv_target target, int64_t rows, int64_t columns, int64_t height,
                                  int64_t width) {
     const double tie = 1e-9; /* sums of the same terms may differ in their last bits */
-    const fv_kernel *best = NULL;
-    for (int i = 0; i < fv_kernel_count; i++) {
+    const fv_kernel *first = fv_kernel_best(FV_OP_gemm, type, target), *best = NULL;
+    for (int i = 0; first && i < fv_kernel_count; i++) {
         const fv_kernel *gemm = &fv_kernels[i];
-        if (!fv_kernel_is(gemm, FV_OP_gemm, type, isa) || gemm->mr < height || gemm->nr < width)
+        if (!fv_kernel_alike(gemm, first) || gemm->mr < height || gemm->nr < width)
             continue;
         const double less = best ? fv_gemm_cost(best, rows, columns) - fv_gemm_cost(gemm, rows, columns) : 1.0;
         if (less > tie || (less > -tie && gemm->nr < best->nr))
@@ -36,17 +36,17 @@ static const fv_kernel *cheapest(fv_type type, fv_isa isa, int64_t rows, int64_t
     return best;
 }
 
-const fv_kernel *fv_gemm_for(fv_type type, fv_isa isa, int64_t rows, int64_t columns) {
-    return cheapest(type, isa, rows, columns, 0, 0);
+const fv_kernel *fv_gemm_for(fv_type type, fv_target target, int64_t rows, int64_t columns) {
+    return cheapest(type, target, rows, columns, 0, 0);
 }
 
-const fv_kernel *fv_gemm_for_tile(fv_type type, fv_isa isa, int64_t rows, int64_t columns) {
-    const fv_kernel *gemm = cheapest(type, isa, rows, columns, rows, 0);
-    return gemm ? gemm : fv_gemm_for(type, isa, rows, columns);
+const fv_kernel *fv_gemm_for_tile(fv_type type, fv_target target, int64_t rows, int64_t columns) {
+    const fv_kernel *gemm = cheapest(type, target, rows, columns, rows, 0);
+    return gemm ? gemm : fv_gemm_for(type, target, rows, columns);
 }
 
-const fv_kernel *fv_gemm_for_stream(fv_type type, fv_isa isa, int64_t rows, int64_t columns) {
+const fv_kernel *fv_gemm_for_stream(fv_type type, fv_target target, int64_t rows, int64_t columns) {
     enum { LINE = 16 }; /* floats: strips of a single one come slower, as they jump from line to line */
-    const fv_kernel *gemm = cheapest(type, isa, rows, columns, rows, LINE + 1);
-    return gemm ? gemm : fv_gemm_for_tile(type, isa, rows, columns);
+    const fv_kernel *gemm = cheapest(type, target, rows, columns, rows, LINE + 1);
+    return gemm ? gemm : fv_gemm_for_tile(type, target, rows, columns);
 }

@@ -27,6 +27,7 @@
 #include "dispatch/dispatch.h"
 #include "linear/tuning.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@
 enum { MANY = 4096, ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
-    return fv_gemm_for(FV_TYPE_f32, ctx->isa, MANY, fv_min(out, MANY));
+    return fv_gemm_for(FV_TYPE_f32, ctx->target, MANY, fv_min(out, MANY));
 }
 
 /* Rows that take three quarters of the second-level cache. */
@@ -54,6 +55,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
                   l2 = fv_cpu_scaled(l->ctx->cpu.l2, c->caches);
     if (!c->gemm)
         c->gemm = l->gemm;
+    assert(fv_kernel_is(c->gemm, FV_OP_gemm, FV_TYPE_f32, l->ctx->target));
     int64_t block = c->row_block;
     if (block <= 0) {
         const int64_t fitting = rows_that_fit(l, l2), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
@@ -80,8 +82,9 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
     return (row->operation == FV_TUNING_linear_f32 || row->operation == FV_TUNING_linear_few_f32) &&
-           row->section == l->ctx->tuning.section && row->isa == l->ctx->isa && row->threads == l->ctx->threads.count &&
-           l->in >= in->least && l->in <= in->most && l->out >= out->least && l->out <= out->most;
+           row->section == l->ctx->tuning.section && row->isa == l->ctx->target.isa &&
+           row->threads == l->ctx->threads.count && l->in >= in->least && l->in <= in->most && l->out >= out->least &&
+           l->out <= out->most;
 }
 
 bool fv_linear_find_tuned(fovea_linear *l) {
@@ -153,7 +156,7 @@ size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, 
     return (size_t)snprintf(text, size,
                             "tier    %s\nweights %lld x %lld in panels of %lld\nrows    %lld\nproduct %s\nthreads %d, "
                             "workspace %lld bytes\ntuned   %s\n",
-                            fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
+                            fv_isa_word(l->ctx->target.isa), (long long)l->in, (long long)l->out, (long long)l->panel,
                             (long long)rows, choice_text(&c, choice), l->ctx->threads.count, (long long)l->bytes,
                             origin);
 }
@@ -185,7 +188,7 @@ size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
     size_t n = 0;
     fv_text_add(text, size, &n,
                 "tier    %s\nweights %lld x %lld in panels of %lld\nproduct %s\nthreads %d, workspace %lld bytes\n",
-                fv_isa_word(l->ctx->isa), (long long)l->in, (long long)l->out, (long long)l->panel,
+                fv_isa_word(l->ctx->target.isa), (long long)l->in, (long long)l->out, (long long)l->panel,
                 choice_text(&plain, choice), l->ctx->threads.count, (long long)l->bytes);
     for (int i = 0; i < l->tuned_count; i++) {
         describe_tuned(l, i, tuned);

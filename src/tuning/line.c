@@ -16,11 +16,12 @@ typedef struct part {
     const char *name[2 + FV_TUNING_KEYS];
 } part;
 
-static const part cpu_words = {"word of a cpu line",
-                               10,
-                               10,
-                               {"vendor", "family", "model", "stepping", "isa", "l1d", "l2", "l3", "cores", "kernels"}};
-enum { CPU_vendor, CPU_isa = 4, CPU_kernels = 9 };
+static const part cpu_words = {
+    "word of a cpu line",
+    11,
+    11,
+    {"vendor", "family", "model", "stepping", "isa", "features", "l1d", "l2", "l3", "cores", "kernels"}};
+enum { CPU_vendor, CPU_isa = 4, CPU_features, CPU_kernels = 10 };
 static const part evidence_words = {"evidence", 5, 5, {"gain", "low", "high", "blocks", "shapes"}};
 
 bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *format, ...) {
@@ -126,12 +127,8 @@ static bool read_interval(fv_tuning_reader *r, const fv_word *word, fv_interval 
 }
 
 static bool read_isa(fv_tuning_reader *r, const fv_word *word, fv_isa *isa) {
-    for (int i = FV_ISA_scalar; i < FV_ISA_COUNT; i++)
-        if (strcmp(word->value, fv_isa_word((fv_isa)i)) == 0) {
-            *isa = (fv_isa)i;
-            return true;
-        }
-    return fv_tuning_wrong(r, "isa=%.40s is no tier of this build", word->value);
+    *isa = fv_isa_named(word->value);
+    return *isa != FV_ISA_none || fv_tuning_wrong(r, "isa=%.40s is no tier of this build", word->value);
 }
 
 /* "1.043" as 1043. */
@@ -151,8 +148,9 @@ static bool read_thousandths(fv_tuning_reader *r, const fv_word *word, int64_t *
     return fv_tuning_wrong(r, "%s=%.40s must be as 1.043", word->name, word->value);
 }
 
-static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_knob *knob, fv_type type, fv_isa isa,
-                      fv_tuning_value *value) {
+static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_knob *knob, fv_type type,
+                      fv_target target, fv_tuning_value *value) {
+    char lacks[FV_FEATURES_TEXT];
     if (!knob->kernel) {
         if (!read_size(r, word, knob->range, &value->number))
             return false;
@@ -163,11 +161,20 @@ static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_
         return fv_tuning_wrong(r, "%s=%.60s is %s", knob->name, word->value,
                                value->kernel ? "a kernel of another operation or element type"
                                              : "no kernel of this build");
-    return value->kernel->isa == isa ||
-           fv_tuning_wrong(r, "%s=%.60s is not of tier %s", knob->name, word->value, fv_isa_word(isa));
+    return fv_kernel_runs(value->kernel, target) ||
+           fv_tuning_wrong(r, "%s=%.60s needs %s, which this row's tier and CPU do not have", knob->name, word->value,
+                           fv_target_lacks(target, value->kernel->isa, value->kernel->features, lacks));
 }
 
-static bool take_shapes(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_tuning_row *row) {
+/* A tier that the CPU of the row's section lacks: the row cannot come from there. */
+static bool check_tier(fv_tuning_reader *r, fv_isa isa, fv_isa most) {
+    return fv_isa_capped(isa, most) == isa ||
+           fv_tuning_wrong(r, "isa=%s, but the CPU of these rows has no more than %s", fv_isa_word(isa),
+                           fv_isa_word(most));
+}
+
+static bool take_shapes(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_target machine,
+                        fv_tuning_row *row) {
     part p = {"key of such a row", 2 + operation->keys, 2, {"isa", "threads"}};
     for (int i = 0; i < operation->keys; i++) {
         p.name[2 + i] = operation->key[i].name;
@@ -175,20 +182,21 @@ static bool take_shapes(fv_tuning_reader *r, const fv_tuning_operation *operatio
     }
     fv_word word;
     for (int i, next = 0; (i = take_word(r, &p, next, &word)) < p.count; next = i + 1)
-        if (i < 0 || !(i == 0   ? read_isa(r, &word, &row->isa)
+        if (i < 0 || !(i == 0   ? read_isa(r, &word, &row->isa) && check_tier(r, row->isa, machine.isa)
                        : i == 1 ? read_size(r, &word, (fv_interval){1, 1 << 20}, &row->threads)
                                 : read_interval(r, &word, operation->key[i - 2].range, &row->key[i - 2])))
             return false;
     return true;
 }
 
-static bool take_choice(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_tuning_row *row) {
+static bool take_choice(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_target target,
+                        fv_tuning_row *row) {
     part p = {.what = "choice of such a row", .count = operation->knobs};
     for (int i = 0; i < operation->knobs; i++)
         p.name[i] = operation->knob[i].name;
     fv_word word;
     for (int i, next = 0; (i = take_word(r, &p, next, &word)) < p.count; next = i + 1)
-        if (i < 0 || !read_knob(r, &word, &operation->knob[i], operation->type, row->isa, &row->knob[i]))
+        if (i < 0 || !read_knob(r, &word, &operation->knob[i], operation->type, target, &row->knob[i]))
             return false;
     return true;
 }
@@ -208,7 +216,7 @@ static bool take_evidence(fv_tuning_reader *r, fv_tuning_evidence *e) {
     return r->at[0] == '\0' || fv_tuning_wrong(r, "nothing more is expected at \"%.40s\"", r->at);
 }
 
-bool fv_tuning_take_row(fv_tuning_reader *r, fv_tuning_row *row) {
+bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *row) {
     char name[32];
     const size_t length = strcspn(r->at, " ");
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), r->at);
@@ -220,14 +228,14 @@ bool fv_tuning_take_row(fv_tuning_reader *r, fv_tuning_row *row) {
     const fv_tuning_operation *operation = fv_tuning_operations[op];
     r->at += length;
     row->operation = (fv_tuning_op)op;
-    return take_shapes(r, operation, row) && take_colon(r, "what the row decides (\" : \")") &&
-           take_choice(r, operation, row) && take_colon(r, "the evidence (\" : \")") &&
-           take_evidence(r, &row->evidence);
+    return take_shapes(r, operation, machine, row) && take_colon(r, "what the row decides (\" : \")") &&
+           take_choice(r, operation, fv_target_capped(machine, row->isa), row) &&
+           take_colon(r, "the evidence (\" : \")") && take_evidence(r, &row->evidence);
 }
 
 /* All words are there, in their order, so that equal machines have equal text. Those of newer versions may have more,
  * and are for other builds. */
-bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, char isa[16]) {
+bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, fv_target *machine) {
     const char *begin = r->at;
     fv_word word;
     int64_t number;
@@ -235,18 +243,20 @@ bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, cha
         return fv_tuning_wrong(r, "the line is too long");
     memset(section, 0, sizeof *section);
     memcpy(section->text, begin, strlen(begin));
-    snprintf(isa, 16, "%s", "");
+    *machine = (fv_target){FV_ISA_none, FV_HAS_nothing};
     if (r->version > FV_TUNING_VERSION && !fv_tuning_section_known(section))
         return true;
     r->at += 3;
     for (int i, next = 0; (i = take_word(r, &cpu_words, next, &word)) < cpu_words.count; next = i + 1) {
-        const bool text = i == CPU_vendor || i == CPU_isa;
+        const bool text = i == CPU_vendor || i == CPU_isa || i == CPU_features;
         if (i < 0)
             return false;
-        if (text && strlen(word.value) > 15)
+        if ((i == CPU_vendor || i == CPU_isa) && strlen(word.value) > 15)
             return fv_tuning_wrong(r, "%s=%.40s is longer than 15 bytes", word.name, word.value);
         if (i == CPU_isa)
-            snprintf(isa, 16, "%.15s", word.value);
+            machine->isa = fv_isa_named(word.value);
+        if (i == CPU_features)
+            machine->features = fv_features_named(word.value);
         if (i == CPU_kernels && (strlen(word.value) != 16 || strspn(word.value, "0123456789abcdef") != 16))
             return fv_tuning_wrong(r, "kernels=%.40s is no hash of 16 digits", word.value);
         if (!text && i != CPU_kernels && !read_size(r, &word, (fv_interval){0, INT64_MAX}, &number))

@@ -19,9 +19,10 @@ __attribute__((format(printf, 3, 4)))
 bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *format, ...);
 #define fv_tuning_wrong(r, ...) fv_tuning_refuse(r, FOVEA_ERROR_TUNING, __VA_ARGS__)
 
-/* A line's whole: a row for this build; a cpu line, and the tier in it ("": of a newer version). */
-bool fv_tuning_take_row(fv_tuning_reader *r, fv_tuning_row *row);
-bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, char isa[16]);
+/* A line's whole: a row for this build, and for the machine of its section; a cpu line, and the machine in it, as far as
+ * this build knows its words. */
+bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *row);
+bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, fv_target *machine);
 
 void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]);
 

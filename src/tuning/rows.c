@@ -49,12 +49,14 @@ static uint64_t build(void) {
 }
 
 void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section) {
+    char features[FV_FEATURES_TEXT];
     memset(section, 0, sizeof *section);
     snprintf(section->text, sizeof section->text,
-             "cpu vendor=%s family=%" PRId64 " model=%" PRId64 " stepping=%" PRId64 " isa=%s l1d=%" PRId64
+             "cpu vendor=%s family=%" PRId64 " model=%" PRId64 " stepping=%" PRId64 " isa=%s features=%s l1d=%" PRId64
              " l2=%" PRId64 " l3=%" PRId64 " cores=%" PRId64 " kernels=%016" PRIx64,
-             cpu->vendor, cpu->family, cpu->model, cpu->stepping, fv_isa_word(cpu->isa), cpu->l1d, cpu->l2, cpu->l3,
-             cpu->cores, build());
+             cpu->vendor, cpu->family, cpu->model, cpu->stepping, fv_isa_word(cpu->target.isa),
+             cpu->target.features ? fv_features_text(cpu->target.features, ",", features) : "none", cpu->l1d, cpu->l2,
+             cpu->l3, cpu->cores, build());
 }
 
 bool fv_tuning_section_known(const fv_tuning_section *section) {

@@ -100,7 +100,7 @@ typedef struct fv_tuning_row {
 /* A CPU and a build, as a line of text: equal text, equal machine. The build is known by a hash of the kernel list and
  * of the sources of kernels and of what chooses and calls them. */
 typedef struct fv_tuning_section {
-    char text[256];
+    char text[384];
 } fv_tuning_section;
 
 struct fovea_tuning {

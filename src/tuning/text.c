@@ -1,8 +1,8 @@
 /* The text form of tunings.
  *
  *     fovea-tuning 2
- *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 l1d=49152 l2=2097152 l3=67108864 cores=2
- *         kernels=<hash>                                                              (one line, here folded)
+ *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
+ *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
  *     attention_f32 isa=avx512 threads=2 head_dim=64 value_dim=64 limited=0 group=1 rows=257..1023
  *         : score=gemm_f32_6x64_avx512 tile_rows=32
  *         : gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300       (one line, here folded)
@@ -33,15 +33,6 @@
 
 static const char title[] = "fovea-tuning ";
 
-/* A tier that the CPU of the row's section lacks: the row cannot come from there. */
-static bool check_tier(fv_tuning_reader *r, const fv_tuning_row *row, const char *section_isa) {
-    for (int i = FV_ISA_scalar; i < (int)row->isa; i++)
-        if (strcmp(section_isa, fv_isa_word((fv_isa)i)) == 0)
-            return fv_tuning_wrong(r, "isa=%s, but the CPU of these rows has no more than %s", fv_isa_word(row->isa),
-                                   section_isa);
-    return true;
-}
-
 static bool check_alone(fv_tuning_reader *r, const fovea_tuning *tuning, const fv_tuning_row *row, int section) {
     for (int i = 0; i < tuning->rows; i++) {
         const fv_tuning_row *other = &tuning->row[i];
@@ -60,8 +51,8 @@ static bool check_alone(fv_tuning_reader *r, const fovea_tuning *tuning, const f
 typedef struct file {
     fovea_tuning *tuning;
     fv_tuning_section section; /* of the rows that come */
-    char isa[16];
-    int index; /* of section; -1: before the first */
+    fv_target machine;         /* its tier and features */
+    int index;                 /* of section; -1: before the first */
     bool ended;
 } file;
 
@@ -101,7 +92,7 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (r->version < 2)
         return true;
     if (strncmp(r->at, "cpu ", 4) == 0) {
-        if (!fv_tuning_take_section(r, &f->section, f->isa))
+        if (!fv_tuning_take_section(r, &f->section, &f->machine))
             return false;
         f->index = fv_tuning_section_index(f->tuning, &f->section, true);
         return f->index >= 0 || fv_tuning_wrong(r, "more than %d CPUs and builds", FV_TUNING_SECTIONS);
@@ -109,7 +100,7 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (f->index < 0)
         return fv_tuning_wrong(r, "a row before the first cpu line");
     fv_tuning_row row = {.line = r->line, .known = fv_tuning_section_known(&f->section)};
-    if (row.known && (!fv_tuning_take_row(r, &row) || !check_tier(r, &row, f->isa)))
+    if (row.known && !fv_tuning_take_row(r, f->machine, &row))
         return false;
     if (!row.known)
         snprintf(row.text, sizeof row.text, "%s", r->at);

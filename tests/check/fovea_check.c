@@ -15,9 +15,9 @@
 #include "check.h"
 
 #include "abi.h"
-#include "cpu/cpu.h"
 #include "dispatch/dispatch.h"
 #include "fp_control.h"
+#include "target.h"
 #include "test.h"
 
 #include <fnmatch.h>
@@ -49,7 +49,7 @@ static bool wanted(const fv_kernel *kernel) {
 }
 
 static void check_row(const fv_kernel *kernel, uint64_t seed) {
-    checker c = {.kernel = kernel, .reference = fv_kernel_best(kernel->op, kernel->type, FV_ISA_scalar), .seed = seed};
+    checker c = {.kernel = kernel, .reference = fv_kernel_scalar(kernel->op, kernel->type), .seed = seed};
     c.flush = test_option_value(options, "--flush-to-zero") != NULL;
     check_kernel(&c);
     printf("%-7s %-30s %7" PRId64 " calls compared", c.failed ? "FAILED" : "ok", kernel->name, c.trials);
@@ -69,16 +69,12 @@ static int list_rows(void) {
 /* One pass over the wanted rows; returns how many there are. */
 static int check_rows(uint64_t seed) {
     int rows = 0;
-    fv_cpu cpu;
-    fv_cpu_detect(&cpu);
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *kernel = &fv_kernels[i];
         if (!wanted(kernel))
             continue;
         rows++;
-        if (kernel->isa > cpu.isa)
-            test_skip("%s: no %s here", kernel->name, fv_isa_word(kernel->isa));
-        else
+        if (test_runs(kernel))
             check_row(kernel, seed);
     }
     return rows;

@@ -182,7 +182,7 @@ int edge_sizes(int64_t tile, int64_t sizes[EDGE_SIZES]) {
 
 float scalar_exp(float x) {
     float y;
-    fv_kernel_best(FV_OP_exp, FV_TYPE_f32, FV_ISA_scalar)->run.exp_f32(1, &x, &y);
+    fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32)->run.exp_f32(1, &x, &y);
     return y;
 }
 

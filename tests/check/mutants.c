@@ -14,8 +14,7 @@ static void check_mutant(const mutant *m, uint64_t seed) {
     const char *name = m->kernel.name;
     const bool flush = m->fate == PASSES_FLUSHED || m->fate == DIFFERS_FLUSHED;
     checker c = {.kernel = &m->kernel, .seed = seed, .flush = flush, .quiet = true};
-    c.reference =
-        m->fate == DIFFERS_AS_REFERENCE ? &m->kernel : fv_kernel_best(m->kernel.op, m->kernel.type, FV_ISA_scalar);
+    c.reference = m->fate == DIFFERS_AS_REFERENCE ? &m->kernel : fv_kernel_scalar(m->kernel.op, m->kernel.type);
     if ((flush && FP_FLUSH == 0) || (m->visible && !m->visible())) {
         test_skip("%s: cannot be seen on this CPU", name);
         return;

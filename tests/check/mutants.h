@@ -24,7 +24,7 @@ typedef struct mutant {
 #define MUTANT_WHERE(visible, fate, op, type, mr, nr, function)                                                        \
     {                                                                                                                  \
         fate, visible, {                                                                                               \
-#function, FV_OP_##op, FV_TYPE_##type, FV_ISA_scalar, mr, nr, {.op##_##type = function }, #op              \
+#function, FV_OP_##op, FV_TYPE_##type, FV_ISA_scalar, 0, mr, nr, {.op##_##type = function }, #op           \
         }                                                                                                              \
     }
 #define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
@@ -37,6 +37,6 @@ typedef struct mutant_table {
 extern const mutant_table mutants_after, mutants_array, mutants_gemm, mutants_mask, mutants_merge, mutants_softmax;
 
 /* The scalar row of the list, for float32. */
-static inline const fv_kernel *honest(fv_op op) { return fv_kernel_best(op, FV_TYPE_f32, FV_ISA_scalar); }
+static inline const fv_kernel *honest(fv_op op) { return fv_kernel_scalar(op, FV_TYPE_f32); }
 
 #endif

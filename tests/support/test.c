@@ -164,8 +164,8 @@ static void find_tier(void) {
     run.isa = info.isa;
     const char *asked = getenv("FOVEA_ISA");
     run.isa_asked = asked && *asked;
-    printf("%s: %s, tier %s, %s, seed %" PRIu64 "\n", run.name, info.cpu[0] ? info.cpu : "unknown CPU",
-           fovea_isa_name(info.isa), compiler(), run.seed);
+    printf("%s: %s, tier %s%s%s, %s, seed %" PRIu64 "\n", run.name, info.cpu[0] ? info.cpu : "unknown CPU",
+           fovea_isa_name(info.isa), info.features[0] ? " with " : "", info.features, compiler(), run.seed);
     if (run.isa_asked && strcmp(asked, fovea_isa_name(info.isa)) != 0) {
         test_skip("everything: asked for tier %s and got %s (%s)", asked, fovea_isa_name(info.isa), info.reason);
         exit(test_end());
