@@ -5,6 +5,7 @@
 #include "dispatch/dispatch.h"
 #include "threads/threads.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,16 +75,33 @@ static void choose_target(fovea_context *ctx, fv_isa wanted, fv_isa environment)
         }
 }
 
+/* The smallest of what limits it. A caller's pool knows better than the system if it asks for a number, and OpenMP has no
+ * say in it. */
 static void choose_threads(fovea_context *ctx, int wanted) {
+    const fv_openmp openmp = fv_threads_of_openmp();
     const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");
-    const int allowed = quota > 0 && quota < affinity ? quota : affinity;
-    if (ctx->threads.parallel_for)
-        ctx->threads.count = wanted > 0 ? wanted : allowed;
-    else if (!fv_parallel_own())
-        ctx->threads.count = 1;
-    else
-        ctx->threads.count = wanted > 0 && wanted < allowed ? wanted : allowed;
-    append(ctx->reason, sizeof ctx->reason, "; %d thread%s: ", ctx->threads.count, ctx->threads.count == 1 ? "" : "s");
+    const bool pool = ctx->threads.parallel_for != NULL, system = !pool || wanted == 0;
+    const struct {
+        bool counts;
+        int most;
+        const char *name;
+    } limits[] = {
+        {wanted > 0, wanted, "the options"}, /* of equal ones the first is named */
+        {!pool && openmp.most == 0, 1, "a build without OpenMP"},
+        {system, affinity, "the affinity mask"},
+        {system && quota > 0, quota, "the cgroup quota"},
+        {!pool && openmp.most > 0, openmp.limit, "OMP_THREAD_LIMIT"},
+        {!pool && openmp.most > 0, openmp.most, "OMP_NUM_THREADS or omp_set_num_threads()"},
+    };
+    const char *by = "";
+    ctx->threads.count = INT_MAX;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        if (limits[i].counts && limits[i].most < ctx->threads.count) {
+            ctx->threads.count = limits[i].most;
+            by = limits[i].name;
+        }
+    append(ctx->reason, sizeof ctx->reason, "; %d thread%s%s, limited by %s (", ctx->threads.count,
+           ctx->threads.count == 1 ? "" : "s", pool ? " in the caller's pool" : "", by);
     if (wanted > 0)
         append(ctx->reason, sizeof ctx->reason, "%d asked for, ", wanted);
     append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, affinity == 1 ? "" : "s");
@@ -93,10 +111,10 @@ static void choose_threads(fovea_context *ctx, int wanted) {
         append(ctx->reason, sizeof ctx->reason, "a cgroup quota of %d", quota);
     else
         append(ctx->reason, sizeof ctx->reason, "no cgroup quota");
-    if (ctx->threads.parallel_for)
-        append(ctx->reason, sizeof ctx->reason, ", in the caller's pool");
-    else if (!fv_parallel_own())
-        append(ctx->reason, sizeof ctx->reason, ", built without OpenMP");
+    if (openmp.most > 0)
+        append(ctx->reason, sizeof ctx->reason, ", OpenMP would use %d",
+               openmp.most < openmp.limit ? openmp.most : openmp.limit);
+    append(ctx->reason, sizeof ctx->reason, ")");
 }
 
 fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx) {

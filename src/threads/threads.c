@@ -35,11 +35,11 @@ static void in_child(void) {
 __attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(before_fork, NULL, in_child); }
 #endif
 
-bool fv_parallel_own(void) {
+fv_openmp fv_threads_of_openmp(void) {
 #ifdef _OPENMP
-    return true;
+    return (fv_openmp){omp_get_max_threads(), omp_get_thread_limit()};
 #else
-    return false;
+    return (fv_openmp){0, 0};
 #endif
 }
 
@@ -151,8 +151,10 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) 
         return;
     }
 #ifdef _OPENMP
-    if (!omp_in_parallel() && !atomic_load(&orphaned)) {
-#pragma omp parallel num_threads((int)count)
+    /* Members without a task are idle: libgomp ends threads for a smaller team, and makes them again for a larger one. */
+    const int team = (int)fv_min(threads->count, omp_get_max_threads());
+    if (team > 1 && !omp_in_parallel() && !atomic_load(&orphaned)) {
+#pragma omp parallel num_threads(team)
         run_share(&j, omp_get_thread_num(), omp_get_num_threads());
         return;
     }

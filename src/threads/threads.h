@@ -9,7 +9,7 @@
 
 /* Where tasks run: in the caller's pool, or in OpenMP's team where parallel_for is NULL. */
 typedef struct fv_threads {
-    int count; /* most tasks at once */
+    int count; /* most tasks at once; OpenMP's team always has as many members, for as long as OpenMP would use them */
     fovea_parallel_for parallel_for;
     void *pool;
 } fv_threads;
@@ -33,8 +33,13 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work);
  * long for the others; a claim waits for all memory written before it. */
 int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end);
 
-/* Was the library built with OpenMP? Without it, threads come only from a caller's pool. */
-bool fv_parallel_own(void);
+/* What OpenMP would use for a region of the calling thread. */
+typedef struct fv_openmp {
+    int most;  /* OMP_NUM_THREADS, omp_set_num_threads() or a CPU each; 0: built without OpenMP */
+    int limit; /* OMP_THREAD_LIMIT */
+} fv_openmp;
+
+fv_openmp fv_threads_of_openmp(void);
 
 /* Calls add(arg, cpu) for each CPU of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES); not at all
  * where it binds none. Of a bound thread, that which starts the process among them, the affinity mask is one of these
