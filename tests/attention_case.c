@@ -145,7 +145,7 @@ fv_attention_choice choice_random(rng *r) {
     choice.block_rows = rng_below(r, 3) ? rng_between(r, 1, 100) : 0;
     choice.tile_rows = rng_below(r, 3) ? rng_between(r, 1, 40) : 0;
     choice.split_segments = splits[rng_below(r, 4)];
-    choice.caches = caches[rng_below(r, 5)];
+    choice.cache_scale = caches[rng_below(r, 5)];
     return choice;
 }
 

@@ -126,7 +126,7 @@ static void test_strays(const fovea_context *ctx) {
         const attention_case c = case_random(&r, 1 << 20);
         fv_attention_choice choice = choice_random(&r);
         static const int64_t caches[] = {0, 10, 6400};
-        choice.caches = caches[rng_below(&r, 3)];
+        choice.cache_scale = caches[rng_below(&r, 3)];
         inputs *in = inputs_make(&c, &r);
         outputs *out = outputs_make(&c, c.layout);
         run(ctx, &c, &choice, in, out);
@@ -174,8 +174,8 @@ static shares shares_of(const fovea_context *ctx, const char *what, const attent
 }
 
 static void test_shares(const fovea_context *ctx) {
-    const fv_attention_choice small = {.block_rows = 64, .tile_rows = 16, .caches = 10},
-                              large = {.block_rows = 64, .tile_rows = 16, .caches = 6400};
+    const fv_attention_choice small = {.block_rows = 64, .tile_rows = 16, .cache_scale = 10},
+                              large = {.block_rows = 64, .tile_rows = 16, .cache_scale = 6400};
     attention_case c = case_plain(2, 8, 2, 1, 700, 64, 48);
     shares s = shares_of(ctx, "one tile", &c, &small);
     test_check(s.k == 1 && s.all_of_v == 1, "one tile: keys %.3f, values %.3f", s.k, s.all_of_v);
@@ -186,7 +186,7 @@ static void test_shares(const fovea_context *ctx) {
     c = case_plain(3, 4, 2, 1, 100, 64, 48);
     s = shares_of(ctx, "small tile", &c, &large);
     test_check(s.k == 1 && s.all_of_v == 1, "one small tile: keys %.3f, values %.3f", s.k, s.all_of_v);
-    const fv_attention_choice tiles = {.block_rows = 192, .tile_rows = 48, .caches = 10};
+    const fv_attention_choice tiles = {.block_rows = 192, .tile_rows = 48, .cache_scale = 10};
     c = case_plain(1, 4, 2, 96, 1024, 48, 48); /* of fewer rows or keys calls are too few to ask for all */
     s = shares_of(ctx, "tiles", &c, &tiles);
     test_check(s.k > 0.8 && s.v > 0.8, "tiles: keys %.3f, values %.3f", s.k, s.v);

@@ -136,7 +136,7 @@ static void run_case(int64_t number, fovea_context *scalar, fovea_context *const
             if (case_run(tier[rng_below(&r, 2)], n == 0 ? NULL : &choice, &c, in, got))
                 outputs_same(got, want, "tile %s, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", caches %" PRId64 " (%s)",
                              n == 0 ? "default" : choice.score->name, choice.value->name, choice.block_rows,
-                             choice.tile_rows, choice.split_segments, choice.caches, text);
+                             choice.tile_rows, choice.split_segments, choice.cache_scale, text);
         }
     }
     outputs_free(want);

@@ -244,7 +244,7 @@ static void test_bits(void) {
         choice.row_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
         choice.chunk = rng_below(&r, 3) ? rng_between(&r, 1, 40) : 0;
         choice.items = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
-        choice.caches = rng_below(&r, 3) ? rng_between(&r, 10, 6400) : 0;
+        choice.cache_scale = rng_below(&r, 3) ? rng_between(&r, 10, 6400) : 0;
         fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
         fv_tuning_of_choice(FV_TUNING_linear_f32, &choice, knob);
         fovea_context *without = context_tuned("", i % 2 ? 2 : 1);

@@ -73,7 +73,7 @@ static void tune_into(fovea_context *ctx, const tune_options *options, const tun
     tune_result *results = calloc((size_t)count, sizeof *results);
     if (!results || fv_tuning_create(&ctx->tuning.tuning, error) != FOVEA_OK)
         exit(TUNE_FAILED);
-    ctx->tuning.section = fv_tuning_section_index(ctx->tuning.tuning, &own, true);
+    ctx->tuning.section = fv_tuning_section_make(ctx->tuning.tuning, &own);
     const double begin = tune_now();
     int rows = 0, noisy = 0;
     tune_search_all(plain, classes, count, options, watch, report, NULL, results);

@@ -112,7 +112,7 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
     for (int i = 0; i < count && status == FOVEA_OK; i++) {
         const tune_verdict verdict = results[i].verdict;
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
-        const int section = fv_tuning_section_index(tuning, &own, true);
+        const int section = fv_tuning_section_make(tuning, &own);
         if (verdict == VERDICT_tuned)
             status = fv_tuning_put(tuning, &own, &row, error);
         else if ((verdict == VERDICT_default || verdict == VERDICT_bound) && !results[i].rule_open && section >= 0)

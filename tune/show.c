@@ -89,7 +89,7 @@ int tune_show(const tune_options *options) {
     }
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
-    const int index = fv_tuning_section_index(tuning, &own, false);
+    const int index = fv_tuning_section_find(tuning, &own);
     json_t *list = json_array();
     if (!options->json)
         printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
@@ -248,7 +248,7 @@ int tune_check(const tune_options *options) {
     }
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
-    const int own = fv_tuning_section_index(tuning, &section, false);
+    const int own = fv_tuning_section_find(tuning, &section);
     json_t *list = json_array();
     int status = TUNE_FOREIGN;
     if (own < 0) {

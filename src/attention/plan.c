@@ -32,10 +32,12 @@ static int64_t panel_of(const fv_kernel *score) {
 
 /* Caches by which the choice wants sizes reckoned. */
 static int64_t l1_of(const fovea_attention_plan *plan) {
-    return fv_cpu_scaled(plan->ctx->cpu.l1d, plan->choice.caches);
+    return fv_cpu_scaled(plan->ctx->cpu.l1d, plan->choice.cache_scale);
 }
 
-static int64_t l2_of(const fovea_attention_plan *plan) { return fv_cpu_scaled(plan->ctx->cpu.l2, plan->choice.caches); }
+static int64_t l2_of(const fovea_attention_plan *plan) {
+    return fv_cpu_scaled(plan->ctx->cpu.l2, plan->choice.cache_scale);
+}
 
 /* Rows whose scores of a segment fill the first-level cache. A block of no more is one tile, which packs a panel of
  * keys when it needs it. */
@@ -211,8 +213,8 @@ static void choose(fovea_attention_plan *plan, const fv_attention_choice *wanted
                        (!wanted->value || fv_kernel_is(wanted->value, FV_OP_gemm, FV_TYPE_f32, plan->ctx->target))));
     if (wanted)
         *c = *wanted;
-    if (c->caches <= 0)
-        c->caches = 100;
+    if (c->cache_scale <= 0)
+        c->cache_scale = plan->ctx->tuning.cache_scale;
     if (!c->score)
         c->score = default_score(plan);
     if (!c->value)
@@ -376,7 +378,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
     made->scale = (float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim));
-    fv_attention_choice tuned;
+    fv_attention_choice tuned = {0};
     char why[640];
     if (choice)
         made->chosen = true;
@@ -389,8 +391,9 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     if (desc->window_right < 0 || desc->window_right > FV_NO_LIMIT)
         made->desc.window_right = FV_NO_LIMIT;
     choose(made, choice);
-    if (made->tuned && made->choice.split_segments > 0 && partials_are_large(made)) {
-        const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value};
+    const bool by_file = made->tuned || (!made->chosen && ctx->tuning.cache_scale != 100);
+    if (by_file && made->choice.split_segments > 0 && partials_are_large(made)) {
+        const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value, .cache_scale = 100};
         choose(made, &kernels);
         made->kernels_only = true;
     }

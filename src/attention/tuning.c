@@ -31,7 +31,7 @@ static const fv_tuning_knob knobs[] = {
     [FV_ATTENTION_KNOB_block_rows] = {"block_rows", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(block_rows)},
     [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(tile_rows)},
     [FV_ATTENTION_KNOB_split] = {"split_segments", false, FV_OP_COUNT, {-1, MOST_SEGMENTS}, FIELD(split_segments)},
-    [FV_ATTENTION_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}, FIELD(caches)},
+    [FV_ATTENTION_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}, FIELD(cache_scale)},
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
@@ -64,7 +64,7 @@ static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const 
                     fovea_tuning_match *match) {
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
-    const int section = fv_tuning_section_index((fovea_tuning *)tuning, &own, false);
+    const int section = fv_tuning_section_find(tuning, &own);
     if (section < 0) {
         fv_tuning_why_foreign(tuning, &own, match->reason, sizeof match->reason);
         return;

@@ -17,7 +17,7 @@ typedef struct fv_linear_choice {
     int64_t row_block;     /* rows of a work item, at most: they are read again for each panel */
     int64_t chunk;         /* rows that go through all blocks of k, and then to y, together */
     int64_t items;         /* work items that each thread has at least, if there are panels enough */
-    int64_t caches;        /* in per cent: what is left to the default is for such caches */
+    int64_t cache_scale;   /* the default is for caches of so many per cent of their size; 0: the context's */
 } fv_linear_choice;
 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */

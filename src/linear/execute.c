@@ -215,7 +215,7 @@ static void deal(execution *e) {
 
 void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace) {
-    assert(choice->gemm && choice->k_block > 0 && choice->items > 0 && choice->caches > 0);
+    assert(choice->gemm && choice->k_block > 0 && choice->items > 0 && choice->cache_scale > 0);
     assert(0 < choice->chunk && choice->chunk <= choice->row_block);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     execution e = {.linear = l,

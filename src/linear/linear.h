@@ -35,6 +35,9 @@ struct fovea_linear {
     int64_t bytes; /* of workspace, with room to align it */
 };
 
+/* Rows, and columns, beyond which nothing changes. */
+enum { FV_LINEAR_MANY_ROWS = 4096 };
+
 /* The gemm of a map for many rows. */
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out);
 

@@ -60,7 +60,7 @@ bool fv_tuning_place(int index, char *path, size_t size) {
 static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
     fv_tuning_section own;
     fv_tuning_section_of(cpu, &own);
-    use->section = fv_tuning_section_index(use->tuning, &own, false);
+    use->section = fv_tuning_section_find(use->tuning, &own);
     if (use->section < 0) {
         char why[256];
         fv_tuning_why_foreign(use->tuning, &own, why, sizeof why);
@@ -78,6 +78,12 @@ static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
              "%.200s: %d of the %d rows for this CPU and build are for tier %s and %d thread%s", use->path, fitting,
              rows, fv_isa_word(use->isa), use->threads, use->threads == 1 ? "" : "s");
     use->rows = fitting;
+    use->cache_scale = fv_tuning_cache_scale(use->tuning, use->section);
+    if (use->cache_scale != 100) {
+        size_t used = strlen(use->text);
+        fv_text_add(use->text, sizeof use->text, &used, "; caches count as %lld %% of their size",
+                    (long long)use->cache_scale);
+    }
 }
 
 /* The file that is named, or else the first that is there; *found: there was one. */
@@ -104,6 +110,7 @@ fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa
     use->isa = isa;
     use->threads = threads;
     use->section = -1;
+    use->cache_scale = 100;
     const char *by = "the options", *environment = getenv("FOVEA_TUNING_FILE");
     if (!named && environment) {
         named = environment;

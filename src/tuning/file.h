@@ -20,6 +20,7 @@ typedef struct fv_tuning_use {
     fovea_tuning *tuning; /* NULL: none */
     int section;          /* of this CPU and build; -1: none */
     int rows;             /* of it, for this tier and number of threads */
+    int64_t cache_scale;  /* what the system says of caches counts as so many per cent: of the file, or 100 */
     fovea_status status;  /* what was wrong with the file */
     char path[FV_TUNING_PATH];
     char text[512]; /* a sentence: which file, how many rows, or why not */

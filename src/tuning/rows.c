@@ -103,12 +103,17 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
                  (int)of_own, own);
 }
 
-int fv_tuning_section_index(fovea_tuning *tuning, const fv_tuning_section *section, bool make) {
+int fv_tuning_section_find(const fovea_tuning *tuning, const fv_tuning_section *section) {
     for (int i = 0; i < tuning->sections; i++)
         if (strcmp(tuning->section[i].text, section->text) == 0)
             return i;
-    if (!make || tuning->sections == FV_TUNING_SECTIONS)
-        return -1;
+    return -1;
+}
+
+int fv_tuning_section_make(fovea_tuning *tuning, const fv_tuning_section *section) {
+    const int found = fv_tuning_section_find(tuning, section);
+    if (found >= 0 || tuning->sections == FV_TUNING_SECTIONS)
+        return found;
     tuning->section[tuning->sections] = *section;
     return tuning->sections++;
 }
@@ -156,11 +161,40 @@ void fv_tuning_remove(fovea_tuning *tuning, int section, const fv_tuning_row *ro
     tuning->rows = kept;
 }
 
+int64_t fv_tuning_cache_scale(const fovea_tuning *tuning, int section) {
+    return section >= 0 && tuning->machine[section].cache_scale ? tuning->machine[section].cache_scale : 100;
+}
+
+/* Makes a section if need be. */
+static fovea_status find_section(fovea_tuning *tuning, const fv_tuning_section *section, int *index,
+                                 char error[FV_FILE_ERROR]) {
+    *index = fv_tuning_section_make(tuning, section);
+    return *index < 0 ? fail(FOVEA_ERROR_TUNING, error, "too many CPUs and builds for one tuning file") : FOVEA_OK;
+}
+
+fovea_status fv_tuning_put_machine(fovea_tuning *tuning, const fv_tuning_section *section,
+                                   const fv_tuning_machine *machine, char error[FV_FILE_ERROR]) {
+    int index, kept = 0;
+    const fovea_status status = find_section(tuning, section, &index, error);
+    if (status != FOVEA_OK)
+        return status;
+    const int64_t before = fv_tuning_cache_scale(tuning, index);
+    tuning->machine[index] = *machine;
+    if (fv_tuning_cache_scale(tuning, index) == before)
+        return FOVEA_OK;
+    for (int i = 0; i < tuning->rows; i++)
+        if (tuning->row[i].section != index)
+            tuning->row[kept++] = tuning->row[i];
+    tuning->rows = kept;
+    return FOVEA_OK;
+}
+
 fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *section, const fv_tuning_row *row,
                            char error[FV_FILE_ERROR]) {
-    const int index = fv_tuning_section_index(tuning, section, true);
-    if (index < 0)
-        return fail(FOVEA_ERROR_TUNING, error, "too many CPUs and builds for one tuning file");
+    int index;
+    const fovea_status status = find_section(tuning, section, &index, error);
+    if (status != FOVEA_OK)
+        return status;
     fv_tuning_remove(tuning, index, row);
     if (tuning->rows == FV_TUNING_ROWS)
         return fail(FOVEA_ERROR_TUNING, error, "too many rows for one tuning file");

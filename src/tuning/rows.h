@@ -103,10 +103,22 @@ typedef struct fv_tuning_section {
     char text[384];
 } fv_tuning_section;
 
+/* What is said of a machine as a whole: its caches count as so many per cent of the size that the system reports, for
+ * all plans and linear maps, whatever their tier and threads. */
+typedef struct fv_tuning_machine {
+    int64_t cache_scale; /* 0: nothing is said, which is 100 */
+    int line;            /* of the file, 0: none */
+    fv_isa isa;          /* where it was found, */
+    int64_t threads;     /* and on how many threads */
+    fv_tuning_evidence evidence;
+} fv_tuning_machine;
+enum { FV_CACHE_SCALE_LEAST = 10, FV_CACHE_SCALE_MOST = 6400 };
+
 struct fovea_tuning {
     int version; /* FV_TUNING_VERSION, or the newer one of a file that rows for other builds are from */
     int sections, rows, capacity;
     fv_tuning_section section[FV_TUNING_SECTIONS];
+    fv_tuning_machine machine[FV_TUNING_SECTIONS]; /* of each section; of another build it is a row of text */
     fv_tuning_row *row;
 };
 
@@ -121,13 +133,23 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
 
 fovea_status fv_tuning_create(fovea_tuning **tuning, char error[FV_FILE_ERROR]);
 
-/* The number of a section in the tuning, made if it is not there and make; -1 if it is not there, or there is no
- * room. */
-int fv_tuning_section_index(fovea_tuning *tuning, const fv_tuning_section *section, bool make);
+/* The number of a section in the tuning; -1 if it is not there. */
+int fv_tuning_section_find(const fovea_tuning *tuning, const fv_tuning_section *section);
+
+/* The same, made if it is not there; -1 if there is no room. */
+int fv_tuning_section_make(fovea_tuning *tuning, const fv_tuning_section *section);
 
 /* Puts a row in, in place of those that it overlaps. */
 fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *section, const fv_tuning_row *row,
                            char error[FV_FILE_ERROR]);
+
+/* Puts in what is said of a machine, in place of what was. If its caches count as another size then, its rows go: they
+ * were proved against other defaults. */
+fovea_status fv_tuning_put_machine(fovea_tuning *tuning, const fv_tuning_section *section,
+                                   const fv_tuning_machine *machine, char error[FV_FILE_ERROR]);
+
+/* The cache_scale of a section; 100 where nothing is said, or section is -1. */
+int64_t fv_tuning_cache_scale(const fovea_tuning *tuning, int section);
 
 /* Takes out the rows of a section that a row (of this build; what it decides does not matter) overlaps. */
 void fv_tuning_remove(fovea_tuning *tuning, int section, const fv_tuning_row *row);

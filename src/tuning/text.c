@@ -3,6 +3,8 @@
  *     fovea-tuning 2
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
  *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
+ *     machine : cache_scale=200
+ *         : isa=avx512 threads=2 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=b1_h4_q373_kv373_d64  (likewise)
  *     attention_f32 isa=avx512 threads=2 head_dim=64 value_dim=64 limited=0 group=1 rows=257..1023
  *         : score=gemm_f32_6x64_avx512 tile_rows=32
  *         : gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300       (one line, here folded)
@@ -12,7 +14,7 @@
  * space and come in the order of their tables. A key that is missing stands for any size, a knob that is missing for
  * the default: so rows stay good when an operation gets more of them. Lines end with a newline; those that begin with #
  * and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line without rows
- * says that the defaults are best there. What is for another build is carried along unread: its kernels, operations,
+ * says that the defaults are best there. The machine line is of the CPU, whatever the tier and threads. What is for another build is carried along unread: its kernels, operations,
  * keys and knobs may not be known here.
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
@@ -80,6 +82,17 @@ static bool take_end(fv_tuning_reader *r, uint64_t sum, file *f) {
                             r->version, FV_TUNING_VERSION);
 }
 
+static bool take_machine(fv_tuning_reader *r, fv_tuning_machine *machine) {
+    fv_tuning_machine one = {.line = r->line};
+    if (!fv_tuning_take_machine(r, &one))
+        return false;
+    if (machine->cache_scale)
+        return fv_tuning_wrong(r, "%s line %d", machine->cache_scale == one.cache_scale ? "the same as" : "contradicts",
+                               machine->line);
+    *machine = one;
+    return true;
+}
+
 static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (f->ended)
         return fv_tuning_wrong(r, "something follows the end");
@@ -94,12 +107,14 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (strncmp(r->at, "cpu ", 4) == 0) {
         if (!fv_tuning_take_section(r, &f->section, &f->machine))
             return false;
-        f->index = fv_tuning_section_index(f->tuning, &f->section, true);
+        f->index = fv_tuning_section_make(f->tuning, &f->section);
         return f->index >= 0 || fv_tuning_wrong(r, "more than %d CPUs and builds", FV_TUNING_SECTIONS);
     }
     if (f->index < 0)
         return fv_tuning_wrong(r, "a row before the first cpu line");
     fv_tuning_row row = {.line = r->line, .known = fv_tuning_section_known(&f->section)};
+    if (row.known && fv_tuning_is_machine(r->at))
+        return take_machine(r, &f->tuning->machine[f->index]);
     if (row.known && !fv_tuning_take_row(r, f->machine, &row))
         return false;
     if (!row.known)
@@ -172,6 +187,10 @@ fovea_status fv_tuning_print(const fovea_tuning *tuning, char *text, size_t *len
     fv_text_add(text, size, &n, "%s%d\n", title, tuning->version);
     for (int s = 0; s < tuning->sections; s++) {
         fv_text_add(text, size, &n, "%s\n", tuning->section[s].text);
+        if (tuning->machine[s].cache_scale) {
+            fv_tuning_print_machine(&tuning->machine[s], line);
+            fv_text_add(text, size, &n, "%s\n", line);
+        }
         for (int i = 0; i < tuning->rows; i++)
             if (tuning->row[i].section == s) {
                 fv_tuning_print_row(&tuning->row[i], line);

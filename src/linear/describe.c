@@ -1,0 +1,80 @@
+/* What is decided for a linear map, in words (choice.h, fovea.h). */
+#include "linear/linear.h"
+
+#include "core/core.h"
+#include "dispatch/dispatch.h"
+#include "linear/tuning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *choice_text(const fv_linear_choice *c, char text[256]) {
+    snprintf(text, 256, "%s, blocks of %lld rows and %lld channels, %lld rows at once, %lld items a thread",
+             c->gemm->name, (long long)c->row_block, (long long)c->k_block, (long long)c->chunk, (long long)c->items);
+    return text;
+}
+
+/* Adds where the choice for so many rows comes from; each: one of several rows of the file, with what it decides. */
+static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *text, size_t size, size_t *n) {
+    char origin[640], choice[256];
+    const fv_tuning_row *row = fv_linear_tuned(l, rows);
+    const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
+    if (!row) {
+        int64_t key[FV_TUNING_KEYS];
+        const fv_tuning_op op = fv_linear_tuning_keys(rows, l->in, l->out, key);
+        fv_tuning_use_find(&l->ctx->tuning, op, key, origin, sizeof origin);
+        fv_text_add(text, size, n, "tuned   no: %s; defaults from caches of %lld KiB and %lld KiB\n", origin,
+                    (long long)fv_cpu_scaled(l->ctx->cpu.l1d, c.cache_scale) / 1024,
+                    (long long)fv_cpu_scaled(l->ctx->cpu.l2, c.cache_scale) / 1024);
+        return;
+    }
+    fv_tuning_describe_row(row, l->ctx->tuning.path, origin, sizeof origin);
+    const fv_interval *box = &row->key[FV_LINEAR_KEY_rows];
+    if (each)
+        fv_text_add(text, size, n, "tuned   for %lld to %lld rows, %s: %s\n", (long long)box->least,
+                    (long long)box->most, origin, choice_text(&c, choice));
+    else
+        fv_text_add(text, size, n, "tuned   %s\n", origin);
+}
+
+/* rows: 0, or the number of rows that it is about. */
+static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t size) {
+    char choice[256];
+    const fv_linear_choice none = {0},
+                           c = rows ? fv_linear_choose(l, rows, NULL) : fv_linear_choose(l, FV_LINEAR_MANY_ROWS, &none);
+    size_t n = 0;
+    fv_text_add(text, size, &n, "tier    %s\nweights %lld x %lld in panels of %lld\n", fv_isa_word(l->ctx->target.isa),
+                (long long)l->in, (long long)l->out, (long long)l->panel);
+    if (rows)
+        fv_text_add(text, size, &n, "rows    %lld\n", (long long)rows);
+    fv_text_add(text, size, &n, "product %s\nthreads %d, workspace %lld bytes\n", choice_text(&c, choice),
+                l->ctx->threads.count, (long long)l->bytes);
+    for (int i = 0; i < l->tuned_count && !rows; i++)
+        add_origin(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].least, true, text, size, &n);
+    if (rows || l->tuned_count == 0)
+        add_origin(l, rows ? rows : FV_LINEAR_MANY_ROWS, false, text, size, &n);
+    return n;
+}
+
+size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, size_t size) {
+    return describe(l, rows, text, size);
+}
+
+size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
+    return l ? describe(l, 0, text, size) : (size_t)snprintf(text, size, "no linear map");
+}
+
+void fv_linear_debug(const fovea_linear *l) {
+    const size_t size = describe(l, 0, NULL, 0);
+    char *text = malloc(size + 1);
+    if (!text)
+        return;
+    describe(l, 0, text, size + 1);
+    fputs("fovea linear: ", stderr);
+    for (const char *at = text; *at; at++)
+        if (*at == '\n' && at[1])
+            fputs("; ", stderr);
+        else if (*at != ' ' || at[1] != ' ') /* columns */
+            fputc(*at, stderr);
+    free(text);
+}
