@@ -71,8 +71,8 @@ static const cli_command commands[] = {
      "check that the file is for this CPU and build, and measure whether its choices are still faster"},
     {"merge", MERGE, 1, TUNE_WORDS, "FILE... -o FILE", "tuning.a tuning.b -o tuning",
      "join files, as for several CPU models; of two rows for the same shapes, that of the later file stays"},
-    {"explain", EXPLAIN, 0, 0, "", "--shape \"q_heads=12 q_len=512 head_dim=64\"",
-     "print which plan a shape gets here, and why"},
+    {"explain", EXPLAIN, 0, 0, "--shape WORDS", "--shape \"q_heads=12 q_len=512 head_dim=64\"",
+     "print which plan a shape gets here, and why (or --preset, --log)"},
     {"report", REPORT, 0, 1, "[FILE]", "-o tune.html",
      "write a page with what was gained, a map of tile sizes, and how far the bound is"},
 };
@@ -121,6 +121,8 @@ int tune_options_read(int argc, char **argv, tune_options *options) {
     options->command = command->name;
     if (command->bit == MERGE && !options->output)
         return cli_missing(&program, command, "-o FILE");
+    if (command->bit == EXPLAIN && !options->shapes.count && !options->log && !options->presets)
+        return cli_missing(&program, command, "--shape");
     if (options->budget <= 0)
         options->budget = command->bit == RUN ? 60 : 10;
     return -1;

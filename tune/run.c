@@ -15,6 +15,7 @@
 typedef struct progress {
     const tune_options *options;
     const tune_class *classes, *c;
+    double *seconds; /* of each class, all searches together */
     int number, count;
     double begin;
     bool terminal;
@@ -151,16 +152,13 @@ static int dry_run(const tune_options *options, const tune_class *classes, int c
     return TUNE_GOOD;
 }
 
-/* Before and after each search. */
+/* Before and after each search. A class may be searched again, with another verdict: its line waits for the end. */
 static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
     progress *p = arg;
+    (void)news;
     p->number += !result && p->number < p->count; /* later rounds begin none anew */
     p->c = &p->classes[index];
-    if (!result)
-        return;
-    clear_line(p);
-    if (news && !p->options->quiet && !p->options->json)
-        describe(p->c, result, seconds);
+    p->seconds[index] += seconds;
 }
 
 /* The last line: what was found, what not, and where it is. */
@@ -231,6 +229,19 @@ static bool may_write(const char *path) {
     return ok;
 }
 
+/* All classes, and then a line for each. */
+static void search(const fovea_context *ctx, progress *p, tune_result *results) {
+    const bool prints = !p->options->quiet && !p->options->json;
+    p->terminal = prints && has_terminal();
+    if (prints)
+        printf("%d classes of shapes, %.0f s\n", p->count, p->options->budget);
+    fflush(stdout);
+    tune_search_all(ctx, p->classes, p->count, p->options, show, report, p, results);
+    clear_line(p);
+    for (int i = 0; i < p->count && prints; i++)
+        describe(&p->classes[i], &results[i], p->seconds[i]);
+}
+
 int tune_run(const tune_options *options) {
     const char *path = options->output ? options->output : tune_default_file();
     if (!options->output && tune_is_standard_output(path)) {
@@ -249,16 +260,17 @@ int tune_run(const tune_options *options) {
     const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     int status = count < 0 ? TUNE_USAGE : TUNE_FAILED;
     tune_result *results = calloc((size_t)(count > 0 ? count : 1), sizeof *results);
+    double *seconds = calloc((size_t)(count > 0 ? count : 1), sizeof *seconds);
     if (count >= 0 && !options->quiet && !options->json)
         tune_machine_print(ctx);
     if (count >= 0 && options->dry_run)
         status = dry_run(options, classes, count);
-    else if (count >= 0 && results && may_write(path)) {
-        progress p = {.options = options, .classes = classes, .count = count, .begin = tune_now()};
-        p.terminal = !options->quiet && !options->json && has_terminal();
-        tune_search_all(ctx, classes, count, options, show, report, &p, results);
+    else if (count >= 0 && results && seconds && may_write(path)) {
+        progress p = {.options = options, .classes = classes, .seconds = seconds, .count = count, .begin = tune_now()};
+        search(ctx, &p, results);
         status = conclude(options, ctx, classes, count, results, path);
     }
+    free(seconds);
     free(results);
     free(classes);
     fovea_context_destroy(ctx);

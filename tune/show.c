@@ -316,7 +316,19 @@ static size_t describe_plan(const fovea_context *ctx, const tune_shape *shape, c
     return length;
 }
 
-/* The plan of a shape as programs get it, with the tuning file, and as it is without. */
+/* The plan of a shape as programs get it, with the tuning file; and as it is without, where that is another. The last
+ * line of a description says where its choices come from. */
+static void print_plan(const char *name, const char *file, const char *with, const char *without) {
+    static const char origin[] = "\ntuned ";
+    const char *end = strstr(without, origin);
+    const int length = end ? (int)(end - without) + 1 : (int)strlen(without);
+    printf("%s\nfile    %s\n%s", name, file, with);
+    if (strncmp(with, without, (size_t)length) != 0)
+        printf("without a file it would be\n%.*s", length, without);
+    putchar('\n');
+}
+
+/* Adds to list, or prints. */
 static bool explain(const tune_options *options, const fovea_context *plain, const tune_shape *shape, json_t *list) {
     fovea_context_options wanted;
     fovea_context *ctx;
@@ -333,7 +345,7 @@ static bool explain(const tune_options *options, const fovea_context *plain, con
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "shape", name, "plan", text, "default", other,
                                               "tuning", ctx->tuning.text));
     else if (ok)
-        printf("%s\nfile    %s\n%swithout a file it would be\n%s\n", name, ctx->tuning.text, text, other);
+        print_plan(name, ctx->tuning.text, text, other);
     fovea_context_destroy(ctx);
     return ok;
 }

@@ -62,6 +62,8 @@ options) # one table makes help, man page and completion, and every option is in
     has err '^fovea-tune check: --effort needs one of quick, normal, thorough, not "most"$'
     expect 2 run --shape
     has err '^fovea-tune run: --shape needs a shape, as in: --shape "q_heads=12 q_len=512 head_dim=64"$'
+    expect 2 explain --threads 1
+    has err '^fovea-tune explain: --shape is missing, as in: fovea-tune explain --shape "q_heads=12 '
     expect 2 merge a
     has err '^fovea-tune merge: -o FILE is missing, as in: fovea-tune merge tuning.a tuning.b -o tuning$'
     ;;
@@ -79,6 +81,7 @@ dry-run)
 run) # the way of an operator: run, show, check, explain, report, merge
     expect '0|3' run "${small[@]}" --budget 4s
     [ "$?" = 0 ] && has out 'attention rows 17-64' 'linear rows 17-64' || fail "no line for the class"
+    [ "$(grep -cE '^(attention|linear) rows' out)" = 2 ] || fail "not one line for each class"
     "$TUNE" "${small[@]}" --budget 3s --quiet >out 2>err
     [ ! -s out ] || fail "--quiet prints"
     expect '0|3' "${small[@]}" --budget 3s --json -o own
@@ -121,6 +124,7 @@ END
     [[ $status = 0 || $status = 3 ]] || fail "on a terminal: status $status"
     grep -o $'\r\033\\[K\\[[^\r]*' out | tr -d '\r' | sed 's/\x1b\[K//' >lines
     has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of lin' '2/2' 'kernels of'
+    [ "$(sed 's/.*\x1b\[K//' out | grep -cE '^(attention|linear) rows')" = 2 ] || fail "not one line for each class"
     [ "$(wc -L <lines)" -le 63 ] || fail "wider than the terminal: $(cat lines)"
     ! tail -1 out | sed 's/.*\x1b\[K//' | grep -q '\[' || fail "the line is still there"
     TERM=dumb python3 terminal.py "$TUNE" "${small[@]}" --budget 3s -o own >out 2>err
@@ -156,6 +160,7 @@ explain) # which row of a file a shape gets, or why it gets none
     has out 'own: 1 of the 2 rows .* 1 thread' ' and 32 channels' 'yes: own line 3, 1\.043 times' \
         'without a file' ' and 96 channels'
     expect 0 explain --threads 1 --shape 'linear rows=100 in=96 out=64'
+    ! grep -q 'without a file' out && [ "$(grep -c gemm_ out)" = 1 ] || fail "the same plan is printed twice"
     has out 'no: own has no row for rows 100, line 3 is for 17 to 64'
     expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64' --json
     python3 -c 'import json; r = json.load(open("out"))[0]; assert "yes: own line 3" in r["plan"]' || fail "no JSON"
