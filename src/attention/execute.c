@@ -98,6 +98,7 @@ void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_ar
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                      void *workspace, size_t workspace_size) {
+    FV_HOLD_EXCEPTIONS();
     if (!plan || !args)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "args" : "plan");
     fovea_attention_args own_args;

@@ -412,6 +412,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
 
 fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
                                          fovea_attention_plan **plan) {
+    FV_HOLD_EXCEPTIONS();
     return fv_attention_plan_create_chosen(ctx, desc, NULL, plan);
 }
 
@@ -420,6 +421,7 @@ void fovea_attention_plan_destroy(fovea_attention_plan *plan) { free(plan); }
 size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { return plan ? (size_t)plan->bytes : 0; }
 
 size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {
+    FV_HOLD_EXCEPTIONS();
     if (!plan)
         return (size_t)snprintf(text, size, "no plan");
     const fv_attention_choice *c = &plan->choice;

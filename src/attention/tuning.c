@@ -87,6 +87,7 @@ static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const 
 
 fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
                                  fovea_tuning_match *match) {
+    FV_HOLD_EXCEPTIONS();
     if (!tuning || !ctx || !match)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !tuning ? "tuning" : !ctx ? "ctx" : "match");
     const fv_struct type = FV_STRUCT(fovea_tuning_match, reason);

@@ -118,6 +118,7 @@ static void choose_threads(fovea_context *ctx, int wanted) {
 }
 
 fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx) {
+    FV_HOLD_EXCEPTIONS();
     fv_cpu cpu;
     fv_cpu_detect(&cpu);
     return fv_context_create_on(&cpu, options, ctx);

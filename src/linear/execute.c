@@ -241,6 +241,7 @@ void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *w
 
 fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
                                   size_t workspace_size) {
+    FV_HOLD_EXCEPTIONS();
     if (!linear || !args)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", linear ? "args" : "linear");
     fovea_linear_args own_args;

@@ -180,6 +180,7 @@ static void count_costs(const fovea_mha_desc *desc, const fv_mha_shape *shape, f
 }
 
 fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
+    FV_HOLD_EXCEPTIONS();
     if (!cost)
         return fv_fail(FOVEA_ERROR_NULL, "cost is NULL");
     const fv_struct type = FV_STRUCT(fovea_mha_costs, scratch);

@@ -122,6 +122,7 @@ void fovea_mha_destroy(fovea_mha *mha) {
 
 fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
                               fovea_mha **mha) {
+    FV_HOLD_EXCEPTIONS();
     if (!mha)
         return fv_fail(FOVEA_ERROR_NULL, "mha is NULL: there is nowhere to put the layer");
     *mha = NULL;
@@ -162,6 +163,7 @@ fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *de
 }
 
 fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len, fovea_mha **other) {
+    FV_HOLD_EXCEPTIONS();
     if (!mha || !other)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "other" : "mha");
     *other = NULL;

@@ -214,6 +214,7 @@ static void execute(const run *r) {
 
 fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
                                size_t workspace_size) {
+    FV_HOLD_EXCEPTIONS();
     if (!mha || !args)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "args" : "mha");
     fovea_attention_args own_args;
