@@ -60,7 +60,17 @@ static void call_pack(const fv_kernel *kernel, operands *o) {
 /* work has no maxima, but what is no less than them: above the scores at first, later the sums of p. So
  * all p are normal numbers, as they are in most of attention. */
 static void call_softmax(const fv_kernel *kernel, operands *o) {
-    kernel->run.softmax_f32(o->m, 0, o->n, o->out[0], o->n, NULL, 0, o->n, 1, o->work, o->out[1], o->out[2]);
+    kernel->run.softmax_f32(&(fv_softmax_f32_args){.rows = o->m,
+                                                   .end = o->n,
+                                                   .s = o->out[0],
+                                                   .lds = o->n,
+                                                   .p = o->out[0],
+                                                   .ldp = o->n,
+                                                   .lanes = o->work,
+                                                   .row_max_end = o->n,
+                                                   .no_underflow = 1,
+                                                   .m = o->out[1],
+                                                   .l = o->out[2]});
 }
 
 static void call_merge(const fv_kernel *kernel, operands *o) {

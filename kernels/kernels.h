@@ -107,15 +107,30 @@ typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx
 typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr,
                             float *norm);
 
-/* softmax: for each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of FV_LANES:
- * reads scores s, writes p over them, and m[row], l[row]. bits: row r attends by bits[r * bits_step] (step 0: one for
- * all), or NULL: all. lanes, [rows][FV_LANES], has the maxima of columns [begin, row_max_end) as the gemm of scores found
- * them (see fv_epilogue.row_max), which all rows attend; row_max_end, a multiple of FV_LANES, is begin if there are none. They
- * are overwritten. no_underflow: no attended score is so far below the maximum of its row that p is no normal number, which
- * then need not be found out; no result depends on it. */
-typedef void fv_softmax_f32_fn(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits,
-                               int64_t bits_step, int64_t row_max_end, int no_underflow, float *lanes, float *m,
-                               float *l);
+/* softmax: p, m and l of each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of
+ * FV_LANES. p may be s, with ldp == lds; else they do not overlap. The element type of p is that of the operation's
+ * name. */
+typedef struct fv_softmax_f32_args {
+    int64_t rows, begin, end;
+    const float *s; /* scores: s[row * lds + column] */
+    int64_t lds;
+    float *p;
+    int64_t ldp;
+    const fv_keybits
+        *bits; /* row r attends by bits[r * bits_step] (step 0: one for all); NULL: all rows to all columns */
+    int64_t bits_step;
+    /* [rows][FV_LANES]: the maxima of columns [begin, row_max_end), in any lane, as the gemm of scores found them
+     * (fv_epilogue.row_max); all rows attend these columns. row_max_end, a multiple of FV_LANES, is begin if there are
+     * none. Overwritten. */
+    float *lanes;
+    int64_t row_max_end;
+    /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its check.
+     * Results are the same either way. */
+    int no_underflow;
+    float *m, *l; /* [rows] */
+} fv_softmax_f32_args;
+
+typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);
 
 /* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
  * Arrays of rows elements, none overlapping. */

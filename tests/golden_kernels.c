@@ -147,8 +147,19 @@ static void golden_softmax(golden *g) {
         draw_bits(g, &bits[i]);
     draw_scores(g, x[0], rows * FV_SEGMENT);
     begin(g);
-    g->kernel->run.softmax_f32(rows, first * FV_LANES, last * FV_LANES, x[0], FV_SEGMENT, masked ? bits : NULL, step,
-                               first * FV_LANES, 0, x[1], row[0], row[1]);
+    g->kernel->run.softmax_f32(&(fv_softmax_f32_args){.rows = rows,
+                                                      .begin = first * FV_LANES,
+                                                      .end = last * FV_LANES,
+                                                      .s = x[0],
+                                                      .lds = FV_SEGMENT,
+                                                      .p = x[0],
+                                                      .ldp = FV_SEGMENT,
+                                                      .bits = masked ? bits : NULL,
+                                                      .bits_step = step,
+                                                      .lanes = x[1],
+                                                      .row_max_end = first * FV_LANES,
+                                                      .m = row[0],
+                                                      .l = row[1]});
     end();
     for (int64_t i = 0; i < rows; i++)
         row[0][i] = row[0][i] == 0.0f ? 0.0f : row[0][i]; /* of either sign */

@@ -122,8 +122,17 @@ static void exp_by(const fv_kernel *row, int64_t n, const float *x, float *y) {
         s[i / OTHERS][1 + i % OTHERS] = x[i];
         normal = normal && x[i] >= -87.33654f;
     }
-    row->run.softmax_f32((n + OTHERS - 1) / OTHERS, 0, FV_SEGMENT, s[0], FV_SEGMENT, NULL, 0, FV_SEGMENT, normal,
-                         lanes[0], m, l);
+    row->run.softmax_f32(&(fv_softmax_f32_args){.rows = (n + OTHERS - 1) / OTHERS,
+                                                .end = FV_SEGMENT,
+                                                .s = s[0],
+                                                .lds = FV_SEGMENT,
+                                                .p = s[0],
+                                                .ldp = FV_SEGMENT,
+                                                .lanes = lanes[0],
+                                                .row_max_end = FV_SEGMENT,
+                                                .no_underflow = normal,
+                                                .m = m,
+                                                .l = l});
     for (int64_t i = 0; i < n; i++)
         y[i] = s[i / OTHERS][1 + i % OTHERS];
 }

@@ -1,4 +1,4 @@
-/* softmax: scores of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
+/* softmax: scores s of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
  * A file that includes this one defines FV_SIDE.
  *
  * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
@@ -78,49 +78,57 @@ softmax_row_max(int64_t begin, int64_t end, const float *s, const fv_keybits *bi
         v_store(lanes + g * FV_W, row_max[g]);
 }
 
-/* Replaces count vectors of scores by p, and adds them to the lanes in the order of keys. */
-static inline __attribute__((always_inline)) void softmax_replace(float *s, uint64_t attended, const int all, vf base,
-                                                                  vf *sum, const int no_underflow, const int count) {
-    vf p[SIDE];
+static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64_t row) {
+    return x->bits ? x->bits + row * x->bits_step : NULL;
+}
+
+/* Turns count vectors of scores into p, and adds them to the lanes in the order of keys. */
+static inline __attribute__((always_inline)) void softmax_weigh(const float *s, float *p, uint64_t attended,
+                                                                const int all, vf base, vf *sum, const int no_underflow,
+                                                                const int count) {
+    vf x[SIDE];
     for (int g = 0; g < count; g++)
-        p[g] = v_sub(v_load(s + g * FV_W), base);
-    v_exp_each(p, count, no_underflow);
+        x[g] = v_sub(v_load(s + g * FV_W), base);
+    v_exp_each(x, count, no_underflow);
     for (int g = 0; g < count; g++) {
         if (!all)
-            p[g] = v_select(softmax_mask(attended, g), p[g], v_set1(-0.0f));
-        v_store(s + g * FV_W, p[g]);
-        sum[g % GROUP] = v_add(sum[g % GROUP], p[g]);
+            x[g] = v_select(softmax_mask(attended, g), x[g], v_set1(-0.0f));
+        v_store(p + g * FV_W, x[g]);
+        sum[g % GROUP] = v_add(sum[g % GROUP], x[g]);
     }
 }
 
-static inline __attribute__((always_inline)) void softmax_replace_some(int64_t key, float *s, const fv_keybits *bits,
-                                                                       vf base, vf *sum, const int no_underflow,
-                                                                       const int count) {
+static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key, const float *s, float *p,
+                                                                     const fv_keybits *bits, vf base, vf *sum,
+                                                                     const int no_underflow, const int count) {
     const uint64_t every = softmax_lowest(count * FV_W);
     const uint64_t attended = bits ? softmax_attended(bits, key, count * FV_W) : every;
     if (attended == every)
-        softmax_replace(s + key, every, 1, base, sum, no_underflow, count);
+        softmax_weigh(s + key, p + key, every, 1, base, sum, no_underflow, count);
     else if (attended)
-        softmax_replace(s + key, attended, 0, base, sum, no_underflow, count);
+        softmax_weigh(s + key, p + key, attended, 0, base, sum, no_underflow, count);
     else
         for (int g = 0; g < count; g++) {
-            v_store(s + key + g * FV_W, v_set1(-0.0f));
+            v_store(p + key + g * FV_W, v_set1(-0.0f));
             sum[g % GROUP] = v_add(sum[g % GROUP], v_set1(-0.0f));
         }
 }
 
-/* Exp and lanes of the sum of columns [begin, end) of a row. */
-static inline __attribute__((always_inline)) void softmax_exp(int64_t begin, int64_t end, float *s,
-                                                              const fv_keybits *bits, float base,
-                                                              const int no_underflow, float *lanes) {
+/* p and lanes of the sum of row i. Its maximum is in l. */
+static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f32_args *x, int64_t i,
+                                                              const int no_underflow) {
+    const float *s = x->s + i * x->lds;
+    float *p = x->p + i * x->ldp, *lanes = x->lanes + i * FV_LANES;
+    const fv_keybits *bits = softmax_bits(x, i);
+    const vf base = v_set1(x->l[i]);
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
-    int64_t key = begin;
-    for (; key + TOGETHER <= end; key += TOGETHER)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, no_underflow, SIDE);
-    for (; key < end; key += FV_LANES)
-        softmax_replace_some(key, s, bits, v_set1(base), sum, no_underflow, GROUP);
+    int64_t key = x->begin;
+    for (; key + TOGETHER <= x->end; key += TOGETHER)
+        softmax_weigh_some(key, s, p, bits, base, sum, no_underflow, SIDE);
+    for (; key < x->end; key += FV_LANES)
+        softmax_weigh_some(key, s, p, bits, base, sum, no_underflow, GROUP);
     for (int g = 0; g < GROUP; g++)
         v_store(lanes + g * FV_W, sum[g]);
 }
@@ -132,71 +140,57 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
         v_store(to, x);
 }
 
-/* Rows of scores, whose bits are bits_step apart, or one for all. */
-typedef struct softmax_rows {
-    int64_t count, begin, end;
-    float *s;
-    int64_t lds;
-    const fv_keybits *bits;
-    int64_t bits_step, row_max_end;
-    int no_underflow;
-    float *lanes, *m, *l;
-} softmax_rows;
-
-static inline const fv_keybits *softmax_bits(const softmax_rows *x, int64_t row) {
-    return x->bits ? x->bits + row * x->bits_step : NULL;
+static inline __attribute__((always_inline)) void softmax_exps(const fv_softmax_f32_args *x) {
+    for (int64_t i = 0; i < x->rows && x->no_underflow; i++)
+        softmax_exp(x, i, 1);
+    for (int64_t i = 0; i < x->rows && !x->no_underflow; i++)
+        softmax_exp(x, i, 0);
 }
 
-static inline __attribute__((always_inline)) void softmax_exps(const softmax_rows *x) {
-    for (int64_t i = 0; i < x->count && x->no_underflow; i++)
-        softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 1, x->lanes + i * FV_LANES);
-    for (int64_t i = 0; i < x->count && !x->no_underflow; i++)
-        softmax_exp(x->begin, x->end, x->s + i * x->lds, softmax_bits(x, i), x->l[i], 0, x->lanes + i * FV_LANES);
-}
-
-static inline __attribute__((always_inline)) void softmax_all(const softmax_rows x) {
-    for (int64_t i = 0; i < x.count && x.row_max_end < x.end; i++)
+static inline __attribute__((always_inline)) void softmax_all(const fv_softmax_f32_args x) {
+    for (int64_t i = 0; i < x.rows && x.row_max_end < x.end; i++)
         softmax_row_max(x.row_max_end, x.end, x.s + i * x.lds, softmax_bits(&x, i), x.lanes + i * FV_LANES,
                         x.row_max_end > x.begin);
-    /* What is taken from the scores: their maxima, but no infinity where nothing is attended. l has it until the sums
-     * are row_max_end. */
-    for (int64_t i = 0; i < x.count; i += FV_W) {
-        const vf row_max = lanes_tree_n(x.lanes + i * FV_LANES, x.count - i, 1);
-        softmax_store(x.m + i, x.count - i, row_max);
-        softmax_store(x.l + i, x.count - i, v_max(v_set1(-FLT_MAX), row_max));
+    /* What is taken from the scores: their maxima, but no infinity where nothing is attended. l holds it until the sums
+     * are known. */
+    for (int64_t i = 0; i < x.rows; i += FV_W) {
+        const vf row_max = lanes_tree_n(x.lanes + i * FV_LANES, x.rows - i, 1);
+        softmax_store(x.m + i, x.rows - i, row_max);
+        softmax_store(x.l + i, x.rows - i, v_max(v_set1(-FLT_MAX), row_max));
     }
     softmax_exps(&x);
-    for (int64_t i = 0; i < x.count; i += FV_W)
-        softmax_store(x.l + i, x.count - i, lanes_tree_n(x.lanes + i * FV_LANES, x.count - i, 0));
+    for (int64_t i = 0; i < x.rows; i += FV_W)
+        softmax_store(x.l + i, x.rows - i, lanes_tree_n(x.lanes + i * FV_LANES, x.rows - i, 0));
 }
 
 /* The same where all of so many groups of FV_LANES keys are attended: the compiler knows the ends of all loops. */
-static inline __attribute__((always_inline)) void softmax_groups(softmax_rows all, const int groups) {
-    all.s += all.begin;
-    all.begin = 0;
-    all.end = all.row_max_end = groups * FV_LANES;
-    all.bits = NULL;
-    all.no_underflow = all.no_underflow && groups > 4; /* few ask for a few groups: less code */
-    softmax_all(all);
+static inline __attribute__((always_inline)) void softmax_groups(fv_softmax_f32_args x, const int groups) {
+    x.s += x.begin;
+    x.p += x.begin;
+    x.begin = 0;
+    x.end = x.row_max_end = groups * FV_LANES;
+    x.bits = NULL;
+    x.no_underflow = x.no_underflow && groups > 4; /* few ask for a few groups: less code */
+    softmax_all(x);
 }
 
-void FV_NAME(int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,
-             int64_t row_max_end, int no_underflow, float *lanes, float *m, float *l) {
-    assert(rows >= 1 && (rows == 1 || lds >= end - begin));
-    assert(0 <= begin && begin < end && end <= FV_SEGMENT && begin % FV_LANES == 0 && end % FV_LANES == 0);
-    assert(!bits || bits_step >= 0);
-    assert(begin <= row_max_end && row_max_end <= end && row_max_end % FV_LANES == 0);
-    const softmax_rows all = {rows, begin, end, s, lds, bits, bits_step, row_max_end, no_underflow, lanes, m, l};
-    if (bits) {
-        softmax_all(all);
+void FV_NAME(const fv_softmax_f32_args *x) {
+    assert(x->rows >= 1 && (x->rows == 1 || (x->lds >= x->end - x->begin && x->ldp >= x->end - x->begin)));
+    assert(0 <= x->begin && x->begin < x->end && x->end <= FV_SEGMENT);
+    assert(x->begin % FV_LANES == 0 && x->end % FV_LANES == 0);
+    assert(x->p != x->s || x->ldp == x->lds);
+    assert(!x->bits || x->bits_step >= 0);
+    assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);
+    if (x->bits) {
+        softmax_all(*x);
         return;
     }
-    switch (row_max_end < end ? 0 : (end - begin) / FV_LANES) {
-    case 1: softmax_groups(all, 1); break;
-    case 2: softmax_groups(all, 2); break;
-    case 3: softmax_groups(all, 3); break;
-    case 4: softmax_groups(all, 4); break;
-    case FV_SEGMENT / FV_LANES: softmax_groups(all, FV_SEGMENT / FV_LANES); break;
-    default: softmax_all(all); break;
+    switch (x->row_max_end < x->end ? 0 : (x->end - x->begin) / FV_LANES) {
+    case 1: softmax_groups(*x, 1); break;
+    case 2: softmax_groups(*x, 2); break;
+    case 3: softmax_groups(*x, 3); break;
+    case 4: softmax_groups(*x, 4); break;
+    case FV_SEGMENT / FV_LANES: softmax_groups(*x, FV_SEGMENT / FV_LANES); break;
+    default: softmax_all(*x); break;
     }
 }

@@ -303,8 +303,20 @@ static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float
     if (t->keys.begin == t->keys.end)
         return false;
     fv_tile_scores(x, t, segment);
-    x->plan->kernels.softmax(t->rows, t->columns.begin, t->columns.end, x->s, x->plan->s_stride, t->bits, t->bits_step,
-                             t->row_max_end, all_normal(x, segment), x->lanes, m, l);
+    x->plan->kernels.softmax(&(fv_softmax_f32_args){.rows = t->rows,
+                                                    .begin = t->columns.begin,
+                                                    .end = t->columns.end,
+                                                    .s = x->s,
+                                                    .lds = x->plan->s_stride,
+                                                    .p = x->s,
+                                                    .ldp = x->plan->s_stride,
+                                                    .bits = t->bits,
+                                                    .bits_step = t->bits_step,
+                                                    .lanes = x->lanes,
+                                                    .row_max_end = t->row_max_end,
+                                                    .no_underflow = all_normal(x, segment),
+                                                    .m = m,
+                                                    .l = l});
     return true;
 }
 

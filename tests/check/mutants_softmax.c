@@ -3,11 +3,6 @@
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */
 
-#define SOFTMAX_PARAMETERS                                                                                             \
-    int64_t rows, int64_t begin, int64_t end, float *s, int64_t lds, const fv_keybits *bits, int64_t bits_step,        \
-        int64_t row_max_end, int no_underflow, float *lanes, float *m, float *l
-#define SOFTMAX_ARGUMENTS rows, begin, end, s, lds, bits, bits_step, row_max_end, no_underflow, lanes, m, l
-
 typedef enum softmax_flaw {
     SOFTMAX_HONEST,
     SOFTMAX_MAX_OF_ALL,        /* masked keys too */
@@ -22,11 +17,15 @@ typedef enum softmax_flaw {
     SOFTMAX_KNOWN_ONLY,        /* the maximum of the columns that are row_max_end */
     SOFTMAX_KNOWN_FORGOTTEN,   /* of the others */
     SOFTMAX_LANES_TRUSTED,     /* none is row_max_end */
-    SOFTMAX_ALWAYS_NORMAL      /* p of what is further down than exp goes: as if normal said it is not there */
+    SOFTMAX_ALWAYS_NORMAL,     /* p of what is further down than exp goes: as if normal said it is not there */
+    SOFTMAX_IN_PLACE           /* p over s, wherever p is to be */
 } softmax_flaw;
 
-static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s, const fv_keybits *bits,
-                        int64_t row_max_end, const float *lanes, float *m, float *l) {
+static void softmax_row(softmax_flaw flaw, const fv_softmax_f32_args *x, int64_t row) {
+    const int64_t begin = x->begin, end = x->end, row_max_end = x->row_max_end;
+    const float *s = x->s + row * x->lds, *lanes = x->lanes + row * FV_LANES;
+    const fv_keybits *bits = x->bits ? x->bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : row * x->bits_step) : NULL;
+    float *to = flaw == SOFTMAX_IN_PLACE ? (float *)(uintptr_t)s : x->p + row * x->ldp, *m = x->m + row;
     const int64_t shift = flaw == SOFTMAX_BITS_FROM_ZERO ? begin : 0;
     float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
     bool seen[FV_SEGMENT];
@@ -48,7 +47,7 @@ static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s,
             p = (float)exp((double)s[i] - base);
         if (flaw == SOFTMAX_NAN_IS_NOTHING && float_is_nan(p))
             p = 0.0f;
-        s[i] = p;
+        to[i] = p;
         lane[flaw == SOFTMAX_PLAIN_SUM ? 0 : i % FV_LANES] += p;
     }
     for (int step = 1; flaw == SOFTMAX_LANES_IN_PAIRS && step < FV_LANES; step *= 2)
@@ -57,33 +56,30 @@ static void softmax_row(softmax_flaw flaw, int64_t begin, int64_t end, float *s,
     for (int half = FV_LANES / 2; flaw != SOFTMAX_LANES_IN_PAIRS && half > 0; half /= 2)
         for (int j = 0; j < half; j++)
             lane[j] += lane[j + half];
-    *l = lane[0];
+    x->l[row] = lane[0];
 }
 
-static void softmax_flawed(softmax_flaw flaw, SOFTMAX_PARAMETERS) {
-    (void)no_underflow; /* says no more than the scores do */
-    for (int64_t i = 0; i < rows; i++)
-        softmax_row(flaw, begin, end, s + i * lds,
-                    bits ? bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : i * bits_step) : NULL, row_max_end,
-                    lanes + i * FV_LANES, m + i, l + i);
+static void softmax_flawed(softmax_flaw flaw,
+                           const fv_softmax_f32_args *x) { /* no_underflow says no more than the scores do */
+    for (int64_t i = 0; i < x->rows; i++)
+        softmax_row(flaw, x, i);
 }
 
-static void softmax_honest(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_HONEST, SOFTMAX_ARGUMENTS); }
-static void softmax_max_of_all(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_MAX_OF_ALL, SOFTMAX_ARGUMENTS); }
-static void softmax_mask_as_plus_zero(SOFTMAX_PARAMETERS) {
-    softmax_flawed(SOFTMAX_MASK_AS_PLUS_ZERO, SOFTMAX_ARGUMENTS);
-}
-static void softmax_nan_is_nothing(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NAN_IS_NOTHING, SOFTMAX_ARGUMENTS); }
-static void softmax_low_is_nan(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LOW_IS_NAN, SOFTMAX_ARGUMENTS); }
-static void softmax_first_bits(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_FIRST_BITS, SOFTMAX_ARGUMENTS); }
-static void softmax_bits_from_zero(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_BITS_FROM_ZERO, SOFTMAX_ARGUMENTS); }
-static void softmax_plain_sum(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_PLAIN_SUM, SOFTMAX_ARGUMENTS); }
-static void softmax_lanes_in_pairs(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_IN_PAIRS, SOFTMAX_ARGUMENTS); }
-static void softmax_no_max(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_NO_MAX, SOFTMAX_ARGUMENTS); }
-static void softmax_known_only(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_KNOWN_ONLY, SOFTMAX_ARGUMENTS); }
-static void softmax_known_forgotten(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_KNOWN_FORGOTTEN, SOFTMAX_ARGUMENTS); }
-static void softmax_lanes_trusted(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_LANES_TRUSTED, SOFTMAX_ARGUMENTS); }
-static void softmax_always_normal(SOFTMAX_PARAMETERS) { softmax_flawed(SOFTMAX_ALWAYS_NORMAL, SOFTMAX_ARGUMENTS); }
+static void softmax_honest(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_HONEST, x); }
+static void softmax_max_of_all(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_MAX_OF_ALL, x); }
+static void softmax_mask_as_plus_zero(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_MASK_AS_PLUS_ZERO, x); }
+static void softmax_nan_is_nothing(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_NAN_IS_NOTHING, x); }
+static void softmax_low_is_nan(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_LOW_IS_NAN, x); }
+static void softmax_first_bits(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_FIRST_BITS, x); }
+static void softmax_bits_from_zero(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_BITS_FROM_ZERO, x); }
+static void softmax_plain_sum(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_PLAIN_SUM, x); }
+static void softmax_lanes_in_pairs(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_LANES_IN_PAIRS, x); }
+static void softmax_no_max(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_NO_MAX, x); }
+static void softmax_known_only(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_KNOWN_ONLY, x); }
+static void softmax_known_forgotten(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_KNOWN_FORGOTTEN, x); }
+static void softmax_lanes_trusted(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_LANES_TRUSTED, x); }
+static void softmax_always_normal(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_ALWAYS_NORMAL, x); }
+static void softmax_in_place(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_IN_PLACE, x); }
 
 /* ------------------------------------------------------------------------------------------------------- weights -- */
 
@@ -134,6 +130,7 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_known_forgotten),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_lanes_trusted),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_always_normal),
+    MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_in_place),
     MUTANT(PASSES, weights, f32, 1, 8, weights_honest),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_mask_is_minus_zero),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_keeps_payload),

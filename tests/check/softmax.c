@@ -80,24 +80,27 @@ static void fill_scores(trial *t, operand *s, int64_t row, const fv_keybits *bit
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */
 
-enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN, SIZE_NORMAL };
-enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_LANES, OPERAND_BITS };
+enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN, SIZE_NORMAL, SIZE_IN_PLACE };
+enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_LANES, OPERAND_MORE }; /* more: p, if not in place; bits */
+
+static int place_of_p(const trial *t) { return t->size[SIZE_IN_PLACE] ? OPERAND_S : OPERAND_MORE; }
+static int place_of_bits(const trial *t) { return OPERAND_MORE + !t->size[SIZE_IN_PLACE]; }
 
 static const fv_keybits *row_bits(const trial *t, int64_t row) {
     if (!t->size[SIZE_HAS_BITS])
         return NULL;
-    return (const fv_keybits *)t->operand[OPERAND_BITS].before + row * t->size[SIZE_BITS_STEP];
+    return (const fv_keybits *)t->operand[place_of_bits(t)].before + row * t->size[SIZE_BITS_STEP];
 }
 
 /* A row with an attended NaN must give NaN as its sum and at that key; its maximum and the rest are open. */
 static void open_nan_row(trial *t, int64_t row) {
-    operand *s = &t->operand[OPERAND_S];
+    const operand *s = &t->operand[OPERAND_S], *p = &t->operand[place_of_p(t)];
     const fv_keybits *bits = row_bits(t, row);
     bool nan = false;
     for (int64_t j = 0; j < s->cols; j++)
         nan = nan || ((!bits || attends(bits, s->origin + j)) && float_is_nan(*float_before(s, row, j)));
     for (int64_t j = 0; j < s->cols; j++)
-        *cell_of(s, row, j) = bits && !attends(bits, s->origin + j)            ? CELL_BITS
+        *cell_of(p, row, j) = bits && !attends(bits, s->origin + j)            ? CELL_BITS
                               : nan && !float_is_nan(*float_before(s, row, j)) ? CELL_ANY
                                                                                : CELL_NAN;
     if (nan)
@@ -139,14 +142,15 @@ static void attend_known(fv_keybits *bits, int64_t begin, int64_t row_max_end) {
         bits->word[key / 64] |= (uint64_t)1 << (key % 64);
 }
 
-static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t row_max_end, int64_t step,
-                          attended kind, score_kind scores) {
+/* One trial in place, one with a buffer for p. */
+static void softmax_trial_placed(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t row_max_end,
+                                 int64_t step, attended kind, score_kind scores, bool in_place) {
     const bool has_bits = step >= 0;
     trial *t = trial_begin(c,
                            "rows=%" PRId64 " columns [%" PRId64 ", %" PRId64 "), %" PRId64
-                           " row_max_end, %s%s keys attended, scores %s",
+                           " row_max_end, %s%s keys attended, scores %s%s",
                            rows, begin, end, row_max_end - begin, has_bits ? attended_words[kind] : "no bits, all",
-                           step == 0 ? " (one for all rows)" : "", score_words[scores]);
+                           step == 0 ? " (one for all rows)" : "", score_words[scores], in_place ? ", in place" : "");
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
@@ -155,11 +159,14 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
     t->size[SIZE_BITS_STEP] = has_bits ? step : 0;
     t->size[SIZE_HAS_BITS] = has_bits;
     t->size[SIZE_KNOWN] = row_max_end;
-    operand *s = trial_floats(t, "s", CELL_NAN, rows, end - begin, some_stride(t, end - begin));
+    t->size[SIZE_IN_PLACE] = in_place;
+    operand *s = trial_floats(t, "s", in_place ? CELL_NAN : CELL_KEPT, rows, end - begin, some_stride(t, end - begin));
     s->origin = begin;
     trial_floats(t, "m", CELL_ZERO, 1, rows, rows);
     trial_floats(t, "l", CELL_NAN, 1, rows, rows);
     trial_floats(t, "lanes", CELL_ANY, rows, FV_LANES, FV_LANES);
+    if (!in_place)
+        trial_floats(t, "p", CELL_NAN, rows, end - begin, some_stride(t, end - begin))->origin = begin;
     if (has_bits) {
         const int64_t entries = step == 0 ? 1 : rows, words = FV_SEGMENT / 64;
         operand *bits =
@@ -178,6 +185,12 @@ static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, 
     }
     t->size[SIZE_NORMAL] = rng_below(&t->rng, 2) && all_normal(t);
     trial_run(t);
+}
+
+static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t row_max_end, int64_t step,
+                          attended kind, score_kind scores) {
+    softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, true);
+    softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, false);
 }
 
 static void softmax_trials(checker *c) {
@@ -204,11 +217,21 @@ static void softmax_trials(checker *c) {
 }
 
 static void softmax_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.softmax_f32(t->size[SIZE_ROWS], t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_S),
-                            t->operand[OPERAND_S].stride,
-                            t->size[SIZE_HAS_BITS] ? trial_pointer(t, OPERAND_BITS) : NULL, t->size[SIZE_BITS_STEP],
-                            t->size[SIZE_KNOWN], (int)t->size[SIZE_NORMAL], trial_pointer(t, OPERAND_LANES),
-                            trial_pointer(t, OPERAND_M), trial_pointer(t, OPERAND_L));
+    kernel->run.softmax_f32(
+        &(fv_softmax_f32_args){.rows = t->size[SIZE_ROWS],
+                               .begin = t->size[SIZE_BEGIN],
+                               .end = t->size[SIZE_END],
+                               .s = trial_pointer(t, OPERAND_S),
+                               .lds = t->operand[OPERAND_S].stride,
+                               .p = trial_pointer(t, place_of_p(t)),
+                               .ldp = t->operand[place_of_p(t)].stride,
+                               .bits = t->size[SIZE_HAS_BITS] ? trial_pointer(t, place_of_bits(t)) : NULL,
+                               .bits_step = t->size[SIZE_BITS_STEP],
+                               .lanes = trial_pointer(t, OPERAND_LANES),
+                               .row_max_end = t->size[SIZE_KNOWN],
+                               .no_underflow = (int)t->size[SIZE_NORMAL],
+                               .m = trial_pointer(t, OPERAND_M),
+                               .l = trial_pointer(t, OPERAND_L)});
 }
 
 /* A p of float exp against double's: half a rounding of s - m scales by the argument's size, then 1 ulp; or flushed to
@@ -221,7 +244,7 @@ static bool near_exp(float got, double argument) {
 
 /* The formulas of kernels.h one by one. Returns what is wrong, or NULL. */
 static const char *softmax_row_wrong(const trial *t, int64_t row) {
-    const operand *s = &t->operand[OPERAND_S];
+    const operand *s = &t->operand[OPERAND_S], *weights = &t->operand[place_of_p(t)];
     const fv_keybits *bits = row_bits(t, row);
     const float m = float_want(&t->operand[OPERAND_M], 0, row), l = float_want(&t->operand[OPERAND_L], 0, row);
     float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
@@ -237,7 +260,7 @@ static const char *softmax_row_wrong(const trial *t, int64_t row) {
         return "m is not the maximum of the attended scores";
     const float base = m == -INFINITY ? 0.0f : m;
     for (int64_t j = 0; j < s->cols; j++) {
-        const float score = *float_before(s, row, j), p = float_want(s, row, j);
+        const float score = *float_before(s, row, j), p = float_want(weights, row, j);
         if (bits && !attends(bits, s->origin + j)) {
             if (float_bits(p) != 0x80000000)
                 return "p of a masked key is not -0";
