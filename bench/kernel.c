@@ -64,6 +64,7 @@ static void call_softmax(const fv_kernel *kernel, operands *o) {
                                                    .end = o->n,
                                                    .s = o->out[0],
                                                    .lds = o->n,
+                                                   .c = 1,
                                                    .p = o->out[0],
                                                    .ldp = o->n,
                                                    .lanes = o->work,
@@ -90,11 +91,11 @@ static void call_bits(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_bias(const fv_kernel *kernel, operands *o) {
-    kernel->run.add_mask_f32(0, o->n, o->in[0], 1, o->out[0], &o->bits);
+    kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits);
 }
 
 static void call_weights(const fv_kernel *kernel, operands *o) {
-    kernel->run.weights_f32(0, o->n, o->in[0], 1, &o->bits, o->out[0]);
+    kernel->run.weights_f32(0, o->n, o->in[0], 1, 1, &o->bits, o->out[0]);
 }
 
 static void call_finite(const fv_kernel *kernel, operands *o) {

@@ -7,8 +7,10 @@
  *
  * The arithmetic that all tiers share bit for bit (float32, every operation rounded once, no contraction):
  *
- *   qs[d]   = scale * q[d]        the scale multiplies the query: head_dim roundings a row, not kv_len
- *   s       = chain over d ascending: acc = fma(qs[d], k[d], acc), acc = +0
+ *   scale   = +-2^e * c, 1 <= c < 2; 0 is 0 * 1
+ *   qs[d]   = +-2^e * q[d]        exact, unless it is subnormal or overflows
+ *   acc     = chain over d ascending: acc = fma(qs[d], k[d], acc), acc = +0
+ *   s       = c * acc             acc where c is 1
  *   s       = s + mask            additive masks only
  *   in each segment of FV_SEGMENT keys (absolute positions 0, 256, 512 ... of the sequence):
  *   m       = max of s over the attended keys, -inf if there is none
@@ -33,6 +35,9 @@
  *                     tanh     u = t * fma(t * t, 0x1.2444f2p-4, 0x1.988454p+0); e = exp(-|u|);
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
+ *
+ * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
+ * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
  *
  * The sign of a maximum that is zero is left open: nothing that leaves the library depends on it.
  *
@@ -112,14 +117,15 @@ typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int6
  * name. */
 typedef struct fv_softmax_f32_args {
     int64_t rows, begin, end;
-    const float *s; /* scores: s[row * lds + column] */
+    const float *s; /* [row * lds + column]: the scores are c * s */
     int64_t lds;
+    float c; /* 1 <= c < 2 */
     float *p;
     int64_t ldp;
     const fv_keybits
         *bits; /* row r attends by bits[r * bits_step] (step 0: one for all); NULL: all rows to all columns */
     int64_t bits_step;
-    /* [rows][FV_LANES]: the maxima of columns [begin, row_max_end), in any lane, as the gemm of scores found them
+    /* [rows][FV_LANES]: the maxima of s in columns [begin, row_max_end), in any lane, as the gemm of scores found them
      * (fv_epilogue.row_max); all rows attend these columns. row_max_end, a multiple of FV_LANES, is begin if there are
      * none. Overwritten. */
     float *lanes;
@@ -150,14 +156,15 @@ typedef void fv_finish_f32_fn(int64_t rows, int64_t n, const float *O, int64_t l
  */
 typedef void fv_mask_to_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits);
 
-/* bias: s[i] += mask[i * step] for the keys i of [begin, end), and clears in *bits those where mask is -inf; step 0 or
- * 1, begin a multiple of FV_LANES. s at cleared keys is unspecified. */
-typedef void fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float *s,
+/* add_mask: s[i] = c * s[i] + mask[i * step] for the keys i of [begin, end), rounded twice, and clears in *bits those where
+ * mask is -inf; step 0 or 1, begin a multiple of FV_LANES, 1 <= c < 2. s at cleared keys is unspecified. */
+typedef void fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s,
                                 fv_keybits *bits);
 
-/* weights: w[i] = weight of key i of [begin, end) of one row, from its scores, its lse and its bits (never NULL); begin
- * is a multiple of FV_LANES. */
-typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w);
+/* weights: w[i] = weight of key i of [begin, end) of one row, from its scores c * s[i], its lse and its bits (never NULL);
+ * begin is a multiple of FV_LANES, 1 <= c < 2. */
+typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float c, float lse, const fv_keybits *bits,
+                               float *w);
 
 /* finite: 1 if all of rows x n values are finite, else 0. */
 typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);

@@ -152,6 +152,7 @@ static void golden_softmax(golden *g) {
                                                       .end = last * FV_LANES,
                                                       .s = x[0],
                                                       .lds = FV_SEGMENT,
+                                                      .c = 1.0f,
                                                       .p = x[0],
                                                       .ldp = FV_SEGMENT,
                                                       .bits = masked ? bits : NULL,
@@ -238,7 +239,7 @@ static void golden_bias(golden *g) {
     draw_scores(g, x[0], FV_SEGMENT);
     draw_scores(g, x[1], FV_SEGMENT);
     begin(g);
-    g->kernel->run.add_mask_f32(first, last, x[0], step, x[1], &bits);
+    g->kernel->run.add_mask_f32(first, last, x[0], step, 1.0f, x[1], &bits);
     end();
     gave_bits(g, &bits);
     for (int64_t i = first; i < last; i++)
@@ -254,7 +255,7 @@ static void golden_weights(golden *g) {
     draw_bits(g, &bits);
     draw_scores(g, x[0], FV_SEGMENT);
     begin(g);
-    g->kernel->run.weights_f32(first, last, x[0], lse, &bits, x[1]);
+    g->kernel->run.weights_f32(first, last, x[0], 1.0f, lse, &bits, x[1]);
     end();
     gave(g, x[1] + first, last - first);
 }

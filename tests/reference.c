@@ -4,11 +4,12 @@
  * For one row with n attended keys in S segments, let s_j be the exact score (with the scale that the library uses,
  * which is a float32), w_j = exp(s_j - lse) the exact weight, M the largest score.
  *
- * Score. The computed score is s_j + e_j. The query is multiplied by the scale (1 rounding), then a chain of head_dim
- * fma follows, so each product q k meets at most head_dim + 1 roundings; an additive mask costs one rounding of the
- * sum. With A_j = |scale| sum_d |q_d k_d|:
- *     |e_j| <= g(head_dim + 1) A_j  [+ u (|s_j| + g A_j) with an additive mask]  + 2^-149 (head_dim + sum_d |k_d|)
- * the last term for results that are subnormal. This is why the error grows with head_dim and with |q| |k|.
+ * Score. The computed score is s_j + e_j. With scale = +-2^e c, the query is multiplied by +-2^e (exact), a chain of
+ * head_dim fma follows, and the sum is multiplied by c (1 rounding, none where c is 1), so each product q k meets at most
+ * head_dim + 1 roundings; an additive mask costs one rounding of the sum. With A_j = |scale| sum_d |q_d k_d|:
+ *     |e_j| <= g(head_dim + (c != 1)) A_j  [+ u (|s_j| + g A_j) with an additive mask]
+ *              + c 2^-150 (head_dim + sum_d |k_d|) + 2^-150
+ * the last line for results that are subnormal. This is why the error grows with head_dim and with |q| |k|.
  *
  * Weight before division. exp is taken of the rounded x = s - m, then the segment is multiplied by b = exp(m - M'), and
  * each later merge by a = exp(M - M'). Each exp has an error of 1 ulp <= 2u and each argument a rounding of u times
@@ -102,6 +103,22 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
     return 1;
 }
 
+/* scale = two * c: two is +-2^e or 0, c is at least 1 and less than 2. */
+typedef struct split_scale {
+    float two, c;
+} split_scale;
+
+static split_scale split(float scale) {
+    float c = fabsf(scale), two = scale < 0 ? -1.0F : 1.0F;
+    if (scale == 0)
+        return (split_scale){0, 1};
+    for (; c >= 2; c /= 2)
+        two *= 2;
+    for (; c < 1; c *= 2)
+        two /= 2;
+    return (split_scale){two, c};
+}
+
 static float scale_of(const fovea_attention_desc *desc) {
     return (float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim));
 }
@@ -120,7 +137,7 @@ typedef struct row {
 static void find_scores(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
                         int64_t i, row *r) {
     int64_t group = desc->q_heads / desc->kv_heads;
-    double scale = (double)scale_of(desc);
+    double scale = (double)scale_of(desc), c = (double)split(scale_of(desc)).c;
     int64_t segment = -1;
     r->n = 0;
     r->segments = 0;
@@ -136,12 +153,12 @@ static void find_scores(const fovea_attention_desc *desc, const fovea_attention_
             keys += fabs(k);
         }
         double score = scale * sum;
-        double error = gamma_of((double)desc->head_dim + 1) * fabs(scale) * magnitude;
+        double error = gamma_of((double)desc->head_dim + (c != 1)) * fabs(scale) * magnitude;
         if (desc->mask == FOVEA_MASK_ADDITIVE) {
             score += (double)tensor_f32(&args->mask, b, h, i, j);
             error += U * (fabs(score) + error);
         }
-        error += 0x1p-149 * ((double)desc->head_dim + keys);
+        error += c * 0x1p-150 * ((double)desc->head_dim + keys) + 0x1p-150;
         r->key[r->n] = j;
         r->score[r->n] = score;
         /* A partial sum past the largest float would be infinite in float32. */
@@ -230,10 +247,12 @@ void reference_row(const fovea_attention_desc *desc, const fovea_attention_args 
 static float literal_score(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
                            int64_t i, int64_t j) {
     int64_t group = desc->q_heads / desc->kv_heads;
+    const split_scale scale = split(scale_of(desc));
     float acc = 0;
     for (int64_t d = 0; d < desc->head_dim; d++)
-        acc = fmaf(scale_of(desc) * tensor_f32(&args->q, b, h, i, d), tensor_f32(&args->k, b, h / group, j, d), acc);
-    return desc->mask == FOVEA_MASK_ADDITIVE ? acc + tensor_f32(&args->mask, b, h, i, j) : acc;
+        acc = fmaf(scale.two * tensor_f32(&args->q, b, h, i, d), tensor_f32(&args->k, b, h / group, j, d), acc);
+    const float score = scale.c * acc;
+    return desc->mask == FOVEA_MASK_ADDITIVE ? score + tensor_f32(&args->mask, b, h, i, j) : score;
 }
 
 static float or_zero(float maximum) { return maximum == -INFINITY ? 0.0F : maximum; }

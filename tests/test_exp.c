@@ -126,6 +126,7 @@ static void exp_by(const fv_kernel *row, int64_t n, const float *x, float *y) {
                                                 .end = FV_SEGMENT,
                                                 .s = s[0],
                                                 .lds = FV_SEGMENT,
+                                                .c = 1.0f,
                                                 .p = s[0],
                                                 .ldp = FV_SEGMENT,
                                                 .lanes = lanes[0],

@@ -82,14 +82,23 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
     return x->bits ? x->bits + row * x->bits_step : NULL;
 }
 
+/* What an instance knows of its scores: they are multiplied by c; no p of theirs underflows. */
+typedef struct softmax_known {
+    int scaled, no_underflow;
+} softmax_known;
+
 /* Turns count vectors of scores into p, and adds them to the lanes in the order of keys. */
 static inline __attribute__((always_inline)) void softmax_weigh(const float *s, float *p, uint64_t attended,
-                                                                const int all, vf base, vf *sum, const int no_underflow,
-                                                                const int count) {
+                                                                const int all, vf c, vf base, vf *sum,
+                                                                const softmax_known known, const int count) {
     vf x[SIDE];
-    for (int g = 0; g < count; g++)
-        x[g] = v_sub(v_load(s + g * FV_W), base);
-    v_exp_each(x, count, no_underflow);
+    for (int g = 0; g < count; g++) {
+        x[g] = v_load(s + g * FV_W);
+        if (known.scaled)
+            x[g] = v_mul(x[g], c);
+        x[g] = v_sub(x[g], base);
+    }
+    v_exp_each(x, count, known.no_underflow);
     for (int g = 0; g < count; g++) {
         if (!all)
             x[g] = v_select(softmax_mask(attended, g), x[g], v_set1(-0.0f));
@@ -99,14 +108,14 @@ static inline __attribute__((always_inline)) void softmax_weigh(const float *s, 
 }
 
 static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key, const float *s, float *p,
-                                                                     const fv_keybits *bits, vf base, vf *sum,
-                                                                     const int no_underflow, const int count) {
+                                                                     const fv_keybits *bits, vf c, vf base, vf *sum,
+                                                                     const softmax_known known, const int count) {
     const uint64_t every = softmax_lowest(count * FV_W);
     const uint64_t attended = bits ? softmax_attended(bits, key, count * FV_W) : every;
     if (attended == every)
-        softmax_weigh(s + key, p + key, every, 1, base, sum, no_underflow, count);
+        softmax_weigh(s + key, p + key, every, 1, c, base, sum, known, count);
     else if (attended)
-        softmax_weigh(s + key, p + key, attended, 0, base, sum, no_underflow, count);
+        softmax_weigh(s + key, p + key, attended, 0, c, base, sum, known, count);
     else
         for (int g = 0; g < count; g++) {
             v_store(p + key + g * FV_W, v_set1(-0.0f));
@@ -116,19 +125,19 @@ static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key
 
 /* p and lanes of the sum of row i. Its maximum is in l. */
 static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f32_args *x, int64_t i,
-                                                              const int no_underflow) {
+                                                              const softmax_known known) {
     const float *s = x->s + i * x->lds;
     float *p = x->p + i * x->ldp, *lanes = x->lanes + i * FV_LANES;
     const fv_keybits *bits = softmax_bits(x, i);
-    const vf base = v_set1(x->l[i]);
+    const vf c = v_set1(x->c), base = v_set1(x->l[i]);
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
     int64_t key = x->begin;
     for (; key + TOGETHER <= x->end; key += TOGETHER)
-        softmax_weigh_some(key, s, p, bits, base, sum, no_underflow, SIDE);
+        softmax_weigh_some(key, s, p, bits, c, base, sum, known, SIDE);
     for (; key < x->end; key += FV_LANES)
-        softmax_weigh_some(key, s, p, bits, base, sum, no_underflow, GROUP);
+        softmax_weigh_some(key, s, p, bits, c, base, sum, known, GROUP);
     for (int g = 0; g < GROUP; g++)
         v_store(lanes + g * FV_W, sum[g]);
 }
@@ -140,38 +149,63 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
         v_store(to, x);
 }
 
-static inline __attribute__((always_inline)) void softmax_exps(const fv_softmax_f32_args *x) {
-    for (int64_t i = 0; i < x->rows && x->no_underflow; i++)
-        softmax_exp(x, i, 1);
-    for (int64_t i = 0; i < x->rows && !x->no_underflow; i++)
-        softmax_exp(x, i, 0);
+/* The trees of up to FV_W rows: functions, as every instance has both. */
+static __attribute__((noinline)) vf softmax_tree_of_max(const float *lanes, int64_t rows) {
+    return lanes_tree_n(lanes, rows, 1);
 }
 
-static inline __attribute__((always_inline)) void softmax_all(const fv_softmax_f32_args x) {
+static __attribute__((noinline)) vf softmax_tree_of_sum(const float *lanes, int64_t rows) {
+    return lanes_tree_n(lanes, rows, 0);
+}
+
+static inline __attribute__((always_inline)) void softmax_rows(const fv_softmax_f32_args x, const softmax_known known) {
     for (int64_t i = 0; i < x.rows && x.row_max_end < x.end; i++)
         softmax_row_max(x.row_max_end, x.end, x.s + i * x.lds, softmax_bits(&x, i), x.lanes + i * FV_LANES,
                         x.row_max_end > x.begin);
     /* What is taken from the scores: their maxima, but no infinity where nothing is attended. l holds it until the sums
      * are known. */
     for (int64_t i = 0; i < x.rows; i += FV_W) {
-        const vf row_max = lanes_tree_n(x.lanes + i * FV_LANES, x.rows - i, 1);
+        vf row_max = softmax_tree_of_max(x.lanes + i * FV_LANES, x.rows - i);
+        if (known.scaled)
+            row_max = v_mul(row_max, v_set1(x.c));
         softmax_store(x.m + i, x.rows - i, row_max);
         softmax_store(x.l + i, x.rows - i, v_max(v_set1(-FLT_MAX), row_max));
     }
-    softmax_exps(&x);
+    for (int64_t i = 0; i < x.rows; i++)
+        softmax_exp(&x, i, known);
     for (int64_t i = 0; i < x.rows; i += FV_W)
-        softmax_store(x.l + i, x.rows - i, lanes_tree_n(x.lanes + i * FV_LANES, x.rows - i, 0));
+        softmax_store(x.l + i, x.rows - i, softmax_tree_of_sum(x.lanes + i * FV_LANES, x.rows - i));
 }
 
-/* The same where all of so many groups of FV_LANES keys are attended: the compiler knows the ends of all loops. */
-static inline __attribute__((always_inline)) void softmax_groups(fv_softmax_f32_args x, const int groups) {
-    x.s += x.begin;
-    x.p += x.begin;
-    x.begin = 0;
-    x.end = x.row_max_end = groups * FV_LANES;
-    x.bits = NULL;
-    x.no_underflow = x.no_underflow && groups > 4; /* few ask for a few groups: less code */
-    softmax_all(x);
+/* What the compiler is to know of rows: no bits; and of how many groups of FV_LANES keys they are, whose maxima came with
+ * the scores, so that it knows the ends of all loops. */
+enum { MASKED = -1, ANY = 0 };
+
+static inline __attribute__((always_inline)) void softmax_instance(fv_softmax_f32_args x, const int groups,
+                                                                   const softmax_known known) {
+    if (groups != MASKED)
+        x.bits = NULL;
+    if (groups > 0) {
+        x.s += x.begin;
+        x.p += x.begin;
+        x.begin = 0;
+        x.end = x.row_max_end = groups * FV_LANES;
+    }
+    softmax_rows(x, known);
+}
+
+/* The portable tier has one instance each; short rows are rarely known not to underflow. */
+static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f32_args *x, const int groups) {
+    const int scaled = FV_W == 1 || x->c != 1.0f;
+    const int no_underflow = FV_W > 1 && (groups <= 0 || groups > 4) && x->no_underflow;
+    if (scaled && no_underflow)
+        softmax_instance(*x, groups, (softmax_known){1, 1});
+    else if (scaled)
+        softmax_instance(*x, groups, (softmax_known){1, 0});
+    else if (no_underflow)
+        softmax_instance(*x, groups, (softmax_known){0, 1});
+    else
+        softmax_instance(*x, groups, (softmax_known){0, 0});
 }
 
 void FV_NAME(const fv_softmax_f32_args *x) {
@@ -179,18 +213,18 @@ void FV_NAME(const fv_softmax_f32_args *x) {
     assert(0 <= x->begin && x->begin < x->end && x->end <= FV_SEGMENT);
     assert(x->begin % FV_LANES == 0 && x->end % FV_LANES == 0);
     assert(x->p != x->s || x->ldp == x->lds);
+    assert(x->c >= 1.0f && x->c < 2.0f);
     assert(!x->bits || x->bits_step >= 0);
     assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);
-    if (x->bits) {
-        softmax_all(*x);
-        return;
-    }
-    switch (x->row_max_end < x->end ? 0 : (x->end - x->begin) / FV_LANES) {
-    case 1: softmax_groups(*x, 1); break;
-    case 2: softmax_groups(*x, 2); break;
-    case 3: softmax_groups(*x, 3); break;
-    case 4: softmax_groups(*x, 4); break;
-    case FV_SEGMENT / FV_LANES: softmax_groups(*x, FV_SEGMENT / FV_LANES); break;
-    default: softmax_all(*x); break;
-    }
+    if (x->bits || FV_W == 1)
+        softmax_by(x, MASKED);
+    else
+        switch (x->row_max_end < x->end ? ANY : (x->end - x->begin) / FV_LANES) {
+        case 1: softmax_by(x, 1); break;
+        case 2: softmax_by(x, 2); break;
+        case 3: softmax_by(x, 3); break;
+        case 4: softmax_by(x, 4); break;
+        case FV_SEGMENT / FV_LANES: softmax_by(x, FV_SEGMENT / FV_LANES); break;
+        default: softmax_by(x, ANY); break;
+        }
 }

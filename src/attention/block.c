@@ -104,7 +104,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
         const int64_t named = fv_max(fv_min(run, x->sequence.q_len - query), 0); /* rows past q_lens are not read */
         if (named > 0)
-            plan->kernels.scale(named, dim, plan->scale, fv_row_element(x, &args->q, row), args->q.stride[2],
+            plan->kernels.scale(named, dim, plan->scale.q, fv_row_element(x, &args->q, row), args->q.stride[2],
                                 x->q + row * dim, dim, x->norm < INFINITY ? &x->norm : NULL);
         if (named < run) /* to set nothing takes hundreds of cycles where the page was never written */
             memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
@@ -154,7 +154,7 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
         float *w = fv_row_element(x, &x->args->weights, t->row + i) + segment * FV_SEGMENT;
         memset(w, 0, (size_t)begin * sizeof *w);
         if (begin < end)
-            p->kernels.weights(begin, end, x->s + i * p->s_stride, x->lse[t->row + i],
+            p->kernels.weights(begin, end, x->s + i * p->s_stride, fv_score_scale(p), x->lse[t->row + i],
                                t->bits ? t->bits + i * t->bits_step : &all, w);
         memset(w + end, 0, (size_t)(keys - end) * sizeof *w);
     }

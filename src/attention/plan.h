@@ -65,10 +65,15 @@ typedef struct fv_attention_scratch {
     int64_t bytes;
 } fv_attention_scratch;
 
+/* scale = q * c: q, +-2^e or 0, multiplies queries, c, from 1 to less than 2, what softmax reads (kernels.h). */
+typedef struct fv_scale {
+    float q, c;
+} fv_scale;
+
 struct fovea_attention_plan {
     const fovea_context *ctx;
     fovea_attention_desc desc; /* window limits made finite */
-    float scale;
+    fv_scale scale;
     int64_t group;          /* query heads of a key head */
     int64_t rows;           /* of a key head: group * q_len */
     int64_t partition_rows; /* rows whose equal parts are blocks: of a key head, or of each of its heads */
@@ -92,6 +97,11 @@ struct fovea_attention_plan {
     int64_t partials; /* where the partial results of split rows begin, in bytes */
     int64_t bytes;    /* of workspace, with room to align it */
 };
+
+/* What softmax and weights multiply: nothing, where an additive mask came before. */
+static inline float fv_score_scale(const fovea_attention_plan *plan) {
+    return plan->desc.mask == FOVEA_MASK_ADDITIVE ? 1.0f : plan->scale.c;
+}
 
 /* Where a row is in the caller's tensors. */
 typedef struct fv_row_place {

@@ -219,7 +219,7 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
         if (keys.begin < keys.end)
             p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end,
                                 fv_row_element(x, &mask, t->row + i) + segment->index * FV_SEGMENT * mask.stride[3],
-                                mask.stride[3], x->s + i * lds, x->bits + i);
+                                mask.stride[3], p->scale.c, x->s + i * lds, x->bits + i);
     }
     list_groups(x, t, segment->index);
 }
@@ -288,14 +288,14 @@ static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *
     return q_len == 1 || query + rows <= q_len || out->stride[1] == q_len * out->stride[2];
 }
 
-/* Are all p of a segment normal numbers? No score is more than the product of the norms of query and key (Cauchy and
+/* Are all p of a segment normal numbers? No score is more than c times the norms of query and key (Cauchy and
  * Schwarz), so that none lies further than twice that below another, and exp(-87.3) is a normal number: 80 leaves room
  * for the roundings of scores and norms, of FV_NORM_CHANNELS terms at most. Squares that were too small to be numbers
  * count no more than least does. Softmax then compares no score with what exp goes down to: 2048 x 64 is 1.005 times as
  * fast with AVX-512, 1.024 with AVX2 (AMD family 25 model 17), norms included. */
 static bool all_normal(const fv_block *x, const fv_segment *segment) {
-    const float furthest = 80.0f, least = 0x1p-40f;
-    return fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
+    const float furthest = 80.0f, least = 0x1p-40f, c = x->plan->scale.c;
+    return c * c * fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
 }
 
 /* Scores and softmax; false if no row sees a key of the segment. */
@@ -308,6 +308,7 @@ static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float
                                                     .end = t->columns.end,
                                                     .s = x->s,
                                                     .lds = x->plan->s_stride,
+                                                    .c = fv_score_scale(x->plan),
                                                     .p = x->s,
                                                     .ldp = x->plan->s_stride,
                                                     .bits = t->bits,

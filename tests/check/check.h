@@ -54,7 +54,7 @@ typedef struct trial {
     char title[192];
     rng rng;
     int64_t size[TRIAL_SIZES]; /* what they are is the operation's business */
-    float number;
+    float number, c;
     operand operand[TRIAL_OPERANDS];
     int operands;
     int64_t result, want_result; /* of kernels that return something */
@@ -127,6 +127,9 @@ int64_t some_stride(trial *t, int64_t cols);
 /* The sizes at which tiles go wrong: 1, t-1, t, t+1, 2t+1. Returns how many, without repeats. */
 enum { EDGE_SIZES = 5 };
 int edge_sizes(int64_t tile, int64_t sizes[EDGE_SIZES]);
+
+/* What scores are multiplied by: 1, sqrt 2, or another number below 2. */
+float some_score_scale(rng *r);
 
 /* The scalar row of exp, which test-exp proves for itself. */
 float scalar_exp(float x);

@@ -113,6 +113,7 @@ static void bias_trial(checker *c, int64_t begin, int64_t end, int64_t step, mas
     if (!t)
         return;
     const int64_t keys = end - begin, elements = step || keys == 0 ? keys : 1;
+    t->c = some_score_scale(&t->rng);
     operand *mask = trial_floats(t, "mask", CELL_KEPT, 1, elements, elements);
     mask->origin = step * begin;
     operand *bits = entry_bits(t);
@@ -140,7 +141,7 @@ static void bias_trials(checker *c) {
 
 static void bias_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.add_mask_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
-                             trial_pointer(t, BIAS_S), trial_pointer(t, OPERAND_BITS));
+                             t->c, trial_pointer(t, BIAS_S), trial_pointer(t, OPERAND_BITS));
 }
 
 static bool bias_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }
@@ -149,11 +150,11 @@ static void bias_verify(const trial *t) {
     const operand *mask = &t->operand[OPERAND_MASK], *s = &t->operand[BIAS_S];
     verify_bits(t, bias_passes);
     for (int64_t i = 0; i < s->cols; i++) {
-        const float want = *float_before(s, 0, i) + *float_before(mask, 0, t->size[SIZE_STEP] * i),
-                    got = float_want(s, 0, i);
+        const float scaled = t->c * *float_before(s, 0, i);
+        const float want = scaled + *float_before(mask, 0, t->size[SIZE_STEP] * i), got = float_want(s, 0, i);
         if (*cell_of(s, 0, i) != CELL_ANY && float_bits(got) != float_bits(want) &&
             !(float_is_nan(got) && float_is_nan(want))) {
-            trial_fail(t, "s[%" PRId64 "] is %.9g, s + mask is %.9g", s->origin + i, (double)got, (double)want);
+            trial_fail(t, "s[%" PRId64 "] is %.9g, c * s + mask is %.9g", s->origin + i, (double)got, (double)want);
             return;
         }
     }

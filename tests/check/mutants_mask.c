@@ -33,21 +33,22 @@ static void bits_reads_past_mask(BITS_PARAMETERS) {
 
 /* ---------------------------------------------------------------------------------------------------------- bias -- */
 
-#define BIAS_PARAMETERS int64_t begin, int64_t end, const float *mask, int64_t step, float *s, fv_keybits *bits
+#define BIAS_PARAMETERS int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits
 
 static void bias_masks_below(float limit, BIAS_PARAMETERS) {
     for (int64_t i = begin; i < end; i++) {
-        s[i] += mask[i * step];
+        const float scaled = c * s[i];
+        s[i] = scaled + mask[i * step];
         if (mask[i * step] <= limit)
             bits->word[i / 64] &= ~((uint64_t)1 << (i % 64));
     }
 }
 
-static void bias_honest(BIAS_PARAMETERS) { bias_masks_below(-INFINITY, begin, end, mask, step, s, bits); }
-static void bias_masks_low(BIAS_PARAMETERS) { bias_masks_below(-1e30f, begin, end, mask, step, s, bits); }
+static void bias_honest(BIAS_PARAMETERS) { bias_masks_below(-INFINITY, begin, end, mask, step, c, s, bits); }
+static void bias_masks_low(BIAS_PARAMETERS) { bias_masks_below(-1e30f, begin, end, mask, step, c, s, bits); }
 
 static void bias_masks_by_sum(BIAS_PARAMETERS) { /* a score of -inf is not a mask of -inf */
-    bias_honest(begin, end, mask, step, s, bits);
+    bias_honest(begin, end, mask, step, c, s, bits);
     for (int64_t i = begin; i < end; i++)
         if (s[i] == -INFINITY)
             bits->word[i / 64] &= ~((uint64_t)1 << (i % 64));
@@ -55,8 +56,20 @@ static void bias_masks_by_sum(BIAS_PARAMETERS) { /* a score of -inf is not a mas
 
 static void bias_forgets_bits(BIAS_PARAMETERS) {
     fv_keybits scratch = *bits;
-    bias_honest(begin, end, mask, step, s, &scratch);
+    bias_honest(begin, end, mask, step, c, s, &scratch);
 }
+
+static void bias_rounds_once(BIAS_PARAMETERS) {
+    fv_keybits before = *bits;
+    float sum[FV_SEGMENT];
+    for (int64_t i = begin; i < end; i++)
+        sum[i] = fmaf(c, s[i], mask[i * step]);
+    bias_honest(begin, end, mask, step, c, s, &before);
+    *bits = before;
+    memcpy(s + begin, sum + begin, (size_t)(end - begin) * sizeof *s);
+}
+
+static void bias_adds_unscaled(BIAS_PARAMETERS) { bias_honest(begin, end, mask, step, 1.0f + 0.0f * c, s, bits); }
 
 /* ----------------------------------------------------------------------------------------------------------- all -- */
 
@@ -70,6 +83,8 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, add_mask, f32, 1, 8, bias_masks_low),
     MUTANT(DIFFERS, add_mask, f32, 1, 8, bias_masks_by_sum),
     MUTANT(DIFFERS_AS_REFERENCE, add_mask, f32, 1, 8, bias_forgets_bits),
+    MUTANT(DIFFERS, add_mask, f32, 1, 8, bias_rounds_once),
+    MUTANT(DIFFERS, add_mask, f32, 1, 8, bias_adds_unscaled),
 };
 
 const mutant_table mutants_mask = {mutants, sizeof mutants / sizeof mutants[0]};

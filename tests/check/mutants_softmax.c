@@ -18,7 +18,9 @@ typedef enum softmax_flaw {
     SOFTMAX_KNOWN_FORGOTTEN,   /* of the others */
     SOFTMAX_LANES_TRUSTED,     /* none is row_max_end */
     SOFTMAX_ALWAYS_NORMAL,     /* p of what is further down than exp goes: as if normal said it is not there */
-    SOFTMAX_IN_PLACE           /* p over s, wherever p is to be */
+    SOFTMAX_IN_PLACE,          /* p over s, wherever p is to be */
+    SOFTMAX_UNSCALED,          /* c left out */
+    SOFTMAX_ROUNDS_ONCE        /* c * s - m */
 } softmax_flaw;
 
 static void softmax_row(softmax_flaw flaw, const fv_softmax_f32_args *x, int64_t row) {
@@ -26,6 +28,7 @@ static void softmax_row(softmax_flaw flaw, const fv_softmax_f32_args *x, int64_t
     const float *s = x->s + row * x->lds, *lanes = x->lanes + row * FV_LANES;
     const fv_keybits *bits = x->bits ? x->bits + (flaw == SOFTMAX_FIRST_BITS ? 0 : row * x->bits_step) : NULL;
     float *to = flaw == SOFTMAX_IN_PLACE ? (float *)(uintptr_t)s : x->p + row * x->ldp, *m = x->m + row;
+    const float c = flaw == SOFTMAX_UNSCALED ? 1.0f : x->c;
     const int64_t shift = flaw == SOFTMAX_BITS_FROM_ZERO ? begin : 0;
     float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
     bool seen[FV_SEGMENT];
@@ -34,17 +37,18 @@ static void softmax_row(softmax_flaw flaw, const fv_softmax_f32_args *x, int64_t
         const bool counts = flaw == SOFTMAX_KNOWN_ONLY        ? row_max_end == begin || i < row_max_end
                             : flaw == SOFTMAX_KNOWN_FORGOTTEN ? i >= row_max_end
                                                               : true;
-        if ((seen[i] || flaw == SOFTMAX_MAX_OF_ALL) && counts && s[i] > row_max)
-            row_max = s[i];
+        if ((seen[i] || flaw == SOFTMAX_MAX_OF_ALL) && counts && c * s[i] > row_max)
+            row_max = c * s[i];
     }
     for (int j = 0; j < FV_LANES && flaw == SOFTMAX_LANES_TRUSTED; j++)
-        row_max = row_max > lanes[j] ? row_max : lanes[j];
+        row_max = row_max > c * lanes[j] ? row_max : c * lanes[j];
     *m = flaw == SOFTMAX_NO_MAX ? 0.0f : row_max;
     for (int64_t i = begin; i < end; i++) {
         const float base = *m == -INFINITY && flaw != SOFTMAX_LOW_IS_NAN ? 0.0f : *m;
-        float p = seen[i] ? scalar_exp(s[i] - base) : flaw == SOFTMAX_MASK_AS_PLUS_ZERO ? 0.0f : -0.0f;
+        const float score = c * s[i], less = flaw == SOFTMAX_ROUNDS_ONCE ? fmaf(c, s[i], -base) : score - base;
+        float p = seen[i] ? scalar_exp(less) : flaw == SOFTMAX_MASK_AS_PLUS_ZERO ? 0.0f : -0.0f;
         if (flaw == SOFTMAX_ALWAYS_NORMAL && seen[i] && p == 0.0f)
-            p = (float)exp((double)s[i] - base);
+            p = (float)exp((double)score - base);
         if (flaw == SOFTMAX_NAN_IS_NOTHING && float_is_nan(p))
             p = 0.0f;
         to[i] = p;
@@ -80,16 +84,19 @@ static void softmax_known_forgotten(const fv_softmax_f32_args *x) { softmax_flaw
 static void softmax_lanes_trusted(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_LANES_TRUSTED, x); }
 static void softmax_always_normal(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_ALWAYS_NORMAL, x); }
 static void softmax_in_place(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_IN_PLACE, x); }
+static void softmax_unscaled(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_UNSCALED, x); }
+static void softmax_rounds_once(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_ROUNDS_ONCE, x); }
 
 /* ------------------------------------------------------------------------------------------------------- weights -- */
 
-#define WEIGHTS_PARAMETERS int64_t begin, int64_t end, const float *s, float lse, const fv_keybits *bits, float *w
-#define WEIGHTS_ARGUMENTS begin, end, s, lse, bits, w
+#define WEIGHTS_PARAMETERS                                                                                             \
+    int64_t begin, int64_t end, const float *s, float c, float lse, const fv_keybits *bits, float *w
+#define WEIGHTS_ARGUMENTS begin, end, s, c, lse, bits, w
 
 static void weights_honest(WEIGHTS_PARAMETERS) {
     for (int64_t i = begin; i < end; i++) {
         const bool seen = (bits->word[i / 64] >> (i % 64) & 1) && lse != -INFINITY;
-        const float p = seen ? scalar_exp(s[i] - lse) : 0.0f;
+        const float score = c * s[i], p = seen ? scalar_exp(score - lse) : 0.0f;
         w[i] = float_is_nan(p) ? bits_float(CANONICAL_NAN) : p;
     }
 }
@@ -107,6 +114,8 @@ static void weights_keeps_payload(WEIGHTS_PARAMETERS) {
         if (float_is_nan(w[i]) && float_is_nan(s[i]))
             w[i] = s[i];
 }
+
+static void weights_unscaled(WEIGHTS_PARAMETERS) { weights_honest(begin, end, s, 1.0f + 0.0f * c, lse, bits, w); }
 
 static void weights_reads_past_end(WEIGHTS_PARAMETERS) {
     weights_honest(WEIGHTS_ARGUMENTS);
@@ -131,10 +140,13 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_lanes_trusted),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_always_normal),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_in_place),
+    MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_unscaled),
+    MUTANT(DIFFERS_AS_REFERENCE, softmax, f32, 1, 16, softmax_rounds_once),
     MUTANT(PASSES, weights, f32, 1, 8, weights_honest),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_mask_is_minus_zero),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_keeps_payload),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_reads_past_end),
+    MUTANT(DIFFERS, weights, f32, 1, 8, weights_unscaled),
 };
 
 const mutant_table mutants_softmax = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -128,8 +128,8 @@ static bool all_normal(const trial *t) {
         float lowest = INFINITY, row_max = -INFINITY;
         for (int64_t j = 0; j < s->cols; j++)
             if (!bits || attends(bits, s->origin + j)) { /* NaN does not count */
-                lowest = fminf(lowest, *float_before(s, row, j));
-                row_max = fmaxf(row_max, *float_before(s, row, j));
+                lowest = fminf(lowest, t->c * *float_before(s, row, j));
+                row_max = fmaxf(row_max, t->c * *float_before(s, row, j));
             }
         if (lowest == -INFINITY || (lowest < row_max && lowest - row_max < -87.0f))
             return false;
@@ -160,6 +160,7 @@ static void softmax_trial_placed(checker *c, int64_t rows, int64_t begin, int64_
     t->size[SIZE_HAS_BITS] = has_bits;
     t->size[SIZE_KNOWN] = row_max_end;
     t->size[SIZE_IN_PLACE] = in_place;
+    t->c = some_score_scale(&t->rng);
     operand *s = trial_floats(t, "s", in_place ? CELL_NAN : CELL_KEPT, rows, end - begin, some_stride(t, end - begin));
     s->origin = begin;
     trial_floats(t, "m", CELL_ZERO, 1, rows, rows);
@@ -223,6 +224,7 @@ static void softmax_invoke(const fv_kernel *kernel, trial *t) {
                                .end = t->size[SIZE_END],
                                .s = trial_pointer(t, OPERAND_S),
                                .lds = t->operand[OPERAND_S].stride,
+                               .c = t->c,
                                .p = trial_pointer(t, place_of_p(t)),
                                .ldp = t->operand[place_of_p(t)].stride,
                                .bits = t->size[SIZE_HAS_BITS] ? trial_pointer(t, place_of_bits(t)) : NULL,
@@ -250,7 +252,7 @@ static const char *softmax_row_wrong(const trial *t, int64_t row) {
     float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
     bool nan = false;
     for (int64_t j = 0; j < s->cols; j++) {
-        const float score = *float_before(s, row, j);
+        const float score = t->c * *float_before(s, row, j);
         if (bits && !attends(bits, s->origin + j))
             continue;
         nan = nan || float_is_nan(score);
@@ -260,7 +262,7 @@ static const char *softmax_row_wrong(const trial *t, int64_t row) {
         return "m is not the maximum of the attended scores";
     const float base = m == -INFINITY ? 0.0f : m;
     for (int64_t j = 0; j < s->cols; j++) {
-        const float score = *float_before(s, row, j), p = float_want(weights, row, j);
+        const float score = t->c * *float_before(s, row, j), p = float_want(weights, row, j);
         if (bits && !attends(bits, s->origin + j)) {
             if (float_bits(p) != 0x80000000)
                 return "p of a masked key is not -0";
@@ -308,6 +310,7 @@ static void weights_trial(checker *c, int64_t begin, int64_t end, attended kind,
     t->size[WEIGHTS_BEGIN] = begin;
     t->size[WEIGHTS_END] = end;
     t->number = lse;
+    t->c = some_score_scale(&t->rng);
     operand *s = trial_floats(t, "s", CELL_KEPT, 1, end - begin, end - begin);
     operand *w = trial_floats(t, "w", CELL_BITS, 1, end - begin, end - begin);
     operand *bits = trial_operand(t, "bits", sizeof(uint64_t), CELL_KEPT, 1, FV_SEGMENT / 64, FV_SEGMENT / 64);
@@ -317,8 +320,8 @@ static void weights_trial(checker *c, int64_t begin, int64_t end, attended kind,
         fill_scores(t, s, 0, (const fv_keybits *)bits->before, scores);
     for (int64_t j = 0; j < s->cols; j++) { /* no attended score is above the lse of its row */
         float *score = float_before(s, 0, j);
-        if (attends((const fv_keybits *)bits->before, begin + j) && *score > lse)
-            *score = lse;
+        if (attends((const fv_keybits *)bits->before, begin + j) && t->c * *score > lse)
+            *score = lse < 0.0f ? lse : lse / 2.0f;
     }
     trial_run(t);
 }
@@ -345,7 +348,7 @@ static void weights_trials(checker *c) {
 }
 
 static void weights_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.weights_f32(t->size[WEIGHTS_BEGIN], t->size[WEIGHTS_END], trial_pointer(t, WEIGHTS_S), t->number,
+    kernel->run.weights_f32(t->size[WEIGHTS_BEGIN], t->size[WEIGHTS_END], trial_pointer(t, WEIGHTS_S), t->c, t->number,
                             trial_pointer(t, WEIGHTS_BITS), trial_pointer(t, WEIGHTS_W));
 }
 
@@ -353,7 +356,7 @@ static void weights_verify(const trial *t) {
     const operand *s = &t->operand[WEIGHTS_S], *w = &t->operand[WEIGHTS_W];
     const fv_keybits *bits = (const fv_keybits *)t->operand[WEIGHTS_BITS].before;
     for (int64_t j = 0; j < s->cols; j++) {
-        const float got = float_want(w, 0, j), score = *float_before(s, 0, j);
+        const float got = float_want(w, 0, j), score = t->c * *float_before(s, 0, j);
         float want = 0.0f;
         if (attends(bits, s->origin + j) && t->number != -INFINITY)
             want = scalar_exp(score - t->number);
