@@ -85,12 +85,16 @@ static fovea_status open_place(const char *path, int flags, place *p, char error
             !S_ISLNK(file.st_mode))
             return FOVEA_OK;
         close_place(p);
-        char target[PATH_MAX];
-        if (!realpath(p->path, target)) {
-            p->reason = errno;
+        char *target = realpath(p->path, NULL); /* on the heap: stacks may be small */
+        const size_t target_length = target ? strlen(target) : 0;
+        p->reason = target ? 0 : errno;
+        if (target && target_length < sizeof p->path)
+            memcpy(p->path, target, target_length + 1);
+        free(target);
+        if (p->reason)
             return fail(error, "%.300s: a symbolic link to nowhere: %s", p->path, strerror(p->reason));
-        }
-        memcpy(p->path, target, strlen(target) + 1);
+        if (target_length >= sizeof p->path)
+            return fail(error, "%.300s: a symbolic link to a file name of %zu bytes", p->path, target_length);
         path = p->path;
     }
 }

@@ -81,8 +81,8 @@ static bool read_line(const char *path, char *line, size_t size) {
 
 /* A file of a CPU's folder, as read_line() does. */
 static bool read_cpu_line(const char *folder, int cpu, const char *name, char *line, size_t size) {
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name);
+    char path[512];
+    snprintf(path, sizeof path, "%.400s/cpu%d/%s", folder, cpu, name);
     return read_line(path, line, size);
 }
 
@@ -148,60 +148,80 @@ static int cpus_of_quota(long long quota, long long period) {
     return cpus < 1 ? 1 : cpus > INT_MAX ? INT_MAX : (int)cpus;
 }
 
-static int quota_v2(const char *root, const char *folder) {
-    char path[PATH_MAX + 300], line[64], *end;
-    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup%s/cpu.max", root, folder);
-    if (!read_line(path, line, sizeof line))
+/* A line of /proc/self/cgroup, with room around its folder for the names of the folder's files: one buffer, as stacks may
+ * be small. */
+enum { BEFORE_LINE = 300, AFTER_LINE = 32 };
+
+typedef struct cgroup {
+    char text[BEFORE_LINE + PATH_MAX + 64 + AFTER_LINE];
+    char *folder, *end; /* in text */
+} cgroup;
+
+/* The first line of a file of the group, whose hierarchy is mounted at root/sys/fs/cgroup with that name behind it. */
+static bool read_group_line(cgroup *group, const char *root, const char *mount, const char *file, char *line,
+                            size_t size) {
+    char before[BEFORE_LINE];
+    const int length = snprintf(before, sizeof before, "%.200s/sys/fs/cgroup%s", root, mount);
+    char *path = memcpy(group->folder - length, before, (size_t)length);
+    snprintf(group->end, AFTER_LINE, "/%s", file);
+    const bool read = read_line(path, line, size);
+    *group->end = '\0';
+    return read;
+}
+
+static int quota_v2(cgroup *group, const char *root) {
+    char line[64], *end;
+    if (!read_group_line(group, root, "", "cpu.max", line, sizeof line))
         return 0;
     const long long quota = strtoll(line, &end, 10); /* "max 100000" gives 0 */
     return cpus_of_quota(quota, strtoll(end, NULL, 10));
 }
 
-static int quota_v1(const char *root, const char *folder) {
-    char path[PATH_MAX + 300], quota[32], period[32];
-    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", root, folder);
-    if (!read_line(path, quota, sizeof quota))
-        return 0;
-    snprintf(path, sizeof path, "%.200s/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", root, folder);
-    if (!read_line(path, period, sizeof period))
+static int quota_v1(cgroup *group, const char *root) {
+    char quota[32], period[32];
+    if (!read_group_line(group, root, "/cpu", "cpu.cfs_quota_us", quota, sizeof quota) ||
+        !read_group_line(group, root, "/cpu", "cpu.cfs_period_us", period, sizeof period))
         return 0;
     return cpus_of_quota(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
 /* The smallest quota of a group and all groups above it: each limits. */
-static int smallest_quota(const char *root, char *folder, int (*quota_of)(const char *root, const char *folder)) {
+static int smallest_quota(cgroup *group, const char *root, int (*quota_of)(cgroup *group, const char *root)) {
     int smallest = 0;
     for (;;) {
-        const int quota = quota_of(root, folder);
+        const int quota = quota_of(group, root);
         if (quota > 0 && (smallest == 0 || quota < smallest))
             smallest = quota;
-        char *last = strrchr(folder, '/');
+        char *last = strrchr(group->folder, '/');
         if (!last)
             return smallest;
         *last = '\0';
+        group->end = last;
     }
 }
 
 /* Lines of /proc/self/cgroup: "0::/folder" is version 2, "4:cpu,cpuacct:/folder" version 1. */
 int fv_cpu_quota(const char *root) {
-    char path[300], line[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%.200s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
+    cgroup group;
+    char *line = group.text + BEFORE_LINE;
+    snprintf(group.text, sizeof group.text, "%.200s/proc/self/cgroup", root);
+    FILE *file = fopen(group.text, "re");
     if (!file)
         return 0;
     int smallest = 0;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
+    while (fgets(line, PATH_MAX + 64, file)) {
+        group.end = line + strcspn(line, "\n");
+        *group.end = '\0';
         char *controllers = strchr(line, ':');
-        char *folder = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!folder)
+        group.folder = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group.folder)
             continue;
-        *controllers++ = *folder++ = '\0';
+        *controllers++ = *group.folder++ = '\0';
         int quota = 0;
         if (*controllers == '\0')
-            quota = smallest_quota(root, folder, quota_v2);
+            quota = smallest_quota(&group, root, quota_v2);
         else if (fv_text_lists(controllers, "cpu"))
-            quota = smallest_quota(root, folder, quota_v1);
+            quota = smallest_quota(&group, root, quota_v1);
         if (quota > 0 && (smallest == 0 || quota < smallest))
             smallest = quota;
     }
