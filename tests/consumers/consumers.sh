@@ -118,6 +118,19 @@ reopen) # dlopen, a call on threads, dlclose, twice
     done
     ;;
 
+no_openmp) # built where there is none; only the portable kernels, which are soon built
+    configure "$FOVEA_SOURCE" "$SCRATCH/build" -DBUILD_SHARED_LIBS=ON -DFOVEA_OPENMP=OFF -DFOVEA_PORTABLE=ON \
+        -DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_BENCH=OFF \
+        -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
+    "$CMAKE" --build "$SCRATCH/build"
+    kind=shared
+    library=$SCRATCH/build/libfovea.$([ "$(uname)" = Darwin ] && echo dylib || echo so)
+    ! symbols -u | grep -E '^_?(GOMP|omp|__kmpc)_' || fail "the library should not need these"
+    "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/no_openmp.c" -o "$SCRATCH/no_openmp" "$library" \
+        -Wl,-rpath,"$SCRATCH/build"
+    "$SCRATCH/no_openmp"
+    ;;
+
 header) # each alone, in the languages it promises
     warnings=(-I"$FOVEA_SOURCE/include" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
     for header in "$FOVEA_SOURCE"/include/fovea/*.h; do

@@ -1,0 +1,66 @@
+/* With a library that was built without OpenMP: one thread, and a pool's where a parallel_for is given; equal bits. */
+#include <fovea/fovea.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HEADS = 8, TOKENS = 100, CHANNELS = 16, FLOATS = HEADS * TOKENS * CHANNELS };
+
+static float q[FLOATS], out[3][FLOATS];
+static int pool_calls;
+
+static void backwards(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)pool;
+    pool_calls += count > 1;
+    for (int64_t i = count - 1; i >= 0; i--)
+        task(arg, i);
+}
+
+/* In a context of so many threads; what it says of itself. */
+static int compute(int threads, fovea_parallel_for parallel_for, float *result, fovea_info *info) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_attention_desc desc;
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_context_options_init(&options);
+    options.threads = threads;
+    options.parallel_for = parallel_for;
+    fovea_info_init(info);
+    fovea_attention_desc_init(&desc);
+    desc.q_heads = desc.kv_heads = HEADS;
+    desc.q_len = desc.kv_len = TOKENS;
+    desc.head_dim = desc.value_dim = CHANNELS;
+    fovea_attention_args_init(&args);
+    args.q = args.k = args.v = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, CHANNELS);
+    args.out = fovea_tensor_bhtd(result, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, CHANNELS);
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK || fovea_context_info(ctx, info) != FOVEA_OK ||
+        fovea_attention_plan_create(ctx, &desc, &plan) != FOVEA_OK ||
+        fovea_attention_execute(plan, &args, NULL, 0) != FOVEA_OK) {
+        fprintf(stderr, "%s\n", fovea_error_detail());
+        return 0;
+    }
+    fovea_attention_plan_destroy(plan);
+    fovea_context_destroy(ctx);
+    return 1;
+}
+
+int main(void) {
+    fovea_info alone, pooled;
+    for (int i = 0; i < FLOATS; i++)
+        q[i] = (float)(i * 37 % 101) / 101.0F;
+    if (!compute(8, NULL, out[0], &alone) || pool_calls != 0 || !compute(4, backwards, out[1], &pooled) ||
+        fovea_sdpa_f32(q, q, q, out[2], 1, HEADS, HEADS, TOKENS, TOKENS, CHANNELS, CHANNELS, FOVEA_CAUSAL_NONE) !=
+            FOVEA_OK)
+        return 1;
+    printf("%s\n%s\n", alone.reason, pooled.reason);
+    if (alone.threads != 1 || !strstr(alone.reason, "a build without OpenMP")) {
+        fprintf(stderr, "%d threads without OpenMP\n", alone.threads);
+        return 1;
+    }
+    if (pooled.threads != 4 || pool_calls == 0) {
+        fprintf(stderr, "a pool of 4: %d threads, %d calls\n", pooled.threads, pool_calls);
+        return 1;
+    }
+    return memcmp(out[0], out[1], sizeof out[0]) != 0 || memcmp(out[0], out[2], sizeof out[0]) != 0;
+}
