@@ -1,8 +1,9 @@
 # cmake --install: header and library, the CMake package (find_package(Fovea) gives Fovea::fovea) and the pkg-config
 # file, all of which may be moved. Components: Fovea_Runtime (the shared library), Fovea_Development (the rest).
 #
-# A static library drags its dependencies along, so both descriptions name them: SLEEF, m, and the OpenMP runtime of the
-# compiler that built the archive, whatever compiler links it.
+# A static library drags its dependencies along, so both descriptions name them: SLEEF (itself static where one is found,
+# else a shared library that programs load), m, and the OpenMP runtime of the compiler that built the archive, whatever
+# compiler links it.
 #   fovea_install_program(PROGRAM)   a program, with the man page and the completion that it prints itself
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -47,6 +48,9 @@ function(fovea_linker_words out)
 endfunction()
 
 fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} m)
+if(SLEEF_LIBRARY MATCHES "[.]a$" AND NOT APPLE) # whose linker has no such option
+    string(REPLACE "-lsleef" "-l:libsleef.a" pc_private "${pc_private}")
+endif()
 set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${pc_dir} OUTPUT_VARIABLE pc_to_prefix)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE pc_libdir)

@@ -111,7 +111,7 @@ static void choose_threads(fovea_context *ctx, int wanted) {
         append(ctx->reason, sizeof ctx->reason, "a cgroup quota of %d", quota);
     else
         append(ctx->reason, sizeof ctx->reason, "no cgroup quota");
-    if (openmp.most > 0)
+    if (!pool && openmp.most > 0)
         append(ctx->reason, sizeof ctx->reason, ", OpenMP would use %d",
                openmp.most < openmp.limit ? openmp.most : openmp.limit);
     append(ctx->reason, sizeof ctx->reason, ")");

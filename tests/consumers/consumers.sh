@@ -118,6 +118,20 @@ reopen) # dlopen, a call on threads, dlclose, twice
     done
     ;;
 
+static_sleef) # one that is found is linked, and no shared one is loaded; a stand-in, of which this program calls nothing
+    mkdir -p "$SCRATCH/sleef/lib" "$SCRATCH/sleef/include"
+    symbols -u | sed -n 's/^_*\(Sleef_.*\)/void \1(void); void \1(void) {}/p' >"$SCRATCH/sleef/sleef.c"
+    [ -s "$SCRATCH/sleef/sleef.c" ] || fail "the library needs no SLEEF"
+    : >"$SCRATCH/sleef/include/sleef.h"
+    "$CC" -c "$SCRATCH/sleef/sleef.c" -o "$SCRATCH/sleef/sleef.o"
+    rm -f "$SCRATCH/sleef/lib/libsleef.a"
+    ar rcs "$SCRATCH/sleef/lib/libsleef.a" "$SCRATCH/sleef/sleef.o"
+    configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DCMAKE_PREFIX_PATH="$prefix;$SCRATCH/sleef"
+    "$CMAKE" --build "$SCRATCH/$step"
+    "$SCRATCH/$step/outside"
+    ! readelf -d "$SCRATCH/$step/outside" | grep -i sleef || fail "the program loads SLEEF"
+    ;;
+
 no_openmp) # built where there is none; only the portable kernels, which are soon built
     configure "$FOVEA_SOURCE" "$SCRATCH/build" -DBUILD_SHARED_LIBS=ON -DFOVEA_OPENMP=OFF -DFOVEA_PORTABLE=ON \
         -DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_BENCH=OFF \
