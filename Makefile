@@ -16,7 +16,7 @@ help:
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            fovea-bench'
-	@echo 'make bench-peers      the same cases beside ONNX Runtime, PyTorch and OpenVINO, in a venv of their own'
+	@echo 'make bench-peers      the same cases beside ONNX Runtime; PEERS=all: PyTorch, OpenVINO, zentorch, OpenBLAS too'
 	@echo 'make bench-builds     the same cases in this tree beside another revision: make bench-builds BASE=HEAD'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels on cores that are not here (llvm-mca)'
 	@echo 'make bench-report     CPU, compiler and figures of this machine in one file, to send to others'

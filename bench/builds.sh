@@ -25,7 +25,8 @@ base=$(git rev-parse --verify --quiet --short=12 "$1^{commit}") || {
 shift
 
 if [ -z "${PYTHON:-}" ]; then
-    make_venv "$build/peers/venv" numpy
+    make_venv "$build/peers/venv"
+    need_module "$build/peers/venv" numpy numpy
     PYTHON=$build/peers/venv/bin/python
 fi
 old=$build/builds/$base

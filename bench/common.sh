@@ -22,19 +22,21 @@ library_of() {
     esac | head -n 1
 }
 
-# Makes a venv that uses what the system's Python has, too, and installs what it lacks: make_venv FOLDER MODULE...
+# Makes a venv that uses what the system's Python has, too: make_venv FOLDER.
 make_venv() {
-    venv=$1
-    shift
-    if [ ! -x "$venv/bin/python" ] && ! python3 -m venv --system-site-packages "$venv"; then
-        rm -rf "$venv"
+    if [ ! -x "$1/bin/python" ] && ! python3 -m venv --system-site-packages "$1"; then
+        rm -rf "$1"
         echo "Python 3 with venv is needed; on Debian and Ubuntu: apt-get install python3-venv" >&2
         return 1
     fi
-    for package in "$@"; do
-        "$venv/bin/python" -c "import $package" 2>/dev/null || {
-            echo "installing $package" >&2
-            "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$package"
-        }
-    done
+}
+
+# Installs a package where a module of it is missing: need_module VENV MODULE PACKAGE...
+need_module() {
+    python=$1/bin/python
+    module=$2
+    shift 2
+    "$python" -c "import $module" 2>/dev/null && return
+    echo "installing $*" >&2
+    "$python" -m pip install --quiet --disable-pip-version-check "$@"
 }

@@ -88,7 +88,8 @@ def measure(case, builds, options, effort, figure):
             if not figure.times["base"]:
                 figure.difference = pair.difference()
             once = sum(one.cost() for one in pair.contestants.values())
-            count = max(MIN_ROUNDS, min(options.rounds or rounds, int(seconds / once)))
+            # The clock of the wall is noisier, and most of its turns is rest.
+            count = max(MIN_ROUNDS, min(options.rounds or rounds, int(seconds * (3 if case.threads > 1 else 1) / once)))
             for name, found in take_turns(pair.contestants, count).items():
                 figure.times[name] += found
     return None

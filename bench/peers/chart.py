@@ -7,7 +7,7 @@ import report
 
 WIDTH, LEFT, RIGHT = 860, 236, 150  # of the picture, of the titles, of the figures beside the longest bar
 BAR, GAP, CASE_GAP, PANEL_GAP = 11, 2, 9, 30
-SERIES = ("fovea", "torch", "onnxruntime", "openvino", "sleef")
+SERIES = ("fovea", *report.PEERS, "sleef")
 
 STYLE = """
   text { font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
@@ -15,13 +15,13 @@ STYLE = """
   .soft { fill: #57606a; } .card { fill: #ffffff; stroke: #d0d7de; } .grid { stroke: #d8dee4; }
   .peak { stroke: #cf222e; stroke-dasharray: 4 3; } .peaktext { fill: #cf222e; }
   .fovea { fill: #0a6cd6; } .torch { fill: #e39a7b; } .onnxruntime { fill: #9bb58f; } .openvino { fill: #b3a5d1; }
-  .sleef { fill: #c9b458; }
+  .zentorch { fill: #8ab6c4; } .openblas { fill: #d6a5b8; } .sleef { fill: #c9b458; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3; } .soft { fill: #9198a1; }
     .card { fill: #0d1117; stroke: #3d444d; } .grid { stroke: #2a313c; }
     .peak { stroke: #ff7b72; } .peaktext { fill: #ff7b72; }
     .fovea { fill: #4493f8; } .torch { fill: #b9694a; } .onnxruntime { fill: #66855a; } .openvino { fill: #8371ad; }
-    .sleef { fill: #94832f; }
+    .zentorch { fill: #4d7f8e; } .openblas { fill: #9a5f76; } .sleef { fill: #94832f; }
   }
 """
 
@@ -71,9 +71,9 @@ def svg(chosen, run):
             shown.update(series)
             middle = y + len(series) * (BAR + GAP) / 2
             text(LEFT - 10, middle + 4, case.title, anchor="end")
-            ratio = report.ratio(case, record)
-            if ratio:
-                rival = report.TITLES[report.rivals(case, record)[0]]
+            ratio = report.ratio(record)
+            if ratio is not None:
+                rival = report.TITLES[report.rivals(record)[0]]
                 text(WIDTH - 16, middle, f"{ratio:.2f}\u00d7", "panel", "end")
                 text(WIDTH - 16, middle + 12, f"as fast as {rival}", "small soft", "end")
             for name in series:
@@ -104,7 +104,7 @@ def svg(chosen, run):
         out.append(f'<rect x="{x}" y="41" width="11" height="11" rx="1.5" class="{name}"/>')
         text(x + 16, 51, label, "small")
         x += 34 + 6.2 * len(label)
-    text(WIDTH - 16, 28, "\u00d7: against the better of PyTorch and ONNX Runtime", "small soft", "end")
+    text(WIDTH - 16, 28, "\u00d7: against the fastest other library of the case", "small soft", "end")
     text(16, height - 10, f"{run['cpu']}, {run['date']}; longer is faster; only attended keys count", "small soft")
     frame = f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1:.0f}" rx="8" class="card"/>'
     head = (

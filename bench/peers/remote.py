@@ -21,7 +21,11 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 # numpy's own threads spin for a while after the products that results are checked with, on the time of the process.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-OWN = ("api", "encoder", "engines")  # modules that know the interface of the library
+
+
+def stay_on_one_cpu():
+    """Processes that take turns share a CPU: cores differ by more than builds do."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 class Remote:
@@ -81,13 +85,13 @@ class RemoteContestant:
 
 
 def engine_kind(name, folder):
-    """The class of an engine as another revision has it."""
+    """The class of an engine, by the modules in the folder. Those of another revision are then forgotten."""
     sys.path.insert(0, folder)
     import engines
 
     kind = next(kind for kind in engines.ENGINES if kind.name == name)
     if pathlib.Path(folder).resolve() != HERE:
-        for module in OWN:
+        for module in [n for n, m in sys.modules.items() if (getattr(m, "__file__", None) or "").startswith(folder)]:
             del sys.modules[module]
     sys.path.pop(0)
     return kind
@@ -95,9 +99,8 @@ def engine_kind(name, folder):
 
 class Server:
     def __init__(self, engine, threads):
-        # Processes that take turns share a CPU: cores differ by more than builds do.
         if threads == 1:
-            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+            stay_on_one_cpu()
         self.engine, self.contestant = engine(threads), None
 
     def answer(self, order):

@@ -1,7 +1,15 @@
 """The tables of docs/peers/, from what the workers measured: a page for each CPU, and their ratios side by side."""
 
-TITLES = {"fovea": "Fovea", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "sleef": "SLEEF"}
-PEERS = ("torch", "onnxruntime", "openvino")
+TITLES = {
+    "fovea": "Fovea",
+    "torch": "PyTorch",
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "zentorch": "zentorch",
+    "openblas": "OpenBLAS",
+    "sleef": "SLEEF",
+}
+PEERS = ("torch", "onnxruntime", "openvino", "zentorch", "openblas")
 
 
 def summary_of(case, run):
@@ -17,22 +25,22 @@ def rate(case, seconds):
     return case.work / seconds / 1e9, "GF/s"
 
 
-def rivals(case, record):
-    """The names of those the target is about that were measured, the fastest first."""
-    names = [name for name in case.against if name in record["results"]]
-    return sorted(names, key=lambda name: record["results"][name]["seconds"])
+def rivals(record, names=None):
+    """The names of those that were measured beside Fovea, or those among `names`, the fastest first."""
+    found = [name for name in record["results"] if name != "fovea" and (names is None or name in names)]
+    return sorted(found, key=lambda name: record["results"][name]["ratio"])
 
 
-def ratio(case, record):
-    """How many times as fast as the better rival; None if there is none."""
-    names = rivals(case, record)
-    return record["results"][names[0]]["ratio"] if names else None
+def ratio(record, names=None):
+    """How many times as fast as the fastest rival; None if there is none."""
+    found = rivals(record, names)
+    return record["results"][found[0]]["ratio"] if found else None
 
 
-def ratio_text(case, measured):
+def ratio_text(target, measured):
     """With as many digits as tell it from a target that it misses."""
     digits = 2
-    while measured < case.target <= round(measured, digits) and digits < 5:
+    while measured < target <= round(measured, digits) and digits < 5:
         digits += 1
     return f"{measured:.{digits}f}x"
 
@@ -50,7 +58,7 @@ def cell(case, record, name, run):
         versions = summary_of(case, run).get("versions", {})
         return "not installed" if name in versions and versions[name] is None else "-"
     value, unit = rate(case, result["seconds"])
-    return f"{value:.3g} {unit}, {milliseconds(result['seconds'])}"
+    return f"{value:.3g} {unit}, {milliseconds(result['seconds'])}" if name == "fovea" else f"{value:.3g}"
 
 
 def share(case, record, name):
@@ -63,26 +71,34 @@ def share(case, record, name):
 
 
 def shares(case, record):
-    """Of Fovea and the better rival."""
-    known = [share(case, record, name) for name in ["fovea", *rivals(case, record)[:1]]]
+    """Of Fovea and the fastest rival."""
+    known = [share(case, record, name) for name in ["fovea", *rivals(record)[:1]]]
     text = ", ".join(f"{100 * one:.0f}%" for one in known if one)
     return text + (" of reading" if text and case.bytes else "")
 
 
-def verdict(case, record):
-    measured = ratio(case, record)
-    if measured is None:
-        return "-", f"{case.target:g}x" if case.target else ""
-    rival = rivals(case, record)[0]
-    low, high = record["results"][rival]["ratio_quartiles"]
-    text = f"**{ratio_text(case, measured)}** {TITLES.get(rival, rival)} ({low:.2f}-{high:.2f})"
+def best_text(record):
+    """The ratio to the fastest rival, its name, and the quartiles."""
+    found = rivals(record)
+    if not found:
+        return "-"
+    low, high = record["results"][found[0]]["ratio_quartiles"]
+    return f"**{ratio(record):.2f}x** {TITLES.get(found[0], found[0])} ({low:.2f}-{high:.2f})"
+
+
+def target_text(case, record):
+    """The target, whom it is about, and whether it is reached."""
     if not case.target:
-        return text, ""
+        return ""
+    wanted = f"{case.target:g}x {', '.join(TITLES.get(name, name) for name in case.against)}"
+    measured = ratio(record, case.against)
+    if measured is None:
+        return wanted
     if measured >= case.target:
-        return text, f"{case.target:g}x reached"
-    wanted = case.target * (share(case, record, rival) or 0)
+        return f"{wanted}: reached"
+    there = case.target * (share(case, record, rivals(record, case.against)[0]) or 0)
     bound = "reading" if case.bytes else "the peak"
-    return text, f"{case.target:g}x not reached" + (f": {100 * wanted:.0f}% of {bound}" if wanted else "")
+    return f"{wanted}: {ratio_text(case.target, measured)}" + (f" (it takes {100 * there:.0f}% of {bound})" if there else "")
 
 
 def peer_cells(case, record, run):
@@ -91,20 +107,21 @@ def peer_cells(case, record, run):
     if not others:
         return [cell(case, record, name, run) for name in PEERS]
     name = others[0]
-    return [f"{TITLES.get(name, name)}: {cell(case, record, name, run)}", "", ""]
+    return [f"{TITLES.get(name, name)}: {cell(case, record, name, run)}", *[""] * (len(PEERS) - 1)]
 
 
 def table(chosen, run):
+    peers = " | ".join(TITLES[name] for name in PEERS)
     lines = [
-        "| case | Fovea | of peak, rival | PyTorch | ONNX Runtime | OpenVINO | ratio (quartiles) | target |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| case | Fovea | of peak: Fovea, best peer | {peers} | ratio to the best (quartiles) | target |",
+        "|---|---|---|" + "---|" * len(PEERS) + "---|---|",
     ]
     for case in chosen:
         record = run["cases"].get(case.title)
         if record is None:
             continue
-        columns = [case.title, cell(case, record, "fovea", run), shares(case, record)]
-        lines.append("| " + " | ".join([*columns, *peer_cells(case, record, run), *verdict(case, record)]) + " |")
+        columns = [case.title, cell(case, record, "fovea", run), shares(case, record), *peer_cells(case, record, run)]
+        lines.append("| " + " | ".join([*columns, best_text(record), target_text(case, record)]) + " |")
     return "\n".join(lines)
 
 
@@ -140,14 +157,33 @@ def notes(chosen, run):
     return "\n".join(lines)
 
 
+def versions(summary):
+    return ", ".join(f"{TITLES[n]} {v or 'not installed'}" for n, v in summary["versions"].items())
+
+
 def machine(run):
     lines = [f"- {run['date']}, {run['cpu']}"]
     for tier, summary in run["tiers"].items():
         if tier in ("alone", "pair"):  # as "best"
             continue
-        versions = ", ".join(f"{TITLES[n]} {v or 'not installed'}" for n, v in summary["versions"].items())
-        lines.append(f"- {summary['tier']}: FMA peak of one core {summary['peak'] / 1e9:.0f} GF/s; {versions}")
+        lines.append(f"- {summary['tier']}: FMA peak of one core {summary['peak'] / 1e9:.0f} GF/s; {versions(summary)}")
     return "\n".join(lines)
+
+
+MEANING = """\
+How to read the table:
+
+- **Conditions.** float32, one thread unless a case says two. All results were compared with float64 and with each other before they
+  were timed.
+- **Ratio.** How many times as fast Fovea is as the fastest other library of that case: the median over interleaved rounds of
+  time by time, with its quartiles.
+- **Target.** What was set for a case, and against whom.
+- **GF/s** count what is attended to: 4 * D flops for each pair of a row and a key that it sees. Without a unit: as in Fovea's column.
+- **Of peak.** The share of the core's FMA peak, which is measured in each round, too. Where memory is the bound: the share of the
+  speed at which as many bytes are only read.
+- **Names.** T: queries and keys. Window 256: each query sees itself and the 255 keys before it. Decode: one query on 32 heads,
+  8 key heads, 4096 keys; its GB/s are those of keys and values. Exp: less what a call takes on one element. MiniLM: the sentence
+  encoder all-MiniLM-L6-v2 from token ids to vectors, wall clock, flops without padding."""
 
 
 def markdown(chosen, run):
@@ -157,15 +193,7 @@ def markdown(chosen, run):
         "![The figures of the table as bars](peers.svg)",
         machine(run),
         table(chosen, run),
-        "One thread unless a case says two, float32. GF/s count what is attended to: 4 * D flops for each pair of a row and a key it sees, so "
-        "a causal case has about half the work and a window less. The ratio is that to the better of PyTorch and ONNX "
-        "Runtime (the named one), to PyTorch alone where the target is about it (linear maps, layers, AVX2, exp), the median over interleaved rounds of time by time, with its quartiles. T: queries "
-        "and keys; window 256: each query sees itself and the 255 keys before it; decode: one query on 32 heads, 8 key "
-        "heads, 4096 keys, its GB/s those of keys and values; exp: less what a call takes on one element; MiniLM: the "
-        "sentence encoder all-MiniLM-L6-v2 from token ids to vectors, two threads, wall clock, flops without padding. All "
-        "results were compared with float64 and with each other before they were timed. Of peak: the shares of the FMA peak of "
-        "Fovea and of that rival, medians over the rounds, in each of which the peak is measured, too; where memory is the bound, "
-        "of the speed at which as many bytes are only read. A target not reached says which share it asks for.",
+        MEANING,
         "## Forms",
         "Each library was tried in the forms below and others it has for the case, and measured in its fastest:",
         forms(chosen, run),
@@ -180,27 +208,31 @@ def index(chosen, runs):
     """The ratios of all CPUs that were measured: runs by the name of their folder."""
     lines = [
         "# Fovea beside its peers",
-        "How many times as fast Fovea is as the better of PyTorch and ONNX Runtime in one case (as PyTorch alone in linear maps, layers, AVX2 and exp), and its share of the FMA "
-        "peak (or, where memory is the bound, of the speed of reading) of the same second; a ratio in bold reaches its "
-        "target. Made by `make bench-peers`, which measures the CPU it runs on and writes its page; not edited by hand.",
+        "How many times as fast Fovea is as the fastest other library of a case, which library that is, and Fovea's share of the "
+        "FMA peak (where memory is the bound: of the speed of reading). Bold: the other library is faster. float32, one thread "
+        "unless a case says two.",
+        "`make bench-peers` measures the CPU it runs on and writes its page and this one; neither is edited by hand.",
     ]
-    lines.append("\n".join(f"- [{run['cpu']}]({name}/peers.md), {run['date']}" for name, run in runs.items()))
+    for name, run in runs.items():
+        absent = [TITLES[peer] for peer in PEERS if not run["tiers"]["best"]["versions"].get(peer)]
+        lines.append(f"- [{run['cpu']}]({name}/peers.md), {run['date']}: {versions(run['tiers']['best'])}"
+                     + (f"; not measured: {', '.join(absent)}" if absent else ""))
+    lines[3:] = ["\n".join(lines[3:])]
     rows = [
-        "| case | target | " + " | ".join(run["cpu"] for run in runs.values()) + " |",
-        "|---|---|" + "---|" * len(runs),
+        "| case | " + " | ".join(run["cpu"] for run in runs.values()) + " |",
+        "|---|" + "---|" * len(runs),
     ]
     for case in chosen:
         cells = []
         for run in runs.values():
             record = run["cases"].get(case.title)
-            measured = ratio(case, record) if record else None
+            measured = ratio(record) if record else None
             if measured is None:
                 cells.append("-")
                 continue
-            text = ratio_text(case, measured)
-            if case.target and measured >= case.target:
-                text = f"**{text}**"
+            best = rivals(record)[0]
+            text = f"{measured:.2f}x" if measured >= 1 else f"**{ratio_text(1.0, measured)}**"
             own = share(case, record, "fovea")
-            cells.append(text + (f", {100 * own:.0f}%" if own else ""))
-        rows.append(f"| {case.title} | {f'{case.target:g}x' if case.target else ''} | " + " | ".join(cells) + " |")
+            cells.append(f"{text} {TITLES.get(best, best)}" + (f", {100 * own:.0f}%" if own else ""))
+        rows.append(f"| {case.title} | " + " | ".join(cells) + " |")
     return "\n\n".join([*lines, "\n".join(rows)]) + "\n"

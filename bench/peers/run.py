@@ -1,11 +1,11 @@
-"""Fovea beside ONNX Runtime, PyTorch and OpenVINO. Called by bench/peers.sh, which builds the library and finds Python;
-writes peers.md, peers.svg and peers.json to the folder of this CPU in docs/peers, and docs/peers/README.md, where all CPUs
-stand side by side. Exit status 1 if a result of Fovea's is wrong.
+"""Fovea beside ONNX Runtime, PyTorch, OpenVINO, zentorch and OpenBLAS. Called by bench/peers.sh, which builds the library
+and finds Python; writes peers.md, peers.svg and peers.json to the folder of this CPU in docs/peers, and
+docs/peers/README.md, where all CPUs stand side by side. Exit status 1 if a result of Fovea's is wrong.
 
-  cases.py    what is compared                    engines.py  by whom, in which forms
+  cases.py    what is compared                    engines.py  by whom; engine_*.py, encoder_*.py: in which forms
   data.py     operands and exact results          api.py      Fovea from Python
   worker.py   measures, one process per tier      turns.py    how an engine is measured
-  report.py   the table                           chart.py    the picture
+  remote.py   an engine in another process        report.py   the table; chart.py: the picture
 """
 
 import argparse
@@ -29,6 +29,7 @@ HELD_TO_AVX2 = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "DNNL_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
 }
 
 
@@ -69,6 +70,18 @@ def write(folder, chosen, run):
     (folder / "peers.json").write_text(json.dumps(run, indent=1) + "\n")
     runs = {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.parent.glob("*/peers.json"))}
     (folder.parent / "README.md").write_text(report.index(cases.CASES, runs))
+
+
+def merged(run, folder):
+    """What the CPU's page has, with these cases measured anew; None if it was measured with other versions."""
+    path = folder / "peers.json"
+    if not path.exists():
+        return run
+    old = json.loads(path.read_text())
+    for tier, summary in run["tiers"].items():
+        if old["tiers"].get(tier, summary)["versions"] != summary["versions"]:
+            return None
+    return {**run, "tiers": {**old["tiers"], **run["tiers"]}, "cases": {**old["cases"], **run["cases"]}}
 
 
 class Progress:
@@ -124,6 +137,7 @@ def run_tier(tier, options, progress):
 def main():
     parser = argparse.ArgumentParser(prog="bench/peers.sh", description=__doc__.split(".")[0] + ".")
     parser.add_argument("--only", default="*", metavar="GLOB", help="cases whose title or name matches; printed only")
+    parser.add_argument("--update", action="store_true", help="with --only: writes these cases into the page that is there")
     parser.add_argument("--rounds", type=int, default=25, metavar="N", help="most rounds of a case (default 25)")
     parser.add_argument("--output", default=str(HERE.parents[1] / "docs" / "peers"), metavar="FOLDER",
                         help="has a folder for each CPU (default docs/peers)")
@@ -150,14 +164,19 @@ def main():
     run = {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu_name(fields),
-        "command": "make bench-peers",
+        "command": f"make bench-peers PEERS=\"{os.environ['FOVEA_PEERS']}\"",
         "tiers": summaries,
         "cases": records,
     }
     print(report.markdown(chosen, run) if options.only != "*" else report.table(chosen, run))
-    if options.only == "*":
-        folder = pathlib.Path(options.output) / cpu_folder(fields)
-        write(folder, chosen, run)
+    folder = pathlib.Path(options.output) / cpu_folder(fields)
+    if options.update:
+        run = merged(run, folder)
+        if not run:
+            print(f"not written: {folder}/peers.json has figures of other versions; measure all cases", file=sys.stderr)
+            return 1
+    if options.only == "*" or options.update:
+        write(folder, cases.CASES, run)
         print(f"written: {folder}/peers.md, peers.svg, peers.json; {folder.parent}/README.md", file=sys.stderr)
     return status
 

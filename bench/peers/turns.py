@@ -10,8 +10,8 @@ import dataclasses
 import os
 import time
 
-import engines
 from data import Data
+from forms import Form
 
 TURN = 0.012  # seconds that a turn lasts at least: shorter calls are repeated
 REST = 0.1  # seconds; the threads of ONNX Runtime spin for about 0.06
@@ -23,6 +23,11 @@ def place_threads():
     for work by spinning are else at the mercy of the scheduler, which may keep both on one CPU for long."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), {CPUS[int(thread) != os.getpid()]})
+
+
+def free_thread():
+    """The caller's thread on any CPU, so that the threads which it makes, and their number, are not what was placed."""
+    os.sched_setaffinity(0, CPUS)
 
 
 def clock_of(case):
@@ -44,7 +49,7 @@ def turn(form, repeats, clock=time.process_time):
 
 @dataclasses.dataclass
 class Contestant:
-    form: engines.Form
+    form: Form
     seconds: float  # of a call, about
     repeats: int  # calls in a turn
     clock: object = time.process_time
@@ -76,13 +81,15 @@ def overhead(engine, case):
 
 def choose(engine, case, data, notes):
     """The engine's fastest form that gives the right result, as Contestant; None if it has none."""
-    best, clock = None, clock_of(case)
+    best, clock, pair = None, clock_of(case), case.tier == "pair"
+    if pair:
+        free_thread()
     for form in engine.forms(case, data):
         if form is None:
             continue
         try:
             form.run()
-            if case.tier == "pair":
+            if pair:
                 place_threads()
             error = data.error(form.output())
         except Exception as problem:  # a form this version of a library refuses: not offered
@@ -95,6 +102,10 @@ def choose(engine, case, data, notes):
         seconds = min(turn(form, repeats, clock) for _ in range(3))
         if best is None or seconds < best.seconds:
             best = Contestant(form, seconds, max(1, round(TURN / seconds)), clock)
+        if pair:
+            free_thread()
+    if pair:
+        place_threads()
     if best and case.kind == "exp":
         best.overhead = overhead(engine, case)
     return best

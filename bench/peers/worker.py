@@ -9,6 +9,7 @@ alike.
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -18,6 +19,7 @@ import numpy as np
 import cases
 import engines
 from data import TOLERANCE, data_of
+from remote import Remote, stay_on_one_cpu
 from turns import TURN, Contestant, choose, take_turns, turn
 
 BUDGET = 14.0  # seconds for the rounds of one case; fewer rounds rather than more, but never fewer than MIN_ROUNDS
@@ -86,26 +88,43 @@ class Reading:
         return Contestant(self, seconds, max(1, round(TURN / seconds)), clock)
 
 
+def start(kind, threads):
+    """An engine, in a process of its own if it has an interpreter of its own."""
+    variable = getattr(kind, "python", None)
+    if not variable:
+        return kind(threads)
+    if not os.environ.get(variable):
+        raise ImportError(kind.name)
+    return Remote(kind.name, os.environ[variable], threads=threads)
+
+
 def start_engines(tier, notes):
-    """The engines that can be imported, "fovea" first, and {name: version or None}."""
+    """The engines that can be had, "fovea" first, and {name: version or None}."""
     started, versions = [], {}
     for kind in engines.ENGINES:
-        if tier == "avx2" and kind not in (engines.Fovea, engines.Torch):
-            continue  # cannot be held to a tier
-        if tier == "alone" and kind is not engines.Fovea:
+        if tier not in kind.tiers:
             continue
-        if tier == "pair" and kind not in (engines.Fovea, engines.Torch, engines.OnnxRuntime):
-            continue
+        versions[kind.name] = None
         try:
-            engine = kind(2 if tier == "pair" else 1)
+            engine = start(kind, 2 if tier == "pair" else 1)
             versions[kind.name] = engine.version()
             started.append(engine)
         except ImportError:
-            versions[kind.name] = None
+            print(f"SKIPPED: {kind.name} is not installed", file=sys.stderr)
         except Exception as problem:
-            versions[kind.name] = None
             notes.append(f"{kind.name} does not start: {str(problem).splitlines()[0][:120]}")
+            print(f"SKIPPED: {notes[-1]}", file=sys.stderr)
     return started, versions
+
+
+def contestant(engine, case, data, notes):
+    if not isinstance(engine, Remote):
+        return choose(engine, case, data, notes)
+    try:
+        return engine.choose(case, notes)
+    except RuntimeError as problem:  # what failed in its process
+        notes.append(str(problem))
+        return None
 
 
 def measure(case, started, peak, rounds):
@@ -121,7 +140,7 @@ def measure(case, started, peak, rounds):
     else:
         started = [e for e in started if e.name != "sleef"]
     for engine in started:
-        best = choose(engine, case, data, notes)
+        best = contestant(engine, case, data, notes)
         if best:
             contestants[engine.name] = best
         elif engine.name == "fovea":
@@ -140,6 +159,8 @@ def main():
     if not chosen:
         return 0
     notes, status = [], 0
+    if options.tier in ("best", "avx2"):
+        stay_on_one_cpu()
     started, versions = start_engines(options.tier, notes)
     fovea = started[0]
     if options.tier == "avx2" and fovea.context.isa != "avx2":

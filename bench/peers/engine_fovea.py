@@ -1,0 +1,62 @@
+"""Fovea itself, and SLEEF's exp, which is built beside it."""
+
+import numpy as np
+
+import api
+import encoder
+from forms import Form
+
+
+class Fovea:
+    name = "fovea"
+    tiers = ("best", "avx2", "alone", "pair")
+
+    def __init__(self, threads=1):
+        self.library = api.Library()
+        self.context = self.library.context(threads)
+
+    def version(self):
+        return f"{self.library.version()} ({self.context.isa})"
+
+    def forms(self, case, data):
+        if case.kind == "exp":
+            out = np.empty_like(data.x)
+            run = self.library.operation("exp", self.context.isa, data.x, out)
+            yield Form("exp kernel", run, lambda: out)
+            return
+        if case.kind == "linear":
+            out = np.empty((case.rows, case.columns), np.float32)
+            yield Form("packed", self.context.linear(data.x, data.w, data.b, out), lambda: out)
+            return
+        if case.kind == "mha":
+            out = np.empty(data.x.shape, np.float32)
+            run = self.context.layer(data.x, data.w, data.b, data.wo, data.bo, out, case.heads)
+            yield Form("fused weight", run, lambda: out)
+            return
+        if case.kind == "encoder":
+            run, out = encoder.FoveaEncoder(self.context).run(data)
+            yield Form("packed", run, lambda: out)
+            return
+        out = np.empty(data.q.shape, np.float32)
+        window = case.window - 1 if case.window else -1
+        plan = self.context.attention_plan(data.q, data.k, data.v, out, causal=case.causal, window_left=window)
+        yield Form("plan", plan, lambda: out)
+
+
+class Sleef:
+    """SLEEF's exp of 1.0 ulp, called over the array from a file built for the tier."""
+
+    name = "sleef"
+    tiers = ("best",)
+
+    def __init__(self, threads=1):
+        self.library = api.Library()
+        self.isa = self.library.context(1).isa
+
+    def version(self):
+        return self.library.sleef_version()
+
+    def forms(self, case, data):
+        if case.kind == "exp":
+            out = np.empty_like(data.x)
+            yield Form("Sleef_finz_expf_u10", self.library.operation("sleef", self.isa, data.x, out), lambda: out)

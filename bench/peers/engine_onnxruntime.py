@@ -1,0 +1,119 @@
+"""ONNX Runtime: standard operators and those that it adds, as models of a node or few."""
+
+import numpy as np
+
+import encoder_onnxruntime
+from forms import Form
+from onnx_graph import CONTRIB, Graph
+
+
+class OnnxRuntime:
+    name = "onnxruntime"
+    tiers = ("best", "pair")  # nothing holds it to AVX2
+
+    def __init__(self, threads=1):
+        import onnx
+        import onnxruntime
+
+        self.onnx, self.ort, self.threads = onnx, onnxruntime, threads
+
+    def version(self):
+        return self.ort.__version__
+
+    def forms(self, case, data):
+        kinds = {"exp": self._exp, "linear": self._linear, "mha": self._layer}
+        if case.kind == "encoder":
+            return encoder_onnxruntime.forms(self, data)
+        return kinds.get(case.kind, self._attention)(case, data)
+
+    def session(self, model):
+        options = self.ort.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = self.threads, 1
+        options.log_severity_level = 4
+        return self.ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def _exp(self, _, data):
+        graph = Graph(self.onnx)
+        graph.node("Exp", ["x"], ["out"])
+        yield self._form("Exp", graph, {"x": data.x}, data.x.shape)
+
+    def _linear(self, case, data):
+        for label, weight, options in (("Gemm, weight [in, out]", data.w.T, {}), ("Gemm", data.w, {"transB": 1})):
+            graph = Graph(self.onnx)
+            graph.node("Gemm", ["x", graph.value("w", weight), graph.value("b", data.b)], ["out"], **options)
+            yield self._form(label, graph, {"x": data.x}, (case.rows, case.columns))
+
+    def _layer(self, case, data):
+        for label, whole in (("Attention, Gemm", True), ("MultiHeadAttention, Gemm", False)):
+            graph = Graph(self.onnx)
+            weight, bias = graph.value("w", data.w.T), graph.value("b", data.b)
+            heads = graph.heads("x", weight, bias, case.heads, whole=whole)
+            product = graph.node("MatMul", [heads, graph.value("wo", data.wo.T)], ["product"])
+            graph.node("Add", [product, graph.value("bo", data.bo)], ["out"])
+            yield self._form(label, graph, {"x": data.x}, data.x.shape)
+
+    def _attention(self, case, data):
+        heads, groups, scores = case.heads, case.groups, {"bias": data.bias()[None, None]} if case.window else {}
+        # The standard operator, on [batch, head, token, channel].
+        inputs = {"Q": data.q, "K": data.k, "V": data.v, **scores}
+        causal = {"is_causal": 1} if case.causal and not case.window else {}
+        for opset in (23, 24):
+            graph = Graph(self.onnx)
+            graph.node("Attention", inputs, ["out"], **causal)
+            yield self._form(f"Attention-{opset}", graph, inputs, data.q.shape, opset)
+        # The contributed operators, on [batch, token, head * channel].
+        inputs = {"query": rows(data.q), "key": rows(data.k), "value": rows(data.v)}
+        if groups == heads:
+            places = ["query", "key", "value"] + (["", "", "bias"] if scores else [])
+            options = {"num_heads": heads, **({"unidirectional": 1} if case.causal and not case.window else {})}
+            yield self._contributed("MultiHeadAttention", case, places, {**inputs, **scores}, options)
+        lengths = {
+            "seqlens": np.full(case.batch, case.kv_len - 1, np.int32),
+            "total": np.array(case.kv_len, np.int32),
+        }
+        options = {"num_heads": heads, "kv_num_heads": groups}
+        if case.q_len == case.kv_len:
+            if not case.causal:
+                options["causal"] = 0
+            if case.window:
+                options["local_window_size"] = case.window
+            places = ["query", "key", "value", "", "", "seqlens", "total"]
+            yield self._contributed("GroupQueryAttention", case, places, {**inputs, **lengths}, options)
+        elif case.q_len == 1:  # over a cache that it extends in place: past and present are the same memory
+            last = {"query": inputs["query"], "key": rows(data.k[:, :, -1:]), "value": rows(data.v[:, :, -1:])}
+            cache = {"past_key": data.k.copy(), "past_value": data.v.copy()}
+            places = ["query", "key", "value", "past_key", "past_value", "seqlens", "total"]
+            present = {"present_key": "past_key", "present_value": "past_value"}
+            yield self._contributed("GroupQueryAttention", case, places, {**last, **cache, **lengths}, options, present)
+
+    def _contributed(self, op, case, places, inputs, options, shared=None):
+        graph = Graph(self.onnx)
+        graph.node(op, places, ["out", *(shared or {})], CONTRIB, **options)
+        flat = (case.batch, case.q_len, case.heads * case.head_dim)
+        split = (case.batch, case.q_len, case.heads, case.head_dim)
+        view = lambda out: out.reshape(split).transpose(0, 2, 1, 3)
+        return self._form(op, graph, inputs, flat, shared=shared, view=view)
+
+    def _form(self, label, graph, inputs, shape, opset=21, shared=None, view=lambda out: out):
+        """The graph's "out" of that shape. `shared` names further outputs that live in the memory of an input."""
+        shared = shared or {}
+        results = {"out": ("float32", shape), **{n: (inputs[i].dtype, inputs[i].shape) for n, i in shared.items()}}
+        try:
+            session = self.session(graph.model({n: (a.dtype, a.shape) for n, a in inputs.items()}, results, opset))
+        except Exception:  # every form is a try: this version does not have it
+            return None
+        binding = session.io_binding()
+        values = {n: self.ort.OrtValue.ortvalue_from_numpy(a) for n, a in inputs.items()}
+        for name, value in values.items():
+            binding.bind_ortvalue_input(name, value)
+        out = self.ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32))
+        binding.bind_ortvalue_output("out", out)
+        for name, source in shared.items():
+            binding.bind_ortvalue_output(name, values[source])
+        return Form(label, lambda: session.run_with_iobinding(binding), lambda: view(out.numpy()))
+
+
+def rows(array):
+    """[batch, head, token, channel] as contiguous [batch, token, head * channel]."""
+    batch, heads, tokens, channels = array.shape
+    return np.ascontiguousarray(array.transpose(0, 2, 1, 3)).reshape(batch, tokens, heads * channels)
