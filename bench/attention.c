@@ -20,7 +20,7 @@ static fovea_tensor make_tensor(const attention *self, int64_t heads, int64_t to
     int64_t batch = self->desc.batch;
     void *data = bench_alloc(batch * heads * tokens * channels * (int64_t)sizeof(float));
     return self->layout == LAYOUT_BHTD ? fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels)
-                                       : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels);
+                                       : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, tokens, heads, channels);
 }
 
 /* One mask for all heads and sequences: boolean ones leave out one key in eight, additive ones leave out none. */

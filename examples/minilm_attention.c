@@ -144,7 +144,7 @@ static contestant *add_contestant(bout *b, const char *name) {
 
 /* The arrays lie [token][head][channel], as the model's projections write them: strides are all the library needs. */
 static fovea_tensor tensor_of(const bout *b, float *array) {
-    return fovea_tensor_bthd(array, FOVEA_DTYPE_F32, 1, b->data.heads, b->data.tokens, b->data.head_dim);
+    return fovea_tensor_bthd(array, FOVEA_DTYPE_F32, 1, b->data.tokens, b->data.heads, b->data.head_dim);
 }
 
 /* Takes the context over. */

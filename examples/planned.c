@@ -63,7 +63,7 @@ static int attention_create(attention *a) {
 
 /* The queries (part 0), keys (1) or values (2) of packed memory: a view of HEADS of its 3 * HEADS heads. */
 static fovea_tensor packed(float *qkv, int part) {
-    fovea_tensor view = fovea_tensor_bthd(qkv, FOVEA_DTYPE_F32, BATCH, 3 * HEADS, TOKENS, DIM);
+    fovea_tensor view = fovea_tensor_bthd(qkv, FOVEA_DTYPE_F32, BATCH, TOKENS, 3 * HEADS, DIM);
     view.data = qkv + part * HEADS * DIM;
     view.shape[1] = HEADS;
     return view;
@@ -78,7 +78,7 @@ static int attend(const attention *a, float *qkv, const int64_t *lens, float *ou
     args.k = packed(qkv, 1);
     args.v = packed(qkv, 2);
     args.q_lens = args.kv_lens = lens;
-    args.out = fovea_tensor_bthd(out, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, DIM);
+    args.out = fovea_tensor_bthd(out, FOVEA_DTYPE_F32, BATCH, TOKENS, HEADS, DIM);
     args.lse = fovea_tensor_bhtd(lse, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, 1);
     fovea_status status = fovea_attention_execute(a->plan, &args, a->workspace, a->workspace_size);
     return status == FOVEA_OK ? 0 : complain("execute", status);

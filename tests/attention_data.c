@@ -13,7 +13,7 @@ static const uint32_t CANARY = 0xc0dec0de; /* a float nobody computes, and not a
 static fovea_tensor tensor_laid_out(case_layout layout, fovea_dtype dtype, const int64_t shape[4], int64_t *floats) {
     fovea_tensor t = layout == LAYOUT_BHTD || layout == LAYOUT_ODD
                          ? fovea_tensor_bhtd(NULL, dtype, shape[0], shape[1], shape[2], shape[3])
-                         : fovea_tensor_bthd(NULL, dtype, shape[0], shape[1], shape[2], shape[3]);
+                         : fovea_tensor_bthd(NULL, dtype, shape[0], shape[2], shape[1], shape[3]);
     if (layout == LAYOUT_ODD) {
         t.stride[2] = shape[3] + 1 + shape[3] % 7;
         t.stride[1] = shape[2] * t.stride[2] + 3;

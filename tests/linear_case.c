@@ -66,7 +66,7 @@ int64_t tensor_floats(const fovea_tensor *t) {
 static fovea_tensor lay(linear_rows rows, int64_t batch, int64_t heads, int64_t tokens, int64_t channels) {
     if (rows == ROWS_BHTD)
         return fovea_tensor_bhtd(NULL, FOVEA_DTYPE_F32, batch, heads, tokens, channels);
-    fovea_tensor t = fovea_tensor_bthd(NULL, FOVEA_DTYPE_F32, batch, heads, tokens, channels);
+    fovea_tensor t = fovea_tensor_bthd(NULL, FOVEA_DTYPE_F32, batch, tokens, heads, channels);
     if (rows == ROWS_GAPS) {
         t.stride[1] = channels + 3;
         t.stride[2] = heads * t.stride[1] + 2;

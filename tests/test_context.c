@@ -85,14 +85,39 @@ static void test_tensors(void) {
     test_check(t.data == &x && t.dtype == FOVEA_DTYPE_F32 && memcmp(t.shape, shape, sizeof shape) == 0 &&
                    memcmp(t.stride, bhtd, sizeof bhtd) == 0,
                "fovea_tensor_bhtd");
-    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_BOOL, 2, 5, 3,
-                          7); /* batch, heads, tokens, channels: 2 sequences of 3 tokens */
+    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_BOOL, 2, 3, 5, 7); /* 2 sequences of 3 tokens of 5 heads */
     const int64_t swapped[] = {2, 5, 3, 7}, strides[] = {105, 7, 35, 1};
     test_check(t.data == &x && t.dtype == FOVEA_DTYPE_BOOL && memcmp(t.shape, swapped, sizeof swapped) == 0 &&
                    memcmp(t.stride, strides, sizeof strides) == 0,
                "fovea_tensor_bthd");
-    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_F32, 2, 3, 5, 7);
+    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_F32, 2, 5, 3, 7);
     test_check(memcmp(t.stride, bthd, sizeof bthd) == 0, "fovea_tensor_bthd strides");
+}
+
+/* Some of a tensor's tokens: another address and another size, and nothing else. */
+static void test_tensor_tokens(void) {
+    static float room[2 * 3 * 5 * 7];
+    static unsigned char mask[5 * 7];
+    const fovea_tensor cache = fovea_tensor_bhtd(room, FOVEA_DTYPE_F32, 2, 3, 5, 7);
+    fovea_tensor t = fovea_tensor_tokens(cache, 2, 3);
+    const int64_t shape[] = {2, 3, 3, 7};
+    test_check(t.data == room + 2 * 7 && t.dtype == cache.dtype && t.quantisation == NULL &&
+                   memcmp(t.shape, shape, sizeof shape) == 0 && memcmp(t.stride, cache.stride, sizeof t.stride) == 0,
+               "fovea_tensor_tokens of contiguous heads");
+    t = fovea_tensor_tokens(fovea_tensor_bthd(room, FOVEA_DTYPE_F32, 2, 5, 3, 7), 4, 1);
+    test_check(t.data == room + 4 * 21 && t.shape[2] == 1 && t.stride[2] == 21, "fovea_tensor_tokens of tokens");
+    t = fovea_tensor_tokens(fovea_tensor_bhtd(mask, FOVEA_DTYPE_BOOL, 1, 1, 5, 7), 3, 2);
+    test_check(t.data == mask + 21 && t.shape[2] == 2, "fovea_tensor_tokens of bytes");
+    t = fovea_tensor_tokens(cache, 5, 0);
+    test_check(t.shape[2] == 0, "fovea_tensor_tokens of none");
+    t = fovea_tensor_tokens((fovea_tensor){.shape = {1, 1, 9, 1}, .stride = {9, 9, 1, 1}}, 4, 5);
+    test_check(t.data == NULL && t.shape[2] == 5, "fovea_tensor_tokens of an absent tensor");
+    static const int64_t wrong[][2] = {{-1, 1},        {0, 6},        {6, 0}, {1, 5}, {0, -1}, {INT64_MAX, INT64_MAX},
+                                       {INT64_MIN, 1}, {1, INT64_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        t = fovea_tensor_tokens(cache, wrong[i][0], wrong[i][1]);
+        test_check(t.shape[2] == -1, "fovea_tensor_tokens of tokens that are not there: %zu", i);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------------ contexts -- */
@@ -377,6 +402,7 @@ int main(int argc, char **argv) {
     test_default_context(); /* before any other call makes it */
     test_names();
     test_tensors();
+    test_tensor_tokens();
     test_inits();
     test_bad_contexts();
     test_caps();

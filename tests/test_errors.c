@@ -222,7 +222,7 @@ static void test_hostile(void) {
         for (int axis = 0; axis < 4; axis++)
             s[axis] = values[rng_below(&r, VALUES)];
         fovea_tensor x = fovea_tensor_bhtd(dummy, FOVEA_DTYPE_F32, s[0], s[1], s[2], s[3]);
-        fovea_tensor y = fovea_tensor_bthd(dummy, FOVEA_DTYPE_F32, s[0], s[1], s[2], s[3]);
+        fovea_tensor y = fovea_tensor_bthd(dummy, FOVEA_DTYPE_F32, s[0], s[2], s[1], s[3]);
         test_check(memcmp(x.shape, y.shape, sizeof x.shape) == 0 && x.shape[2] == s[2], "hostile tensors");
     }
     test_check(count[0] > 100 && count[1] > 100, "hostile sizes: %" PRId64 " refused, %" PRId64 " planned", count[0],

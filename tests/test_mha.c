@@ -240,7 +240,7 @@ static void check_projected(const case_contexts *x, const layer *l, const float 
         heads[i] = must_alloc(a->batch * layer_tokens(l, i) * layer_columns(l, i), sizeof(float));
         map_args.x = fovea_tensor_bhtd(l->x[layer_input(l, i)], FOVEA_DTYPE_F32, a->batch, 1, layer_tokens(l, i),
                                        l->features[i]);
-        *given[i] = fovea_tensor_bthd(heads[i], FOVEA_DTYPE_F32, a->batch, count, layer_tokens(l, i), channels);
+        *given[i] = fovea_tensor_bthd(heads[i], FOVEA_DTYPE_F32, a->batch, layer_tokens(l, i), count, channels);
         map_args.y = given[i];
         test_check(fovea_linear_pack(x->one, &map, &linear) == FOVEA_OK, "%s", fovea_error_detail());
         test_check(fovea_linear_execute(linear, &map_args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());

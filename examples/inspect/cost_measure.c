@@ -87,9 +87,9 @@ static int make_runner(const fovea_context *context, const cost_form *f, const n
         return complain(to, f->what, "%s", fovea_error_detail());
     fovea_attention_args_init(&r->args);
     if (f->form == FOVEA_MHA_PROJECTED) {
-        r->args.q = fovea_tensor_bthd(n->input, FOVEA_DTYPE_F32, a->batch, a->q_heads, a->q_len, a->head_dim);
-        r->args.k = fovea_tensor_bthd(n->input, FOVEA_DTYPE_F32, a->batch, a->kv_heads, a->kv_len, a->head_dim);
-        r->args.v = fovea_tensor_bthd(n->input, FOVEA_DTYPE_F32, a->batch, a->kv_heads, a->kv_len, a->value_dim);
+        r->args.q = fovea_tensor_bthd(n->input, FOVEA_DTYPE_F32, a->batch, a->q_len, a->q_heads, a->head_dim);
+        r->args.k = fovea_tensor_bthd(n->input, FOVEA_DTYPE_F32, a->batch, a->kv_len, a->kv_heads, a->head_dim);
+        r->args.v = fovea_tensor_bthd(n->input, FOVEA_DTYPE_F32, a->batch, a->kv_len, a->kv_heads, a->value_dim);
     } else {
         r->args.q = rows_of(n->input, a->batch, a->q_len, d->q_features);
         if (d->inputs == FOVEA_MHA_CROSS)
@@ -97,7 +97,7 @@ static int make_runner(const fovea_context *context, const cost_form *f, const n
     }
     r->args.out = d->out_features > 0
                       ? rows_of(n->out, a->batch, a->q_len, d->out_features)
-                      : fovea_tensor_bthd(n->out, FOVEA_DTYPE_F32, a->batch, a->q_heads, a->q_len, a->value_dim);
+                      : fovea_tensor_bthd(n->out, FOVEA_DTYPE_F32, a->batch, a->q_len, a->q_heads, a->value_dim);
     const size_t size = fovea_mha_workspace_size(r->mha);
     r->workspace = malloc(size + 1);
     r->seconds = malloc(MOST_ROUNDS * sizeof *r->seconds);

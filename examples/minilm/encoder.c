@@ -99,7 +99,7 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
         args.k = heads_of(p, s, p->k, &g);
         args.v = heads_of(p, s, p->v, &g);
         args.out = fovea_tensor_bthd(rows_of(s, p->sum, shape->width) + g.row * shape->width, FOVEA_DTYPE_F32, g.count,
-                                     shape->heads, g.tokens, shape->width / shape->heads);
+                                     g.tokens, shape->heads, shape->width / shape->heads);
         if (r->weights != NULL)
             args.weights =
                 (fovea_tensor){.data = r->weights + (layer * p->batch + p->order[g.first]) * shape->heads * square,

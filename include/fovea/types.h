@@ -88,9 +88,15 @@ typedef struct fovea_tensor {
 FOVEA_API fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
                                          int64_t channels);
 
-/* Contiguous [batch, tokens, heads, channels] memory, viewed as [batch, head, token, channel]. */
-FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+/* Contiguous [batch, tokens, heads, channels] memory, viewed as [batch, head, token, channel]. Sizes are given in the
+ * order of the memory. */
+FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                          int64_t channels);
+
+/* The count tokens from first on, as a view of the same memory with the same strides: of a cache with room for 4096
+ * tokens, the 100 that are filled, or the place of the next one. Of tokens that the tensor does not have, shape[2] is
+ * -1, which the function it is given to refuses. */
+FOVEA_API fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t count);
 
 /* ------------------------------------------------------------------------------------------------------- matrix -- */
 

@@ -13,13 +13,23 @@ fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int
     return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(heads, head), head, token, 1}, NULL};
 }
 
-fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+static int64_t dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
+
+fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                int64_t channels) {
     const int64_t head = channels, token = times(heads, head);
     return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(tokens, token), head, token, 1}, NULL};
 }
 
-static int64_t dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
+fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t count) {
+    const bool there = first >= 0 && count >= 0 && first <= tensor.shape[2] && count <= tensor.shape[2] - first;
+    tensor.shape[2] = there ? count : -1;
+    if (there && tensor.data) {
+        const int64_t bytes = times(times(first, tensor.stride[2]), dtype_size(tensor.dtype));
+        tensor.data = (void *)((uintptr_t)tensor.data + (uintptr_t)bytes);
+    }
+    return tensor;
+}
 
 static const char *dtype_name(fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_F32 ? "FOVEA_DTYPE_F32" : dtype == FOVEA_DTYPE_BOOL ? "FOVEA_DTYPE_BOOL" : "unknown";

@@ -161,7 +161,7 @@ static void make_inner(run *r) {
     r->inner.k = operand_of(r, FV_MHA_K);
     r->inner.v = operand_of(r, FV_MHA_V);
     if (m->packed->out)
-        r->inner.out = fovea_tensor_bthd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, a->q_heads, a->q_len,
+        r->inner.out = fovea_tensor_bthd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, a->q_len, a->q_heads,
                                          m->shape.role[FV_MHA_V].channels);
 }
 

@@ -88,8 +88,9 @@ typedef struct fovea_tensor {
 FOVEA_API fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
                                          int64_t channels);
 
-/* Contiguous [batch, tokens, heads, channels] memory, viewed as [batch, head, token, channel]. */
-FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+/* Contiguous [batch, tokens, heads, channels] memory, viewed as [batch, head, token, channel]. Sizes are given in the
+ * order of the memory. */
+FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                          int64_t channels);
 
 /* ------------------------------------------------------------------------------------------------------- matrix -- */
