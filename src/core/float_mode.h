@@ -41,6 +41,7 @@ static inline fv_float_mode fv_float_hold(void) {
 #endif
 
 /* For the rest of a block, exceptions neither trap nor leave a flag. */
-#define FV_HOLD_EXCEPTIONS() __attribute__((cleanup(fv_float_mode_set))) const fv_float_mode held_ = fv_float_hold()
+#define FV_HOLD_EXCEPTIONS()                                                                                           \
+    __attribute__((cleanup(fv_float_mode_set), unused)) const fv_float_mode held_ = fv_float_hold()
 
 #endif
