@@ -69,7 +69,7 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 }
 
 /* Those that take the epilogue wrongly. */
-static fv_epilogue copy_of(const fv_epilogue *epilogue) { return epilogue ? *epilogue : (fv_epilogue){NULL}; }
+static fv_epilogue copy_of(const fv_epilogue *epilogue) { return epilogue ? *epilogue : (fv_epilogue){.start = NULL}; }
 
 #define GEMM_WITH(wrong) honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, wrong, prefetch)
 
