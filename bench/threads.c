@@ -122,7 +122,9 @@ static void bench_beside(int team) {
                 if (!beside)
                     continue;
                 const float *out = calls[i % CALLS].args.out.data;
+#ifdef _OPENMP
 #pragma omp parallel for reduction(+ : sum)
+#endif
                 for (int k = 0; k < 32 * CHANNELS; k++)
                     sum += (double)out[k];
             }

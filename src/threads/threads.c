@@ -105,6 +105,7 @@ static void leave(const job *j, const outside *before) {
     inside_task = before->inside;
 }
 
+#ifdef _OPENMP
 /* Tasks first, first + step ...: one thread's, which finds their scratch in its caches. */
 static void run_share(const job *j, int64_t first, int64_t step) {
     if (first >= j->count)
@@ -114,6 +115,7 @@ static void run_share(const job *j, int64_t first, int64_t step) {
         j->work->task(j->work->arg, i);
     leave(j, &before);
 }
+#endif
 
 /* An index of a pool's, for any task that is left and all that are left then, so that a thread which returns from it has
  * run its last. */
