@@ -26,8 +26,6 @@ static const struct {
     {"rows too many", "row_block=21", " :", "row_block=4097", "line 5|row_block=4097|4096"},
     {"rows at once beyond any number", "row_block=21", " :", "row_block=21 chunk=99999999999999999999", "line 5|chunk"},
     {"items too many", "row_block=21", " :", "row_block=21 items=65", "line 5|items=65|64"},
-    {"caches of nothing", "row_block=21", " :", "row_block=21 caches=9", "line 5|caches=9|10"},
-    {"caches without end", "row_block=21", " :", "row_block=21 caches=6401", "line 5|caches=6401|6400"},
     {"items never", "row_block=21", " :", "row_block=21 items=-1", "line 5|items=-1"},
     {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|\"keys\" is no key"},
     {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|\"tile_rows\" is no choice"},

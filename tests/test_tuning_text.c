@@ -58,8 +58,6 @@ static const wrong wrongs[] = {
     {"tile beyond any number", "tile_rows=7", " :", "tile_rows=99999999999999999999", "line 3|tile_rows"},
     {"tile with zeros before", "tile_rows=7", " :", "tile_rows=007", "line 3|tile_rows"},
     {"tile in words", "tile_rows=7", " :", "tile_rows=seven", "line 3|tile_rows"},
-    {"caches of nothing", "tile_rows=7", " :", "tile_rows=7 caches=9", "line 3|caches=9|10"},
-    {"caches without end", "tile_rows=7", " :", "tile_rows=7 caches=6401", "line 3|caches=6401|6400"},
     {"split below never", "tile_rows=7", " :", "tile_rows=7 split_segments=-2", "line 3|split_segments"},
     {"no threads", "threads=1", " head_dim", "threads=0", "line 3|threads"},
     {"empty interval", "head_dim=1..1024", " value_dim", "head_dim=9..3", "line 3|head_dim|empty"},

@@ -1,7 +1,6 @@
 /* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far, or in
  * two sizes. Of an attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels,
- * blocks of channels and rows, items of a thread. Of both: the default's sizes for caches larger or smaller than the
- * system reports, a choice that fits each shape of a class (and tells where a hypervisor is wrong about caches). */
+ * blocks of channels and rows, items of a thread. */
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "tune.h"
@@ -11,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tune_stages[TUNE_STAGES] = {[TUNE_kernels] = "kernels",
-                                              [TUNE_caches] = "caches",
-                                              [TUNE_sizes] = "sizes",
-                                              [TUNE_pairs] = "pairs of sizes",
-                                              [TUNE_threads] = "threads"};
+const char *const tune_stages[TUNE_STAGES] = {
+    [TUNE_kernels] = "kernels", [TUNE_sizes] = "sizes", [TUNE_pairs] = "pairs of sizes", [TUNE_threads] = "threads"};
 
 /* A list in the making. */
 typedef struct list {
@@ -99,11 +95,12 @@ static void list_kernels(list *l, const tune_choice *best) {
 
 /* ------------------------------------------------------------------------------------------------------- caches -- */
 
-static void list_caches(list *l, const tune_choice *best) {
-    static const int64_t percents[] = {50, 200, 25, 400, 800};
-    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+const int64_t tune_scales[TUNE_SCALES] = {50, 200, 25, 400, 800};
+
+static void list_scales(list *l, const tune_choice *best) {
+    for (int i = 0; i < TUNE_SCALES; i++) {
         tune_choice choice = *best;
-        choice.knob[FV_ATTENTION_KNOB_caches].number = percents[i];
+        choice.cache_scale = tune_scales[i];
         add(l, &choice);
     }
 }
@@ -196,7 +193,6 @@ static void list_stage(list *l, tune_stage stage, const tune_choice *best) {
         add(l, best);
     switch (stage) {
     case TUNE_kernels: list_kernels(l, best); break;
-    case TUNE_caches: list_caches(l, best); break;
     case TUNE_sizes: list_sizes(l, best, &plan->made, 1); break;
     case TUNE_pairs: list_sizes(l, best, &plan->made, 2); break;
     default:
@@ -238,7 +234,8 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
             break;
         *choices = grown;
         list l = {.problem = &problem, .base = base, .choices = grown + total};
-        for (tune_stage stage = TUNE_caches; stage < TUNE_STAGES; stage++)
+        list_scales(&l, i < 0 ? &none : &kernels[i]);
+        for (tune_stage stage = TUNE_sizes; stage < TUNE_STAGES; stage++)
             list_stage(&l, stage, i < 0 ? &none : &kernels[i]);
         total += l.count;
     }

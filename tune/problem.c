@@ -153,7 +153,7 @@ void tune_problem_free(tune_problem *problem) {
 /* ------------------------------------------------------------------------------------------------------- plans -- */
 
 bool tune_same_choice(const tune_choice *a, const tune_choice *b) {
-    bool same = true;
+    bool same = a->cache_scale == b->cache_scale;
     for (int i = 0; i < FV_TUNING_KNOBS; i++)
         same = same && a->knob[i].kernel == b->knob[i].kernel && a->knob[i].number == b->knob[i].number;
     return same;
@@ -170,7 +170,7 @@ void tune_plan_free(tune_plan *plan) {
 }
 
 static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    fv_linear_choice wanted;
+    fv_linear_choice wanted = {.cache_scale = choice->cache_scale};
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     const int64_t rows = problem->shape.rows;
     plan->linear = fv_linear_choose(problem->packed, rows, &wanted);
@@ -184,7 +184,7 @@ static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, t
 }
 
 static int64_t decide_attention(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    fv_attention_choice wanted;
+    fv_attention_choice wanted = {.cache_scale = choice->cache_scale};
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
@@ -196,10 +196,7 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
 
 /* Bytes of workspace; negative: there is no such plan. */
 static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    const int64_t size =
-        problem->shape.linear ? decide_linear(problem, choice, plan) : decide_attention(problem, choice, plan);
-    plan->made.knob[FV_ATTENTION_KNOB_caches].number = 0;
-    return size;
+    return problem->shape.linear ? decide_linear(problem, choice, plan) : decide_attention(problem, choice, plan);
 }
 
 tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {
@@ -235,6 +232,7 @@ bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choi
         const bool found = tune_map_make(ctx, shape, &map);
         const fv_linear_choice made = fv_linear_choose(&map, shape->rows, NULL);
         fv_tuning_of_choice(operation, &made, choice->knob);
+        choice->cache_scale = made.cache_scale;
         free(map.tuned);
         return found;
     }
@@ -242,6 +240,7 @@ bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choi
     if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
         return false;
     fv_tuning_of_choice(operation, &plan->choice, choice->knob);
+    choice->cache_scale = plan->choice.cache_scale;
     fovea_attention_plan_destroy(plan);
     return true;
 }

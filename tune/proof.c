@@ -1,8 +1,7 @@
 /* The proof of what a search found (tune.h): other shapes of the class, measured anew.
  *
- * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % (1 % of a
- * rule that other classes took: rule.c) and than three standard errors of the default against itself; of several such
- * choices the fastest. On two of them, at least, it is another plan than the default: a kernel that is the default of 6
+ * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % and than three
+ * standard errors of the default against itself; of several such choices the fastest. On two of them, at least, it is another plan than the default: a kernel that is the default of 6
  * rows was 20 % faster for 5 of 576 columns, and 19 % slower for 5 of 448. */
 #include "search.h"
 
@@ -151,7 +150,7 @@ void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *
     for (int i = 0; i < count; i++) {
         double error;
         const tune_interval t = tune_together_ratio(&proofs[i].together, &error);
-        if (!proofs[i].passed || proofs[i].shapes < 2 || tune_stopped || -t.median < fmax(s->least, 3 * error) ||
+        if (!proofs[i].passed || proofs[i].shapes < 2 || tune_stopped || -t.median < fmax(log(1.02), 3 * error) ||
             t.median >= best)
             continue;
         best = t.median;

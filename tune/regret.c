@@ -59,8 +59,8 @@ static fovea_context *make_context(const tune_options *options, int handicap) {
     return ctx;
 }
 
-static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
-    (void)arg, (void)index, (void)result, (void)news, (void)seconds;
+static void report(void *arg, int index, const tune_result *result, double seconds) {
+    (void)arg, (void)index, (void)result, (void)seconds;
 }
 
 /* Tunes, as fovea-tune does, and lets the context use it. */
@@ -76,7 +76,16 @@ static void tune_into(fovea_context *ctx, const tune_options *options, const tun
     ctx->tuning.section = fv_tuning_section_make(ctx->tuning.tuning, &own);
     const double begin = tune_now();
     int rows = 0, noisy = 0;
-    tune_search_all(plain, classes, count, options, watch, report, NULL, results);
+    tune_scale scale;
+    tune_find_scale(plain, classes, count, options->effort, options->budget, watch, NULL, &scale);
+    plain->tuning.cache_scale = ctx->tuning.cache_scale = scale.percent;
+    printf("# cache_scale %lld: %s, %.3f (%.3f to %.3f), %.3f seen, %.1f s\n", (long long)scale.percent,
+           scale.known ? "known" : "not known", scale.gain.median, scale.gain.low, scale.gain.high, scale.seen,
+           tune_now() - begin);
+    tune_search_all(plain, classes, count, options->effort, options->budget - (tune_now() - begin), watch, report, NULL,
+                    results);
+    tune_keep_sizes(plain, &scale, classes, count, results);
+    tune_scale_free(&scale);
     for (int i = 0; i < count; i++) {
         const tune_result *r = &results[i];
         noisy += r->verdict == VERDICT_noisy;
@@ -204,7 +213,7 @@ static bool sweep(fovea_context *const contexts[NAMED], const tune_shape *shape,
             named[i] = left[n++] = &all[count + i];
             ok = tune_choice_of(contexts[i], shape, &choice);
             /* Without the handicap, seen from the context with it, caches are larger. */
-            choice.knob[FV_ATTENTION_KNOB_caches].number *= fv_ceil_div(contexts[i]->cpu.l2, contexts[DEFAULT]->cpu.l2);
+            choice.cache_scale *= fv_ceil_div(contexts[i]->cpu.l2, contexts[DEFAULT]->cpu.l2);
             ok = ok && tune_candidate_make(&m, &choice, named[i]);
         }
         for (int i = 0; i < n; i++)

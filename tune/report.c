@@ -133,6 +133,7 @@ int tune_report(const tune_options *options) {
         fovea_context_destroy(ctx);
         return TUNE_FAILED;
     }
+    ctx->tuning.cache_scale = use.cache_scale;
     const char *output = options->output ? options->output : "tune.html";
     char error[FV_FILE_ERROR] = "no memory for the page";
     char *text = NULL;

@@ -65,7 +65,6 @@ static bool measure_heat(const page *p, const tune_shape *shape, double until, h
         const int n = h->downs * h->acrosses;
         for (int i = 0; i < n && ok; i++) {
             tune_choice choice = plan->made;
-            choice.knob[FV_ATTENTION_KNOB_caches] = wanted.knob[FV_ATTENTION_KNOB_caches];
             choice.knob[a.down].number = h->down[i / h->acrosses];
             choice.knob[a.across].number = h->across[i % h->acrosses];
             ok = tune_candidate_make(&m, &choice, &all[i]);

@@ -57,15 +57,32 @@ static void show(void *arg, const char *what, double ratio) {
     fflush(stderr);
 }
 
+/* One line for each class. */
 static void describe(const tune_class *c, const tune_result *r, double seconds) {
-    printf("%-46s  %-24s", c->name, tune_verdicts[r->verdict]);
+    char words[96];
+    snprintf(words, sizeof words, "%s", tune_verdicts[r->verdict]);
     if (r->verdict == VERDICT_tuned)
-        printf("  %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low, r->gain.high);
-    if (r->verdict == VERDICT_default && r->seen > 1)
-        printf("  (%.1f %% seen: not enough, or not elsewhere)", 100 * (r->seen - 1));
+        snprintf(words, sizeof words, "faster choice: %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low,
+                 r->gain.high);
+    if (r->verdict == VERDICT_unconfirmed)
+        snprintf(words, sizeof words, "kept the default: best candidate +%.1f %%, not confirmed", 100 * (r->seen - 1));
+    printf("%-62s  %-52s", c->name, words);
     if (r->share > 0)
-        printf("  [%.0f %% of the bound]", 100 * r->share);
+        printf("  %3.0f %% of %s", 100 * r->share, tune_is_cold(c->operation) ? "memory bandwidth" : "peak");
     printf("  %d candidates, %.1f s\n", r->candidates, seconds);
+    fflush(stdout);
+}
+
+static void describe_scale(const tune_scale *s, double seconds) {
+    if (s->known && s->percent != 100)
+        printf("caches count as %lld %% of what the system reports: %.3f times as fast (%.3f to %.3f)",
+               (long long)s->percent, s->gain.median, s->gain.low, s->gain.high);
+    else if (s->known)
+        printf("caches count as the system reports: confirmed as best");
+    else
+        printf("caches count as %lld %% of what the system reports; not stored: too noisy, or too little time, to tell",
+               (long long)s->percent);
+    printf("  %.1f s\n", seconds);
     fflush(stdout);
 }
 
@@ -99,8 +116,8 @@ static fovea_status read_or_make(const char *path, fovea_tuning **tuning, char e
 
 /* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces
  * what was there for the same shapes. */
-static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
-                          const tune_result *results, int count, char error[FV_FILE_ERROR]) {
+static fovea_status store(const char *path, const fovea_context *ctx, const tune_scale *scale,
+                          const tune_class *classes, const tune_result *results, int count, char error[FV_FILE_ERROR]) {
     int lock = -1;
     fovea_tuning *tuning = NULL;
     fovea_status status =
@@ -110,13 +127,17 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
     status = read_or_make(path, &tuning, error);
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
+    const fv_tuning_machine machine = tune_machine(ctx, scale);
+    if (status == FOVEA_OK && scale->known)
+        status = fv_tuning_put_machine(tuning, &own, &machine, error);
     for (int i = 0; i < count && status == FOVEA_OK; i++) {
         const tune_verdict verdict = results[i].verdict;
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
         const int section = fv_tuning_section_make(tuning, &own);
         if (verdict == VERDICT_tuned)
             status = fv_tuning_put(tuning, &own, &row, error);
-        else if ((verdict == VERDICT_default || verdict == VERDICT_bound) && !results[i].rule_open && section >= 0)
+        else if ((verdict == VERDICT_default || verdict == VERDICT_unconfirmed || verdict == VERDICT_bound) &&
+                 section >= 0)
             fv_tuning_remove(tuning, section, &row);
     }
     if (status == FOVEA_OK)
@@ -147,58 +168,63 @@ static int dry_run(const tune_options *options, const tune_class *classes, int c
     printf("%d classes of shapes, %.1f s for each on average:\n", count, budget / (count ? count : 1));
     for (int i = 0; i < count; i++) {
         char name[96];
-        printf("%-46s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
+        printf("%-62s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
     }
     return TUNE_GOOD;
 }
 
-/* Before and after each search. A class may be searched again, with another verdict: its line waits for the end. */
-static void report(void *arg, int index, const tune_result *result, bool news, double seconds) {
+/* Before each search, and after the last of a class: its line waits for the end. */
+static void report(void *arg, int index, const tune_result *result, double seconds) {
     progress *p = arg;
-    (void)news;
     p->number += !result && p->number < p->count; /* later rounds begin none anew */
     p->c = &p->classes[index];
-    p->seconds[index] += seconds;
+    p->seconds[index] = seconds;
 }
 
 /* The last line: what was found, what not, and where it is. */
 static void print_outcome(const tune_outcome *o, int count, const char *path) {
+    const int kept = o->counts[VERDICT_default] + o->counts[VERDICT_unconfirmed] + o->counts[VERDICT_bound];
+    const char *file = tune_is_standard_output(path) ? "standard output" : path;
     if (o->counts[VERDICT_tuned] > 0)
-        printf("%d of %d classes have a faster choice, together %.3f times as fast", o->counts[VERDICT_tuned], count,
-               o->gain);
+        printf("%d of %d classes have a faster choice: %.3f times as fast as the default on average",
+               o->counts[VERDICT_tuned], count, o->gain);
+    else if (kept > 0)
+        printf("The defaults serve this machine well: no class of %d has a faster choice that could be confirmed",
+               count);
     else
-        printf("No faster choice in %d classes", count);
+        printf("No class of %d could be measured", count);
     const struct {
         int count;
         const char *words;
-    } others[] = {{o->counts[VERDICT_default] + o->counts[VERDICT_bound], "where the default is best"},
-                  {o->counts[VERDICT_noisy], "too noisy to tell"},
+    } others[] = {{o->counts[VERDICT_noisy], "too noisy to tell"},
                   {o->counts[VERDICT_unseen], "without enough time (--budget)"},
                   {o->counts[VERDICT_large], "larger than memory allows"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i].count > 0)
             printf(", %d %s", others[i].count, others[i].words);
     if (o->store)
-        printf(". Stored in %s\n", tune_is_standard_output(path) ? "the standard output" : path);
+        printf(". Stored in %s.\n", file);
     else
-        puts(". Nothing was stored.");
+        printf(".\nNothing was stored, and programs run as before. Try again %s.\n",
+               o->counts[VERDICT_noisy] > 0 ? "when the machine is quieter" : "with a longer --budget");
 }
 
 /* The last words, and the exit status. */
-static int conclude(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
-                    const tune_result *results, const char *path) {
+static int conclude(const tune_options *options, const fovea_context *ctx, const tune_scale *scale,
+                    const tune_class *classes, int count, const tune_result *results, const char *path) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
         json_array_append_new(list, json_of(&classes[i], &results[i], &row));
     }
-    const tune_outcome outcome = tune_outcome_of(results, count);
+    const tune_outcome outcome = tune_outcome_of(results, count, scale);
     char error[FV_FILE_ERROR] = "";
-    const bool failed = outcome.store && store(path, ctx, classes, results, count, error) != FOVEA_OK;
+    const bool failed = outcome.store && store(path, ctx, scale, classes, results, count, error) != FOVEA_OK;
     if (options->json) {
-        json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
-                                fovea_isa_name((fovea_isa)ctx->target.isa), "threads", ctx->threads.count, "file", path,
-                                "stored", outcome.store && !failed, "classes", list);
+        json_t *all =
+            json_pack("{s:s, s:s, s:i, s:s, s:b, s:i, s:o}", "cpu", ctx->cpu.name, "isa",
+                      fovea_isa_name((fovea_isa)ctx->target.isa), "threads", ctx->threads.count, "file", path, "stored",
+                      outcome.store && !failed, "cache_scale", (int)scale->percent, "classes", list);
         print_json(all);
     } else {
         json_decref(list);
@@ -210,11 +236,13 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
     return failed ? TUNE_FAILED : outcome.status;
 }
 
-/* Says at once, not after a minute, that the file cannot be written. */
-static bool may_write(const char *path) {
+/* Says at once, not after a minute, that the file cannot be written. *machine: what it says of this one. */
+static bool may_write(const char *path, const fovea_context *ctx, fv_tuning_machine *machine) {
     char error[FV_FILE_ERROR];
     int lock;
     fovea_tuning *tuning = NULL;
+    fv_tuning_section own;
+    *machine = (fv_tuning_machine){.cache_scale = 0};
     if (tune_is_standard_output(path))
         return true;
     bool ok = fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
@@ -225,18 +253,50 @@ static bool may_write(const char *path) {
     }
     if (!ok)
         fprintf(stderr, "fovea-tune: %s\nfovea-tune: --output names another file\n", error);
+    fv_tuning_section_of(&ctx->cpu, &own);
+    const int section = ok ? fv_tuning_section_find(tuning, &own) : -1;
+    if (section >= 0)
+        *machine = tuning->machine[section];
     fovea_tuning_destroy(tuning);
     return ok;
 }
 
+/* As what caches count for this run: what the file says, if that was found with another tier or number of threads; else
+ * what is found now, or, if that cannot be told, what the file says. Seconds that it took. */
+static double find_scale(progress *p, fovea_context *ctx, const fv_tuning_machine *told, tune_scale *scale) {
+    const tune_options *o = p->options;
+    const bool quiet = o->quiet || o->json;
+    if (told->cache_scale && (told->isa != ctx->target.isa || told->threads != ctx->threads.count)) {
+        *scale = (tune_scale){.percent = told->cache_scale};
+        if (!quiet)
+            printf("caches count as %lld %% of what the system reports: by the file, found with tier %s and %lld "
+                   "thread%s\n",
+                   (long long)told->cache_scale, fv_isa_word(told->isa), (long long)told->threads,
+                   told->threads == 1 ? "" : "s");
+    } else {
+        tune_find_scale(ctx, p->classes, p->count, o->effort, o->budget, show, p, scale);
+        if (!scale->known && told->cache_scale)
+            scale->percent = told->cache_scale;
+        clear_line(p);
+        if (!quiet)
+            describe_scale(scale, tune_now() - p->begin);
+    }
+    ctx->tuning.cache_scale = scale->percent;
+    return tune_now() - p->begin;
+}
+
 /* All classes, and then a line for each. */
-static void search(const fovea_context *ctx, progress *p, tune_result *results) {
-    const bool prints = !p->options->quiet && !p->options->json;
+static void search(fovea_context *ctx, const fv_tuning_machine *told, progress *p, tune_scale *scale,
+                   tune_result *results) {
+    const tune_options *o = p->options;
+    const bool prints = !o->quiet && !o->json;
     p->terminal = prints && has_terminal();
     if (prints)
-        printf("%d classes of shapes, %.0f s\n", p->count, p->options->budget);
+        printf("%d classes of shapes, %.0f s\n", p->count, o->budget);
     fflush(stdout);
-    tune_search_all(ctx, p->classes, p->count, p->options, show, report, p, results);
+    const double spent = find_scale(p, ctx, told, scale);
+    tune_search_all(ctx, p->classes, p->count, o->effort, o->budget - spent, show, report, p, results);
+    tune_keep_sizes(ctx, scale, p->classes, p->count, results);
     clear_line(p);
     for (int i = 0; i < p->count && prints; i++)
         describe(&p->classes[i], &results[i], p->seconds[i]);
@@ -257,6 +317,8 @@ int tune_run(const tune_options *options) {
     if (!ctx)
         return TUNE_FAILED;
     tune_class *classes;
+    tune_scale scale;
+    fv_tuning_machine machine;
     const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     int status = count < 0 ? TUNE_USAGE : TUNE_FAILED;
     tune_result *results = calloc((size_t)(count > 0 ? count : 1), sizeof *results);
@@ -265,10 +327,16 @@ int tune_run(const tune_options *options) {
         tune_machine_print(ctx);
     if (count >= 0 && options->dry_run)
         status = dry_run(options, classes, count);
-    else if (count >= 0 && results && seconds && may_write(path)) {
-        progress p = {.options = options, .classes = classes, .seconds = seconds, .count = count, .begin = tune_now()};
-        search(ctx, &p, results);
-        status = conclude(options, ctx, classes, count, results, path);
+    else if (count > 0 && results && seconds && may_write(path, ctx, &machine)) {
+        progress p = {.options = options,
+                      .classes = classes,
+                      .c = classes,
+                      .seconds = seconds,
+                      .count = count,
+                      .begin = tune_now()};
+        search(ctx, &machine, &p, &scale, results);
+        status = conclude(options, ctx, &scale, classes, count, results, path);
+        tune_scale_free(&scale);
     }
     free(seconds);
     free(results);

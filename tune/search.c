@@ -1,12 +1,12 @@
 /* The search for a class (tune.h).
  *
- * In stages, each over candidates that differ from the best so far (candidates.c): kernels, caches, sizes, then sizes
- * around the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks
+ * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around the
+ * best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks
  * for all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
  * once.
  *
- * What wins, the sizes for other caches (should sizes of its own have been luck, or suit only the shape of the search),
- * the winner's runner-up, and kernels alone go to the proof (proof.c), as many as it has time for. */
+ * What wins, its runner-up of another size (should the winner's have been luck, or suit only the shape of the search)
+ * and kernels alone go to the proof (proof.c), as many as it has time for. */
 #include "search.h"
 
 #include <math.h>
@@ -14,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tune_verdicts[] = {
-    [VERDICT_unseen] = "not enough time",        [VERDICT_default] = "default is best",
-    [VERDICT_bound] = "default is at the bound", [VERDICT_tuned] = "faster choice",
-    [VERDICT_noisy] = "too noisy to tell",       [VERDICT_large] = "more than memory allows"};
+const char *const tune_verdicts[] = {[VERDICT_unseen] = "not stored: not enough time",
+                                     [VERDICT_default] = "default confirmed as best",
+                                     [VERDICT_unconfirmed] = "kept the default",
+                                     [VERDICT_bound] = "default confirmed as best",
+                                     [VERDICT_tuned] = "faster choice",
+                                     [VERDICT_noisy] = "not stored: too noisy to tell",
+                                     [VERDICT_large] = "not stored: larger than memory allows"};
 
 static const tune_effort_numbers efforts[] = {
     [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
@@ -135,7 +138,7 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
                           tune_standing finalist[TUNE_FINALISTS]) {
     const double begin = tune_now(), until = begin + 0.48 * seconds;
     tune_choice list[TUNE_CANDIDATES];
-    tune_standing winner = {0}, second = {0}, first = {0}, rule = {0};
+    tune_standing winner = {0}, second = {0}, first = {0};
     s->watcher(s->arg, "noise", 0);
     const bool quiet = tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds);
     if (!quiet || s->m.base.blocks < 3) {
@@ -150,33 +153,27 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
         return 0;
     }
     for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
-        const bool moved = !tune_same_choice(&winner.choice, &rule.choice); /* a size was faster */
+        const bool moved = !tune_same_choice(&winner.choice, &first.choice); /* a size was faster */
         const tune_stage what = stage == TUNE_pairs && moved ? TUNE_sizes : stage;
         const double ends[TUNE_STAGES] = {[TUNE_kernels] = fmin(until, tune_now() + 0.17 * seconds),
-                                          [TUNE_caches] = fmin(until, tune_now() + 0.08 * seconds),
-                                          [TUNE_sizes] = fmin(until, tune_now() + 0.15 * seconds),
+                                          [TUNE_sizes] = fmin(until, tune_now() + 0.2 * seconds),
                                           [TUNE_pairs] = until,
                                           [TUNE_threads] = until + 0.05 * seconds};
         const int n = tune_list(&s->problem, what, &winner.choice, s->m.base.plan, list);
         run_stage(s, tune_stages[what], list, n, ends[stage], &winner, &second);
         if (stage == TUNE_kernels)
             first = winner;
-        if (stage == TUNE_kernels || stage == TUNE_caches)
-            rule = winner;
     }
     int count = add_finalist(finalist, 0, &winner);
-    if (!tune_same_choice(&rule.choice, &first.choice))
-        count = add_finalist(finalist, count, &rule);
     count = add_finalist(finalist, count, &second);
     count = add_finalist(finalist, count, &first);
-    s->result->seen = exp(-fmin(winner.ratio, fmin(second.ratio, fmin(rule.ratio, first.ratio))));
+    s->result->seen = exp(-fmin(winner.ratio, fmin(second.ratio, first.ratio)));
     return count;
 }
 
 tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
                                     tune_result *result) {
-    return (tune_search_state){
-        .ctx = ctx, .effort = efforts[effort], .least = log(1.02), .watcher = watcher, .arg = arg, .result = result};
+    return (tune_search_state){.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
 }
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
@@ -199,20 +196,25 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
     if (count > 0 && !s.noisy && !tune_stopped)
         tune_prove(&s, c, finalist, count, begin + seconds);
     if (result->verdict == VERDICT_unseen && !tune_stopped)
-        result->verdict = s.noisy ? VERDICT_noisy : s.cut ? VERDICT_unseen : VERDICT_default;
+        result->verdict = s.noisy            ? VERDICT_noisy
+                          : s.cut            ? VERDICT_unseen
+                          : result->seen > 1 ? VERDICT_unconfirmed
+                                             : VERDICT_default;
 }
 
 /* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen
  * that could not be proved in the time there was. */
 static bool is_open(const tune_result *r) {
     return r->verdict == VERDICT_noisy || r->verdict == VERDICT_unseen ||
-           (r->verdict == VERDICT_default && r->seen > 1.02);
+           (r->verdict == VERDICT_unconfirmed && r->seen > 1.02);
 }
 
 typedef struct turn {
     int index;
     double cost;   /* seconds that an execution takes, about */
     double weight; /* of its share of the time */
+    double spent;  /* seconds of all its searches so far */
+    bool reported;
 } turn;
 
 static int by_turn(const void *a, const void *b) {
@@ -227,18 +229,17 @@ static turn *turns_of(const fovea_context *ctx, const tune_class *classes, int c
     turn *turns = calloc((size_t)(count ? count : 1), sizeof *turns);
     for (int i = 0; turns && i < count; i++) {
         const double cost = tune_class_cost(&classes[i], ctx->threads.count, ctx->target.isa);
-        turns[i] = (turn){i, cost, fmin(fmax(cost / usual, 1), most)};
+        turns[i] = (turn){.index = i, .cost = cost, .weight = fmin(fmax(cost / usual, 1), most)};
     }
     if (turns)
         qsort(turns, (size_t)count, sizeof *turns, by_turn);
     return turns;
 }
 
-static void search_in_turn(const fovea_context *ctx, const tune_class *classes, const turn *turns, int count,
-                           const tune_options *options, tune_watcher *watcher, tune_reporter *reporter, void *arg,
-                           tune_result *results) {
-    enum { ROUNDS = 4 };         /* who asks often enough is told what he wants to hear */
-    const double for_rule = 0.2; /* of the budget */
+static void search_in_turn(const fovea_context *ctx, const tune_class *classes, turn *turns, int count,
+                           tune_effort effort, double seconds, tune_watcher *watcher, tune_reporter *reporter,
+                           void *arg, tune_result *results) {
+    enum { ROUNDS = 4 }; /* who asks often enough is told what he wants to hear */
     const double begin = tune_now();
     double open = 0;
     for (int t = 0; t < count; t++)
@@ -248,54 +249,60 @@ static void search_in_turn(const fovea_context *ctx, const tune_class *classes, 
         for (int t = 0; t < count && !tune_stopped; t++) {
             const int i = turns[t].index;
             const double before = tune_now(), weight = turns[t].weight;
-            const double kept = round > 0 && tune_has_rule(results, count) ? for_rule * options->budget : 0;
-            const double left = options->budget - kept - (before - begin);
+            const double left = seconds - (before - begin);
             if (left <= 0 || (round > 0 && left <= 1))
                 break;
             if (round > 0 && !is_open(&results[i]))
                 continue;
             const tune_result earlier = results[i];
-            reporter(arg, i, NULL, false, 0);
-            tune_search(ctx, &classes[i], options->effort, left * weight / open, watcher, arg, &results[i]);
+            reporter(arg, i, NULL, 0);
+            tune_search(ctx, &classes[i], effort, left * weight / open, watcher, arg, &results[i]);
             open = fmax(open - weight, weight);
             const bool decided = results[i].verdict != VERDICT_noisy && results[i].verdict != VERDICT_unseen;
             if (round > 0 && !decided)
                 results[i] = earlier;
             still += is_open(&results[i]) ? weight : 0;
-            reporter(arg, i, &results[i], round == 0 || results[i].verdict != earlier.verdict, tune_now() - before);
+            turns[t].spent += tune_now() - before;
+            turns[t].reported = !is_open(&results[i]);
+            if (turns[t].reported)
+                reporter(arg, i, &results[i], turns[t].spent);
         }
         open = still;
     }
-    tune_spread_rule(ctx, classes, count, options->effort, begin + options->budget, watcher, reporter, arg, results);
+    for (int t = 0; t < count; t++)
+        if (!turns[t].reported)
+            reporter(arg, turns[t].index, &results[turns[t].index], turns[t].spent);
 }
 
-void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
     turn *turns = turns_of(ctx, classes, count);
     if (turns)
-        search_in_turn(ctx, classes, turns, count, options, watcher, reporter, arg, results);
+        search_in_turn(ctx, classes, turns, count, effort, seconds, watcher, reporter, arg, results);
     for (int i = 0; i < count && !turns; i++)
         results[i].verdict = VERDICT_large;
     free(turns);
 }
 
 /* Too noisy to tell is an answer, and then nothing is stored; but who interrupts keeps what was proved until then. */
-tune_outcome tune_outcome_of(const tune_result *results, int count) {
+tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_scale *scale) {
     tune_outcome o = {.status = TUNE_GOOD};
     double logs = 0;
     for (int i = 0; i < count; i++) {
         o.counts[results[i].verdict]++;
         logs += results[i].verdict == VERDICT_tuned ? log(results[i].gain.median) : 0;
     }
-    const int decided = o.counts[VERDICT_tuned] + o.counts[VERDICT_default] + o.counts[VERDICT_bound];
+    const int decided =
+        o.counts[VERDICT_tuned] + o.counts[VERDICT_default] + o.counts[VERDICT_unconfirmed] + o.counts[VERDICT_bound];
+    const bool scaled = scale->known && scale->percent != 100;
     const bool noisy = o.counts[VERDICT_noisy] > decided, large = o.counts[VERDICT_large] == count;
     o.gain = exp(logs / fmax(o.counts[VERDICT_tuned], 1));
-    o.store = decided > 0 && (!noisy || tune_stopped);
+    o.store = scaled || (decided > 0 && (!noisy || tune_stopped));
     if (tune_stopped)
         o.status = TUNE_STOPPED;
     else if (large)
         o.status = TUNE_FAILED;
-    else if (noisy || decided == 0)
+    else if (!o.store)
         o.status = TUNE_NOISY;
     return o;
 }

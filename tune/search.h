@@ -16,7 +16,6 @@ typedef struct tune_search_state {
     tune_problem problem;
     const fovea_context *ctx;
     tune_effort_numbers effort;
-    double least;    /* the least gain that is stored, as a logarithm */
     bool noisy, cut; /* too few blocks to tell: as they had to be thrown away; as the time was over */
     tune_watcher *watcher;
     void *arg;
@@ -29,7 +28,7 @@ typedef struct tune_standing {
     double ratio;
 } tune_standing;
 
-enum { TUNE_FINALISTS = 4 };
+enum { TUNE_FINALISTS = 3 };
 
 /* The state of a search that has measured nothing. */
 tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
@@ -41,12 +40,5 @@ void tune_too_few(tune_search_state *s, const tune_measurement *m);
 /* The proof of some choices, until then; those at the end are left out if there is no time for all. The result of the
  * search gets the best of those that pass. */
 void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until);
-
-/* Sizes for other caches, where classes took such, for those that kept the default (rule.c), until then. */
-void tune_spread_rule(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double until,
-                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
-
-/* Did any class take sizes for other caches? */
-bool tune_has_rule(const tune_result *results, int count);
 
 #endif

@@ -59,8 +59,7 @@ static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV
         if (v->kernel)
             snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", operation->knob[i].name, v->kernel->name);
         else if (v->number)
-            snprintf(text + n, size - n, "%s%s %" PRId64 "%s", n ? ", " : "", operation->knob[i].name, v->number,
-                     i == FV_ATTENTION_KNOB_caches ? " %" : "");
+            snprintf(text + n, size - n, "%s%s %" PRId64, n ? ", " : "", operation->knob[i].name, v->number);
         n = strlen(text);
     }
 }
@@ -79,6 +78,21 @@ static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
     return row->section == own && row->isa == ctx->target.isa && row->threads == ctx->threads.count;
 }
 
+/* What the file says of this machine, and where it has no rows for it, that the defaults are best. */
+static void show_machine(const fv_tuning_machine *m, const fovea_tuning *tuning, int own) {
+    int rows = 0;
+    for (int i = 0; i < tuning->rows; i++)
+        rows += tuning->row[i].section == own;
+    if (m->cache_scale && m->cache_scale != 100)
+        printf(
+            "line %-4d caches count as %lld %% of what the system reports: %.3f times as fast as the default (%.3f to "
+            "%.3f)\n",
+            m->line, (long long)m->cache_scale, (double)m->evidence.gain / 1000, (double)m->evidence.low / 1000,
+            (double)m->evidence.high / 1000);
+    if (rows == 0)
+        puts("For this CPU and build the defaults are best: there are no rows.");
+}
+
 int tune_show(const tune_options *options) {
     const char *path;
     fovea_tuning *tuning = load(options, &path);
@@ -90,9 +104,12 @@ int tune_show(const tune_options *options) {
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
     const int index = fv_tuning_section_find(tuning, &own);
+    ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, index);
     json_t *list = json_array();
     if (!options->json)
         printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
+    if (!options->json && index >= 0)
+        show_machine(&tuning->machine[index], tuning, index);
     for (int i = 0; i < tuning->rows; i++) {
         const fv_tuning_row *row = &tuning->row[i];
         char used[300], choice[300] = "", instead[300] = "", text[FV_TUNING_LINE];
@@ -166,6 +183,7 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int
     enum { LOOKS = 3 };
     const tune_class c = tune_class_of_row(row, ctx->target.isa);
     tune_choice choice;
+    choice = (tune_choice){.cache_scale = 0};
     memcpy(choice.knob, row->knob, sizeof choice.knob);
     tune_shape shapes[TUNE_PROOFS] = {c.search};
     const int proofs = tune_class_proofs(&c, ctx->threads.count, ctx->target.isa, shapes),
@@ -249,6 +267,7 @@ int tune_check(const tune_options *options) {
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
     const int own = fv_tuning_section_find(tuning, &section);
+    ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, own);
     json_t *list = json_array();
     int status = TUNE_FOREIGN;
     if (own < 0) {

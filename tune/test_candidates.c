@@ -134,12 +134,11 @@ static void test_caches(fovea_context *ctx) {
         ctx->cpu.l1d = l1d / 4;
         ctx->cpu.l2 = l2 / 4;
         tune_plan *base = tune_problem_plan(&problem, &none);
-        tune_choice list[TUNE_CANDIDATES];
         bool found = tune_same_plan(whole, base);
         others += !found;
-        const int n = tune_list(&problem, TUNE_caches, &none, base, list);
-        for (int k = 0; k < n && !found; k++) {
-            tune_plan *plan = tune_problem_plan(&problem, &list[k]);
+        for (int k = 0; k < TUNE_SCALES && !found; k++) {
+            const tune_choice scaled = {.cache_scale = tune_scales[k]};
+            tune_plan *plan = tune_problem_plan(&problem, &scaled);
             found = tune_same_plan(plan, whole);
             tune_plan_free(plan);
         }
@@ -163,7 +162,8 @@ static void check_outcome(const char *what, const tune_verdict *verdicts, int co
         results[i].verdict = verdicts[i];
         results[i].gain.median = i + 1;
     }
-    const tune_outcome o = tune_outcome_of(results, count);
+    const tune_scale scale = {.percent = 100};
+    const tune_outcome o = tune_outcome_of(results, count, &scale);
     test_check(o.store == store && o.status == status, "%s: %s, status %d", what, o.store ? "stored" : "not stored",
                o.status);
 }
@@ -182,7 +182,14 @@ static void test_outcome(void) {
     const tune_result gains[] = {{.verdict = VERDICT_tuned, .gain = {2, 1, 3}},
                                  {.verdict = VERDICT_default},
                                  {.verdict = VERDICT_tuned, .gain = {8, 7, 9}}};
-    test_check(fabs(tune_outcome_of(gains, 3).gain - 4) < 1e-9, "gains of 2 and 8: %g", tune_outcome_of(gains, 3).gain);
+    tune_scale scale = {.percent = 100};
+    test_check(fabs(tune_outcome_of(gains, 3, &scale).gain - 4) < 1e-9, "gains of 2 and 8: %g",
+               tune_outcome_of(gains, 3, &scale).gain);
+    scale = (tune_scale){.percent = 200, .known = true};
+    const tune_result noisy = {.verdict = VERDICT_noisy};
+    const tune_outcome o = tune_outcome_of(&noisy, 1, &scale);
+    test_check(o.store && o.status == TUNE_GOOD, "a scale that was proved, of classes too noisy to tell: status %d",
+               o.status);
 }
 
 int main(int argc, char **argv) {

@@ -169,14 +169,15 @@ tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_i
 
 /* ---------------------------------------------------------------------------------------------------- problem.c -- */
 
-/* A choice, as the knobs of its operation. */
+/* A choice, as the knobs of its operation; and where caches are not to count as they do for the context, as what. */
 typedef struct tune_choice {
     fv_tuning_value knob[FV_TUNING_KNOBS];
+    int64_t cache_scale; /* 0: the context's */
 } tune_choice;
 
 /* What is executed, with all knobs decided. */
 typedef struct tune_plan {
-    tune_choice made;                /* caches: 0, as what they decide beside sizes is */
+    tune_choice made;                /* cache_scale: 0, as what it decides beside sizes is */
     int64_t panel;                   /* the keys of a packed panel, */
     bool fetches;                    /* and whether the next item is fetched */
     fovea_attention_plan *attention; /* NULL: a linear map */
@@ -323,7 +324,7 @@ tune_interval tune_together_ratio(const tune_together *together, double *error);
 enum { TUNE_CANDIDATES = 128 };
 
 /* What candidates differ in from the best so far, and its names. */
-typedef enum tune_stage { TUNE_kernels, TUNE_caches, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
+typedef enum tune_stage { TUNE_kernels, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
 extern const char *const tune_stages[TUNE_STAGES];
 
 /* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
@@ -335,6 +336,10 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
  * of them. */
 bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
 
+/* Sizes of caches, in per cent of what the system reports, for which the defaults are tried. */
+enum { TUNE_SCALES = 5 };
+extern const int64_t tune_scales[TUNE_SCALES];
+
 /* All candidates for a shape: every kernel with the sizes for other caches, with every size that the search tries
  * around the default's, and with pairs of them. For sweeps; the caller frees. */
 int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
@@ -344,6 +349,7 @@ int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_
 typedef enum tune_verdict {
     VERDICT_unseen, /* the time was over, or it was interrupted, before anything was known */
     VERDICT_default,
+    VERDICT_unconfirmed, /* a candidate was faster in the search, but not in the proof */
     VERDICT_bound,
     VERDICT_tuned,
     VERDICT_noisy,
@@ -359,7 +365,6 @@ typedef struct tune_result {
     double seen;        /* the gain of the best candidate in the search, where nothing was proved */
     int candidates, blocks;
     double seconds, share; /* of the default; of the bound */
-    bool rule_open;        /* whether a rule of other classes is faster than its default is not known (rule.c) */
     char shapes[FV_TUNING_SHAPES];
 } tune_result;
 
@@ -373,15 +378,41 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
 /* Blocks that check takes of a shape, and a proof about: fewer where they tell, more where they do not. */
 int tune_proof_blocks(tune_effort effort);
 
-/* Called before a search or a proof (result NULL) and after it; news: the first of its class, or with another verdict.
+/* Called before a search (result NULL), and once for each class when its result is final; seconds: of all its searches.
  */
-typedef void tune_reporter(void *arg, int index, const tune_result *result, bool news, double seconds);
+typedef void tune_reporter(void *arg, int index, const tune_result *result, double seconds);
 
 /* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is
- * time, those again that were too noisy or in which something was seen but not proved; at last rules that classes took
- * for those that kept the default, for which a fifth of the budget is left. */
-void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, const tune_options *options,
+ * time, those again that were too noisy or in which something was seen but not proved. */
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
                      tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
+
+/* ------------------------------------------------------------------------------------------------------ scale.c -- */
+
+/* As what the caches of this machine count: cache_scale of the tuning file. */
+typedef struct tune_scale {
+    int64_t percent; /* 100: as the system reports */
+    bool known;      /* false: too noisy, or too little time, to tell */
+    tune_interval gain;
+    double seen; /* the gain of the best of all in the search, which may not have been proved */
+    int blocks;
+    char shapes[FV_TUNING_SHAPES];
+    tune_interval *slower; /* [classes] of those that lose by it, or may, how much as logarithms; the rest 0 */
+} tune_scale;
+
+/* Looks for it within two fifths of a budget in seconds: the defaults for caches of other sizes, against those of the context, on the
+ * shapes of all classes; the best are proved on others. */
+void tune_find_scale(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double budget,
+                     tune_watcher *watcher, void *arg, tune_scale *scale);
+
+void tune_scale_free(tune_scale *scale);
+
+/* Classes that lose by it, and for which nothing faster was found, get a row with the sizes that they had without it. */
+void tune_keep_sizes(fovea_context *ctx, const tune_scale *scale, const tune_class *classes, int count,
+                     tune_result *results);
+
+/* What the file says of it. */
+fv_tuning_machine tune_machine(const fovea_context *ctx, const tune_scale *scale);
 
 /* ------------------------------------------------------------------------------------------------------- others -- */
 
@@ -401,7 +432,7 @@ typedef struct tune_outcome {
     bool store;
     int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED or TUNE_STOPPED */
 } tune_outcome;
-tune_outcome tune_outcome_of(const tune_result *results, int count);
+tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_scale *scale);
 
 /* The row that a result becomes. */
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);

@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. Caches are in per
- * cent of what the system reports. */
-enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536, LEAST_CACHES = 10, MOST_CACHES = 6400 };
+/* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. */
+enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536 };
 
 #define KEYS(least, most)                                                                                              \
     {                                                                                                                  \
@@ -31,7 +30,6 @@ static const fv_tuning_knob knobs[] = {
     [FV_ATTENTION_KNOB_block_rows] = {"block_rows", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(block_rows)},
     [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(tile_rows)},
     [FV_ATTENTION_KNOB_split] = {"split_segments", false, FV_OP_COUNT, {-1, MOST_SEGMENTS}, FIELD(split_segments)},
-    [FV_ATTENTION_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}, FIELD(cache_scale)},
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

@@ -31,7 +31,6 @@ enum {
     FV_ATTENTION_KNOB_block_rows,
     FV_ATTENTION_KNOB_tile_rows,
     FV_ATTENTION_KNOB_split,
-    FV_ATTENTION_KNOB_caches,
     FV_ATTENTION_KNOBS
 };
 

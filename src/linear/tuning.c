@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Largest blocks: a row may cost memory, but not much. Caches are in per cent of what the system reports. */
-enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64, LEAST_CACHES = 10, MOST_CACHES = 6400 };
+/* Largest blocks: a row may cost memory, but not much. */
+enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64 };
 
 #define KEYS(least, most)                                                                                              \
     {                                                                                                                  \
@@ -24,7 +24,6 @@ static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_row_block] = {"row_block", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(row_block)},
     [FV_LINEAR_KNOB_chunk] = {"chunk", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(chunk)},
     [FV_LINEAR_KNOB_items] = {"items", false, FV_OP_COUNT, {1, MOST_ITEMS}, FIELD(items)},
-    [FV_LINEAR_KNOB_caches] = {"caches", false, FV_OP_COUNT, {LEAST_CACHES, MOST_CACHES}, FIELD(cache_scale)},
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

@@ -19,7 +19,6 @@ enum {
     FV_LINEAR_KNOB_row_block,
     FV_LINEAR_KNOB_chunk,
     FV_LINEAR_KNOB_items,
-    FV_LINEAR_KNOB_caches,
     FV_LINEAR_KNOBS
 };
 
