@@ -16,10 +16,12 @@ static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
 /* Is a copy of the values worth its cost? Where each of their rows begins with a cache line, it is not, unless rows are
  * so far apart that few sets of the first-level cache take all of them. */
 static bool copies_values(const fv_block *x) {
-    const fovea_tensor *v = &x->args->v;
-    const uintptr_t first = (uintptr_t)fv_element(v, x->sequence.index, x->kv_head, 0);
-    const uintptr_t step = (uintptr_t)(v->stride[2] * (int64_t)sizeof(float));
-    return x->rows >= FV_COPY_ROWS && ((first | step) % FV_ALIGNMENT != 0 || step >= 2048);
+    const fv_kv_side *v = &x->kv->v;
+    if (x->rows < FV_COPY_ROWS || x->range.begin == x->range.end)
+        return false;
+    const fv_kv_run run = fv_kv_run_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
+    const uintptr_t first = (uintptr_t)run.at, step = (uintptr_t)(run.stride * (int64_t)sizeof(float));
+    return (first | step) % FV_ALIGNMENT != 0 || step >= 2048 || fv_kv_short_pages(v);
 }
 
 /* Are norms, which may tell that softmax needs no comparisons, worth their cost? A mask may add anything. */
@@ -29,11 +31,13 @@ static bool asks_norms(const fv_block *x) {
            d->mask != FOVEA_MASK_ADDITIVE;
 }
 
-void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch) {
+void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
+                   char *scratch) {
     const fv_attention_scratch *s = &plan->scratch;
     *x = (fv_block){
         .plan = plan,
         .args = args,
+        .kv = kv,
         .q = (float *)(void *)(scratch + s->q),
         .o = (float *)(void *)(scratch + s->o),
         .max = (float *)(void *)(scratch + s->max),
@@ -43,6 +47,8 @@ void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_at
         .ranges = (fv_range *)(void *)(scratch + s->ranges),
         .k = (float *)(void *)(scratch + s->k),
         .v = (float *)(void *)(scratch + s->v),
+        .granule = (float *)(void *)(scratch + s->granule),
+        .chain = (float *)(void *)(scratch + s->chain),
         .s = (float *)(void *)(scratch + s->s),
         .lanes = (float *)(void *)(scratch + s->lanes),
         .bits = (fv_keybits *)(void *)(scratch + s->bits),
@@ -79,12 +85,11 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fv_item at = fv_attention_item(plan, item);
     x->item = item;
     x->following = next;
-    fv_next_open(&x->next, plan, args, next);
+    fv_next_open(&x->next, plan, args, x->kv, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
     x->first = fv_attention_place(plan, at.kv_head, at.first_row);
     x->rows = at.rows;
-    x->copy_values = copies_values(x);
     x->norm = asks_norms(x) ? 0.0f : INFINITY;
     const int64_t dim = plan->desc.head_dim;
     fv_range all = {0, 0};
@@ -111,6 +116,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     }
     x->range = all;
     x->uniform = uniform;
+    x->copy_values = copies_values(x);
     deal_tiles(x);
 }
 
@@ -188,13 +194,13 @@ static void fetch_next(fv_block *x, int64_t index, int64_t end) {
         return;
     if (x->tile_count == 1) {
         const fv_range seen = fv_range_in_segment(x->range, index);
-        fv_next_one_tile(&x->next, x->plan, x->args, x->item,
+        fv_next_one_tile(&x->next, x->plan, x->args, x->kv, x->item,
                          (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
         return;
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         tiles += x->tiles[i].last >= index;
-    fv_next_segment(&x->next, x->plan, x->args, item, key, tiles);
+    fv_next_segment(&x->next, x->plan, x->args, x->kv, item, key, tiles);
 }
 
 void fv_block_run(fv_block *x) {

@@ -2,6 +2,7 @@
 #ifndef FV_ATTENTION_BLOCK_H
 #define FV_ATTENTION_BLOCK_H
 
+#include "attention/kv.h"
 #include "attention/plan.h"
 #include "attention/prefetch.h"
 #include "attention/visible.h"
@@ -12,6 +13,7 @@
 typedef struct fv_block {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
+    const fv_kv *kv;
     int64_t item, following; /* numbers; following: of the item after it */
     fv_sequence sequence;
     int64_t kv_head;
@@ -24,7 +26,7 @@ typedef struct fv_block {
     bool copy_values;    /* are the values read from a copy in v? */
     float norm;          /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
-    float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b;
+    float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *chain;
     fv_tile_rows *tiles;
     int64_t tile_count;
     fv_range *ranges;
@@ -34,7 +36,8 @@ typedef struct fv_block {
 } fv_block;
 
 /* A block without an item, in one thread's scratch. */
-void fv_block_init(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, char *scratch);
+void fv_block_init(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
+                   char *scratch);
 
 /* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none.
  */

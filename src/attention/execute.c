@@ -19,6 +19,7 @@ typedef void run_item(const execution *e, fv_block *block, int64_t item, int64_t
 struct execution {
     const fovea_attention_plan *plan;
     const fovea_attention_args *args;
+    const fv_kv *kv;
     char *scratches, *partials;
     int64_t chunks; /* runs of the segments of a block, when rows are split */
     int64_t count;  /* items of the pass */
@@ -66,7 +67,7 @@ static void run_weights(const execution *e, fv_block *block, int64_t unit, int64
 static void work(void *arg, int64_t task) {
     execution *e = arg;
     fv_block block;
-    fv_block_init(&block, e->plan, e->args, scratch_of(e, task));
+    fv_block_init(&block, e->plan, e->args, e->kv, scratch_of(e, task));
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             e->run(e, &block, item, end);
@@ -79,12 +80,13 @@ static void pass(execution *e, int64_t items, run_item *run) {
     fv_parallel(&e->plan->ctx->threads, fv_min(items, e->plan->tasks), &(fv_work){.task = work, .arg = e});
 }
 
-void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
+                           void *workspace) {
     if (plan->ctx->log)
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
-    execution e = {.plan = plan, .args = args, .scratches = base, .partials = base + plan->partials};
+    execution e = {.plan = plan, .args = args, .kv = kv, .scratches = base, .partials = base + plan->partials};
     if (plan->choice.split_segments <= 0) {
         pass(&e, plan->items, run_block);
         return;
@@ -94,6 +96,11 @@ void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_ar
     pass(&e, plan->items, run_merge);
     if (args->weights.data)
         pass(&e, plan->items * e.chunks, run_weights);
+}
+
+void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+    const fv_kv kv = fv_kv_of_tensors(&args->k, &args->v);
+    fv_attention_run_view(plan, args, &kv, workspace);
 }
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,

@@ -312,6 +312,8 @@ static bool lay_out(fovea_attention_plan *plan) {
     s->l = fv_reserve(&at, tile, f);
     s->a = fv_reserve(&at, tile, f);
     s->b = fv_reserve(&at, tile, f);
+    s->granule = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
+    s->chain = fv_reserve(&at, tile, plan->o_stride * f);
     s->bytes = at;
 
     int64_t units = plan->items, floats = 0;

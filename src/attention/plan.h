@@ -10,6 +10,7 @@
 #define FV_ATTENTION_PLAN_H
 
 #include "attention/attention.h"
+#include "attention/kv.h"
 #include "context/context.h"
 #include "kernels.h"
 #include "tuning/tuning.h"
@@ -58,6 +59,8 @@ typedef struct fv_attention_scratch {
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */
     int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
+    int64_t granule;       /* [FV_LANES][head_dim] keys of several runs, before they are packed */
+    int64_t chain;         /* [tile_rows][o_stride] values of all runs but the last */
     int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
     int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
     int64_t groups;        /* [groups of edge_rows rows of a tile] fv_range */
@@ -140,5 +143,9 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
 
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
+
+/* The same over a view; args.k and args.v are not read. */
+void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
+                           void *workspace);
 
 #endif

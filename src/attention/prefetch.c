@@ -21,39 +21,64 @@ enum {
     SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of gemm_tile.h) */
 };
 
-/* Rows [first, first + rows) of heads from head on, as far as they lie one behind the other. */
-static fv_prefetch_range rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+/* Rows [first, first + rows) of heads from head on, as far as they are contiguous. */
+static fv_next_part rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const int64_t channels = t->shape[3];
-    if (!t->data || t->stride[2] != channels) /* keys and values may be NULL where there are none */
-        return (fv_prefetch_range){NULL, NULL};
+    if (t->stride[2] != channels)
+        return (fv_next_part){0};
     if (t->stride[1] != t->shape[2] * channels)
         rows = fv_min(rows, t->shape[2] - first);
     const float *at = (const float *)t->data + batch * t->stride[0] + head * t->stride[1] + first * t->stride[2];
-    return (fv_prefetch_range){at, at + rows * channels};
+    return (fv_next_part){.range = {at, at + rows * channels}};
 }
 
-static void add(fv_next *next, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+/* Keys of an item's head. */
+static fv_next_part keys_from(const fv_kv_side *side, const fv_item *at, fv_range keys) {
+    return (fv_next_part){.side = side, .sequence = at->batch, .head = at->kv_head, .key = keys.begin, .end = keys.end};
+}
+
+/* Is there anything left? Goes on to the next run that is contiguous. */
+static bool part_left(fv_next_part *part) {
+    while (part->range.at == part->range.end && part->key < part->end) {
+        const fv_kv_run run = fv_kv_run_of(part->side, part->sequence, part->head, part->key, part->end);
+        part->range = (fv_prefetch_range){run.at, run.at + fv_kv_contiguous(part->side, &run)};
+        part->key += run.count;
+    }
+    return part->range.at != part->range.end;
+}
+
+static void part_take(fv_next_part *part, int64_t floats, fv_prefetch *prefetch) {
+    if (part_left(part))
+        fv_prefetch_take(&part->range, floats, prefetch);
+}
+
+/* Floats of it, if all are contiguous. */
+static int64_t part_floats(const fv_next_part *part) {
+    return part->range.end - part->range.at + (part->side ? (part->end - part->key) * part->side->channels : 0);
+}
+
+static void add(fv_next *next, fv_next_part part) {
     assert(next->count < (int)(sizeof next->part / sizeof next->part[0]));
-    const fv_prefetch_range part = rows_of(t, batch, head, first, rows);
-    if (part.at != part.end)
+    if (part_left(&part))
         next->part[next->count++] = part;
 }
 
 /* Queries or outputs of an item. */
 static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fovea_tensor *t, const fv_item *at) {
     const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row);
-    add(next, t, at->batch, first.head, first.query, at->rows);
+    add(next, rows_of(t, at->batch, first.head, first.query, at->rows));
 }
 
 static void clear(fv_next *next) {
-    next->outputs = next->beside_scores = next->beside_values = (fv_prefetch_range){NULL, NULL};
+    next->outputs = next->beside_scores = next->beside_values = (fv_next_part){0};
     next->count = next->now = 0;
     next->floats = -1;
     next->credit = 0;
     next->one_tile = false;
 }
 
-void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item) {
+void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
+                  int64_t item) {
     clear(next);
     if (!plan->fetches_next || item >= plan->items)
         return;
@@ -61,8 +86,8 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
     add_rows(next, plan, &args->q, &at);
     if (at.first_row == 0) {
         const int64_t keys = fv_attention_sequence(plan, args, at.batch).kv_len;
-        add(next, &args->k, at.batch, at.kv_head, 0, keys);
-        add(next, &args->v, at.batch, at.kv_head, 0, keys);
+        add(next, keys_from(&kv->k, &at, (fv_range){0, keys}));
+        add(next, keys_from(&kv->v, &at, (fv_range){0, keys}));
     }
     add_rows(next, plan, &args->out, &at);
 }
@@ -90,8 +115,8 @@ static fv_range keys_of_segment(const fovea_attention_plan *plan, const fovea_at
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
-                     int64_t key, int64_t tiles) {
+void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
+                     int64_t item, int64_t key, int64_t tiles) {
     clear(next);
     if (item >= plan->items || tiles < 1)
         return;
@@ -99,26 +124,26 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
     if (key < 0)
         add_rows(next, plan, &args->q, &at);
     const fv_range keys = keys_of_segment(plan, args, &at, key);
-    add(next, &args->k, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
-    add(next, &args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    add(next, keys_from(&kv->k, &at, keys));
+    add(next, keys_from(&kv->v, &at, keys));
     int64_t all = 0;
     for (int i = 0; i < next->count; i++)
-        all += next->part[i].end - next->part[i].at;
+        all += part_floats(&next->part[i]);
     const int64_t calls = tiles * (fv_ceil_div(FV_SEGMENT, plan->panel) + 1); /* a panel each, and the values */
     next->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
 }
 
-void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t item,
-                      fv_range keys, int64_t following, int64_t next_key) {
+void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                      const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key) {
     clear(next);
     next->one_tile = true;
     fv_item at = fv_attention_item(plan, item);
-    next->beside_scores = rows_of(&args->v, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    next->beside_scores = keys_from(&kv->v, &at, keys);
     if (following >= plan->items)
         return;
     at = fv_attention_item(plan, following);
     keys = keys_of_segment(plan, args, &at, next_key);
-    next->beside_values = rows_of(&args->k, at.batch, at.kv_head, keys.begin, keys.end - keys.begin);
+    next->beside_values = keys_from(&kv->k, &at, keys);
 }
 
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
@@ -132,22 +157,21 @@ static void take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, 
     const int64_t lines = fv_ceil_div(rows, gemm->mr) * k;
     const bool evenly = next->floats >= 0;
     next->credit += evenly ? next->floats : 0;
-    if (next->outputs.at != next->outputs.end) {
-        fv_prefetch_take(&next->outputs, lines * LINE, prefetch);
+    if (part_left(&next->outputs)) {
+        part_take(&next->outputs, lines * LINE, prefetch);
         return;
     }
     const int64_t floats = evenly ? lines / SPARSE * LINE : lines * LINE;
     if (next->now >= next->count || (evenly && next->credit < floats))
         return;
     next->credit -= evenly ? floats : 0;
-    fv_prefetch_range *part = &next->part[next->now];
-    fv_prefetch_take(part, floats, prefetch);
-    next->now += part->at == part->end;
+    part_take(&next->part[next->now], floats, prefetch);
+    next->now += !part_left(&next->part[next->now]);
 }
 
 void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_prefetch *prefetch) {
     if (next->one_tile) /* a panel's part of a segment's values */
-        fv_prefetch_take(&next->beside_scores, plan->panel * plan->desc.value_dim, prefetch);
+        part_take(&next->beside_scores, plan->panel * plan->desc.value_dim, prefetch);
     else
         take(next, plan->choice.score, rows, plan->desc.head_dim, prefetch);
 }
@@ -155,7 +179,7 @@ void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int6
 void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
                            fv_prefetch *prefetch) {
     if (next->one_tile)
-        fv_prefetch_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
+        part_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
     else if (!prefetch->streams)
         take(next, plan->choice.value, rows, keys, prefetch);
 }

@@ -130,13 +130,49 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
 
 /* ------------------------------------------------------------------------------------------------------ compute -- */
 
-/* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. */
+/* The run of keys or values of the block's head that begins with a key of a segment. */
+static fv_kv_run run_of(const fv_block *x, const fv_kv_side *side, const fv_segment *s, int64_t key, int64_t end) {
+    return fv_kv_run_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
+}
+
+/* Packs keys [key, end) of a segment, a granule in which a run ends, or its last part: all keys at one place first. */
+static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t dim = p->desc.head_dim;
+    for (int64_t at = key, count; at < end; at += count) {
+        const fv_kv_run run = run_of(x, &x->kv->k, s, at, end);
+        count = run.count;
+        p->kernels.copy(count, dim, run.at, run.stride, x->granule + (at - key) * dim, dim);
+    }
+    p->kernels.pack(end - key, dim, x->granule, dim, to, p->panel, norm);
+}
+
+/* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. Keys that lie in
+ * lanes are copied, a group at a time. */
 static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
     const fovea_attention_plan *p = x->plan;
     const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
-    const float *first = fv_element(&x->args->k, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + begin);
-    p->kernels.pack(end - begin, p->desc.head_dim, first, x->args->k.stride[2], panel + (begin - at), p->panel,
-                    s->norm < INFINITY ? &s->norm : NULL);
+    const int64_t dim = p->desc.head_dim;
+    float *norm = s->norm < INFINITY ? &s->norm : NULL;
+    for (int64_t key = begin, count; key < end; key += count) {
+        const fv_kv_run run = run_of(x, &x->kv->k, s, key, end);
+        float *to = panel + (key - at);
+        count = run.count;
+        if (x->kv->k.layout == FV_KV_LANES) {
+            for (int64_t i = 0; i < count; i += FV_LANES)
+                p->kernels.copy(dim, FV_LANES, run.at + i / FV_LANES * run.stride, FV_LANES, to + i, p->panel);
+            s->norm = INFINITY; /* unknown */
+            continue;
+        }
+        if (key + count < end)
+            count = fv_round_down(count, FV_LANES);
+        if (count > 0)
+            p->kernels.pack(count, dim, run.at, run.stride, to, p->panel, norm);
+        else {
+            count = fv_min(FV_LANES, end - key);
+            pack_granule(x, s, key, key + count, to, norm);
+        }
+    }
 }
 
 /* Packs all keys of a segment that any row of the block sees. */
@@ -145,16 +181,17 @@ static void pack_keys(const fv_block *x, fv_segment *s) {
         pack_panel(x, s, at, x->k + at * x->plan->desc.head_dim);
 }
 
-/* Copies the values of these keys into panels. */
-static void copy_values(const fv_block *x, fv_segment *s) {
+/* Copies the values of the segment's keys into panels. */
+static void copy_values(const fv_block *x, const fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
-    const int64_t first = s->keys.begin, keys = s->keys.end - first, panel = p->choice.value->nr;
-    for (int64_t at = 0; at < p->desc.value_dim; at += panel)
-        p->kernels.copy(keys, fv_min(panel, p->desc.value_dim - at), s->v + first * s->v_stride + at, s->v_stride,
-                        x->v + at * FV_SEGMENT + first * panel, panel);
-    s->v = x->v;
-    s->v_stride = s->v_panel = panel;
-    s->v_panel_step = panel * FV_SEGMENT;
+    const int64_t panel = p->choice.value->nr;
+    for (int64_t key = s->keys.begin, count; key < s->keys.end; key += count) {
+        const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
+        count = run.count;
+        for (int64_t at = 0; at < p->desc.value_dim; at += panel)
+            p->kernels.copy(count, fv_min(panel, p->desc.value_dim - at), run.at + at, run.stride,
+                            x->v + at * FV_SEGMENT + key * panel, panel);
+    }
 }
 
 /* Is the block one tile? Then what the tile needs is packed when it needs it. */
@@ -164,10 +201,6 @@ void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
     assert(index >= 0 && index < x->plan->segments);
     s->index = index;
     s->keys = fv_range_in_segment(x->range, index);
-    s->v = fv_element(&x->args->v, x->sequence.index, x->kv_head, index * FV_SEGMENT);
-    s->v_stride = x->args->v.stride[2];
-    s->v_panel = x->plan->desc.value_dim;
-    s->v_panel_step = 0;
     s->norm = x->norm < INFINITY ? 0.0f : INFINITY;
     s->finite = -1;
     if (!one_tile(x))
@@ -226,11 +259,13 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
 
 /* Are the values that the block sees of a segment finite? Asked at most once a segment, and only where it matters. */
 static bool values_finite(const fv_block *x, fv_segment *s) {
-    if (s->finite < 0) {
-        const float *first =
-            fv_element(&x->args->v, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + s->keys.begin);
-        s->finite =
-            x->plan->kernels.finite(s->keys.end - s->keys.begin, x->plan->desc.value_dim, first, x->args->v.stride[2]);
+    if (s->finite >= 0)
+        return s->finite != 0;
+    s->finite = 1;
+    for (int64_t key = s->keys.begin, count; key < s->keys.end && s->finite; key += count) {
+        const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
+        count = run.count;
+        s->finite = x->plan->kernels.finite(count, x->plan->desc.value_dim, run.at, run.stride);
     }
     return s->finite != 0;
 }
@@ -250,26 +285,63 @@ static void no_values(const fv_block *x, const destination *to, int64_t first, i
         memset(to->o + i * to->stride, 0, (size_t)x->plan->desc.value_dim * sizeof(float));
 }
 
+/* A group of rows of a tile and the keys that it sees of a segment. */
+typedef struct value_group {
+    int64_t first, rows;
+    fv_range keys;
+    fv_gemm_f32_fn *gemm;
+} value_group;
+
+/* From the copy: panel by panel. */
+static void multiply_copy(fv_block *x, const value_group *g, const destination *to, fv_prefetch *prefetch) {
+    const fovea_attention_plan *p = x->plan;
+    const fv_epilogue epilogue = {.a = from_row(to->a, g->first), .b = from_row(to->b, g->first)};
+    const int64_t panel = p->choice.value->nr;
+    for (int64_t at = 0; at < p->desc.value_dim; at += panel) {
+        g->gemm(g->rows, fv_min(panel, p->desc.value_dim - at), g->keys.end - g->keys.begin,
+                x->s + g->first * p->s_stride + g->keys.begin, p->s_stride,
+                x->v + at * FV_SEGMENT + g->keys.begin * panel, panel, to->o + g->first * to->stride + at, to->stride,
+                &epilogue, prefetch);
+        prefetch->next = NULL; /* once is enough */
+    }
+}
+
+/* As they lie: run by run. The chains of all runs but the last are kept, and the last one goes on from them. */
+static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g, const destination *to,
+                          fv_prefetch *prefetch) {
+    const fovea_attention_plan *p = x->plan;
+    float *const o = to->o + g->first * to->stride, *const chain = x->chain + g->first * p->o_stride;
+    fv_epilogue epilogue = {.ldstart = p->o_stride};
+    for (int64_t key = g->keys.begin, count; key < g->keys.end; key += count) {
+        const fv_kv_run run = run_of(x, &x->kv->v, s, key, g->keys.end);
+        count = run.count;
+        const bool last = key + count == g->keys.end;
+        if (last) {
+            epilogue.a = from_row(to->a, g->first);
+            epilogue.b = from_row(to->b, g->first);
+        }
+        g->gemm(g->rows, p->desc.value_dim, count, x->s + g->first * p->s_stride + key, p->s_stride, run.at, run.stride,
+                last ? o : chain, last ? to->stride : p->o_stride, &epilogue, prefetch);
+        epilogue.start = chain;
+        prefetch->next = NULL;
+    }
+}
+
 static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, const destination *to) {
     const fovea_attention_plan *p = x->plan;
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
-        const int64_t rows = fv_min(t->group_rows, t->rows - first);
-        const fv_range keys = x->groups[first / t->group_rows];
-        const fv_epilogue epilogue = {.a = from_row(to->a, first), .b = from_row(to->b, first)};
+        const value_group g = {first, fv_min(t->group_rows, t->rows - first), x->groups[first / t->group_rows], value};
         fv_prefetch prefetch = {.streams = x->rows <= p->choice.value->mr};
-        const float *v = segment->v + keys.begin * segment->v_stride;
-        if (keys.begin == keys.end) {
-            no_values(x, to, first, rows);
+        if (g.keys.begin == g.keys.end) {
+            no_values(x, to, first, g.rows);
             continue;
         }
-        fv_next_beside_values(&x->next, p, rows, keys.end - keys.begin, &prefetch);
-        for (int64_t at = 0; at < p->desc.value_dim; at += segment->v_panel, v += segment->v_panel_step) {
-            value(rows, fv_min(segment->v_panel, p->desc.value_dim - at), keys.end - keys.begin,
-                  x->s + first * p->s_stride + keys.begin, p->s_stride, v, segment->v_stride,
-                  to->o + first * to->stride + at, to->stride, &epilogue, &prefetch);
-            prefetch.next = NULL; /* once is enough */
-        }
+        fv_next_beside_values(&x->next, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
+        if (x->copy_values)
+            multiply_copy(x, &g, to, &prefetch);
+        else
+            multiply_runs(x, segment, &g, to, &prefetch);
     }
 }
 

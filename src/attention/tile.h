@@ -24,12 +24,9 @@ typedef struct fv_tile {
 /* A segment, ready for the tiles of a block. */
 typedef struct fv_segment {
     int64_t index;
-    fv_range keys;                 /* relative to the segment: those that any row of the block sees */
-    const float *v;                /* values of its first key: column c is at v + c / panel * panel_step + c % panel */
-    int64_t v_stride;              /* from a key to the next */
-    int64_t v_panel, v_panel_step; /* columns of a panel, and the way to the next one */
-    float norm;                    /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
-    int finite;                    /* are the values of keys finite? -1: not asked yet */
+    fv_range keys; /* relative to the segment: those that any row of the block sees */
+    float norm;    /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
+    int finite;    /* are the values of keys finite? -1: not asked yet */
 } fv_segment;
 
 /* Packs the segment's keys, and copies its values where they lie badly. */

@@ -1,0 +1,77 @@
+/* Where keys and values are. A view says it for a whole batch; for a sequence and a kv head it gives runs: keys of one
+ * segment that are equally far apart in memory. Contiguous tensors and page tables are views. Nothing else in src/
+ * computes addresses of keys or values.
+ *
+ *     for (int64_t key = begin; key < end; key += run.count) {
+ *         run = fv_kv_run_of(&kv->k, sequence, head, key, end);
+ *         ...                                                      reads run.count keys at run.at
+ *     }
+ */
+#ifndef FV_ATTENTION_KV_H
+#define FV_ATTENTION_KV_H
+
+#include "fovea/fovea.h"
+#include "kernels.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+/* Rows: channel c of a key is at c. Lanes: groups of FV_LANES keys, at absolute positions, [channel][FV_LANES]. Keys only,
+ * and then a page is a multiple of FV_LANES keys. */
+typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
+
+/* Keys, or values. */
+typedef struct fv_kv_side {
+    const float *data;
+    fv_kv_layout layout;
+    int64_t channels;
+    /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or group. */
+    int64_t stride[3];
+    /* Keys i page_keys to (i + 1) page_keys of a sequence are in page pages[sequence * pages_stride + i]. NULL: none. */
+    const int64_t *pages;
+    int64_t pages_stride, page_keys;
+} fv_kv_side;
+
+typedef struct fv_kv {
+    fv_kv_side k, v;
+} fv_kv;
+
+/* The memory of count keys. */
+typedef struct fv_kv_run {
+    const float *at;
+    int64_t stride, count; /* to the next key (rows) or group (lanes) */
+} fv_kv_run;
+
+/* Contiguous keys and values. */
+fv_kv fv_kv_of_tensors(const fovea_tensor *k, const fovea_tensor *v);
+
+/* Of a sequence or page. */
+static inline const float *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
+    return side->data + block * side->stride[0] + head * side->stride[1] +
+           (side->layout == FV_KV_LANES ? key / FV_LANES : key) * side->stride[2];
+}
+
+/* The part of keys [key, last) of a segment that is in one page. */
+fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last);
+
+/* The run that begins with a key, of keys before end, which is behind it. In lanes, key is a multiple of FV_LANES. */
+static inline fv_kv_run fv_kv_run_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t end) {
+    assert(0 <= key && key < end && (side->layout == FV_KV_ROWS || key % FV_LANES == 0));
+    const int64_t next = (key / FV_SEGMENT + 1) * FV_SEGMENT, last = end < next ? end : next;
+    if (side->pages)
+        return fv_kv_run_in_page(side, sequence, head, key, last);
+    return (fv_kv_run){fv_kv_at(side, sequence, head, key), side->stride[2], last - key};
+}
+
+/* Elements of a run if they are contiguous, else 0. */
+static inline int64_t fv_kv_contiguous(const fv_kv_side *side, const fv_kv_run *run) {
+    const int64_t keys = side->layout == FV_KV_LANES ? FV_LANES : 1;
+    return run->stride == keys * side->channels ? (run->count + keys - 1) / keys * run->stride : 0;
+}
+
+/* May rows of values lie in pages that end inside a segment? */
+static inline bool fv_kv_short_pages(const fv_kv_side *side) {
+    return side->pages && side->page_keys % FV_SEGMENT != 0;
+}
+
+#endif
