@@ -1,7 +1,7 @@
 /* The flash loop (block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of
  * up to tile_rows rows, which go through a segment one after the other (tile.h).
  */
-#include "attention/tile.h"
+#include "attention/score.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,13 +22,6 @@ static bool copies_values(const fv_block *x) {
     const fv_kv_run run = fv_kv_run_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
     const uintptr_t first = (uintptr_t)run.at, step = (uintptr_t)(run.stride * (int64_t)sizeof(float));
     return (first | step) % FV_ALIGNMENT != 0 || step >= 2048 || fv_kv_short_pages(v);
-}
-
-/* Are norms, which may tell that softmax needs no comparisons, worth their cost? A mask may add anything. */
-static bool asks_norms(const fv_block *x) {
-    const fovea_attention_desc *d = &x->plan->desc;
-    return x->rows >= FV_NORM_ROWS && d->kv_len >= FV_NORM_KEYS && d->head_dim <= FV_NORM_CHANNELS &&
-           d->mask != FOVEA_MASK_ADDITIVE;
 }
 
 void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
@@ -90,7 +83,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     x->kv_head = at.kv_head;
     x->first = fv_attention_place(plan, at.kv_head, at.first_row);
     x->rows = at.rows;
-    x->norm = asks_norms(x) ? 0.0f : INFINITY;
+    x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
     const int64_t dim = plan->desc.head_dim;
     fv_range all = {0, 0};
     bool uniform = true;
@@ -160,7 +153,7 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
         float *w = fv_row_element(x, &x->args->weights, t->row + i) + segment * FV_SEGMENT;
         memset(w, 0, (size_t)begin * sizeof *w);
         if (begin < end)
-            p->kernels.weights(begin, end, x->s + i * p->s_stride, fv_score_scale(p), x->lse[t->row + i],
+            p->kernels.weights(begin, end, x->s + i * p->s_stride, fv_score_c(p), x->lse[t->row + i],
                                t->bits ? t->bits + i * t->bits_step : &all, w);
         memset(w + end, 0, (size_t)(keys - end) * sizeof *w);
     }

@@ -2,6 +2,8 @@
  */
 #include "attention/plan.h"
 
+#include "attention/score.h"
+
 #include "attention/tuning.h"
 #include "attention/visible.h"
 #include "core/core.h"
@@ -360,14 +362,6 @@ static void debug(const fovea_attention_plan *plan) {
             plan->choice.value->name, (long long)plan->choice.block_rows, (long long)plan->choice.tile_rows, origin);
 }
 
-static fv_scale split_scale(float scale) {
-    int exponent;
-    const double part = frexp((double)scale, &exponent); /* from 1/2 to less than 1, or 0 */
-    if (part == 0.0)
-        return (fv_scale){scale, 1.0f};
-    return (fv_scale){(float)copysign(ldexp(1.0, exponent - 1), part), (float)(2.0 * fabs(part))};
-}
-
 fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
                                              const fv_attention_choice *choice, fovea_attention_plan **plan) {
     if (!plan)
@@ -387,7 +381,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     made->desc = *desc;
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
-    made->scale = split_scale((float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim)));
+    made->scale = fv_score_scale((float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim)));
     fv_attention_choice tuned = {0};
     char why[640];
     if (choice)

@@ -20,10 +20,6 @@
 /* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
 enum { FV_COPY_ROWS = 192 };
 
-/* From so many rows of a block and keys on, norms are computed: below, they take as long as they save. Of more channels
- * they could be off by more than they leave room for. */
-enum { FV_NORM_ROWS = 32, FV_NORM_KEYS = 128, FV_NORM_CHANNELS = 1 << 16 };
-
 /* Typed pointers to the kernels of the tier. */
 typedef struct fv_attention_kernels {
     fv_gemm_f32_fn *score, *value;
@@ -100,11 +96,6 @@ struct fovea_attention_plan {
     int64_t partials; /* where the partial results of split rows begin, in bytes */
     int64_t bytes;    /* of workspace, with room to align it */
 };
-
-/* What softmax and weights multiply: nothing, where an additive mask came before. */
-static inline float fv_score_scale(const fovea_attention_plan *plan) {
-    return plan->desc.mask == FOVEA_MASK_ADDITIVE ? 1.0f : plan->scale.c;
-}
 
 /* Where a row is in the caller's tensors. */
 typedef struct fv_row_place {

@@ -10,7 +10,7 @@
  * begins inside a cache line, each load of a vector meets two lines: a tenth of the time of 2048 x 64 on an AVX-512
  * core (Intel, family 6 model 207), where the copy takes a five-hundredth.
  */
-#include "attention/tile.h"
+#include "attention/score.h"
 
 #include "dispatch/dispatch.h"
 
@@ -42,7 +42,7 @@ static fv_range widen(fv_range keys) {
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
 }
 
-static fovea_tensor mask_of(const fv_block *x) {
+fovea_tensor fv_tile_mask(const fv_block *x) {
     fovea_tensor mask = x->args->mask;
     for (int i = 0; i < 4; i++)
         if (mask.shape[i] == 1)
@@ -52,7 +52,7 @@ static fovea_tensor mask_of(const fv_block *x) {
 
 /* Takes out of the bits of a tile's rows what a boolean mask masks. */
 static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
-    const fovea_tensor mask = mask_of(x);
+    const fovea_tensor mask = fv_tile_mask(x);
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
         const fv_row_place at = fv_place_of(x, t->row + i);
@@ -82,23 +82,6 @@ static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
         x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
 }
 
-/* Up to where all rows see all columns, and a gemm of scores computes no others, as it gives the maxima of all of its
- * columns. Where there are masks, rows of several heads that see different keys, or a first key inside a granule, that
- * is nowhere. */
-static int64_t row_max_columns(const fv_block *x, const fv_tile *t, int64_t segment) {
-    if (x->plan->desc.mask != FOVEA_MASK_NONE || t->keys.begin != t->columns.begin || (t->mixed && !x->one_head))
-        return t->columns.begin;
-    fv_range all = t->keys;
-    if (t->mixed) { /* both ends move one way along a sequence */
-        const fv_range first = fv_range_in_segment(x->ranges[t->row], segment),
-                       last = fv_range_in_segment(x->ranges[t->row + t->rows - 1], segment);
-        all = (fv_range){fv_max(first.begin, last.begin), fv_min(first.end, last.end)};
-    }
-    if (all.begin > t->columns.begin)
-        return t->columns.begin;
-    return all.end == t->columns.end ? all.end : fv_max(t->columns.begin, fv_round_down(all.end, x->plan->panel));
-}
-
 fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
     assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
     const int64_t segment = s->index, row = place->first, rows = place->count;
@@ -123,7 +106,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
         else
             x->bits[0] = fv_range_bits(t.keys);
     }
-    t.row_max_end = row_max_columns(x, &t, segment);
+    t.row_max_end = fv_score_row_max_end(x, &t, segment);
     list_groups(x, &t, segment);
     return t;
 }
@@ -244,17 +227,8 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
                              &prefetch);
         }
     }
-    if (p->desc.mask != FOVEA_MASK_ADDITIVE)
-        return;
-    const fovea_tensor mask = mask_of(x);
-    for (int64_t i = 0; i < t->rows; i++) {
-        const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment->index);
-        if (keys.begin < keys.end)
-            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end,
-                                fv_row_element(x, &mask, t->row + i) + segment->index * FV_SEGMENT * mask.stride[3],
-                                mask.stride[3], p->scale.c, x->s + i * lds, x->bits + i);
-    }
-    list_groups(x, t, segment->index);
+    if (fv_score_stages(x, t, segment->index)) /* which may mask keys */
+        list_groups(x, t, segment->index);
 }
 
 /* Are the values that the block sees of a segment finite? Asked at most once a segment, and only where it matters. */
@@ -360,16 +334,6 @@ static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *
     return q_len == 1 || query + rows <= q_len || out->stride[1] == q_len * out->stride[2];
 }
 
-/* Are all p of a segment normal numbers? No score is more than c times the norms of query and key (Cauchy and
- * Schwarz), so that none lies further than twice that below another, and exp(-87.3) is a normal number: 80 leaves room
- * for the roundings of scores and norms, of FV_NORM_CHANNELS terms at most. Squares that were too small to be numbers
- * count no more than least does. Softmax then compares no score with what exp goes down to: 2048 x 64 is 1.005 times as
- * fast with AVX-512, 1.024 with AVX2 (AMD family 25 model 17), norms included. */
-static bool all_normal(const fv_block *x, const fv_segment *segment) {
-    const float furthest = 80.0f, least = 0x1p-40f, c = x->plan->scale.c;
-    return c * c * fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
-}
-
 /* Scores and softmax; false if no row sees a key of the segment. */
 static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float *m, float *l) {
     if (t->keys.begin == t->keys.end)
@@ -380,14 +344,14 @@ static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float
                                                     .end = t->columns.end,
                                                     .s = x->s,
                                                     .lds = x->plan->s_stride,
-                                                    .c = fv_score_scale(x->plan),
+                                                    .c = fv_score_c(x->plan),
                                                     .p = x->s,
                                                     .ldp = x->plan->s_stride,
                                                     .bits = t->bits,
                                                     .bits_step = t->bits_step,
                                                     .lanes = x->lanes,
                                                     .row_max_end = t->row_max_end,
-                                                    .no_underflow = all_normal(x, segment),
+                                                    .no_underflow = fv_score_no_underflow(x, segment),
                                                     .m = m,
                                                     .l = l});
     return true;

@@ -63,6 +63,9 @@ static inline float *fv_row_element(const fv_block *x, const fovea_tensor *t, in
     return fv_element(t, x->sequence.index, at.head, at.query);
 }
 
+/* The mask, with stride 0 where its size is 1. */
+fovea_tensor fv_tile_mask(const fv_block *block);
+
 /* m and l of rows that see no key. */
 void fv_no_keys(float *m, float *l, int64_t rows);
 

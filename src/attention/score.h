@@ -1,0 +1,26 @@
+/* What happens to scores between the product of queries and keys and the softmax. score.c has the list, and with it two
+ * rules: whether the maxima that came with the product are still those of the scores, and whether exp can underflow. */
+#ifndef FV_ATTENTION_SCORE_H
+#define FV_ATTENTION_SCORE_H
+
+#include "attention/tile.h"
+
+/* scale = q * c, as kernels.h has it. */
+fv_scale fv_score_scale(float scale);
+
+/* What is left of c for softmax and weights, which multiply by it as they read scores: 1 after a pass. */
+float fv_score_c(const fovea_attention_plan *plan);
+
+/* The passes over the scores of a tile, in order; false if there are none. They may take keys out of its bits. */
+bool fv_score_stages(fv_block *block, const fv_tile *tile, int64_t segment);
+
+/* All rows of a tile see the columns before this one, whose maxima come with the product; columns.begin: none. */
+int64_t fv_score_row_max_end(const fv_block *block, const fv_tile *tile, int64_t segment);
+
+/* Are norms of queries and keys worth their cost? They may tell that exp cannot underflow. */
+bool fv_score_asks_norms(const fv_block *block);
+
+/* Is exp(s - m) a normal number for all scores of a segment? */
+bool fv_score_no_underflow(const fv_block *block, const fv_segment *segment);
+
+#endif
