@@ -1,9 +1,9 @@
-/* The candidates of a search (tune.h): stages, each over choices that differ in one respect from the best so far, or in
+/* The candidates of a search : stages, each over choices that differ in one respect from the best so far, or in
  * two sizes. Of an attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels,
  * blocks of channels and rows, items of a thread. */
+#include "candidates.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
-#include "tune.h"
 
 #include <assert.h>
 #include <math.h>

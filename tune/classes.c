@@ -1,13 +1,13 @@
-/* Classes of shapes (tune.h).
+/* Classes of shapes.
  *
  * A class is a box. Of attentions: rows and keys within about a factor of four, units (key heads of the batch) in three
  * sizes if there are several threads, groups of query heads in four, dimensions and limits as they are. Of linear maps:
  * rows within a factor of four, channels by how they fit into the caches. What decides among choices changes little
  * within it, and the proof on shapes near both ends of the box tells where it does.
  */
+#include "classes.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
-#include "tune.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
-/* What the tuner sees of the machine: clocks, memory, and what disturbs (tune.h). Where Linux's files are missing,
+/* What the tuner sees of the machine: clocks, memory, and what disturbs. Where Linux's files are missing,
  * counts are 0 and limits absent. */
+#include "machine.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
-#include "tune.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -125,7 +125,7 @@ static tune_noise noise_now(void) {
     return (tune_noise){involuntary(), steal(), throttled_in(&files)};
 }
 
-tune_instruments tune_instrument = {clock_now, clock_rest, involuntary, noise_now, tune_time_execution};
+tune_instruments tune_instrument = {clock_now, clock_rest, involuntary, noise_now, NULL};
 
 double tune_now(void) { return tune_instrument.now(); }
 void tune_rest(double seconds) { tune_instrument.rest(seconds); }

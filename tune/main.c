@@ -1,5 +1,8 @@
-/* fovea-tune: the best kernels and blocks for this machine, proved. What it does is in tune.h and docs/tuning.md. */
-#include "tune.h"
+/* fovea-tune: the best kernels and blocks for this machine, proved. What it does is in docs/tuning.md. */
+#include "commands.h"
+#include "machine.h"
+#include "output.h"
+#include "problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

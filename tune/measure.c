@@ -1,4 +1,4 @@
-/* Measurements (tune.h).
+/* Measurements.
  *
  * A block is: the default, up to TUNE_TOGETHER candidates in random order, the same in reverse, the default again. What
  * counts is the logarithm of a candidate's time (the mean of its two) over the default's (likewise) within the block: a
@@ -6,7 +6,8 @@
  * is taken again at once; a block that cannot be had without, or in which the hypervisor stole time or the quota
  * throttled, or whose two defaults are far apart, is thrown away.
  */
-#include "tune.h"
+#include "measure.h"
+#include "machine.h"
 
 #include <math.h>
 #include <stdlib.h>

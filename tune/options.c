@@ -2,6 +2,8 @@
  * and the shell completion (fovea-tune completion). */
 #include "options.h"
 
+#include "kernels.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Where what fovea-tune makes goes (tune.h). */
-#include "tune.h"
+/* Where what fovea-tune makes goes. */
+#include "output.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,13 +1,16 @@
-/* Problems: operands for a shape, and the time of a plan on them (tune.h).
+/* Problems: operands for a shape, and the time of a plan on them.
  *
  * Operands lie in one arena that is filled once: numbers of ordinary size. Attentions and linear maps of few rows
  * read each set of it in turn, so that keys, values and weights come from memory as they do in a program that
  * decodes; others compute the same operands again and again.
  */
+#include "problem.h"
+#include "classes.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
+#include "machine.h"
+#include "measure.h"
 #include "threads/threads.h"
-#include "tune.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -268,7 +271,9 @@ double tune_time_execution(tune_problem *problem, const tune_plan *plan) {
     return (tune_now() - start) / problem->executions;
 }
 
-double tune_problem_time(tune_problem *problem, const tune_plan *plan) { return tune_instrument.time(problem, plan); }
+double tune_problem_time(tune_problem *problem, const tune_plan *plan) {
+    return tune_instrument.time ? tune_instrument.time(problem, plan) : tune_time_execution(problem, plan);
+}
 
 /* ------------------------------------------------------------------------------------------------------- bounds -- */
 

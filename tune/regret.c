@@ -11,8 +11,10 @@
  * many would be the luckiest. A limit is missed only if it is missed by more than the 95 % interval; if noise hides
  * whether it holds, that is said.
  */
+#include "candidates.h"
+#include "machine.h"
 #include "options.h"
-#include "tune.h"
+#include "search.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,6 +3,10 @@
  * Colours are variables of its style, for light and dark. */
 #include "report.h"
 
+#include "commands.h"
+#include "machine.h"
+#include "output.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,9 @@
 /* Heat maps of fovea-tune report: an operation's time over its two sizes, measured now (report.h). */
 #include "report.h"
 
+#include "machine.h"
+#include "measure.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

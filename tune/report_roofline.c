@@ -2,6 +2,9 @@
  * (report.h). */
 #include "report.h"
 
+#include "machine.h"
+#include "measure.h"
+
 #include <math.h>
 
 enum { MOST_POINTS = 40 };

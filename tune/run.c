@@ -1,6 +1,9 @@
 /* fovea-tune run: the classes one after another, each with its share of what is left of the budget; then one change
- * of the file (tune.h). */
-#include "tune.h"
+ * of the file. */
+#include "commands.h"
+#include "machine.h"
+#include "output.h"
+#include "search.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* As what the caches of this machine count (tune.h).
+/* As what the caches of this machine count.
  *
  * If a hypervisor is wrong about the caches, it is so for all classes, also for those where that costs less than is
  * stored of a class alone. So it is found once, before the classes: on the shape of each class's search, the default for
@@ -6,7 +6,10 @@
  * see. Stored is what is faster by more than half a percent and three standard errors on average over those whose plans it
  * changes, of two such sizes the faster; but nothing if more than one class in eight is, or may be, more than 1 % slower.
  * Such a class keeps its sizes by a row of its own (tune_keep_sizes). */
-#include "search.h"
+#include "scale.h"
+
+#include "candidates.h"
+#include "machine.h"
 
 #include <math.h>
 #include <stdio.h>

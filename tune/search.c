@@ -1,4 +1,4 @@
-/* The search for a class (tune.h).
+/* The search for a class.
  *
  * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around the
  * best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks
@@ -9,21 +9,14 @@
  * and kernels alone go to the proof (proof.c), as many as it has time for. */
 #include "search.h"
 
+#include "candidates.h"
+#include "machine.h"
+#include "proof.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *const tune_verdicts[] = {[VERDICT_unseen] = "not stored: not enough time",
-                                     [VERDICT_default] = "default confirmed as best",
-                                     [VERDICT_unconfirmed] = "kept the default",
-                                     [VERDICT_bound] = "default confirmed as best",
-                                     [VERDICT_tuned] = "faster choice",
-                                     [VERDICT_noisy] = "not stored: too noisy to tell",
-                                     [VERDICT_large] = "not stored: larger than memory allows"};
-
-static const tune_effort_numbers efforts[] = {
-    [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
 
 /* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
 static const double near_bound = 0.97;
@@ -33,15 +26,6 @@ static const double promising = 0.01;
 
 /* A standard error with which the last two of a stage are told from each other. */
 static const double near_enough = 0.003;
-
-int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
-
-void tune_too_few(tune_search_state *s, const tune_measurement *m) {
-    if (m->thrown > m->kept)
-        s->noisy = true;
-    else
-        s->cut = true;
-}
 
 enum { MANY = 32 }; /* candidates */
 
@@ -169,11 +153,6 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
     count = add_finalist(finalist, count, &first);
     s->result->seen = exp(-fmin(winner.ratio, fmin(second.ratio, first.ratio)));
     return count;
-}
-
-tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
-                                    tune_result *result) {
-    return (tune_search_state){.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
 }
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,

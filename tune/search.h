@@ -1,44 +1,33 @@
-/* What the search for a class (search.c) and the proof of what it found (proof.c) share. */
+/* The search for a class, and for all classes of a run. */
 #ifndef TUNE_SEARCH_H
 #define TUNE_SEARCH_H
 
-#include "tune.h"
+#include "scale.h"
+#include "trial.h"
 
-typedef struct tune_effort_numbers {
-    int first;  /* blocks of the first round of a stage */
-    int noise;  /* of the default against itself, at first */
-    int proof;  /* of three looks at a shape of the proof, and of a check */
-    int shapes; /* of the proof */
-} tune_effort_numbers;
+/* Searches within so many seconds. */
+void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
+                 tune_watcher *watcher, void *arg, tune_result *result);
 
-typedef struct tune_search_state {
-    tune_measurement m;
-    tune_problem problem;
-    const fovea_context *ctx;
-    tune_effort_numbers effort;
-    bool noisy, cut; /* too few blocks to tell: as they had to be thrown away; as the time was over */
-    tune_watcher *watcher;
-    void *arg;
-    tune_result *result;
-} tune_search_state;
+/* Called before a search (result NULL), and once for each class when its result is final; seconds: of all its searches.
+ */
+typedef void tune_reporter(void *arg, int index, const tune_result *result, double seconds);
 
-/* A choice and the logarithm of its time / the default's; the default itself: 0. */
-typedef struct tune_standing {
-    tune_choice choice;
-    double ratio;
-} tune_standing;
+/* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is
+ * time, those again that were too noisy or in which something was seen but not proved. */
+void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
+                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 
-enum { TUNE_FINALISTS = 3 };
+/* What the verdicts of a run are together. */
+typedef struct tune_outcome {
+    int counts[VERDICTS];
+    double gain; /* of the classes with a faster choice: geometric mean */
+    bool store;
+    int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED or TUNE_STOPPED */
+} tune_outcome;
+tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_scale *scale);
 
-/* The state of a search that has measured nothing. */
-tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
-                                    tune_result *result);
-
-/* There are too few blocks to tell: why? */
-void tune_too_few(tune_search_state *s, const tune_measurement *m);
-
-/* The proof of some choices, until then; those at the end are left out if there is no time for all. The result of the
- * search gets the best of those that pass. */
-void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until);
+/* The row that a result becomes. */
+fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);
 
 #endif

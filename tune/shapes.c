@@ -1,7 +1,7 @@
-/* Shapes: from words, presets and logs (tune.h). */
+/* Shapes: from words, presets and logs. */
+#include "shapes.h"
 #include "attention/visible.h"
 #include "core/core.h"
-#include "tune.h"
 
 #include <errno.h>
 #include <inttypes.h>

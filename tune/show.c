@@ -1,6 +1,9 @@
-/* fovea-tune show, check, merge, explain: what is in tuning files, and whether it is used and right here (tune.h). */
+/* fovea-tune show, check, merge, explain: what is in tuning files, and whether it is used and right here. */
+#include "commands.h"
 #include "dispatch/dispatch.h"
-#include "tune.h"
+#include "machine.h"
+#include "output.h"
+#include "trial.h"
 
 #include <inttypes.h>
 #include <jansson.h>

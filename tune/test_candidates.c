@@ -1,7 +1,9 @@
 /* What a search is made of: the statistic, the candidates, what the verdicts of a run are together. */
+#include "candidates.h"
 #include "dispatch/dispatch.h"
+#include "machine.h"
+#include "search.h"
 #include "test.h"
-#include "tune.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What the tuner reads of cgroups: of a folder that is made here, as Linux has it with version 2 and with version 1. */
 #include "folder.h"
+#include "machine.h"
 #include "test.h"
-#include "tune.h"
 
 #include <signal.h>
 

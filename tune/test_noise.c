@@ -4,8 +4,9 @@
  * runs undisturbed, and again while processes compete for the CPUs in bursts. The two winners are then compared in
  * the same blocks: either they are as fast as each other, or the disturbed search says that it is too noisy or that
  * the default stays. It must never give something slower than the default. */
+#include "machine.h"
+#include "search.h"
 #include "test.h"
-#include "tune.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,6 +6,8 @@
  * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
  * throttles, a beginning that is faster than anything later. */
 #include "dispatch/dispatch.h"
+#include "machine.h"
+#include "proof.h"
 #include "search.h"
 #include "test.h"
 

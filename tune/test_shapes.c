@@ -1,6 +1,6 @@
 /* Operations and bytes of shapes, against counts of each row and key. */
+#include "classes.h"
 #include "test.h"
-#include "tune.h"
 
 #include <signal.h>
 

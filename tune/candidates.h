@@ -1,0 +1,30 @@
+/* The candidates of a search. */
+#ifndef TUNE_CANDIDATES_H
+#define TUNE_CANDIDATES_H
+
+#include "problem.h"
+
+enum { TUNE_CANDIDATES = 128 };
+
+/* What candidates differ in from the best so far, and its names. */
+typedef enum tune_stage { TUNE_kernels, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
+extern const char *const tune_stages[TUNE_STAGES];
+
+/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
+ * are in the order of the model that the defaults come from, others begin with the best so far. */
+int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
+              tune_choice list[TUNE_CANDIDATES]);
+
+/* Do two plans of a problem differ in the size that shapes of a class may disagree on? Others come to the same on some
+ * of them. */
+bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
+
+/* Sizes of caches, in per cent of what the system reports, for which the defaults are tried. */
+enum { TUNE_SCALES = 5 };
+extern const int64_t tune_scales[TUNE_SCALES];
+
+/* All candidates for a shape: every kernel with the sizes for other caches, with every size that the search tries
+ * around the default's, and with pairs of them. For sweeps; the caller frees. */
+int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
+
+#endif

@@ -1,0 +1,55 @@
+/* What the tuner sees of the machine: clocks, memory, and what disturbs. */
+#ifndef TUNE_MACHINE_H
+#define TUNE_MACHINE_H
+
+#include "context/context.h"
+#include "options.h"
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* What may disturb a measurement, as counts since the machine or the process began. */
+typedef struct tune_noise {
+    long involuntary;    /* switches away from this process */
+    long long steal;     /* ticks that the hypervisor gave to others */
+    long long throttled; /* periods in which the cgroup's quota was used up */
+} tune_noise;
+
+tune_noise tune_noise_now(void);
+long tune_involuntary(void);
+
+/* Periods in which the quota was used up of the cgroups that lines of /proc/self/cgroup name, version 2
+ * ("0::/folder") or 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
+long long tune_throttled(const char *root);
+
+/* Bytes of memory that are available, and that each cgroup of this process and all above them have left. root: "" but
+ * in tests. */
+int64_t tune_memory_left(const char *root);
+
+/* Bytes of memory that may be taken: a quarter of that. */
+int64_t tune_memory_allowed(void);
+
+/* One line each on what is seen: CPU, caches, cores, quota, steadiness. */
+void tune_machine_print(const fovea_context *ctx);
+
+double tune_now(void); /* seconds, of a clock that does not jump */
+void tune_rest(double seconds);
+
+/* What measurements are made with: clock, counters of disturbances, execution. A test puts others here. */
+struct tune_problem;
+struct tune_plan;
+typedef struct tune_instruments {
+    double (*now)(void);
+    void (*rest)(double seconds);
+    long (*involuntary)(void);
+    tune_noise (*noise)(void);
+    double (*time)(struct tune_problem *problem, const struct tune_plan *plan); /* NULL: it is executed */
+} tune_instruments;
+extern tune_instruments tune_instrument;
+
+extern volatile sig_atomic_t tune_stopped; /* a signal that ends the program: what was proved is kept */
+
+/* A context without a tuning file. */
+fovea_context *tune_context(const tune_options *options);
+
+#endif

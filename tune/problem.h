@@ -1,0 +1,73 @@
+/* Problems: operands for a shape, and plans for them. */
+#ifndef TUNE_PROBLEM_H
+#define TUNE_PROBLEM_H
+
+#include "attention/plan.h"
+#include "linear/linear.h"
+#include "shapes.h"
+
+/* A choice, as the knobs of its operation; and where caches are not to count as they do for the context, as what. */
+typedef struct tune_choice {
+    fv_tuning_value knob[FV_TUNING_KNOBS];
+    int64_t cache_scale; /* 0: the context's */
+} tune_choice;
+
+/* What is executed, with all knobs decided. */
+typedef struct tune_plan {
+    tune_choice made;                /* cache_scale: 0, as what it decides beside sizes is */
+    int64_t panel;                   /* the keys of a packed panel, */
+    bool fetches;                    /* and whether the next item is fetched */
+    fovea_attention_plan *attention; /* NULL: a linear map */
+    fv_linear_choice linear;
+} tune_plan;
+
+/* A shape with its operands. Cold operations go through as many sets of operands as no cache holds. */
+typedef struct tune_problem {
+    const fovea_context *ctx;
+    tune_shape shape;
+    fv_tuning_op operation;
+    fovea_attention_args *attention; /* [sets] */
+    fovea_linear *packed;            /* of a linear map, whose weights are not used: */
+    fovea_linear map;                /* those of the arena are, of each set in turn */
+    fovea_linear_args linear;
+    fovea_tensor y;
+    void *out;         /* what is written */
+    int64_t set_bytes; /* from one set to the next */
+    int sets, next;
+    uint64_t random; /* for the set that a sample begins with */
+    void *workspace;
+    size_t workspace_size;
+    int executions; /* of a sample */
+} tune_problem;
+
+/* false and a sentence if there is no memory. */
+bool tune_problem_make(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem, char error[256]);
+void tune_problem_free(tune_problem *problem);
+
+/* A plan with a choice, and room for it in the problem's workspace; NULL if there is none. */
+tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice);
+void tune_plan_free(tune_plan *plan);
+
+/* A map of a shape that has no weights, for what can be asked without; false if there is no memory. The caller frees
+ * map->tuned. */
+bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map);
+
+/* The choice that a context makes for a shape, its tuning file included; false if there is no memory. */
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice);
+bool tune_same_choice(const tune_choice *a, const tune_choice *b);
+
+/* Do two plans of a problem do the same? */
+bool tune_same_plan(const tune_plan *a, const tune_plan *b);
+
+/* Seconds of an execution, by one sample; negative: it failed. The second always executes. */
+double tune_problem_time(tune_problem *problem, const tune_plan *plan);
+double tune_time_execution(tune_problem *problem, const tune_plan *plan);
+
+/* Frees what problems share. */
+void tune_problem_end(void);
+
+/* Flops per second of the tier's FMA on so many threads, and bytes per second from memory. */
+double tune_peak(const fovea_context *ctx);
+double tune_bandwidth(const fovea_context *ctx);
+
+#endif

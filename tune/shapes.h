@@ -1,0 +1,44 @@
+/* Shapes: what is executed, from words, presets and logs. */
+#ifndef TUNE_SHAPES_H
+#define TUNE_SHAPES_H
+
+#include "attention/tuning.h"
+#include "linear/tuning.h"
+#include "options.h"
+
+/* What is executed: an attention, or a linear map of so many rows. */
+typedef struct tune_shape {
+    bool linear;
+    fovea_attention_desc attention;
+    int64_t rows, in, out;
+} tune_shape;
+
+/* Reads "batch=1 q_heads=12 ... causal=top_left" or "linear rows=512 in=768 out=768"; false and a sentence if it is no
+ * shape. */
+bool tune_shape_read(const char *text, tune_shape *shape, char error[256]);
+
+/* A short name, as b1_h12_q512_kv512_d64 or r512_in768_out768; returns text. */
+const char *tune_shape_name(const tune_shape *shape, char *text, size_t size);
+
+/* Its operation and keys. */
+fv_tuning_op tune_shape_keys(const tune_shape *shape, int64_t key[FV_TUNING_KEYS]);
+
+/* The operations that are measured with operands in no cache. */
+static inline bool tune_is_cold(fv_tuning_op operation) {
+    return operation == FV_TUNING_attention_few_f32 || operation == FV_TUNING_linear_few_f32;
+}
+static inline bool tune_is_linear(fv_tuning_op operation) {
+    return operation == FV_TUNING_linear_f32 || operation == FV_TUNING_linear_few_f32;
+}
+
+/* Operations and bytes of an execution. */
+double tune_flops(const tune_shape *shape);
+double tune_bytes(const tune_shape *shape);
+
+/* What takes the time of it: bytes where operands come from memory, else operations. */
+double tune_work(const tune_shape *shape);
+
+/* All shapes that the options name; the number of them, or -1 and a sentence to stderr. The caller frees *shapes. */
+int tune_shapes(const tune_options *options, tune_shape **shapes);
+
+#endif
