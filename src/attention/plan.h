@@ -123,6 +123,19 @@ typedef struct fv_partial {
 /* segment: counted from the first one that the block of the item sees. */
 fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment);
 
+/* Caches by which the choice wants sizes reckoned, in bytes. */
+int64_t fv_attention_l1(const fovea_attention_plan *plan);
+int64_t fv_attention_l2(const fovea_attention_plan *plan);
+
+/* Decides what wanted, which may be NULL, leaves open (choose.c). */
+void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted);
+
+/* Are the partial results of split rows more memory than a row of a tuning file may cost? */
+bool fv_attention_partials_large(const fovea_attention_plan *plan);
+
+/* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). */
+bool fv_attention_lay_out(fovea_attention_plan *plan);
+
 /* Checks at the public edge (check.c). */
 /* Reads what may be an older caller's, completes it by defaults, and checks it. */
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *desc);

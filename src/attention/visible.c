@@ -40,7 +40,7 @@ static fv_range reach(const fovea_attention_desc *d) {
     const int64_t offset = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? d->kv_len - d->q_len : 0;
     const int64_t far = d->q_len + d->kv_len; /* past every key from every row */
     const int64_t left = d->window_left < 0 ? far : fv_min(d->window_left, far);
-    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right < 0 ? far : fv_min(d->window_right, far);
+    const int64_t last = fv_attention_right(d), right = last < 0 ? far : fv_min(last, far);
     return (fv_range){offset - left, offset + right + 1};
 }
 

@@ -19,6 +19,11 @@ typedef struct fv_sequence {
 
 fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch);
 
+/* Keys behind its own position that a query may see: window_right, but none where it is causal. */
+static inline int64_t fv_attention_right(const fovea_attention_desc *d) {
+    return d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
+}
+
 /* Keys that query i may see by lengths, causality and window. */
 static inline fv_range fv_attention_range(const fovea_attention_plan *plan, const fv_sequence *sequence,
                                           int64_t query) {
@@ -26,7 +31,7 @@ static inline fv_range fv_attention_range(const fovea_attention_plan *plan, cons
     if (query >= sequence->q_len)
         return (fv_range){0, 0};
     const int64_t position = query + sequence->offset;
-    const int64_t right = d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
+    const int64_t right = fv_attention_right(d);
     const int64_t begin = fv_max(position - d->window_left, 0);
     const int64_t end = fv_min(position + right + 1, sequence->kv_len);
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};

@@ -1,0 +1,73 @@
+/* What items and partial results are, and how a plan's workspace is laid out. */
+#include "attention/plan.h"
+#include "attention/visible.h"
+#include "core/core.h"
+
+#include <assert.h>
+
+fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item) {
+    assert(item >= 0 && item < plan->items);
+    const int64_t rows = plan->choice.block_rows, parts = fv_ceil_div(plan->partition_rows, rows);
+    const int64_t head = item / plan->blocks, block = item % plan->blocks, done = block % parts * rows;
+    return (fv_item){.batch = head / plan->desc.kv_heads,
+                     .kv_head = head % plan->desc.kv_heads,
+                     .first_row = block / parts * plan->partition_rows + done,
+                     .rows = fv_min(rows, plan->partition_rows - done)};
+}
+
+/* Floats of the partial results of one segment of one block. */
+static int64_t partial_floats(const fovea_attention_plan *plan) {
+    return plan->choice.block_rows * (plan->o_stride + 2);
+}
+
+fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment) {
+    assert(item >= 0 && item < plan->items && segment >= 0 && segment < plan->seen_segments);
+    float *o = (float *)(void *)partials + (item * plan->seen_segments + segment) * partial_floats(plan);
+    float *m = o + plan->choice.block_rows * plan->o_stride;
+    return (fv_partial){.o = o, .m = m, .l = m + plan->choice.block_rows};
+}
+
+/* False if the workspace would be larger than memory. */
+bool fv_attention_lay_out(fovea_attention_plan *plan) {
+    const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows;
+    fv_attention_scratch *s = &plan->scratch;
+    int64_t at = 0, keys;
+    if (!fv_multiply(fv_round_up(FV_SEGMENT, plan->panel), plan->desc.head_dim, &keys))
+        return false;
+    const bool copies = block >= FV_COPY_ROWS;
+    const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
+    s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
+    s->o = fv_reserve(&at, block, plan->o_stride * f);
+    s->max = fv_reserve(&at, block, f);
+    s->sum = fv_reserve(&at, block, f);
+    s->lse = fv_reserve(&at, block, f);
+    s->tiles = fv_reserve(&at, fv_ceil_div(block, tile), (int64_t)sizeof(fv_tile_rows));
+    s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
+    s->k = fv_reserve(&at, keys, f);
+    s->v = fv_reserve(&at, columns, FV_SEGMENT * f);
+    s->s = fv_reserve(&at, tile, plan->s_stride * f);
+    s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
+    s->lanes = fv_reserve(&at, tile, FV_LANES * f);
+    s->groups = fv_reserve(&at, fv_ceil_div(tile, plan->edge_rows), (int64_t)sizeof(fv_range));
+    s->m = fv_reserve(&at, tile, f);
+    s->l = fv_reserve(&at, tile, f);
+    s->a = fv_reserve(&at, tile, f);
+    s->b = fv_reserve(&at, tile, f);
+    s->granule = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
+    s->chain = fv_reserve(&at, tile, plan->o_stride * f);
+    s->bytes = at;
+
+    int64_t units = plan->items, floats = 0;
+    const bool split = plan->choice.split_segments > 0;
+    if (split &&
+        (!fv_multiply(plan->items, plan->seen_segments, &units) || !fv_multiply(units, partial_floats(plan), &floats)))
+        return false;
+    plan->tasks = fv_min(units, plan->ctx->threads.count);
+    at = 0;
+    if (s->bytes < 0)
+        return false;
+    fv_reserve(&at, plan->tasks, s->bytes);
+    plan->partials = fv_reserve(&at, floats, f);
+    plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
+    return at >= 0;
+}
