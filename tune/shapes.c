@@ -1,6 +1,6 @@
 /* Shapes: from words, presets and logs. */
 #include "shapes.h"
-#include "attention/visible.h"
+#include "attention/attention.h"
 #include "core/core.h"
 
 #include <errno.h>

@@ -1,10 +1,14 @@
-/* What the planner decides for one shape, and the door through which tests, benchmarks and the tuner decide it instead.
+/* The room of attention: the one header of it that others include, beside tuning.h. What the planner decides for a shape,
+ * and the door through which tests, benchmarks and the tuner decide it instead; execution whose arguments were checked
+ * before; what causality and windows leave of a shape. plan.h and the rest are the room's own.
  */
 #ifndef FV_ATTENTION_H
 #define FV_ATTENTION_H
 
 #include "fovea/fovea.h"
 #include "kernels.h"
+
+#include <stdbool.h>
 
 /* None of these changes a bit of any result. A field of 0 or NULL: the planner's default. */
 typedef struct fv_attention_choice {
@@ -19,5 +23,31 @@ typedef struct fv_attention_choice {
 /* fovea_attention_plan_create() with some choices made. */
 fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *desc,
                                              const fv_attention_choice *choice, fovea_attention_plan **plan);
+
+/* Reads what may be an older caller's, completes it by defaults, and checks it. */
+fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *desc);
+
+/* The arguments as this library knows them: the caller's, or own, made of those of an older one. */
+const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,
+                                                   fovea_status *status);
+
+/* Checks all that execution relies on. */
+fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
+                                     const void *workspace, size_t workspace_size);
+
+/* Executes checked arguments in a workspace that is large enough. */
+void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
+
+/* Has it a window with a limit? */
+bool fv_attention_windowed(const fovea_attention_desc *desc);
+
+/* Is it causal, or with a window, so that rows may see different keys? */
+bool fv_attention_limited(const fovea_attention_desc *desc);
+
+/* Pairs of a row and a key that causality and window leave, of one head, if all sequences have their full lengths. */
+double fv_attention_pairs(const fovea_attention_desc *desc);
+
+/* Keys from the first that the first row sees to the last that the last row sees, likewise. */
+int64_t fv_attention_keys(const fovea_attention_desc *desc);
 
 #endif

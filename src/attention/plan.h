@@ -136,19 +136,7 @@ bool fv_attention_partials_large(const fovea_attention_plan *plan);
 /* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). */
 bool fv_attention_lay_out(fovea_attention_plan *plan);
 
-/* Checks at the public edge (check.c). */
-/* Reads what may be an older caller's, completes it by defaults, and checks it. */
-fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *desc);
-/* The arguments as this library knows them: the caller's, or own, made of those of an older one. */
-const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,
-                                                   fovea_status *status);
-fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
-                                     const void *workspace, size_t workspace_size);
-
-/* Executes checked arguments in a workspace that is large enough. */
-void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
-
-/* The same over a view; args.k and args.v are not read. */
+/* fv_attention_run() over a view; args.k and args.v are not read. */
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
                            void *workspace);
 

@@ -37,17 +37,6 @@ static inline fv_range fv_attention_range(const fovea_attention_plan *plan, cons
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-bool fv_attention_windowed(const fovea_attention_desc *desc);
-
-/* Is it causal, or with a window, so that rows may see different keys? */
-bool fv_attention_limited(const fovea_attention_desc *desc);
-
-/* Pairs of a row and a key that causality and window leave, of one head, if all sequences have their full lengths. */
-double fv_attention_pairs(const fovea_attention_desc *desc);
-
-/* Keys from the first that the first row sees to the last that the last row sees, likewise. */
-int64_t fv_attention_keys(const fovea_attention_desc *desc);
-
 /* The smallest range that holds both. */
 static inline fv_range fv_range_union(fv_range a, fv_range b) {
     if (a.begin == a.end)

@@ -1,6 +1,5 @@
 /* What a layer's description comes to, and what it costs. */
-#include "attention/plan.h"
-#include "attention/visible.h"
+#include "attention/attention.h"
 #include "core/core.h"
 #include "mha/mha.h"
 

@@ -1,5 +1,5 @@
 /* Making layers: weights are gathered and packed once, the rest is made anew for each shape. */
-#include "attention/plan.h"
+#include "attention/attention.h"
 #include "core/core.h"
 #include "linear/linear.h"
 #include "mha/mha.h"

@@ -1,6 +1,6 @@
 /* Executing a layer: all arguments are checked first, then projections go to the workspace as attention reads them,
  * heads next to each other as W^O reads them, and the result to the caller. Nothing is transposed or copied between. */
-#include "attention/plan.h"
+#include "attention/attention.h"
 #include "core/core.h"
 #include "linear/linear.h"
 #include "mha/mha.h"
