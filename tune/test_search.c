@@ -1,14 +1,10 @@
-/* The search on a machine that is made up: what it finds, and that disturbances do not change it.
- *
- * Clock, counters and execution are a simulation's (tune_instrument): an execution takes the time that its plan costs
- * by a formula, stretched by disturbances of a seed's own. So what is really fastest is known, and a search of
- * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
- * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
- * throttles, a beginning that is faster than anything later. */
+/* The search on a machine that is made up (simulation.h), whose fastest choice is known: what it finds, and that
+ * disturbances do not change it. */
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "proof.h"
 #include "search.h"
+#include "simulation.h"
 #include "test.h"
 
 #include <math.h>
@@ -18,219 +14,13 @@
 
 volatile sig_atomic_t tune_stopped;
 
-/* ------------------------------------------------------------------------------------------------ the simulation -- */
-
-/* Disturbances: rates in a second of time, lengths in seconds. */
-typedef struct weather {
-    const char *name;
-    double jitter;              /* of each execution, relative */
-    double drift;               /* of the frequency, relative, over some seconds */
-    double bursts, burst, slow; /* how often, how long, and what becomes of the speed */
-    double switches, away;
-    double steals, stolen;
-    double quota, period; /* seconds of each period; 0: none */
-    double quick;         /* seconds at the beginning at twice the speed: what should be cold is not yet */
-    bool may_give_up;     /* so bad that "too noisy" is a good answer, too */
-} weather;
-
-static const weather weathers[] = {
-    {.name = "calm", .jitter = 0.003},
-    {.name = "drift", .jitter = 0.005, .drift = 0.1},
-    {.name = "quick start", .jitter = 0.005, .quick = 0.02},
-    {.name = "bursts", .jitter = 0.005, .bursts = 5, .burst = 0.03, .slow = 0.6},
-    {.name = "long bursts", .jitter = 0.005, .bursts = 0.4, .burst = 0.5, .slow = 0.5},
-    {.name = "switches", .jitter = 0.005, .switches = 20, .away = 0.004},
-    {.name = "steal", .jitter = 0.005, .steals = 4, .stolen = 0.012},
-    {.name = "quota", .jitter = 0.005, .quota = 0.06, .period = 0.1, .may_give_up = true},
-    {.name = "all at once",
-     .jitter = 0.01,
-     .drift = 0.05,
-     .bursts = 4,
-     .burst = 0.02,
-     .slow = 0.6,
-     .switches = 10,
-     .away = 0.004,
-     .steals = 1,
-     .stolen = 0.01,
-     .may_give_up = true},
-    {.name = "storm",
-     .jitter = 0.1,
-     .drift = 0.1,
-     .bursts = 100,
-     .burst = 0.005,
-     .slow = 0.3,
-     .switches = 200,
-     .away = 0.004,
-     .steals = 30,
-     .stolen = 0.01,
-     .may_give_up = true},
-};
-enum { WEATHERS = sizeof weathers / sizeof weathers[0], SEEDS = 12 };
-
-/* What a trap takes, relative to the same plan elsewhere: so much that it is slower than the default. */
-static const double trap_factor = 1.15;
-
-/* What a plan costs: its kernels by their names, its sizes by how far they are from what would be best. */
-typedef struct machine {
-    bool flat;        /* nothing is faster than the default */
-    double seconds;   /* of an execution */
-    double flops;     /* of the shape that takes so long, others in proportion (0: all take as long) */
-    tune_choice trap; /* a trap on the shape with so many keys (0: on none), */
-    int64_t trap_keys;
-    bool trap_tiles;    /* or all choices are whose tiles are not the default's, */
-    bool trap_all;      /* or all but the default's */
-    double ruled;       /* what sizes for other caches take, all others taking 1 (0: as by the formula); */
-    double ruled_first; /* with 128 channels */
-    int64_t percent;    /* these caches (0: four times as large) */
-    double changed;     /* what all takes but the default (0: as by the formula) */
-} machine;
-
-static struct {
-    machine machine;
-    weather weather;
-    rng r;
-    double now, speed_until, speed, next_switch, next_steal, used;
-    long involuntary;
-    long long steal, throttled;
-} sim;
-
-static double kernel_cost(const fv_kernel *kernel, uint64_t salt) {
-    uint64_t hash = salt;
-    for (const char *c = kernel->name; *c; c++)
-        hash = (hash ^ (uint64_t)*c) * UINT64_C(0x100000001b3);
-    return (double)(hash >> 40 & 0xff) / 255; /* 0 .. 1 */
-}
-
-static double cost(const tune_choice *made) {
-    /* By these salts the best pair of kernels is 6 to 7 % faster than the default's on each tier. */
-    const double score = kernel_cost(made->knob[FV_ATTENTION_KNOB_score].kernel, 32),
-                 value = kernel_cost(made->knob[FV_ATTENTION_KNOB_value].kernel, 5);
-    const double tile = log2((double)made->knob[FV_ATTENTION_KNOB_tile_rows].number / 64),
-                 block = log2((double)made->knob[FV_ATTENTION_KNOB_block_rows].number / 128);
-    return 1 + 0.15 * score + 0.1 * value + 0.03 * fabs(tile) + 0.01 * fabs(block);
-}
-
-static double exponential(double mean) { return -mean * log(1 - rng_unit(&sim.r) * 0.999999); }
-
-/* Work of so many seconds at full speed; what disturbs takes its time. */
-static void work(double seconds) {
-    const weather *w = &sim.weather;
-    const double slice = 1e-4;
-    for (double left = seconds; left > 0;) {
-        if (w->bursts > 0 && sim.now >= sim.speed_until) {
-            sim.speed = sim.speed < 1 ? 1 : w->slow;
-            sim.speed_until = sim.now + exponential(sim.speed < 1 ? w->burst : 1 / w->bursts);
-        }
-        const double step = fmin(slice, left / sim.speed);
-        const double frequency = (1 + w->drift * sin(sim.now * 1.7)) * (sim.now < w->quick ? 2 : 1);
-        left -= step * sim.speed * frequency;
-        sim.now += step;
-        sim.used += step;
-        if (w->switches > 0 && sim.now >= sim.next_switch) {
-            sim.involuntary++;
-            sim.now += w->away;
-            sim.next_switch = sim.now + exponential(1 / w->switches);
-        }
-        if (w->steals > 0 && sim.now >= sim.next_steal) {
-            sim.steal++;
-            sim.now += w->stolen;
-            sim.next_steal = sim.now + exponential(1 / w->steals);
-        }
-        if (w->quota > 0 && sim.used >= w->quota) {
-            sim.throttled++;
-            sim.now += w->period - w->quota;
-            sim.used = 0;
-        }
-    }
-}
-
-static double sim_now(void) {
-    sim.now += 1e-7;
-    return sim.now;
-}
-
-static void sim_rest(double seconds) {
-    sim.now += seconds;
-    sim.used = fmax(sim.used - seconds, 0);
-}
-
-static long sim_involuntary(void) { return sim.involuntary; }
-static tune_noise sim_noise(void) { return (tune_noise){sim.involuntary, sim.steal, sim.throttled}; }
-
-/* The sizes and kernels that a choice comes to on a shape. */
-static tune_choice made_of(tune_problem *problem, const tune_choice *choice) {
-    tune_plan *plan = tune_problem_plan(problem, choice);
-    const tune_choice made = plan ? plan->made : (tune_choice){0};
-    tune_plan_free(plan);
-    return made;
-}
-
-static bool is_trapped(tune_problem *problem, const tune_choice *made) {
-    if (problem->shape.attention.kv_len != sim.machine.trap_keys)
-        return false;
-    const tune_choice none = {0}, usual = made_of(problem, &none), trap = made_of(problem, &sim.machine.trap);
-    if (sim.machine.trap_all)
-        return !tune_same_choice(made, &usual);
-    return sim.machine.trap_tiles
-               ? made->knob[FV_ATTENTION_KNOB_tile_rows].number != usual.knob[FV_ATTENTION_KNOB_tile_rows].number
-               : tune_same_choice(&trap, made);
-}
-
-static tune_choice rule_of(int64_t percent) {
-    tune_choice rule = {0};
-    rule.cache_scale = percent;
-    return rule;
-}
-
-static double sim_time(tune_problem *problem, const tune_plan *plan) {
-    const tune_choice none = {0}, base = made_of(problem, &none);
-    if (!base.knob[FV_ATTENTION_KNOB_score].kernel)
-        return -1;
-    double relative = cost(&plan->made) / cost(&base);
-    if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
-        relative = fmax(relative, 1);
-    if (sim.machine.ruled > 0) {
-        const tune_choice rule = rule_of(sim.machine.percent ? sim.machine.percent : 400),
-                          made = made_of(problem, &rule);
-        const bool first = problem->shape.attention.head_dim == 128;
-        const double ruled = first ? sim.machine.ruled_first : sim.machine.ruled;
-        relative = tune_same_choice(&plan->made, &made) ? ruled : 1;
-    }
-    if (sim.machine.changed > 0)
-        relative = tune_same_choice(&plan->made, &base) ? 1 : sim.machine.changed;
-    if (is_trapped(problem, &plan->made))
-        relative *= trap_factor;
-    if (sim.machine.flops > 0)
-        relative *= tune_flops(&problem->shape) / sim.machine.flops;
-    const double begin = sim.now;
-    for (int i = 0; i < problem->executions; i++)
-        work(sim.machine.seconds * relative * (1 + sim.weather.jitter * fabs((double)rng_normal(&sim.r))));
-    return (sim.now - begin) / problem->executions;
-}
-
 static void watch(void *arg, const char *what, double ratio) { (void)arg, (void)what, (void)ratio; }
-
-/* Puts the simulation in the place of the machine, in that weather; returns what was there. */
-static tune_instruments enter(const machine *m, const weather *w, int seed) {
-    static const tune_instruments simulated = {sim_now, sim_rest, sim_involuntary, sim_noise, sim_time};
-    const tune_instruments real = tune_instrument;
-    char name[64];
-    memset(&sim, 0, sizeof sim);
-    snprintf(name, sizeof name, "%s %d", w->name, seed);
-    sim.r = rng_stream(test_seed(), name);
-    sim.machine = *m;
-    sim.weather = *w;
-    sim.speed = 1;
-    sim.speed_until = w->bursts > 0 ? exponential(1 / w->bursts) : INFINITY;
-    tune_instrument = simulated;
-    return real;
-}
 
 /* A search in that weather. */
 static tune_result simulate(const fovea_context *ctx, const tune_class *c, const machine *m, const weather *w,
                             int seed) {
     tune_result result;
-    const tune_instruments real = enter(m, w, seed);
+    const tune_instruments real = sim_enter(m, w, seed);
     tune_search(ctx, c, EFFORT_normal, 10, watch, NULL, &result);
     tune_instrument = real;
     return result;
@@ -243,7 +33,7 @@ static void test_thrown(const fovea_context *ctx, const tune_class *c) {
                                    {.name = "quota alone", .quota = 0.019, .period = 0.0192}};
     const machine m = {.seconds = 0.002};
     for (int i = 0; i < 3; i++) {
-        const tune_instruments real = enter(&m, &told[i], 0);
+        const tune_instruments real = sim_enter(&m, &told[i], 0);
         tune_problem problem;
         tune_measurement measured;
         char error[256];
@@ -270,7 +60,7 @@ static double relative_cost(const fovea_context *ctx, const tune_class *c, const
     if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
         exit(TEST_FAILED);
     tune_plan *base = tune_problem_plan(&problem, &none), *plan = tune_problem_plan(&problem, choice);
-    const double relative = cost(&plan->made) / cost(&base->made);
+    const double relative = sim_cost(&plan->made) / sim_cost(&base->made);
     tune_plan_free(base);
     tune_plan_free(plan);
     tune_problem_free(&problem);
@@ -326,8 +116,8 @@ static void check_trap(const fovea_context *ctx, const tune_class *c, const mach
     for (int seed = 0; seed < SEEDS; seed++) {
         const tune_result r = simulate(ctx, c, m, &jitter, seed);
         const double got = r.verdict == VERDICT_tuned ? relative_cost(ctx, c, &r.choice) : 1;
-        const tune_choice made = made_of(&problem, &r.choice);
-        test_check(got < best && !is_trapped(&problem, &made),
+        const tune_choice made = sim_made(&problem, &r.choice);
+        test_check(got < best && !sim_trapped(&problem, &made),
                    "%s, seed %d: the winner takes %.3f of the default's time", what, seed, got);
     }
     tune_problem_free(&problem);
@@ -383,15 +173,15 @@ static void stop_at_once(void *arg, const char *what, double ratio) {
 static void test_ended(const fovea_context *ctx, const tune_class *c) {
     const machine m = {.seconds = 0.002};
     tune_result r;
-    tune_instruments real = enter(&m, &weathers[0], 0);
+    tune_instruments real = sim_enter(&m, &weathers[0], 0);
     tune_search(ctx, c, EFFORT_normal, 10, stop_at_once, NULL, &r);
     test_check(r.verdict == VERDICT_unseen, "interrupted: %s", tune_verdicts[r.verdict]);
     tune_stopped = 0;
     tune_search(ctx, c, EFFORT_normal, 0.01, watch, NULL, &r);
     test_check(r.verdict == VERDICT_unseen, "no time: %s", tune_verdicts[r.verdict]);
     tune_instrument = real;
-    real = enter(&m, &weathers[WEATHERS - 1], 0);
-    sim.weather.steals = 1000;
+    real = sim_enter(&m, &weathers[WEATHERS - 1], 0);
+    sim_steal(1000);
     tune_search(ctx, c, EFFORT_normal, 10, watch, NULL, &r);
     test_check(r.verdict == VERDICT_noisy, "stolen time in every block: %s", tune_verdicts[r.verdict]);
     tune_instrument = real;
@@ -405,7 +195,7 @@ static void test_ended(const fovea_context *ctx, const tune_class *c) {
 static tune_scale find_scale(const fovea_context *ctx, const tune_class classes[2], const machine *m, const weather *w,
                              int seed, double budget) {
     tune_scale scale;
-    const tune_instruments real = enter(m, w, seed);
+    const tune_instruments real = sim_enter(m, w, seed);
     tune_find_scale(ctx, classes, 2, EFFORT_normal, budget, watch, NULL, &scale);
     tune_instrument = real;
     return scale;
@@ -424,7 +214,7 @@ static void test_scale(fovea_context *ctx, const tune_class *c) {
     const tune_class classes[2] = {tune_class_of(&shape, ctx->threads.count, ctx->target.isa), *c};
     const int known = tune_class_proofs(c, ctx->threads.count, ctx->target.isa, proofs);
     trap.ruled_first = 0.7;
-    trap.trap = rule_of(50);
+    trap.trap = sim_rule(50);
     trap.trap_keys = proofs[1 % known].attention.kv_len;
     for (int seed = 0; seed < SEEDS; seed++) {
         tune_scale s = find_scale(ctx, classes, &some, &weathers[0], seed, 60);
@@ -501,12 +291,12 @@ static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
         if (!test_check(tune_problem_make(ctx, &shapes[i], &problem, error), "problem: %s", error))
             continue;
         tune_standing finalist = {.ratio = -0.1};
-        finalist.choice.knob[FV_ATTENTION_KNOB_tile_rows] = made_of(&problem, &none).knob[FV_ATTENTION_KNOB_tile_rows];
+        finalist.choice.knob[FV_ATTENTION_KNOB_tile_rows] = sim_made(&problem, &none).knob[FV_ATTENTION_KNOB_tile_rows];
         tune_problem_free(&problem);
         const int changed = shapes_changed(ctx, c, &finalist.choice);
         const machine m = {.seconds = 0.002, .changed = 0.9};
         tune_result r = {.seconds = m.seconds, .seen = 1.1};
-        const tune_instruments real = enter(&m, &weathers[0], 0);
+        const tune_instruments real = sim_enter(&m, &weathers[0], 0);
         tune_search_state s = tune_search_begin(ctx, EFFORT_normal, watch, NULL, &r);
         tune_prove(&s, c, &finalist, 1, tune_now() + 10);
         tune_instrument = real;

@@ -1,0 +1,65 @@
+/* A machine that is made up, for tests of the search.
+ *
+ * Clock, counters and execution are a simulation's (tune_instrument): an execution takes the time that its plan costs
+ * by a formula, stretched by disturbances of a seed's own. So what is really fastest is known, and a search of
+ * seconds takes milliseconds. Disturbances are as on real hosts: jitter, a clock frequency that drifts, bursts of a
+ * neighbour who takes half of a core's speed and of whom no counter tells, switches away, stolen ticks, a quota that
+ * throttles, a beginning that is faster than anything later. */
+#ifndef TUNE_SIMULATION_H
+#define TUNE_SIMULATION_H
+
+#include "machine.h"
+#include "problem.h"
+
+/* Disturbances: rates in a second of time, lengths in seconds. */
+typedef struct weather {
+    const char *name;
+    double jitter;              /* of each execution, relative */
+    double drift;               /* of the frequency, relative, over some seconds */
+    double bursts, burst, slow; /* how often, how long, and what becomes of the speed */
+    double switches, away;
+    double steals, stolen;
+    double quota, period; /* seconds of each period; 0: none */
+    double quick;         /* seconds at the beginning at twice the speed: what should be cold is not yet */
+    bool may_give_up;     /* so bad that "too noisy" is a good answer, too */
+} weather;
+
+enum { WEATHERS = 10, SEEDS = 12 };
+extern const weather weathers[WEATHERS];
+
+/* What a trap takes, relative to the same plan elsewhere: so much that it is slower than the default. */
+static const double trap_factor = 1.15;
+
+/* What a plan costs: its kernels by their names, its sizes by how far they are from what would be best. */
+typedef struct machine {
+    bool flat;        /* nothing is faster than the default */
+    double seconds;   /* of an execution */
+    double flops;     /* of the shape that takes so long, others in proportion (0: all take as long) */
+    tune_choice trap; /* a trap on the shape with so many keys (0: on none), */
+    int64_t trap_keys;
+    bool trap_tiles;    /* or all choices are whose tiles are not the default's, */
+    bool trap_all;      /* or all but the default's */
+    double ruled;       /* what sizes for other caches take, all others taking 1 (0: as by the formula); */
+    double ruled_first; /* with 128 channels */
+    int64_t percent;    /* these caches (0: four times as large) */
+    double changed;     /* what all takes but the default (0: as by the formula) */
+} machine;
+
+/* What a plan costs by the formula. */
+double sim_cost(const tune_choice *made);
+
+/* The sizes and kernels that a choice comes to on a shape. */
+tune_choice sim_made(tune_problem *problem, const tune_choice *choice);
+
+bool sim_trapped(tune_problem *problem, const tune_choice *made);
+
+/* The default for caches of so many per cent. */
+tune_choice sim_rule(int64_t percent);
+
+/* Puts the simulation in the place of the machine, in that weather; returns what was there. */
+tune_instruments sim_enter(const machine *m, const weather *w, int seed);
+
+/* So many stolen ticks in a second from now on. */
+void sim_steal(double rate);
+
+#endif
