@@ -45,18 +45,9 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
     return fv_attention_l1(plan) / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
 }
 
-/* The gemm of scores. Keys that are packed when they are needed are written to one panel again and again: it takes a
- * third of the first-level cache at most, or the keys that come through the cache push it out each time (one row in
- * each of 32 heads, 4096 keys of 128 channels: panels of 32 instead of 64 keys are 4% faster, 8% where four heads share
- * keys). Three eighths, on AMD family 25 model 17 panels of 48 instead of 32 keys of 64 channels, are faster where keys
- * are in a cache (300 keys, four heads: AVX2 1.07 to 1.10, AVX-512 1.02); from memory, as in decoding, they are 0.89 to
- * 1.03 (AVX-512) and 0.96 to 1.06 times as fast (AVX2; one or four heads, 94 to 4000 keys).
- *
- * The keys of few rows come from memory, which is not idle for long while a small panel is computed with: on AMD family
- * 26 model 2 panels of 32 keys of 64 channels instead of 64 are 0.98 to 1.07 times as fast (AVX-512, 1488 to 4096 keys
- * of 8 or 32 heads; 0.95 to 0.97 where keys are in a cache), of 16 keys of 128 channels instead of 32 1.11 (AVX2, 2048
- * keys of 32 heads; 0.90 in a cache). One tile takes all rows: of four heads that share 128 channels,
- * gemm_f32_6x16_avx2 is 1.03 to 1.05 times as fast as gemm_f32_3x32_avx2. */
+/* Picks the score gemm. With few rows, each key panel is packed into one reused buffer just before its product. The buffer
+ * gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows, keys come from
+ * memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/choose.c". */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -69,9 +60,8 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     return fv_gemm_for_tile(FV_TYPE_f32, target, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
-/* Keys of a packed panel. Where blocks have many tiles, it is about CALL_KEYS wide, as far as it stays near: a gemm of
- * 24 rows and the 16 keys of one 6x16 tile was so short that 2048 x 64 on AVX2 took 1.5% longer (Intel, family 6 model
- * 207; 128 keys gave no more). A block of one tile packs a panel just before its gemm, the less the better. */
+/* Keys of a packed panel: about CALL_KEYS, so that a call of the gemm is not too short, as far as they fit into L1. A block
+ * of one tile packs a panel just before its product, the smaller the better. */
 static int64_t panel_keys(const fovea_attention_plan *plan) {
     const int64_t least = panel_of(plan->choice.score);
     return plan->rows <= fitting_rows(plan) ? least
@@ -101,18 +91,9 @@ static int64_t most_seen(const fovea_attention_desc *d) {
     return d->window_left < d->kv_len - right ? d->window_left + right : d->kv_len;
 }
 
-/* Rows of a tile. Each tile reads all packed panels and values of a segment, and takes time besides its products, so it
- * has many rows, whose scores take a sixth of the second-level cache. As few as have scores half the size of the
- * first-level cache are slower (144 instead of 24 rows, AVX-512 | AVX2, times as fast on AMD family 26 model 2 and
- * family 25 model 17: 2048 x 64 1.028 | 1.007 and 1.011 | 1.013; causal 1.027 | 1.007 and 1.014 | 1.012; 12 heads of
- * 512 x 64 1.027 | 1.019 and 1.019 | 1.021; on Intel family 6 model 207 8 x 12 heads of 128 x 64 and 94 x 32, 96
- * instead of 24 rows, 1.02 and 1.04, longer ones not measured).
- *
- * Where rows see different keys, a tile of few rows computes fewer scores that nobody sees. So it stays with few where
- * a row sees few keys, and each others (causal 512 x 64 1.00 | 1.01, 373 x 32 1.02 | 0.98, a window of 64 0.965 on
- * AVX-512), and where one tile would take the place of several, which fetches less ahead (128 and 64 rows of 2048 keys
- * 0.975 to 0.985): there a tile is two register tiles at least, and WHOLE_ROWS where these are narrow. A whole key head
- * of few rows is one tile. */
+/* Rows of a tile. Each tile reads all packed panels and values of a segment, so it has many rows: their scores take a sixth
+ * of L2. Where rows see different keys, few rows compute fewer scores that nobody sees: so tiles stay small where a row
+ * sees few keys, and where one tile would take the place of several. A whole key head of few rows is one tile. */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan), half = fitting / 2;
@@ -141,10 +122,8 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
     return fv_min(rows, fv_max(rows_for_threads(plan), least));
 }
 
-/* Rows of which blocks are equal parts: those of a key head, or, where causality or a window limits the keys of
- * grouped heads, those of each of them, as the end of one sees all keys and the beginning of the next few (8 heads of
- * 285 x 128, two of keys, 3.7% faster on AVX-512; 512 and 876 x 128, a half or a quarter of a head 1.02 to 1.03 times
- * as fast as blocks of that size across heads, AMD family 25 model 17). */
+/* Rows of which blocks are equal parts: those of a key head. Where causality or a window limits keys, those of each query
+ * head, as the end of one head sees all keys and the beginning of the next few. */
 static int64_t rows_to_partition(const fovea_attention_plan *plan) {
     const int64_t head = plan->desc.q_len;
     return plan->group > 1 && fv_attention_limited(&plan->desc) && head >= FV_COPY_ROWS ? head : plan->rows;
@@ -185,10 +164,7 @@ static int64_t item_bytes(const fovea_attention_plan *plan) {
                : INT64_MAX;
 }
 
-/* The gemms of an item of so few rows ask for less than all of the next item; half a segment ahead (prefetch.h)
- * they ask for all. One row of 64 to 256 keys of 64 channels and four of 100 and 200 keys of 128, from memory, are 1.2
- * to 1.4 times as fast for it on AVX2, 1.0 to 1.2 on AVX-512, 0.98 to 1.01 if all is in the second-level cache (AMD
- * family 25 model 17); four rows of 16 keys and eight of 8 were 0.86 to 1.01. */
+/* The gemms of an item of so few rows cannot prefetch all of the next item; half a segment ahead (prefetch.h) they can. */
 static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     enum { MANY = 8 }; /* times as many */
     return plan->rows <= plan->choice.value->mr && plan->desc.kv_len >= MANY * plan->rows;

@@ -1,14 +1,6 @@
-/* What is prefetched (prefetch.h). A pass over many short sequences is bound by the time in which its tensors
- * come from beyond the second-level cache: 8 x 12 heads of 128 x 64 are 7% faster for it, 256 of 32 x 64 3%; where a
- * head fills the cache, so that segments are prefetched, 2048 x 64 by 1%, causal by 1% (Intel family 6 model 207).
- *
- * A tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Of 4 x 8 rows and
- * 4096 keys of 128 channels, half of the time went by in waiting for values, of which each strip of the gemm reads a
- * part of each row, and for keys only while they were packed; now 17.2 of the 21 GB/s of memory are used (AMD family 25
- * model 17, AVX-512, one row for each head of keys). Times as fast there on AVX-512 and AVX2: 4 x 8 rows 1.32, 1.49;
- * 8 rows 1.00, 1.44; 8 x 6 rows, 8192 keys 1.40, 1.56; 12 x 8 rows, 4096 keys of 64 channels 1.14, 1.46; all in the
- * third-level cache 0.99, 1.03. Strips that take turns of 16 keys, so that values are read row by row, were 1.07 and
- * 1.29, with one row 0.90 and 1.14. */
+/* What is prefetched (prefetch.h). Many short sequences are bound by the time in which their tensors come from beyond L2; a
+ * tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Figures:
+ * docs/measurements.md, "attention/prefetch.c". */
 #include "attention/prefetch.h"
 
 #include "attention/visible.h"

@@ -3,12 +3,11 @@
  *
  * Where the rows of a tile see different keys (the edge of causality or of a window), scores and values go by groups of
  * edge_rows rows, each over the keys that its rows see, so that at most a register tile is computed that no row sees.
- * Groups that see the same of a panel of keys have their scores by one gemm (causal 256 x 64: 3% faster). What a row
- * does not see of its tile's columns is told by its bits, and gets p = -0.
+ * Groups that see the same of a panel of keys have their scores by one gemm. What a row does not see of its tile's columns
+ * is told by its bits, and gets p = -0.
  *
- * Values are read by the gemm as they lie, or from a copy in panels as wide as the gemm's tile. Where a row of values
- * begins inside a cache line, each load of a vector meets two lines: a tenth of the time of 2048 x 64 on an AVX-512
- * core (Intel, family 6 model 207), where the copy takes a five-hundredth.
+ * Values are read by the gemm as they lie, or from a copy in panels as wide as the gemm's tile: where a row of values
+ * begins inside a cache line, each load of a vector meets two lines. Figures: docs/measurements.md, "attention/tile.c".
  */
 #include "attention/score.h"
 
