@@ -362,6 +362,24 @@ static void test_corners(void) {
     }
 }
 
+/* A scale of 0 is one: all keys weigh the same. */
+static void test_scale_zero(void) {
+    attention_case c = case_plain(1, 1, 1, 40, 256, 5, 3);
+    c.desc.has_scale = 1;
+    c.desc.scale = 0;
+    c.weights = true;
+    rng r = rng_stream(test_seed(), "scale 0");
+    inputs *in = inputs_make(&c, &r);
+    outputs *out = outputs_make(&c, LAYOUT_BHTD);
+    int64_t wrong = case_run(ctx, NULL, &c, in, out) ? 0 : 1;
+    for (int64_t i = 0; i < 40; i++)
+        for (int64_t j = 0; j < 256; j++)
+            wrong += fabsf(element(&out->weights, 0, 0, i, j) * 256 - 1) > 1e-6F;
+    test_check(wrong == 0, "scale 0: %" PRId64 " weights are not 1/256", wrong);
+    inputs_free(in);
+    outputs_free(out);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "masks", NULL);
     pool *p = pool_create(2);
@@ -370,6 +388,7 @@ int main(int argc, char **argv) {
     test_poison();
     test_scores();
     test_corners();
+    test_scale_zero();
     fovea_context_destroy(ctx);
     pool_destroy(p);
     return test_end();
