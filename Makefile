@@ -11,7 +11,7 @@ help:
 	@echo '                      searches a text by the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
-	@echo 'make test-exhaustive  exp on each of its 1.1e9 floats, log on each row sum, activations; tuning while disturbed'
+	@echo 'make test-exhaustive  exp on every float, log on each row sum, activations; tuning while disturbed'
 	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'

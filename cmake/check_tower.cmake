@@ -12,7 +12,7 @@ set(tower
     "dispatch"
     "tuning"
     "context"
-    "attention linear"
+    "attention linear arrays"
     "mha")
 
 # Known exceptions, "file header": printed at each check; one that is no longer there must be taken out of the list.

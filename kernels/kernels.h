@@ -183,8 +183,8 @@ typedef struct fv_bias_act_residual {
 typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ldc,
                                          const fv_bias_act_residual *after, float *y, int64_t ldy);
 
-/* exp: y[i] = exp(x[i]) for x <= 0 or NaN, at most 1 ulp from exact down to -87.33654 (the result is then no_underflow),
- * exactly +0 below, exp(0) = 1, monotonic; the exp of softmax. x == y is allowed. */
+/* exp: y[i] = exp(x[i]): at most 1 ulp from exact where that is a normal number, from -87.33654 to 88.72283; exactly +0 below,
+ * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
 /* peak: rounds times fma(acc, 0.5, 1) on each of mr x nr independent accumulators in registers, those of row i from i

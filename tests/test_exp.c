@@ -1,13 +1,14 @@
-/* test-exp: the exp of softmax against double, over the floats that softmax can give it.
+/* test-exp: exp against double. Rows of exp over all floats, rows of softmax over those that it can give to its exp.
  *
- *     test-exp                   a sample of [-104, -0] and all floats near places of interest; a few seconds
- *     test-exp --exhaustive      all 1,120,927,745 of them, on all cores; a minute or two (make test-exhaustive)
+ *     test-exp                   a sample of all floats from -104 to 90, and all near places of interest; a few seconds
+ *     test-exp --exhaustive      each float, on all cores; some minutes (make test-exhaustive)
  *
  * For every row of exp and of softmax that the CPU can run (under FOVEA_ISA: of that tier):
- *   - at most 1 ulp from exact where the result is a normal float, exactly +0 below
+ *   - at most 1 ulp from exact where the result is a normal float, exactly +0 below, +inf above
  *   - monotonic, also from one span of the sample to the next
  *   - the same bits as the scalar row
- *   - exp(+-0) = 1, exp(-inf) = +0, NaN of any payload gives NaN, in every lane
+ *   - exp(+-0) = 1, exp(-inf) = +0, exp(inf) = inf, NaN of any payload gives NaN, in every lane
+ * And fovea_exp_f32() has the bits of the scalar row, in place too, and refuses what it must.
  * It prints the greatest error, where it is, and how many results are not the nearest float.
  *
  * How: the floats are cut into spans, which threads claim one after another; each is computed by all rows and once by
@@ -18,6 +19,7 @@
 #include "target.h"
 #include "test.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,14 +31,20 @@ enum {
     MAX_ROWS = 16,
     MAX_SPANS = 1 << 16,
     MAX_THREADS = 64,
-    BLOCK = 1024,             /* floats computed at once */
-    CHUNK = 1 << 17,          /* floats of an exhaustive span */
-    SAMPLE = CHUNK / 32,      /* of which the sample takes this many in a row */
-    FIRST_ORDINAL = 0,        /* -0; ordinal n is the n-th float below zero, whose bits are 0x80000000 + n */
-    LAST_ORDINAL = 0x42d00000 /* -104 */
+    BLOCK = 1024,        /* floats computed at once */
+    CHUNK = 1 << 17,     /* floats of an exhaustive span */
+    SAMPLE = CHUNK / 32, /* of which the sample takes this many in a row */
+    /* Ordinals count down from inf: that of -0 is 0, of floats below it positive, above it negative (+0 is left out). */
+    FIRST_ORDINAL = -0x7f800000, /* inf */
+    FIRST_FINITE = -0x42b40000,  /* 90: above, results are inf */
+    ZERO = 0,
+    LAST_ORDINAL = 0x42d00000, /* -104: below, results are 0 */
+    LEAST_ORDINAL = 0x7f800000 /* -inf */
 };
 
-static float nth_below_zero(int64_t ordinal) { return bits_float(0x80000000u + (uint32_t)ordinal); }
+static float nth_below_zero(int64_t ordinal) {
+    return bits_float(ordinal < 0 ? (uint32_t)-ordinal : 0x80000000u + (uint32_t)ordinal);
+}
 
 /* Consecutive floats, downwards from the first. */
 typedef struct span {
@@ -74,7 +82,11 @@ static double now(void) {
 
 static void add_span(int64_t first, int64_t last) {
     first = first < FIRST_ORDINAL ? FIRST_ORDINAL : first;
-    last = last > LAST_ORDINAL ? LAST_ORDINAL : last;
+    last = last > LEAST_ORDINAL ? LEAST_ORDINAL : last;
+    if (first < ZERO && last >= ZERO) { /* softmax has those from -0 on */
+        add_span(first, ZERO - 1);
+        first = ZERO;
+    }
     if (walk.span_count == MAX_SPANS || last < first) {
         printf("FAILED: span table\n");
         exit(TEST_FAILED);
@@ -90,18 +102,21 @@ static void add_near(double x, int64_t radius) {
 
 static void choose_spans(bool exhaustive) {
     rng r = rng_stream(test_seed(), "exp sample");
-    for (int64_t first = FIRST_ORDINAL; first <= LAST_ORDINAL; first += CHUNK) {
+    const int64_t begin = exhaustive ? FIRST_ORDINAL : FIRST_FINITE, end = exhaustive ? LEAST_ORDINAL : LAST_ORDINAL;
+    for (int64_t first = begin; first <= end; first += CHUNK) {
         const int64_t start = exhaustive ? first : first + rng_below(&r, CHUNK - SAMPLE);
-        if (start <= LAST_ORDINAL)
+        if (start <= end)
             add_span(start, start + (exhaustive ? CHUNK : SAMPLE) - 1);
     }
     if (exhaustive)
         return;
     const double ln2 = 0.69314718055994530942;
     for (int n = 0; n < 2400; n++) /* multiples of ln(2) / 16: where the range reduction turns, and the middles */
-        add_near(-n * ln2 / 16, 500);
+        add_near(-n * ln2 / 16, 500), add_near(n * ln2 / 16, 500);
     for (int exponent = -149; exponent <= 6; exponent++)
-        add_near(-ldexp(1.0, exponent), 100);
+        add_near(-ldexp(1.0, exponent), 100), add_near(ldexp(1.0, exponent), 100);
+    add_near(128.0 * ln2, 50000);  /* where results become inf */
+    add_near(87.33654, 50000);     /* where care begins */
     add_near(-126.0 * ln2, 50000); /* where results stop being normal */
     add_near(-104.0, 1000);
 }
@@ -138,7 +153,7 @@ static void exp_by(const fv_kernel *row, int64_t n, const float *x, float *y) {
         y[i] = s[i / OTHERS][1 + i % OTHERS];
 }
 
-/* The ulp of a float result near exact, inverted; exact is in [2^-126, 1]. */
+/* The ulp of a float result near exact, inverted; exact is in [2^-126, 2^128). */
 static double inverse_ulp(double exact) {
     uint64_t bits;
     memcpy(&bits, &exact, sizeof bits);
@@ -154,6 +169,8 @@ static void judge(findings *f, int64_t n, const float *x, const double *exact, c
         bool wrong;
         if (exact[i] < 0x1p-126) {
             wrong = float_bits(y[i]) != 0;
+        } else if (exact[i] > FLT_MAX) {
+            wrong = float_bits(y[i]) != float_bits(INFINITY);
         } else {
             const double ulp = fabs((double)y[i] - exact[i]) * inverse_ulp(exact[i]);
             wrong = !(ulp <= 1.0);
@@ -180,7 +197,8 @@ static void walk_span(span s, findings found[MAX_ROWS]) {
     float x[BLOCK], scalar[BLOCK], y[BLOCK], before[MAX_ROWS];
     double exact[BLOCK];
     for (int r = 0; r < walk.rows; r++) {
-        const float above = s.first > FIRST_ORDINAL ? nth_below_zero(s.first - 1) : 0.0f;
+        const int64_t first = walk.row[r]->op == FV_OP_exp ? FIRST_ORDINAL : ZERO;
+        const float above = nth_below_zero(s.first > first ? s.first - 1 : first);
         exp_by(walk.row[r], 1, &above, &before[r]);
     }
     for (int64_t done = 0; done < s.count; done += BLOCK) {
@@ -191,6 +209,8 @@ static void walk_span(span s, findings found[MAX_ROWS]) {
             exact[i] = exp((double)x[i]);
         scalar_row->run.exp_f32(n, x, scalar);
         for (int r = 0; r < walk.rows; r++) {
+            if (s.first < ZERO && walk.row[r]->op != FV_OP_exp)
+                continue;
             exp_by(walk.row[r], n, x, y);
             judge(&found[r], n, x, exact, scalar, y, before[r]);
             before[r] = y[n - 1];
@@ -300,11 +320,46 @@ static void check_specials(const fv_kernel *row) {
         check_special(row, bits_float(to_zero[i]), 0.0f);
     for (size_t i = 0; i < sizeof to_nan / sizeof to_nan[0]; i++)
         check_special(row, bits_float(to_nan[i]), bits_float(CANONICAL_NAN));
+    static const uint32_t to_inf[] = {0x42b17218, 0x42c80000, 0x4b000000, 0x7f7fffff, 0x7f800000};
+    for (size_t i = 0; i < sizeof to_inf / sizeof to_inf[0] && row->op == FV_OP_exp; i++)
+        check_special(row, bits_float(to_inf[i]), INFINITY);
+}
+
+static void check_refused(const char *what, fovea_status got, fovea_status due) {
+    test_check(got == due, "%s: %s instead of %s", what, fovea_status_name(got), fovea_status_name(due));
+}
+
+/* The public function. */
+static void check_public(void) {
+    enum { N = 4099 };
+    static float x[N + 8], y[N], want[N], in[N];
+    rng r = rng_stream(test_seed(), "public exp");
+    for (int i = 0; i < N; i++)
+        x[i] = bits_float(i % 3 ? (uint32_t)rng_u64(&r) : float_bits((float)rng_between(&r, -100, 100) * 0.97f));
+    for (int64_t n = 0; n <= N; n += n < 70 ? 1 : 1343) {
+        memset(y, 0x5a, sizeof y);
+        memcpy(in, x, sizeof in);
+        fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32)->run.exp_f32(n, x, want);
+        check_refused("exp", fovea_exp_f32(n, x, y), FOVEA_OK);
+        check_refused("exp in place", fovea_exp_f32(n, in, in), FOVEA_OK);
+        test_check(memcmp(y, want, (size_t)n * sizeof *y) == 0, "exp of %" PRId64 " floats: not the scalar row's bits",
+                   n);
+        test_check(memcmp(in, want, (size_t)n * sizeof *y) == 0, "exp of %" PRId64 " floats in place", n);
+        test_check(n == N || float_bits(y[n]) == 0x5a5a5a5a, "exp of %" PRId64 " floats: writes past them", n);
+    }
+    float *nothing = NULL;
+    check_refused("no floats", fovea_exp_f32(0, nothing, nothing), FOVEA_OK);
+    check_refused("n of -1", fovea_exp_f32(-1, x, y), FOVEA_ERROR_SHAPE);
+    check_refused("no x", fovea_exp_f32(1, nothing, y), FOVEA_ERROR_NULL);
+    check_refused("no y", fovea_exp_f32(1, x, nothing), FOVEA_ERROR_NULL);
+    check_refused("y in x", fovea_exp_f32(N, x, x + 1), FOVEA_ERROR_ALIAS);
+    check_refused("x in y", fovea_exp_f32(N, x + 8, x), FOVEA_ERROR_ALIAS);
+    check_refused("too many", fovea_exp_f32(INT64_MAX / 2, x, y), FOVEA_ERROR_OVERFLOW);
 }
 
 /* Where results begin to be 0: nowhere but between the last float whose exp is normal and the next. */
 static void check_threshold(const fv_kernel *row) {
-    int64_t normal = FIRST_ORDINAL, zero = LAST_ORDINAL;
+    int64_t normal = ZERO, zero = LAST_ORDINAL;
     while (zero - normal > 1) {
         const int64_t middle = normal + (zero - normal) / 2;
         const float x = nth_below_zero(middle);
@@ -342,5 +397,6 @@ int main(int argc, char **argv) {
         check_threshold(walk.row[r]);
         check_specials(walk.row[r]);
     }
+    check_public();
     return test_end();
 }

@@ -1,4 +1,4 @@
-/* v_exp: e^x for x <= 0, the one exp of softmax, merges, weights and the array kernel.
+/* v_exp: e^x for x <= 0 (up to 87 nothing differs), the one exp of softmax, merges, weights and the array kernel.
  *
  * x = -k ln(2)/8 + x', k an integer and |x'| <= ln(2)/16; with k = 8 n - j, 0 <= j < 8, e^x = 2^-n 2^(j/8) e^x' (a
  * table of few entries before a short polynomial: Tang, "Table-driven implementation of the exponential function in
@@ -44,11 +44,10 @@ static const uint32_t exp_eighths[8] = {
     0x3f804214, 0x3f7b39f7, 0x3f77b41e, 0x3f75cd12, 0x3f756266, 0x3f765488, 0x3f788685, 0x3f7bddd1,
 };
 
-/* Replaces n vectors by their exp, step by step for all n: a chain is 8 operations long, and n of them side by side
- * fill the units that one leaves idle, where a loop over whole chains fills the scheduler with operations that wait.
- * normal: none is below EXP_LOWEST, and no comparison is needed. */
-static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n, const int normal) {
-    vf t[V_EXP_MOST], r[V_EXP_MOST], e[V_EXP_MOST];
+/* t and e of n vectors, step by step for all n: a chain is 8 operations long, and n of them side by side
+ * fill the units that one leaves idle, where a loop over whole chains fills the scheduler with operations that wait. */
+static inline __attribute__((always_inline)) void v_exp_reduce(const vf *x, vf *t, vf *e, const int n) {
+    vf r[V_EXP_MOST];
     const vf magic = v_set1(EXP_MAGIC);
     for (int i = 0; i < n; i++)
         t[i] = v_fma(x[i], v_set1(EXP_EIGHTHS), magic);
@@ -60,6 +59,12 @@ static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n,
         e[i] = v_fma(r[i], v_set1(EXP_C3), v_set1(EXP_C2));
     for (int i = 0; i < n; i++)
         e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
+}
+
+/* Replaces n vectors by their exp. normal: none is below EXP_LOWEST, and no comparison is needed. */
+static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n, const int normal) {
+    vf t[V_EXP_MOST], e[V_EXP_MOST];
+    v_exp_reduce(x, t, e, n);
     for (int i = 0; i < n; i++) {
         const vf scale = v_exp2_lookup(t[i], exp_eighths);
         x[i] = normal ? v_fma(e[i], scale, scale) : v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);

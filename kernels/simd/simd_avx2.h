@@ -46,7 +46,13 @@ static inline vf v_accumulate(vf a, vf b, vf acc) {
 
 static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 
+static inline vf v_max_abs(vf a, vf b) {
+    const __m256i magnitude = _mm256_castps_si256(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), b));
+    return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), magnitude));
+}
+
 static inline vm v_not_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
+static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline vm v_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vf v_canonical(vf a) {

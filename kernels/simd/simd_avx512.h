@@ -45,7 +45,12 @@ static inline vf v_accumulate(vf a, vf b, vf acc) {
 
 static inline vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 
+static inline vf v_max_abs(vf a, vf b) {
+    return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(_mm512_abs_ps(b))));
+}
+
 static inline vm v_not_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 

@@ -54,7 +54,13 @@ static inline vf v_max(vf a, vf b) {
     return vbslq_f32(greater, a, b);
 }
 
+static inline vf v_max_abs(vf a, vf b) {
+    const uint32x4_t magnitude = vbicq_u32(vreinterpretq_u32_f32(b), vdupq_n_u32(0x80000000));
+    return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), magnitude));
+}
+
 static inline vm v_not_lt(vf a, vf b) { return vmvnq_u32(vcltq_f32(a, b)); }
+static inline vm v_le(vf a, vf b) { return vcleq_f32(a, b); }
 static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
 static inline vm v_nan(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
 static inline vf v_canonical(vf a) {

@@ -6,6 +6,8 @@
  *                        are not touched in memory
  *   v_max                the greater; b if either is NaN: a chain of maxima that begins with a number leaves NaN out
  *   v_not_lt             not a < b: true if either is NaN     v_nan  is NaN
+ *   v_max_abs            the greater of a, which is not negative, and |b|; a NaN is greater than any number
+ *   v_le                 a <= b: false if either is NaN
  *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
  *   v_bits               lanes of the low W bits
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
@@ -63,7 +65,10 @@ static inline vf v_max(vf a, vf b) {
     return greater ? a : b;
 }
 
+static inline vf v_max_abs(vf a, vf b) { return fabsf(b) <= a || a != a ? a : fabsf(b); }
+
 static inline vm v_not_lt(vf a, vf b) { return !(a < b); }
+static inline vm v_le(vf a, vf b) { return a <= b; }
 static inline vm v_eq(vf a, vf b) { return a == b; }
 static inline vm v_nan(vf a) { return a != a; }
 static inline vf v_canonical(vf a) { return a != a ? NAN : a == 0.0f ? 0.0f : a; }

@@ -1,4 +1,4 @@
-/* The one call: a default context, and the plans and workspaces of the last shapes (fovea.h: fovea_sdpa_f32).
+/* The one call: the default context, and the plans and workspaces of the last shapes (fovea.h: fovea_sdpa_f32).
  *
  * A call takes its shape's entry out of the cache, uses it alone, and puts it back in front; so concurrent calls of one
  * shape make one entry each, and the oldest entries fall out. A fork waits until no thread is at the cache, so that the
@@ -21,7 +21,6 @@ typedef struct entry {
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static fovea_context *context;
 static entry cache[CACHED]; /* newest first; plan NULL: the rest is empty */
 
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -43,15 +42,11 @@ static void destroy(entry *e) {
     e->workspace = NULL;
 }
 
-/* Takes the entry of wanted's shape out of the cache into *wanted, if there is one; makes the context at the first
- * call. */
-static fovea_status take(entry *wanted, fovea_context **ctx) {
-    fovea_status status = FOVEA_OK;
+/* Takes the entry of wanted's shape out of the cache into *wanted, if there is one. */
+static fovea_status take(entry *wanted, const fovea_context **ctx) {
+    const fovea_status status = fv_context_default(ctx);
     pthread_once(&watched, watch_forks);
     pthread_mutex_lock(&lock);
-    if (!context)
-        status = fovea_context_create(NULL, &context);
-    *ctx = context;
     for (int i = 0; status == FOVEA_OK && i < CACHED && cache[i].plan; i++)
         if (same_shape(&cache[i], wanted)) {
             *wanted = cache[i];
@@ -105,7 +100,7 @@ fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, floa
     if (causal == FOVEA_CAUSAL_OFFSET)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "FOVEA_CAUSAL_OFFSET needs offsets: use fovea_attention_execute");
     entry e = {batch, q_heads, kv_heads, q_len, kv_len, head_dim, value_dim, causal, NULL, NULL};
-    fovea_context *ctx;
+    const fovea_context *ctx;
     fovea_status status = take(&e, &ctx);
     if (status == FOVEA_OK && !e.plan)
         status = make(&e, ctx);

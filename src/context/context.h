@@ -20,6 +20,9 @@ struct fovea_context {
     fv_shape_log *log; /* NULL: none */
 };
 
+/* The context of functions that take none: made at the first call, all defaults, kept for the life of the process. */
+fovea_status fv_context_default(const fovea_context **ctx);
+
 /* fovea_context_create() as on a given machine. */
 fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx);
 
