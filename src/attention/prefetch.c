@@ -24,9 +24,10 @@ static fv_next_part rows_of(const fovea_tensor *t, int64_t batch, int64_t head, 
     return (fv_next_part){.range = {at, at + rows * channels}};
 }
 
-/* Keys of an item's head. */
+/* Keys of an item's head; in lanes, whole groups. */
 static fv_next_part keys_from(const fv_kv_side *side, const fv_item *at, fv_range keys) {
-    return (fv_next_part){.side = side, .sequence = at->batch, .head = at->kv_head, .key = keys.begin, .end = keys.end};
+    const int64_t begin = side->layout == FV_KV_LANES ? fv_round_down(keys.begin, FV_LANES) : keys.begin;
+    return (fv_next_part){.side = side, .sequence = at->batch, .head = at->kv_head, .key = begin, .end = keys.end};
 }
 
 /* Is there anything left? Goes on to the next run that is contiguous. */
