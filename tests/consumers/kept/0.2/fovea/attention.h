@@ -99,6 +99,8 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - Outputs must not overlap inputs (q_lens, kv_lens and q_offsets among them), each other, or the workspace. What
  *     counts is the memory from a tensor's first to its last element: an output in the gaps between an input's rows is
  *     refused, too.
+ *   - Floating-point exceptions neither trap nor leave a flag, here and in all functions of the library: where the
+ *     caller let some trap, they trap again afterwards.
  *   - Uses the caller's rounding mode and flush-to-zero setting in all its threads. Called from within a parallel
  *     region or a task of its own parallel_for, it runs on the calling thread alone; so it does, without a parallel_for,
  *     in the forked child of a process that had more than one thread.

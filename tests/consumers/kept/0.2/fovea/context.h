@@ -30,7 +30,7 @@ typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void 
 typedef struct fovea_context_options {
     size_t struct_size;
     fovea_isa isa;                   /* the highest tier to use; default FOVEA_ISA_BEST */
-    int threads;                     /* default 0: all CPUs of the affinity mask and the cgroup quota */
+    int threads;                     /* at most so many; default 0: no limit of the options */
     fovea_parallel_for parallel_for; /* default NULL: OpenMP */
     void *pool;                      /* handed to parallel_for */
     const char *tuning_file;         /* default NULL: looked for, see fovea_context_create(); "": none */
@@ -53,8 +53,12 @@ typedef struct fovea_context fovea_context;
  * FOVEA_TUNING_FILE, or else the first of $XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset) and
  * /etc/fovea/tuning that is there; an empty name: none. It can change speed and no bit of any result. One that is
  * damaged, foreign or not to be trusted is not an error here: the defaults are used, and fovea_context_info() says why.
- * threads is capped at the affinity mask and the cgroup quota unless parallel_for is given (the pool knows better). On
- * error *ctx is set to NULL. Thread-safe. */
+ * On error *ctx is set to NULL. Thread-safe.
+ *
+ * Its number of threads is the smallest of options->threads, what OpenMP would use for a region of the calling thread
+ * (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT), the affinity mask and the cgroup quota; with a
+ * parallel_for it is options->threads, or that of mask and quota. If omp_set_num_threads() asks for fewer afterwards,
+ * calls use fewer; they never use more. Without OpenMP in the build and without a parallel_for it is 1. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
 /* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
@@ -63,7 +67,7 @@ FOVEA_API void fovea_context_destroy(fovea_context *ctx);
 typedef struct fovea_info {
     size_t struct_size;
     fovea_isa isa;     /* the tier in use */
-    int threads;       /* most threads that an execution uses */
+    int threads;       /* most threads that an execution uses, see fovea_context_create() */
     int64_t l1d_bytes; /* data caches as plans see them: after sanity checks, with fallbacks */
     int64_t l2_bytes;
     char cpu[64];               /* the CPU's own name */
@@ -71,6 +75,7 @@ typedef struct fovea_info {
     fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
     int tuning_rows;            /* of it that plans and linear maps of this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
+    char features[160];         /* beyond the tier that kernels may use, as "f16c, avx512_bf16"; "" of none */
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */

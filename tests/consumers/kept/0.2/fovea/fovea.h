@@ -36,6 +36,7 @@
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 
+#include "arrays.h"
 #include "attention.h"
 #include "context.h"
 #include "linear.h"

@@ -15,8 +15,10 @@ typedef struct fovea_tuning fovea_tuning;
 
 /* Reads a file, all or nothing: *tuning is NULL after an error. FOVEA_ERROR_FILE: it is not there, not readable, not a
  * regular file, too large, or not to be trusted (writable by anybody; or in a folder that is, and then a symbolic link
- * or another user's). FOVEA_ERROR_TUNING: its content; the sentence names the line. Rows for other CPUs are no error
- * here. The caller destroys it. Thread-safe. */
+ * or another user's). FOVEA_ERROR_TUNING: its content; FOVEA_ERROR_VERSION: it is of a newer version and has something
+ * for this build that this library does not know; FOVEA_ERROR_FOREIGN: it is of a version that only older builds read.
+ * The sentence names the line. Rows for other CPUs and builds are no error here. The caller destroys it. Thread-safe.
+ */
 FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
 
 /* Writes it in place of what is there, if anything: a reader at any time, and whoever comes after a crash, finds the

@@ -38,14 +38,14 @@ typedef enum fovea_status {
     FOVEA_ERROR_DTYPE = 5,        /* an element type that this operation does not take */
     FOVEA_ERROR_ALIAS = 6,        /* an output overlaps an input, another output or the workspace */
     FOVEA_ERROR_WORKSPACE = 7,    /* a workspace smaller than the _workspace_size() of its object */
-    FOVEA_ERROR_VERSION = 8,      /* struct_size of another version of this header */
+    FOVEA_ERROR_VERSION = 8,      /* a struct or a tuning file of a newer version than this library */
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value out of its range */
     FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
     FOVEA_ERROR_UNSUPPORTED = 11, /* asks for what this CPU, this build or this form of a layer does not have */
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
     FOVEA_ERROR_FILE = 13,    /* a file that cannot be read or written, or that is not to be trusted */
-    FOVEA_ERROR_TUNING = 14,  /* not a tuning file of this version, cut, damaged, or with rows that cannot be */
-    FOVEA_ERROR_FOREIGN = 15, /* a sound tuning file for other CPUs or other builds of this library */
+    FOVEA_ERROR_TUNING = 14,  /* not a tuning file, cut, damaged, or with rows that cannot be */
+    FOVEA_ERROR_FOREIGN = 15, /* a sound tuning file for other CPUs or other (as older) builds of this library */
     FOVEA_ERROR_BUSY = 16     /* another process holds a lock: try again */
 } fovea_status;
 
@@ -92,6 +92,11 @@ FOVEA_API fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t 
  * order of the memory. */
 FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                          int64_t channels);
+
+/* The count tokens from first on, as a view of the same memory with the same strides: of a cache with room for 4096
+ * tokens, the 100 that are filled, or the place of the next one. Of tokens that the tensor does not have, shape[2] is
+ * -1, which the function it is given to refuses. */
+FOVEA_API fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t count);
 
 /* ------------------------------------------------------------------------------------------------------- matrix -- */
 
