@@ -97,8 +97,11 @@ static void test_tensor(const problem *p, int which) {
     const int dtypes[] = {0, good.dtype == FOVEA_DTYPE_F32 ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32, 77};
     for (int i = 0; i < 3; i++) {
         t->dtype = (fovea_dtype)dtypes[i];
+        const char *constant = fv_enum_name(FV_ENUM_dtype, dtypes[i]);
         snprintf(what, sizeof what, "dtype %d of %s", dtypes[i], name);
-        check_args(p, what, &args, FOVEA_ERROR_DTYPE, name);
+        snprintf(words, sizeof words, constant ? "%s: dtype is %s, it must be" : "%s: dtype is %.0s%d, no fovea_dtype",
+                 name, constant ? constant : "", dtypes[i]);
+        check_args(p, what, &args, FOVEA_ERROR_DTYPE, words);
     }
     *t = good;
     if (good.dtype == FOVEA_DTYPE_F32) {
@@ -304,8 +307,8 @@ static void test_lengths(problem *p) {
     fovea_attention_args args = p->args;
     static const int64_t bad_q[][2] = {{11, 3}, {3, 11}, {-1, 3}, {3, INT64_MIN}, {INT64_MAX, 3}};
     static const int64_t bad_kv[][2] = {{21, 3}, {3, 21}, {-1, 3}, {3, INT64_MIN}, {INT64_MAX, 3}};
+    char words[64];
     for (int i = 0; i < 5; i++) {
-        char words[64];
         int at = i == 1 || i == 3;
         snprintf(words, sizeof words, "q_lens|%" PRId64, bad_q[i][at]);
         args.q_lens = bad_q[i];
@@ -321,7 +324,8 @@ static void test_lengths(problem *p) {
     fovea_status want = p->c.desc.causal == FOVEA_CAUSAL_OFFSET ? FOVEA_ERROR_NULL
                         : p->c.desc.causal == FOVEA_CAUSAL_NONE ? FOVEA_OK
                                                                 : FOVEA_ERROR_ARGUMENT;
-    check_args(p, "q_offsets", &args, want, "q_offsets");
+    snprintf(words, sizeof words, "q_offsets|causal is %s", fv_enum_name(FV_ENUM_causal, (int)p->c.desc.causal));
+    check_args(p, "q_offsets", &args, want, words);
     if (p->c.desc.causal != FOVEA_CAUSAL_NONE && p->c.desc.causal != FOVEA_CAUSAL_OFFSET)
         return;
     static const int64_t far[][2] = {{0, INT64_MAX}, {INT64_MIN, 0}, {0, INT64_MIN + 1}};

@@ -63,7 +63,9 @@ static void test_desc(void) {
     for (int i = 0; i < 4; i++) {
         d = good_desc();
         d.dtype = (fovea_dtype)dtypes[i];
-        check_desc("dtype of the descriptor", d, FOVEA_ERROR_DTYPE, "dtype");
+        check_desc("dtype of the descriptor", d, FOVEA_ERROR_DTYPE,
+                   dtypes[i] == FOVEA_DTYPE_BOOL ? "dtype is FOVEA_DTYPE_BOOL, attention takes FOVEA_DTYPE_F32"
+                                                 : "dtype is |, no fovea_dtype");
     }
 
     static const int64_t bad[] = {0, -1, INT64_MIN, -7};
@@ -100,11 +102,11 @@ static void test_desc(void) {
     check_desc("a negative scale", d, FOVEA_OK, NULL);
     const int enumerators[] = {-1, 4, 1000, INT_MIN};
     for (int i = 0; i < 4; i++) {
-        snprintf(words, sizeof words, "causal|%d", enumerators[i]);
+        snprintf(words, sizeof words, "causal is %d, no fovea_causal", enumerators[i]);
         d = good_desc();
         d.causal = (fovea_causal)enumerators[i];
         check_desc("causal", d, FOVEA_ERROR_ARGUMENT, words);
-        snprintf(words, sizeof words, "mask|%d", enumerators[i]);
+        snprintf(words, sizeof words, "mask is %d, no fovea_mask_kind", enumerators[i]);
         d = good_desc();
         d.mask = (fovea_mask_kind)enumerators[i];
         check_desc("mask", d, FOVEA_ERROR_ARGUMENT, words);
@@ -157,7 +159,7 @@ static void test_sdpa(void) {
     check_status("sdpa, causal offset", fovea_sdpa_f32(q, k, v, out, 1, 4, 2, 5, 7, 8, 9, FOVEA_CAUSAL_OFFSET),
                  FOVEA_ERROR_ARGUMENT, "");
     check_status("sdpa, causal 9", fovea_sdpa_f32(q, k, v, out, 1, 4, 2, 5, 7, 8, 9, (fovea_causal)9),
-                 FOVEA_ERROR_ARGUMENT, "causal|9");
+                 FOVEA_ERROR_ARGUMENT, "causal is 9");
     for (int i = 3000; i < 4000; i++)
         if (float_bits(m[i]) != float_bits(poison())) {
             test_check(false, "a refused sdpa wrote out[%d]", i - 3000);

@@ -141,7 +141,7 @@ static void test_refused(const fovea_context *ctx) {
     refuse_create(ctx, &d, &w, FOVEA_ERROR_VERSION, "fovea_mha_weights");
     w = l->w;
     d.form = (fovea_mha_form)6;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "form 6");
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "form is 6, no fovea_mha_form");
     d = l->desc;
     d.attention = &attention;
     attention.q_heads = 3;
@@ -169,15 +169,15 @@ static void test_refused(const fovea_context *ctx) {
     refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "q_bias");
     d = l->desc;
     d.form = FOVEA_MHA_PROJECTED;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "inputs");
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "inputs is FOVEA_MHA_SELF, but form FOVEA_MHA_PROJECTED");
     d.inputs = FOVEA_MHA_SEPARATE;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "q_bias|no use");
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "q_bias is given, but form is FOVEA_MHA_PROJECTED");
     d = l->desc;
     d.form = FOVEA_MHA_FUSED;
     w.q_bias = w.k_bias = w.v_bias = NULL;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_NULL, "fused is NULL");
     w.order = (fovea_mha_order)2;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "order 2");
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "order is 2, no fovea_mha_order");
     d = l->desc;
     w = l->w;
     w.k.data = NULL;
@@ -208,7 +208,7 @@ static void test_refused(const fovea_context *ctx) {
                     {FOVEA_ERROR_NULL, "q is NULL"},
                     {FOVEA_ERROR_SHAPE, "q has|9 channels"},
                     {FOVEA_ERROR_SHAPE, "q: token axis"},
-                    {FOVEA_ERROR_ARGUMENT, "k is given"},
+                    {FOVEA_ERROR_ARGUMENT, "k is given, but inputs is FOVEA_MHA_SELF"},
                     {FOVEA_ERROR_NULL, "out is NULL"},
                     {FOVEA_ERROR_SHAPE, "out has"},
                     {FOVEA_ERROR_ALIAS, "out overlaps q"},

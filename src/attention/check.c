@@ -54,16 +54,16 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
     fovea_attention_desc_init(d);
-    const fovea_status status = fv_struct_read(FV_STRUCT(fovea_attention_desc, window_right), given, d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_attention_desc, window_right), given, d);
     if (status != FOVEA_OK)
         return status;
     if (d->dtype != FOVEA_DTYPE_F32)
-        return fv_fail(FOVEA_ERROR_DTYPE, "dtype %d: attention takes FOVEA_DTYPE_F32 (%d)", (int)d->dtype,
-                       (int)FOVEA_DTYPE_F32);
-    if ((int)d->causal < FOVEA_CAUSAL_NONE || (int)d->causal > FOVEA_CAUSAL_OFFSET)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "causal %d is not a fovea_causal", (int)d->causal);
-    if ((int)d->mask < FOVEA_MASK_NONE || (int)d->mask > FOVEA_MASK_ADDITIVE)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "mask %d is not a fovea_mask_kind", (int)d->mask);
+        return fv_dtype_refuse("dtype", d->dtype, "attention takes FOVEA_DTYPE_F32");
+    status = fv_enum_check(FV_ENUM_causal, "causal", (int)d->causal);
+    if (status == FOVEA_OK)
+        status = fv_enum_check(FV_ENUM_mask_kind, "mask", (int)d->mask);
+    if (status != FOVEA_OK)
+        return status;
     if (d->window_left < -1 || d->window_right < -1)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left %lld, window_right %lld: the least is -1 (no limit)",
                        (long long)d->window_left, (long long)d->window_right);
@@ -84,8 +84,8 @@ static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *
     if (d->causal == FOVEA_CAUSAL_OFFSET && !offsets)
         return fv_fail(FOVEA_ERROR_NULL, "q_offsets is NULL, and causal is FOVEA_CAUSAL_OFFSET");
     if (offsets && (d->causal == FOVEA_CAUSAL_TOP_LEFT || d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT))
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets is given, but causal %d sets the offsets itself",
-                       (int)d->causal);
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets is given, but causal is %s, which sets the offsets itself",
+                       fv_enum_name(FV_ENUM_causal, (int)d->causal));
     for (int64_t b = 0; offsets && b < d->batch; b++)
         if (offsets[b] < -FV_POSITION_LIMIT || offsets[b] > FV_POSITION_LIMIT)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld, it must be from -2^60 to 2^60", (long long)b,

@@ -136,8 +136,9 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (status != FOVEA_OK)
         return status;
     options = &own;
-    if ((int)options->isa < 0 || (int)options->isa >= FV_ISA_COUNT)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "isa %d is not a tier", (int)options->isa);
+    status = fv_enum_check(FV_ENUM_isa, "isa", (int)options->isa);
+    if (status != FOVEA_OK)
+        return status;
     if (options->threads < 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "threads %d is negative (0: all allowed)", options->threads);
     fv_isa environment;

@@ -6,6 +6,7 @@
 #include "core/float_mode.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/size.h"
 #include "core/status.h"
 #include "core/struct.h"

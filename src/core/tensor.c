@@ -1,8 +1,11 @@
 /* Tensor constructors and checks (tensor.h). */
 #include "core/tensor.h"
 
+#include "core/names.h"
 #include "core/size.h"
 #include "core/status.h"
+
+#include <stdio.h>
 
 /* Wrapping is harmless here: the checks refuse every tensor whose strides could have wrapped. */
 static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
@@ -29,10 +32,6 @@ fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t cou
         tensor.data = (void *)((uintptr_t)tensor.data + (uintptr_t)bytes);
     }
     return tensor;
-}
-
-static const char *dtype_name(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_F32 ? "FOVEA_DTYPE_F32" : dtype == FOVEA_DTYPE_BOOL ? "FOVEA_DTYPE_BOOL" : "unknown";
 }
 
 /* Where an axis has one element, too: a loop may step past its end before it stops. */
@@ -87,10 +86,16 @@ static bool elements_apart(const fovea_tensor *t) {
     return true;
 }
 
+static fovea_status refuse_dtype(const fovea_tensor *tensor, const fv_tensor_rule *rule) {
+    char field[48], takes[48];
+    snprintf(field, sizeof field, "%s: dtype", rule->name);
+    snprintf(takes, sizeof takes, "it must be %s", fv_enum_name(FV_ENUM_dtype, (int)rule->dtype));
+    return fv_dtype_refuse(field, tensor->dtype, takes);
+}
+
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span) {
     if (tensor->dtype != rule->dtype)
-        return fv_fail(FOVEA_ERROR_DTYPE, "%s: dtype is %s (%d), it must be %s", rule->name, dtype_name(tensor->dtype),
-                       (int)tensor->dtype, dtype_name(rule->dtype));
+        return refuse_dtype(tensor, rule);
     if (tensor->quantisation)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is given, this version takes none", rule->name);
     const fovea_status status = check_shape(tensor, rule);

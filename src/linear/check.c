@@ -4,6 +4,7 @@
 #include "linear/linear.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* More parts than anybody has; their number times a size stays in range. */
 static const int64_t part_limit = 1024;
@@ -28,6 +29,14 @@ static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     return FOVEA_OK;
 }
 
+static const char takes[] = "linear maps take FOVEA_DTYPE_F32";
+
+static fovea_status refuse_dtype(const char *what, int64_t part, fovea_dtype dtype) {
+    char field[64];
+    snprintf(field, sizeof field, "dtype of the %s of part %lld", what, (long long)part);
+    return fv_dtype_refuse(field, dtype, takes);
+}
+
 static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     const fovea_linear_part *part = fv_linear_parts(d) + p;
     const fovea_matrix *w = &part->weight;
@@ -49,13 +58,13 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld reach past what an address can name",
                        (long long)p);
-    if (w->dtype != FOVEA_DTYPE_F32 || w->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE,
-                       "the weight of part %lld has dtype %d%s: linear maps take FOVEA_DTYPE_F32 (%d)", (long long)p,
-                       (int)w->dtype, w->quantisation ? ", quantised" : "", (int)FOVEA_DTYPE_F32);
+    if (w->dtype != FOVEA_DTYPE_F32)
+        return refuse_dtype("weight", p, w->dtype);
+    if (w->quantisation)
+        return fv_fail(FOVEA_ERROR_DTYPE, "the weight of part %lld: quantisation is given, this version takes none",
+                       (long long)p);
     if (part->bias && part->bias_dtype != 0 && part->bias_dtype != FOVEA_DTYPE_F32)
-        return fv_fail(FOVEA_ERROR_DTYPE, "the bias of part %lld has dtype %d: linear maps take FOVEA_DTYPE_F32 (%d)",
-                       (long long)p, (int)part->bias_dtype, (int)FOVEA_DTYPE_F32);
+        return refuse_dtype("bias", p, part->bias_dtype);
     if (part->has_scale && !isfinite((float)part->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float", part->scale, (long long)p);
     return FOVEA_OK;
@@ -69,10 +78,10 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
     if (status != FOVEA_OK)
         return status;
     if (d->dtype != FOVEA_DTYPE_F32)
-        return fv_fail(FOVEA_ERROR_DTYPE, "dtype %d: linear maps take FOVEA_DTYPE_F32 (%d)", (int)d->dtype,
-                       (int)FOVEA_DTYPE_F32);
-    if ((int)d->activation < FOVEA_ACTIVATION_NONE || (int)d->activation > FOVEA_ACTIVATION_GELU_TANH)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "activation %d is not a fovea_activation", (int)d->activation);
+        return fv_dtype_refuse("dtype", d->dtype, takes);
+    status = fv_enum_check(FV_ENUM_activation, "activation", (int)d->activation);
+    if (status != FOVEA_OK)
+        return status;
     if (d->part_count < 1 || d->part_count > part_limit)
         return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld, it must be from 1 to %lld", (long long)d->part_count,
                        (long long)part_limit);
@@ -103,15 +112,33 @@ static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args
     return fv_tensor_check(x, &rule, span);
 }
 
+/* "y[1]": by hand, as it is written for each part of each call. */
+enum { PART_NAME = 24 };
+static const char *name_part(const char *array, int64_t part, char name[PART_NAME]) {
+    char digits[8];
+    int count = 0, n = 0;
+    for (int64_t rest = part; count == 0 || rest > 0; rest /= 10)
+        digits[count++] = (char)('0' + rest % 10);
+    while (*array)
+        name[n++] = *array++;
+    name[n++] = '[';
+    while (count > 0)
+        name[n++] = digits[--count];
+    name[n++] = ']';
+    name[n] = '\0';
+    return name;
+}
+
 /* y, or its residual, of a part: any split of the part's columns into heads. */
 static fovea_status check_output(const fovea_linear *l, const fovea_linear_args *args, int64_t p, bool output,
-                                 const char *name, fv_span *span) {
+                                 char name[PART_NAME], fv_span *span) {
+    name_part(output ? "y" : "residual", p, name);
     const fovea_tensor *t = output ? &args->y[p] : &args->residual[p];
     const int64_t heads = args->y[p].shape[1];
     if (!t->data)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
     if (heads < 1 || l->parts[p].out % heads != 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld heads, which does not divide the part's %lld channels", name,
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld heads, which do not divide the part's %lld channels", name,
                        (long long)heads, (long long)l->parts[p].out);
     const fv_tensor_rule rule = {
         name, FOVEA_DTYPE_F32, {args->x.shape[0], heads, args->x.shape[2], l->parts[p].out / heads}, output, false};
@@ -129,8 +156,9 @@ static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
 /* Part p's output against the input, the lengths, all residuals, the outputs of later parts and the workspace. */
 static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_args *args, int64_t p, const fv_span *x,
                                    const fv_span *lens, const fv_span *workspace) {
+    char name[PART_NAME], other_name[PART_NAME];
     fv_span own, other;
-    fovea_status status = check_output(l, args, p, true, "y", &own);
+    fovea_status status = check_output(l, args, p, true, name, &own);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&own, x);
     if (status == FOVEA_OK)
@@ -139,14 +167,14 @@ static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_arg
         status = fv_spans_disjoint(&own, workspace);
     for (int64_t q = 0; status == FOVEA_OK && q < l->part_count; q++) {
         if (args->residual) {
-            status = check_output(l, args, q, false, "residual", &other);
+            status = check_output(l, args, q, false, other_name, &other);
             if (status == FOVEA_OK && !(p == q && same_elements(&args->y[p], &args->residual[q])))
                 status = fv_spans_disjoint(&own, &other);
             if (status == FOVEA_OK)
                 status = fv_spans_disjoint(&other, workspace);
         }
         if (status == FOVEA_OK && q > p) {
-            status = check_output(l, args, q, true, "y of another part", &other);
+            status = check_output(l, args, q, true, other_name, &other);
             if (status == FOVEA_OK)
                 status = fv_spans_disjoint(&own, &other);
         }

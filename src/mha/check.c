@@ -35,16 +35,17 @@ static double value_flops(const fovea_attention_desc *d, const fv_mha_shape *s, 
 
 static fovea_status check_enums(const fovea_mha_desc *d) {
     const struct {
-        const char *name;
-        int value, most;
-    } all[] = {{"form", (int)d->form, FOVEA_MHA_FUSED},
-               {"inputs", (int)d->inputs, FOVEA_MHA_SEPARATE},
-               {"merge", (int)d->merge, FOVEA_MHA_MERGE_KEYS},
-               {"fold_values", (int)d->fold_values, FOVEA_MHA_FOLD_ALWAYS}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i].value < 0 || all[i].value > all[i].most)
-            return fv_fail(FOVEA_ERROR_ARGUMENT, "%s %d is not one of its values", all[i].name, all[i].value);
-    return FOVEA_OK;
+        fv_enum type;
+        const char *field;
+        int value;
+    } all[] = {{FV_ENUM_mha_form, "form", (int)d->form},
+               {FV_ENUM_mha_inputs, "inputs", (int)d->inputs},
+               {FV_ENUM_mha_merge, "merge", (int)d->merge},
+               {FV_ENUM_mha_fold, "fold_values", (int)d->fold_values}};
+    fovea_status status = FOVEA_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == FOVEA_OK; i++)
+        status = fv_enum_check(all[i].type, all[i].field, all[i].value);
+    return status;
 }
 
 static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *s) {
@@ -71,7 +72,8 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
     const bool raw = d->form == FOVEA_MHA_PROJECTED;
     q->projected = k->projected = v->projected = !raw;
     if (raw && d->inputs != FOVEA_MHA_SEPARATE)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "inputs %d: projected heads are FOVEA_MHA_SEPARATE", (int)d->inputs);
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "inputs is %s, but form FOVEA_MHA_PROJECTED takes FOVEA_MHA_SEPARATE",
+                       fv_enum_name(FV_ENUM_mha_inputs, (int)d->inputs));
     if (d->form == FOVEA_MHA_FUSED && d->inputs != FOVEA_MHA_SELF &&
         (k->features != q->features || v->features != q->features))
         return fv_fail(FOVEA_ERROR_SHAPE, "a fused weight takes inputs of the same features");

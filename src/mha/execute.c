@@ -45,8 +45,8 @@ static fovea_status check_input(const run *r, int role, fv_span *span) {
     const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
     *span = (fv_span){names[role], 0, 0};
     if (fv_mha_input(&m->desc, role) != role)
-        return t->data ? fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but inputs is %d: another input serves for it",
-                                 names[role], (int)m->desc.inputs)
+        return t->data ? fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but inputs is %s: another input serves for it",
+                                 names[role], fv_enum_name(FV_ENUM_mha_inputs, (int)m->desc.inputs))
                        : FOVEA_OK;
     if (tokens == 0)
         return FOVEA_OK;

@@ -4,6 +4,7 @@
 #include "linear/linear.h"
 #include "mha/mha.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,13 @@ static fovea_status check_matrix(const rule *r) {
                        (long long)m->in, (long long)m->out, (long long)r->in, (long long)r->out);
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
-    if (m->dtype != FOVEA_DTYPE_F32 || m->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s has dtype %d%s, layers take FOVEA_DTYPE_F32 (%d)", r->name,
-                       (int)m->dtype, m->quantisation ? ", quantised" : "", (int)FOVEA_DTYPE_F32);
+    if (m->dtype != FOVEA_DTYPE_F32) {
+        char field[48];
+        snprintf(field, sizeof field, "weights: dtype of %s", r->name);
+        return fv_dtype_refuse(field, m->dtype, "layers take FOVEA_DTYPE_F32");
+    }
+    if (m->quantisation)
+        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is given, this version takes none", r->name);
     int64_t a, b, c, bytes;
     if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
         !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
@@ -38,27 +43,30 @@ static fovea_status check_matrix(const rule *r) {
 }
 
 static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weights *w) {
+    const bool folded = d->form == FOVEA_MHA_FOLDED, each = d->form < FOVEA_MHA_PROJECTED;
     const struct {
         const char *name;
         const void *bias;
         bool used;
-    } all[] = {{"q_bias", w->q_bias, d->form != FOVEA_MHA_PROJECTED && d->form != FOVEA_MHA_FUSED},
-               {"k_bias", w->k_bias, d->form < FOVEA_MHA_PROJECTED},
-               {"v_bias", w->v_bias, d->form < FOVEA_MHA_PROJECTED},
-               {"o_bias", w->o_bias, d->out_features > 0},
-               {"outer_q_bias", w->outer_q_bias, d->form == FOVEA_MHA_FOLDED && w->outer_q.data},
-               {"outer_k_bias", w->outer_k_bias, d->form == FOVEA_MHA_FOLDED && w->outer_k.data},
-               {"outer_v_bias", w->outer_v_bias, d->form == FOVEA_MHA_FOLDED && w->outer_v.data},
-               {"fused_bias", w->fused_bias, d->form == FOVEA_MHA_FUSED}};
+        const char *lacks; /* what, beside a form that takes it, the bias lacks */
+    } all[] = {{"q_bias", w->q_bias, each || d->form == FOVEA_MHA_TIED, NULL},
+               {"k_bias", w->k_bias, each, NULL},
+               {"v_bias", w->v_bias, each, NULL},
+               {"o_bias", w->o_bias, true, d->out_features > 0 ? NULL : "out_features is 0"},
+               {"outer_q_bias", w->outer_q_bias, folded, w->outer_q.data ? NULL : "outer_q is absent"},
+               {"outer_k_bias", w->outer_k_bias, folded, w->outer_k.data ? NULL : "outer_k is absent"},
+               {"outer_v_bias", w->outer_v_bias, folded, w->outer_v.data ? NULL : "outer_v is absent"},
+               {"fused_bias", w->fused_bias, d->form == FOVEA_MHA_FUSED, NULL}};
     if (w->bias_dtype != FOVEA_DTYPE_F32)
-        return fv_fail(FOVEA_ERROR_DTYPE, "weights: bias_dtype %d: layers take FOVEA_DTYPE_F32 (%d)",
-                       (int)w->bias_dtype, (int)FOVEA_DTYPE_F32);
+        return fv_dtype_refuse("weights: bias_dtype", w->bias_dtype, "layers take FOVEA_DTYPE_F32");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].bias && !d->biases)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but biases is 0", all[i].name);
         if (all[i].bias && !all[i].used)
-            return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but form %d has no use for it", all[i].name,
-                           (int)d->form);
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but form is %s, which does not use it",
+                           all[i].name, fv_enum_name(FV_ENUM_mha_form, (int)d->form));
+        if (all[i].bias && all[i].lacks)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but %s", all[i].name, all[i].lacks);
     }
     if (d->form == FOVEA_MHA_MERGED && w->q_bias && (w->merged || d->merge == FOVEA_MHA_MERGE_KEYS))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "q_bias: only W_i made of q and k, multiplied by the queries, hold it");
@@ -73,8 +81,9 @@ fovea_status fv_mha_read_weights(const fovea_mha_weights *given, fovea_mha_weigh
 }
 
 fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w) {
-    if ((int)w->order < 0 || (int)w->order > FOVEA_MHA_ORDER_GROUPED)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "order %d is not a fovea_mha_order", (int)w->order);
+    const fovea_status named = fv_enum_check(FV_ENUM_mha_order, "weights: order", (int)w->order);
+    if (named != FOVEA_OK)
+        return named;
     const bool fused = d->form == FOVEA_MHA_FUSED, raw = d->form == FOVEA_MHA_PROJECTED;
     const bool folded = d->form == FOVEA_MHA_FOLDED, given = d->form == FOVEA_MHA_MERGED && w->merged;
     const bool each = !fused && !raw, three = each && d->form != FOVEA_MHA_TIED;

@@ -1,0 +1,74 @@
+/* Names of the public enums' constants (names.h). */
+#include "core/names.h"
+
+#include "core/status.h"
+
+#include <stddef.h>
+
+enum { MOST_NAMES = 6 };
+
+/* By value; NULL where there is no such constant. */
+static const struct {
+    const char *type;
+    const char *name[MOST_NAMES];
+} enums[FV_ENUMS] = {
+    [FV_ENUM_dtype] = {"fovea_dtype", {[FOVEA_DTYPE_F32] = "FOVEA_DTYPE_F32", [FOVEA_DTYPE_BOOL] = "FOVEA_DTYPE_BOOL"}},
+    [FV_ENUM_isa] = {"fovea_isa",
+                     {[FOVEA_ISA_BEST] = "FOVEA_ISA_BEST",
+                      [FOVEA_ISA_SCALAR] = "FOVEA_ISA_SCALAR",
+                      [FOVEA_ISA_AVX2] = "FOVEA_ISA_AVX2",
+                      [FOVEA_ISA_AVX512] = "FOVEA_ISA_AVX512",
+                      [FOVEA_ISA_NEON] = "FOVEA_ISA_NEON"}},
+    [FV_ENUM_causal] = {"fovea_causal",
+                        {[FOVEA_CAUSAL_NONE] = "FOVEA_CAUSAL_NONE",
+                         [FOVEA_CAUSAL_TOP_LEFT] = "FOVEA_CAUSAL_TOP_LEFT",
+                         [FOVEA_CAUSAL_BOTTOM_RIGHT] = "FOVEA_CAUSAL_BOTTOM_RIGHT",
+                         [FOVEA_CAUSAL_OFFSET] = "FOVEA_CAUSAL_OFFSET"}},
+    [FV_ENUM_mask_kind] = {"fovea_mask_kind",
+                           {[FOVEA_MASK_NONE] = "FOVEA_MASK_NONE",
+                            [FOVEA_MASK_BOOLEAN] = "FOVEA_MASK_BOOLEAN",
+                            [FOVEA_MASK_ADDITIVE] = "FOVEA_MASK_ADDITIVE"}},
+    [FV_ENUM_activation] = {"fovea_activation",
+                            {[FOVEA_ACTIVATION_NONE] = "FOVEA_ACTIVATION_NONE",
+                             [FOVEA_ACTIVATION_RELU] = "FOVEA_ACTIVATION_RELU",
+                             [FOVEA_ACTIVATION_GELU] = "FOVEA_ACTIVATION_GELU",
+                             [FOVEA_ACTIVATION_GELU_TANH] = "FOVEA_ACTIVATION_GELU_TANH"}},
+    [FV_ENUM_mha_form] = {"fovea_mha_form",
+                          {[FOVEA_MHA_FACTORED] = "FOVEA_MHA_FACTORED",
+                           [FOVEA_MHA_MERGED] = "FOVEA_MHA_MERGED",
+                           [FOVEA_MHA_FOLDED] = "FOVEA_MHA_FOLDED",
+                           [FOVEA_MHA_PROJECTED] = "FOVEA_MHA_PROJECTED",
+                           [FOVEA_MHA_TIED] = "FOVEA_MHA_TIED",
+                           [FOVEA_MHA_FUSED] = "FOVEA_MHA_FUSED"}},
+    [FV_ENUM_mha_inputs] = {"fovea_mha_inputs",
+                            {[FOVEA_MHA_SELF] = "FOVEA_MHA_SELF",
+                             [FOVEA_MHA_CROSS] = "FOVEA_MHA_CROSS",
+                             [FOVEA_MHA_SEPARATE] = "FOVEA_MHA_SEPARATE"}},
+    [FV_ENUM_mha_merge] =
+        {"fovea_mha_merge",
+         {[FOVEA_MHA_MERGE_QUERIES] = "FOVEA_MHA_MERGE_QUERIES", [FOVEA_MHA_MERGE_KEYS] = "FOVEA_MHA_MERGE_KEYS"}},
+    [FV_ENUM_mha_fold] = {"fovea_mha_fold",
+                          {[FOVEA_MHA_FOLD_NEVER] = "FOVEA_MHA_FOLD_NEVER",
+                           [FOVEA_MHA_FOLD_CHEAPER] = "FOVEA_MHA_FOLD_CHEAPER",
+                           [FOVEA_MHA_FOLD_ALWAYS] = "FOVEA_MHA_FOLD_ALWAYS"}},
+    [FV_ENUM_mha_order] =
+        {"fovea_mha_order",
+         {[FOVEA_MHA_ORDER_QKV] = "FOVEA_MHA_ORDER_QKV", [FOVEA_MHA_ORDER_GROUPED] = "FOVEA_MHA_ORDER_GROUPED"}},
+};
+
+const char *fv_enum_name(fv_enum type, int value) {
+    return value >= 0 && value < MOST_NAMES ? enums[type].name[value] : NULL;
+}
+
+fovea_status fv_enum_check(fv_enum type, const char *field, int value) {
+    if (fv_enum_name(type, value))
+        return FOVEA_OK;
+    return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is %d, no %s", field, value, enums[type].type);
+}
+
+fovea_status fv_dtype_refuse(const char *field, fovea_dtype dtype, const char *takes) {
+    const char *name = fv_enum_name(FV_ENUM_dtype, (int)dtype);
+    if (!name)
+        return fv_fail(FOVEA_ERROR_DTYPE, "%s is %d, no fovea_dtype", field, (int)dtype);
+    return fv_fail(FOVEA_ERROR_DTYPE, "%s is %s, %s", field, name, takes);
+}

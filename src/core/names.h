@@ -1,0 +1,30 @@
+/* Names of the public enums' constants, for sentences. */
+#ifndef FV_NAMES_H
+#define FV_NAMES_H
+
+#include "fovea/fovea.h"
+
+typedef enum fv_enum {
+    FV_ENUM_dtype,
+    FV_ENUM_isa,
+    FV_ENUM_causal,
+    FV_ENUM_mask_kind,
+    FV_ENUM_activation,
+    FV_ENUM_mha_form,
+    FV_ENUM_mha_inputs,
+    FV_ENUM_mha_merge,
+    FV_ENUM_mha_fold,
+    FV_ENUM_mha_order,
+    FV_ENUMS
+} fv_enum;
+
+/* "FOVEA_CAUSAL_OFFSET"; NULL for a value that is none of the enum's. Static string. */
+const char *fv_enum_name(fv_enum type, int value);
+
+/* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, no fovea_causal". */
+fovea_status fv_enum_check(fv_enum type, const char *field, int value);
+
+/* Refuses an element type: "dtype is FOVEA_DTYPE_BOOL, attention takes FOVEA_DTYPE_F32". takes: who takes what. */
+fovea_status fv_dtype_refuse(const char *field, fovea_dtype dtype, const char *takes);
+
+#endif

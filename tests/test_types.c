@@ -1,0 +1,151 @@
+/* What types.h declares: names of statuses, tiers and constants, the version, views of memory. */
+#include "attention_case.h"
+#include "core/names.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+static void test_names(void) {
+    static const char *const names[] = {"FOVEA_OK",
+                                        "FOVEA_ERROR_NULL",
+                                        "FOVEA_ERROR_SHAPE",
+                                        "FOVEA_ERROR_OVERFLOW",
+                                        "FOVEA_ERROR_STRIDE",
+                                        "FOVEA_ERROR_DTYPE",
+                                        "FOVEA_ERROR_ALIAS",
+                                        "FOVEA_ERROR_WORKSPACE",
+                                        "FOVEA_ERROR_VERSION",
+                                        "FOVEA_ERROR_ARGUMENT",
+                                        "FOVEA_ERROR_ENVIRONMENT",
+                                        "FOVEA_ERROR_UNSUPPORTED",
+                                        "FOVEA_ERROR_OUT_OF_MEMORY",
+                                        "FOVEA_ERROR_FILE",
+                                        "FOVEA_ERROR_TUNING",
+                                        "FOVEA_ERROR_FOREIGN",
+                                        "FOVEA_ERROR_BUSY"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
+        test_check(strcmp(fovea_status_name((fovea_status)i), names[i]) == 0, "status %d is called %s", i,
+                   fovea_status_name((fovea_status)i));
+    static const int unknown[] = {-1, 17, 1000, INT_MIN, INT_MAX};
+    for (int i = 0; i < 5; i++) {
+        test_check(strcmp(fovea_status_name((fovea_status)unknown[i]), "unknown status") == 0, "status %d is called %s",
+                   unknown[i], fovea_status_name((fovea_status)unknown[i]));
+        test_check(strcmp(fovea_isa_name((fovea_isa)unknown[i]), "unknown") == 0, "isa %d is called %s", unknown[i],
+                   fovea_isa_name((fovea_isa)unknown[i]));
+    }
+    static const char *const tiers[] = {"scalar", "avx2", "avx512", "neon"};
+    for (int i = 0; i < 4; i++)
+        test_check(strcmp(fovea_isa_name((fovea_isa)(i + 1)), tiers[i]) == 0, "tier %d is called %s", i + 1,
+                   fovea_isa_name((fovea_isa)(i + 1)));
+    test_check(strcmp(fovea_version(), FOVEA_VERSION_STRING) == 0, "the library's version is %s", fovea_version());
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", FOVEA_VERSION_MAJOR, FOVEA_VERSION_MINOR, FOVEA_VERSION_PATCH);
+    test_check(strcmp(version, FOVEA_VERSION_STRING) == 0, "FOVEA_VERSION_STRING is not %s", version);
+}
+
+/* Constants by their names, as sentences tell them. */
+static void test_enums(void) {
+#define CONSTANT(type, value)                                                                                          \
+    { FV_ENUM_##type, (int)(value), #value }
+    static const struct {
+        fv_enum type;
+        int value;
+        const char *name;
+    } all[] = {
+        CONSTANT(dtype, FOVEA_DTYPE_F32),
+        CONSTANT(dtype, FOVEA_DTYPE_BOOL),
+        CONSTANT(isa, FOVEA_ISA_BEST),
+        CONSTANT(isa, FOVEA_ISA_SCALAR),
+        CONSTANT(isa, FOVEA_ISA_AVX2),
+        CONSTANT(isa, FOVEA_ISA_AVX512),
+        CONSTANT(isa, FOVEA_ISA_NEON),
+        CONSTANT(causal, FOVEA_CAUSAL_NONE),
+        CONSTANT(causal, FOVEA_CAUSAL_TOP_LEFT),
+        CONSTANT(causal, FOVEA_CAUSAL_BOTTOM_RIGHT),
+        CONSTANT(causal, FOVEA_CAUSAL_OFFSET),
+        CONSTANT(mask_kind, FOVEA_MASK_NONE),
+        CONSTANT(mask_kind, FOVEA_MASK_BOOLEAN),
+        CONSTANT(mask_kind, FOVEA_MASK_ADDITIVE),
+        CONSTANT(activation, FOVEA_ACTIVATION_NONE),
+        CONSTANT(activation, FOVEA_ACTIVATION_RELU),
+        CONSTANT(activation, FOVEA_ACTIVATION_GELU),
+        CONSTANT(activation, FOVEA_ACTIVATION_GELU_TANH),
+        CONSTANT(mha_form, FOVEA_MHA_FACTORED),
+        CONSTANT(mha_form, FOVEA_MHA_MERGED),
+        CONSTANT(mha_form, FOVEA_MHA_FOLDED),
+        CONSTANT(mha_form, FOVEA_MHA_PROJECTED),
+        CONSTANT(mha_form, FOVEA_MHA_TIED),
+        CONSTANT(mha_form, FOVEA_MHA_FUSED),
+        CONSTANT(mha_inputs, FOVEA_MHA_SELF),
+        CONSTANT(mha_inputs, FOVEA_MHA_CROSS),
+        CONSTANT(mha_inputs, FOVEA_MHA_SEPARATE),
+        CONSTANT(mha_merge, FOVEA_MHA_MERGE_QUERIES),
+        CONSTANT(mha_merge, FOVEA_MHA_MERGE_KEYS),
+        CONSTANT(mha_fold, FOVEA_MHA_FOLD_NEVER),
+        CONSTANT(mha_fold, FOVEA_MHA_FOLD_CHEAPER),
+        CONSTANT(mha_fold, FOVEA_MHA_FOLD_ALWAYS),
+        CONSTANT(mha_order, FOVEA_MHA_ORDER_QKV),
+        CONSTANT(mha_order, FOVEA_MHA_ORDER_GROUPED),
+    };
+#undef CONSTANT
+    int named = 0;
+    for (int type = 0; type < FV_ENUMS; type++)
+        for (int value = -2; value < 100; value++)
+            named += fv_enum_name((fv_enum)type, value) != NULL;
+    test_check(named == (int)(sizeof all / sizeof all[0]), "%d constants have names", named);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const char *name = fv_enum_name(all[i].type, all[i].value);
+        test_check(name && strcmp(name, all[i].name) == 0, "%s is called %s", all[i].name, name ? name : "nothing");
+    }
+}
+
+static void test_tensors(void) {
+    float x;
+    fovea_tensor t = fovea_tensor_bhtd(&x, FOVEA_DTYPE_F32, 2, 3, 5, 7);
+    const int64_t bhtd[] = {105, 35, 7, 1}, bthd[] = {105, 7, 21, 1}, shape[] = {2, 3, 5, 7};
+    test_check(t.data == &x && t.dtype == FOVEA_DTYPE_F32 && memcmp(t.shape, shape, sizeof shape) == 0 &&
+                   memcmp(t.stride, bhtd, sizeof bhtd) == 0,
+               "fovea_tensor_bhtd");
+    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_BOOL, 2, 3, 5, 7); /* 2 sequences of 3 tokens of 5 heads */
+    const int64_t swapped[] = {2, 5, 3, 7}, strides[] = {105, 7, 35, 1};
+    test_check(t.data == &x && t.dtype == FOVEA_DTYPE_BOOL && memcmp(t.shape, swapped, sizeof swapped) == 0 &&
+                   memcmp(t.stride, strides, sizeof strides) == 0,
+               "fovea_tensor_bthd");
+    t = fovea_tensor_bthd(&x, FOVEA_DTYPE_F32, 2, 5, 3, 7);
+    test_check(memcmp(t.stride, bthd, sizeof bthd) == 0, "fovea_tensor_bthd strides");
+}
+
+/* Some of a tensor's tokens: another address and another size, and nothing else. */
+static void test_tensor_tokens(void) {
+    static float room[2 * 3 * 5 * 7];
+    static unsigned char mask[5 * 7];
+    const fovea_tensor cache = fovea_tensor_bhtd(room, FOVEA_DTYPE_F32, 2, 3, 5, 7);
+    fovea_tensor t = fovea_tensor_tokens(cache, 2, 3);
+    const int64_t shape[] = {2, 3, 3, 7};
+    test_check(t.data == room + 2 * 7 && t.dtype == cache.dtype && t.quantisation == NULL &&
+                   memcmp(t.shape, shape, sizeof shape) == 0 && memcmp(t.stride, cache.stride, sizeof t.stride) == 0,
+               "fovea_tensor_tokens of contiguous heads");
+    t = fovea_tensor_tokens(fovea_tensor_bthd(room, FOVEA_DTYPE_F32, 2, 5, 3, 7), 4, 1);
+    test_check(t.data == room + 4 * 21 && t.shape[2] == 1 && t.stride[2] == 21, "fovea_tensor_tokens of tokens");
+    t = fovea_tensor_tokens(fovea_tensor_bhtd(mask, FOVEA_DTYPE_BOOL, 1, 1, 5, 7), 3, 2);
+    test_check(t.data == mask + 21 && t.shape[2] == 2, "fovea_tensor_tokens of bytes");
+    t = fovea_tensor_tokens(cache, 5, 0);
+    test_check(t.shape[2] == 0, "fovea_tensor_tokens of none");
+    t = fovea_tensor_tokens((fovea_tensor){.shape = {1, 1, 9, 1}, .stride = {9, 9, 1, 1}}, 4, 5);
+    test_check(t.data == NULL && t.shape[2] == 5, "fovea_tensor_tokens of an absent tensor");
+    static const int64_t wrong[][2] = {{-1, 1},        {0, 6},        {6, 0}, {1, 5}, {0, -1}, {INT64_MAX, INT64_MAX},
+                                       {INT64_MIN, 1}, {1, INT64_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        t = fovea_tensor_tokens(cache, wrong[i][0], wrong[i][1]);
+        test_check(t.shape[2] == -1, "fovea_tensor_tokens of tokens that are not there: %zu", i);
+    }
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "types", NULL);
+    test_names();
+    test_enums();
+    test_tensors();
+    test_tensor_tokens();
+    return test_end();
+}
