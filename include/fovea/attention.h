@@ -20,6 +20,9 @@ typedef enum fovea_causal {
     FOVEA_CAUSAL_OFFSET = 3
 } fovea_causal;
 
+/* Boolean masks say what to attend to, as those of PyTorch's scaled_dot_product_attention. The masks of its
+ * nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out: invert them, or give kv_lens in place of a
+ * key_padding_mask, which then need not be read. */
 typedef enum fovea_mask_kind {
     FOVEA_MASK_NONE = 0,
     FOVEA_MASK_BOOLEAN = 1, /* FOVEA_DTYPE_BOOL: nonzero = attend */
@@ -71,7 +74,12 @@ FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t
 /* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_attention_plan fovea_attention_plan;
 
-/* Checks desc and chooses. *plan is NULL after an error. ctx must outlive the plan. Thread-safe. */
+/* Checks desc and chooses. *plan is NULL after an error. ctx must outlive the plan. Thread-safe.
+ *
+ * Decoding: make one plan, of q_len 1 and of the longest kv_len for which the buffers of k and v have room, and pass in
+ * kv_lens how many keys are there. Time and memory traffic follow kv_lens, not kv_len, so no plan is needed for each
+ * token. With FOVEA_CAUSAL_BOTTOM_RIGHT the last query sees the last of these keys. examples/decode.c does it with a
+ * whole layer. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
                                                    fovea_attention_plan **plan);
 
