@@ -3,6 +3,7 @@
 #   FOVEA_TIERS                   the tiers that have kernels, lowest first
 #   FOVEA_ARCHITECTURE            the definition that tells the code: FV_HAVE_X86, FV_HAVE_ARM64 or nothing
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
+#   fovea_check_assembler(VARIABLE FILE...)   can the compiler assemble these? (Language ASM)
 #   fovea_object_library(TARGET)  an OBJECT library that goes into libfovea; add its sources and flags afterwards
 include(CheckCSourceCompiles)
 
@@ -29,6 +30,17 @@ elseif(FOVEA_TARGET_IS_ARM64 AND NOT FOVEA_PORTABLE)
     list(APPEND FOVEA_TIERS neon)
     set(FOVEA_ARCHITECTURE FV_HAVE_ARM64)
 endif()
+
+function(fovea_check_assembler variable)
+    if(NOT DEFINED ${variable})
+        set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+        list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+        try_compile(${variable} SOURCES ${files} COMPILE_DEFINITIONS -I${PROJECT_SOURCE_DIR}/kernels)
+        if(NOT ${variable})
+            message(STATUS "${ARGN}: the compiler cannot assemble it, C takes its place")
+        endif()
+    endif()
+endfunction()
 
 function(fovea_warnings target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${FOVEA_WERROR}>:-Werror>)

@@ -1,8 +1,5 @@
-/* gemm on avx512: the body with this tier's vocabulary. */
-#include "simd/simd_avx512.h"
-
+/* gemm on avx512: tiles in assembly, or the body with this tier's vocabulary. */
 #define FV_MR 6
 #define FV_NR 64
 #define FV_NAME fv_gemm_f32_6x64_avx512
-#define FV_GEMM_ASSEMBLY "avx512/gemm_assembly.h"
-#include "body/gemm_f32.h"
+#include "avx512/gemm_f32.h"

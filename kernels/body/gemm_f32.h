@@ -32,6 +32,21 @@
  */
 #include "gemm_tile.h"
 
+#ifdef FV_GEMM_TILES
+#include FV_GEMM_TILES
+#else
+/* Columns of a strip of which so many are left, and the most rows of its tiles. */
+static int64_t gemm_strip(int64_t columns, int64_t k) {
+    (void)k;
+    return columns < FV_NR ? columns : FV_NR;
+}
+
+static int64_t gemm_most_rows(int64_t columns, int64_t k) {
+    (void)columns;
+    (void)k;
+    return FV_MR;
+}
+
 FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr, const int part) {
     switch ((t->n + FV_W - 1) / FV_W) {
     case 1: gemm_run(t, mr, 1, part); break;
@@ -53,20 +68,14 @@ FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr, const int part) 
 }
 
 FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
-#ifndef FV_GEMM_ASSEMBLY /* which leaves too few of these for code of their own */
-    if (t->n % FV_W == 0) {
+    if (t->n % FV_W == 0)
         gemm_vectors(t, mr, WHOLE);
-        return;
-    }
-#endif
-    gemm_vectors(t, mr, PART);
+    else
+        gemm_vectors(t, mr, PART);
 }
 
+/* Multiplies t->count tiles of so many rows. */
 static void gemm_height(gemm_tiles *t, int64_t rows) {
-#ifdef FV_GEMM_ASSEMBLY
-    if (gemm_assembly(t, rows))
-        return;
-#endif
     switch (rows) {
     case 1: gemm_width(t, 1); break;
 #if FV_MR >= 2
@@ -99,6 +108,7 @@ static void gemm_height(gemm_tiles *t, int64_t rows) {
     default: break;
     }
 }
+#endif
 
 enum {
     STREAM_STEPS = 16,    /* a line is prefetched at least so many steps of k before a tile needs it, */
@@ -128,6 +138,13 @@ static void gemm_hints(gemm_tiles *t, const fv_prefetch *prefetch, int64_t rows,
         t->l2_distance = L2_FLOATS;
 }
 
+static int64_t gemm_strips(int64_t columns, int64_t k) {
+    int64_t strips = 0;
+    for (; columns > 0; columns -= gemm_strip(columns, k))
+        strips++;
+    return strips;
+}
+
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
              int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     static const fv_epilogue store;
@@ -138,34 +155,35 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(e->start != c || m == 1 || e->ldstart == ldc);
     assert(!e->row_max || (!e->b && n % FV_LANES == 0));
     assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
-    const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles,
-                  higher = m % tiles; /* that many tiles have a row more */
-    const float *next = NULL;         /* of one tile a strip: what strips before have not prefetched */
-    for (int64_t j = 0; j < n; j += FV_NR) {
-        gemm_tiles t = {.count = higher,
-                        .n = n - j < FV_NR ? n - j : FV_NR,
+    const float *next = NULL; /* of one tile a strip: what strips before have not prefetched */
+    for (int64_t j = 0, width; j < n; j += width) {
+        width = gemm_strip(n - j, k);
+        const int64_t most = gemm_most_rows(width, k), tiles = (m + most - 1) / most, low = m / tiles;
+        gemm_tiles t = {.count = m % tiles, /* so many have a row more */
                         .k = k,
-                        .lda = lda,
-                        .ldb = ldb,
-                        .ldc = ldc,
-                        .ldstart = e->ldstart,
                         .a = a,
+                        .lda = lda,
                         .b = b + j,
+                        .ldb = ldb,
                         .c = c + j,
+                        .ldc = ldc,
                         .start = e->start ? e->start + j : NULL,
+                        .ldstart = e->start ? e->ldstart : 0,
                         .merge_a = e->a,
                         .merge_b = e->b,
                         .row_max = e->row_max,
-                        .accumulate_max = e->accumulate_max || j > 0};
+                        .accumulate_max = e->accumulate_max || j > 0 ? -1 : 0,
+                        .n = width};
         if (prefetch && tiles == 1) {
-            gemm_hints(&t, prefetch, m, 1, (n + FV_NR - 1) / FV_NR);
+            gemm_hints(&t, prefetch, m, 1, gemm_strips(n, k));
             if (j > 0)
                 t.next = next;
         } else if (prefetch && j == 0)
             gemm_hints(&t, prefetch, m, tiles, 1);
-        if (higher > 0)
+        const int64_t lower = tiles - t.count;
+        if (t.count > 0)
             gemm_height(&t, low + 1);
-        t.count = tiles - higher;
+        t.count = lower;
         gemm_height(&t, low);
         next = t.next;
     }

@@ -23,7 +23,7 @@ enum {
 };
 
 /* Steps of k, at most, that assembly takes by themselves at the end of a tile, where it does not fetch what is next. */
-#ifdef FV_GEMM_ASSEMBLY
+#ifdef FV_GEMM_TILES
 enum { LAST_STEPS = 4 };
 #else
 enum { LAST_STEPS = 0 };
@@ -31,17 +31,25 @@ enum { LAST_STEPS = 0 };
 
 /* Tiles of the same height, one below the other. */
 typedef struct gemm_tiles {
-    int64_t count, n, k, lda, ldb, ldc, ldstart;
-    const float *a, *b;
+    int64_t count, rows, size; /* rows of a tile; size: gemm_tiles.h's */
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const float *b;
+    int64_t ldb;
     float *c;
-    const float *start;             /* of the first tile; NULL: chains begin with +0 */
+    int64_t ldc;
+    const float *start; /* of the first tile; NULL: chains begin with +0 */
+    int64_t ldstart;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
     float *row_max;                 /* of the first row; NULL: no maxima */
-    int accumulate_max;             /* they go on from what is there */
+    int64_t accumulate_max;         /* -1: they go on from what is there; 0: they do not */
     const float *next, *next_end;   /* prefetched meanwhile into the second-level cache; next NULL: nothing is */
     int64_t pace;                   /* lines of it in UNROLL steps of k */
     const float *prefetch_b;        /* B some steps ahead, prefetched into the first-level cache; NULL: it is not */
     int64_t l2_distance;            /* so many floats further on into the second-level cache; 0: it is there */
+    int64_t lanes;                  /* of a vector that is not whole, a bit each: gemm_tiles.h's */
+    int64_t n;
 } gemm_tiles;
 
 /* Do all lanes of the last vector of a row count, or n of them, which may be all? */
@@ -229,7 +237,3 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
     }
     gemm_pass(t, mr, t->count);
 }
-
-#ifdef FV_GEMM_ASSEMBLY
-#include FV_GEMM_ASSEMBLY
-#endif
