@@ -42,7 +42,7 @@
  * the last nv       a step of B; before them a factor of A
  * zmm28 to zmm31    in ends: B of the last steps. zmm27 (zmm31 where these are three): old values of C
  * k1                lanes of a half vector
- * k2, k4            merge: all lanes, or none where C is not read (k4: of a half vector)
+ * k2                merge: all lanes, or none where what C held does not count
  * k3                row_max: all lanes, or none where there are no maxima of columns before */
 
 /* The size of the tile in the making; rows i, vectors j, accumulators n = j * mr + i, last steps s and groups g are counted. */
@@ -347,11 +347,7 @@
 
 /* n = fma(c, a, n), or n where k2 has no lanes. */
 .macro plus_old n, old
-    .if J_IS_HALF
-        vmovups 64*J(X1), %ymm\old{%k4}{z}
-    .else
-        vmovups 64*J(X1), %zmm\old{%k2}{z}
-    .endif
+    load 64*J(X1), \old
     vfmadd231ps 4*I(X4){1to16}, %zmm\old, %zmm\n{%k2}
 .endm
 
@@ -491,7 +487,6 @@ FUNCTION(fv_gemm_tiles_avx512)
     je 1f
     kxnorw %k2, %k2, %k2
 1:
-    kandw %k1, %k2, %k4
     mov FIELD(LDA), LDA
     shl $2, LDA
     mov FIELD(LDB), LDB

@@ -9,26 +9,15 @@
  * The bound is the FMA units: per step of k a full tile does mr * nr / W multiply-adds for mr + nr / W loads. Every
  * height up to FV_MR and width up to FV_NR has its own case, so an edge costs its own work; rows are dealt evenly to
  * tiles (20 rows by 14 are 10 + 10, not 14 + 6), so that no tile is too small to hide the latency of the FMA.
+ * FV_GEMM_TILES, if defined, names a file with tiles of its own: its sizes, and the function that multiplies them.
  *
  * As many ports of a core compute addresses as multiply, or the same ones do, and a core that another hardware thread
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
  * instructions form themselves, UNROLL steps of k a branch, and accumulators that stay where they are (v_accumulate).
  *
- * Measured on Intel family 6 model 207 (FMA peak 179 GF/s, AVX2 89; 24 rows, operands in the first-level cache; AVX-512
- * as this body makes it, where assembly takes most tiles now): 6x64 on AVX-512 98% of the peak at k = 64 (scores of 64
- * channels) and at k = 256 (values, merged), 8x48 96%, 12x32 95% and 98%; 6x16 on AVX2 97% and 98%, 3x32 97% and 99%;
- * what is missing is a tile's beginning and end. Weights of 768 x 768 from beyond the second-level cache, the next
- * panel fetched meanwhile: 8x48 94% with 32 rows and more, 82% with 8, where memory is the bound. Tried and lost: a
- * pointer for each row (94%, gcc 12 keeps those that find no register in vectors); two steps of k a branch (values of
- * 64 channels -0.8% on AVX-512, where code was a third shorter); a call for each tile instead of for each run of equal
- * tiles (-4%); fetching for each tile what another has just read (-6%); B that streams fetched 16 steps ahead whatever
- * its width (1 to 5 rows of 4096 x 4096 on AVX2, panels of 16 columns: -12% to -24%).
- *
- * B that streams comes to the second-level cache first, as the first one waits for fewer lines at once: on AMD family
- * 25 model 17, AVX-512, decoding from memory became 1.5 times as fast, 4 x 4096 x 4096 1.3 times, while 1 x 768 x 768
- * from the third level takes 7% longer (fovea-bench --case "linear m=4 n=4096 k=4096"). How much sooner was measured
- * there, too: 2048 floats before are 1.05 to 1.09 times as fast as 16 steps for 4 rows on AVX2, 1.17 to 1.47 for 5 and
- * 6, 1.03 to 1.25 for 7 and 8 on AVX-512, and 0.83 to 0.96 for fewer.
+ * Some 97% of the FMA peak are reached with operands in the first-level cache; what is missing is a tile's beginning and
+ * end. B that streams is prefetched into the second-level cache first, since the first one waits for fewer lines at once.
+ * Figures, and what lost: docs/measurements.md, "gemm_f32.h".
  */
 #include "gemm_tile.h"
 

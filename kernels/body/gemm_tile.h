@@ -1,13 +1,8 @@
 /* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
  * prefetches meanwhile. gemm_f32.h includes it and chooses the size.
  *
- * Where vectors have 16 floats, assembly takes most tiles (FV_GEMM_ASSEMBLY, avx512/gemm_assembly.h has why), and what
- * follows takes widths of no whole or half vectors, and fewer than four steps of k.
- *
- * The maxima of its rows, which softmax needs, a tile takes from its accumulators: on AMD family 26 model 2 (AVX-512, k
- * = 64, 144 rows) that is 0.5% of the time of scores, where beside the exp of softmax they took 1.8%. How the code of a
- * tile ends matters as much: a case for columns of which not all count made scores 1.3% slower even where nobody asked
- * for maxima.
+ * The maxima of its rows, which softmax needs, a tile takes from its accumulators, where they cost a third of what they do
+ * beside exp (docs/measurements.md, "gemm_f32.h").
  */
 #include "ahead.h"
 
@@ -22,7 +17,7 @@ enum {
     LINE_VECTORS = LINE / FV_W  /* (of at most that many floats) */
 };
 
-/* Steps of k, at most, that assembly takes by themselves at the end of a tile, where it does not fetch what is next. */
+/* The last steps of k, at most, in which assembly does not prefetch what is next. */
 #ifdef FV_GEMM_TILES
 enum { LAST_STEPS = 4 };
 #else
