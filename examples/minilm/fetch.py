@@ -62,7 +62,8 @@ def fetch(folder):
 
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        raise SystemExit("usage: fetch.py FOLDER")
+        print("usage: fetch.py FOLDER, as in: fetch.py build/models/all-MiniLM-L6-v2", file=sys.stderr)
+        raise SystemExit(2)
     folder = pathlib.Path(sys.argv[1])
     if is_there(folder):
         return
