@@ -78,7 +78,7 @@ static void test_rows(void) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (fv_tuning_op op = FV_TUNING_attention_f32; op <= FV_TUNING_attention_few_f32; op++) {
             fv_tuning_row row = {.operation = op, .threads = 2};
-            for (int k = 0; k < FV_TUNING_KEYS; k++)
+            for (int k = 0; k < fv_tuning_operations[op]->keys; k++)
                 row.key[k] = fv_tuning_operations[op]->key[k].range;
             row.key[FV_ATTENTION_KEY_head_dim] = row.key[FV_ATTENTION_KEY_value_dim] = (fv_interval){64, 64};
             row.key[FV_ATTENTION_KEY_keys] = (fv_interval){1024, 4095};
@@ -119,7 +119,7 @@ static void test_boxes(void) {
             const tune_shape measured = place < 0 ? c.search : tune_class_shape(&c, 0.05 * place, 1, FV_ISA_avx512);
             int64_t key[FV_TUNING_KEYS];
             bool inside = tune_shape_keys(&measured, key) == c.operation;
-            for (int k = 0; k < FV_TUNING_KEYS; k++)
+            for (int k = 0; k < fv_tuning_operations[op]->keys; k++)
                 inside = inside && key[k] >= c.key[k].least && key[k] <= c.key[k].most;
             char name[96];
             tune_shape_name(&measured, name, sizeof name);
