@@ -119,7 +119,7 @@ static void test_boxes(void) {
             const tune_shape measured = place < 0 ? c.search : tune_class_shape(&c, 0.05 * place, 1, FV_ISA_avx512);
             int64_t key[FV_TUNING_KEYS];
             bool inside = tune_shape_keys(&measured, key) == c.operation;
-            for (int k = 0; k < FV_TUNING_KEYS; k++)
+            for (int k = 0; k < fv_tuning_operations[c.operation]->keys; k++)
                 inside = inside && key[k] >= c.key[k].least && key[k] <= c.key[k].most;
             char name[96];
             tune_shape_name(&measured, name, sizeof name);
