@@ -194,9 +194,9 @@ static inline __attribute__((always_inline)) void softmax_instance(fv_softmax_f3
     softmax_rows(x, known);
 }
 
-/* The portable tier has one instance each; short rows are rarely known not to underflow. */
+/* Short rows are rarely known not to underflow. A product with 1 would flush subnormal scores where that mode is on. */
 static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f32_args *x, const int groups) {
-    const int scaled = FV_W == 1 || x->c != 1.0f;
+    const int scaled = x->c != 1.0f;
     const int no_underflow = FV_W > 1 && (groups <= 0 || groups > 4) && x->no_underflow;
     if (scaled && no_underflow)
         softmax_instance(*x, groups, (softmax_known){1, 1});
