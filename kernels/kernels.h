@@ -89,7 +89,10 @@ typedef struct fv_prefetch {
  * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written while
  * the rest is still being read. prefetch NULL: no hints.
  * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
- * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights. */
+ * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights.
+ * b has one stride. Keys that memory holds in lanes, [group][channel][FV_LANES], are multiplied a group a call where they
+ * lie (n = ldb = FV_LANES) if one tile of rows reads them, and copied into a panel of nr columns, once, if several do: a
+ * distance between groups would gain nothing (docs/measurements.md, "keys in lanes"). */
 typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                             float *c, int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch);
 
