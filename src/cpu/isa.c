@@ -26,6 +26,7 @@ static const struct {
 #define FV_FEATURE(word_, tier_) [FV_FEATURE_##word_] = {#word_, FV_ISA_##tier_},
 #include "features.inc"
 #undef FV_FEATURE
+    [FV_FEATURE_COUNT] = {NULL, FV_ISA_none},
 };
 
 fv_isa fv_isa_below(fv_isa isa) {
