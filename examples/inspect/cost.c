@@ -1,26 +1,9 @@
 /* fovea-inspect cost: what fovea_mha_cost() says of one layer in every form, and, if asked, how long each takes. */
 #include "cost.h"
 
-#include <string.h>
+#include "plural.h"
 
-static const cost_form all_forms[COST_FORMS] = {
-    {"1", "factored: (Q Wq) (K Wk)^T", FOVEA_MHA_FACTORED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER,
-     .possible = true},
-    {"1v", "the same, Wv Wo as one matrix", FOVEA_MHA_FACTORED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_ALWAYS,
-     .possible = true},
-    {"2q", "merged: (Q W) K^T, W = Wq Wk^T", FOVEA_MHA_MERGED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER,
-     .possible = true},
-    {"2k", "merged: Q (K W^T)^T", FOVEA_MHA_MERGED, FOVEA_MHA_MERGE_KEYS, FOVEA_MHA_FOLD_NEVER, .possible = true},
-    {"2v", "2q, and Wv Wo as one matrix", FOVEA_MHA_MERGED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_ALWAYS,
-     .possible = true},
-    {"3", "folded: outer W into each head's", FOVEA_MHA_FOLDED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER,
-     .possible = true},
-    {"4", "inputs already projected", FOVEA_MHA_PROJECTED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER,
-     .possible = true},
-    {"5", "tied: Wq = Wk = Wv", FOVEA_MHA_TIED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER, .possible = true},
-    {"6", "fused: [Wq Wk Wv] as one matrix", FOVEA_MHA_FUSED, FOVEA_MHA_MERGE_QUERIES, FOVEA_MHA_FOLD_NEVER,
-     .possible = true},
-};
+#include <string.h>
 
 static int64_t or_else(int64_t given, int64_t otherwise) { return given > 0 ? given : otherwise; }
 
@@ -46,26 +29,7 @@ static int describe(const inspect_options *o, fovea_mha_desc *desc, fovea_attent
     return 0;
 }
 
-/* The costs of a form, or why this shape has none. */
-static void evaluate(cost_form *f, const fovea_mha_desc *layer) {
-    f->desc = *layer;
-    f->attention = *layer->attention;
-    f->desc.attention = &f->attention;
-    f->desc.form = f->form;
-    f->desc.merge = f->merge;
-    f->desc.fold_values = f->fold;
-    f->desc.inputs = f->form == FOVEA_MHA_PROJECTED                        ? FOVEA_MHA_SEPARATE
-                     : layer->attention->q_len == layer->attention->kv_len ? FOVEA_MHA_SELF
-                                                                           : FOVEA_MHA_CROSS;
-    fovea_mha_costs_init(&f->cost);
-    f->possible = fovea_mha_cost(&f->desc, &f->cost) == FOVEA_OK;
-    if (!f->possible)
-        snprintf(f->why, sizeof f->why, "%s", fovea_error_detail());
-}
-
 /* ------------------------------------------------------------------------------------------------------- showing -- */
-
-static double flops(const fovea_mha_costs *c) { return c->projection_flops + c->attention_flops + c->output_flops; }
 
 /* 1234567 as "1.235 M". */
 static const char *short_number(double number, char text[24]) {
@@ -77,18 +41,81 @@ static const char *short_number(double number, char text[24]) {
     return text;
 }
 
+/* The same within a sentence. */
+static const char *trimmed(double number, char text[24]) {
+    short_number(number, text);
+    const size_t length = strlen(text);
+    if (text[length - 1] == ' ')
+        text[length - 2] = text[length - 1] = '\0';
+    return text;
+}
+
+/* Does it multiply in another order than form 1, which pays or not by the number of queries? */
+static bool is_reordered(const cost_form *f) { return f->form == FOVEA_MHA_MERGED || f->fold != FOVEA_MHA_FOLD_NEVER; }
+
+/* How many biases the form would have to drop. */
+static int lacking(const cost_form *f) {
+    int count = 0;
+    for (int b = 0; b < COST_BIASES; b++)
+        count += f->lacks[b];
+    return count;
+}
+
+/* The one matrix W_i of a head beside the two that it is made of. */
+static void print_size(const cost_form *form, FILE *to) {
+    const fovea_mha_desc *d = &form[0].desc;
+    const fovea_attention_desc *a = d->attention;
+    const double wide = (double)d->q_features, one = wide * wide, factor = wide * (double)a->head_dim;
+    const double heads = (double)a->q_heads, factors = (heads + (double)a->kv_heads) * factor;
+    const int64_t rank = a->head_dim < d->q_features ? a->head_dim : d->q_features;
+    char text[4][24];
+    fprintf(to,
+            "\none W_i = W_i^Q W_i^K^T: %lld x %lld, %s numbers of rank %lld at most; W_i^Q and W_i^K: %s numbers\n",
+            (long long)d->q_features, (long long)d->q_features, trimmed(one, text[0]), (long long)rank,
+            trimmed(2.0 * factor, text[1]));
+    if (a->q_heads > 1)
+        fprintf(to, "of all %lld heads: W_i %s numbers; W^Q and W^K %s\n", (long long)a->q_heads,
+                trimmed(heads * one, text[2]), trimmed(factors, text[3]));
+}
+
+/* Up to how many queries each other order of the products is cheaper than form 1, for as many keys. */
+static void print_break_even(const cost_form *form, int64_t kv_len, FILE *to) {
+    if (kv_len == COST_MANY)
+        fputs("break-even with very many keys, fewer flops than form 1: ", to);
+    else
+        fprintf(to, "break-even with %lld key%s, fewer flops than form 1: ", (long long)kv_len, plural(kv_len));
+    bool first = true, named = false;
+    for (int i = 1; i < COST_FORMS; i++) {
+        if (!form[i].possible || !is_reordered(&form[i]))
+            continue;
+        const int64_t queries = cost_break_even(&form[i], &form[0].desc, kv_len);
+        fprintf(to, "%s%s ", first ? "" : ", ", form[i].name);
+        first = false;
+        if (queries == 0 || queries == COST_MANY) {
+            fputs(queries == 0 ? "never" : "always", to);
+            continue;
+        }
+        fprintf(to, "up to %lld", (long long)queries);
+        if (!named)
+            fprintf(to, " quer%s", plural_y(queries));
+        named = true;
+    }
+    fputc('\n', to);
+}
+
 static void print_table(const cost_form *form, bool measured, int threads, FILE *to) {
     const fovea_mha_desc *d = &form[0].desc;
     const fovea_attention_desc *a = d->attention;
     fprintf(
         to,
-        "d_model %lld, d_out %lld; %lld heads, %lld of keys and values, d_k %lld, d_v %lld; batch %lld, %lld queries, "
-        "%lld keys%s%s",
-        (long long)d->q_features, (long long)d->out_features, (long long)a->q_heads, (long long)a->kv_heads,
-        (long long)a->head_dim, (long long)a->value_dim, (long long)a->batch, (long long)a->q_len, (long long)a->kv_len,
-        a->causal ? ", causal" : "", d->biases ? ", biases" : "");
+        "d_model %lld, d_out %lld; %lld head%s, %lld of keys and values, d_k %lld, d_v %lld; batch %lld, %lld quer%s, "
+        "%lld key%s%s%s",
+        (long long)d->q_features, (long long)d->out_features, (long long)a->q_heads, plural(a->q_heads),
+        (long long)a->kv_heads, (long long)a->head_dim, (long long)a->value_dim, (long long)a->batch,
+        (long long)a->q_len, plural_y(a->q_len), (long long)a->kv_len, plural(a->kv_len), a->causal ? ", causal" : "",
+        d->biases ? ", biases" : "");
     if (measured)
-        fprintf(to, "; %d %s", threads, threads == 1 ? "thread" : "threads");
+        fprintf(to, "; %d thread%s", threads, plural(threads));
     fprintf(to, "\n\n%-37s%12s%36s%16s%24s%s\n", "", "", "flops:      ", "",
             "bytes:          ", measured ? "    measured:" : "");
     fprintf(to, "%-37s%12s%13s%11s%12s%16s%12s%12s%s\n", "form", "parameters", "projections", "attention", "output",
@@ -96,17 +123,18 @@ static void print_table(const cost_form *form, bool measured, int threads, FILE 
     for (int i = 0; i < COST_FORMS; i++) {
         const cost_form *f = &form[i];
         const fovea_mha_costs *c = &f->cost;
-        fprintf(to, "%-3s %-33s", f->name, f->what);
+        fprintf(to, "%s%-*s %-33s", f->name, 3 - (int)strlen(f->name), lacking(f) > 0 ? "*" : "", f->what);
         if (!f->possible) {
             fputs("          - (below)\n", to);
             continue;
         }
-        const double numbers[] = {c->parameters, c->projection_flops, c->attention_flops, c->output_flops, flops(c)};
+        const double numbers[] = {c->parameters, c->projection_flops, c->attention_flops, c->output_flops,
+                                  cost_flops(c)};
         char text[24];
         static const int widths[] = {12, 13, 11, 12, 10};
         for (int n = 0; n < 5; n++)
             fprintf(to, "%*s", widths[n], short_number(numbers[n], text));
-        fprintf(to, "%6.2f", flops(c) / flops(&form[0].cost));
+        fprintf(to, "%6.2f", cost_flops(c) / cost_flops(&form[0].cost));
         fprintf(to, "%12s", short_number(c->bytes, text));
         fprintf(to, "%12s", short_number(c->scratch, text));
         if (f->seconds > 0.0)
@@ -116,21 +144,42 @@ static void print_table(const cost_form *form, bool measured, int threads, FILE 
     for (int i = 0; i < COST_FORMS; i++)
         if (!form[i].possible)
             fprintf(to, "%s: %s\n", form[i].name, form[i].why);
+    for (int i = 0; i < COST_FORMS; i++)
+        if (form[i].possible && lacking(&form[i]) > 0)
+            fprintf(to, "* %s is counted%s without the bias it cannot hold: %s\n", form[i].name,
+                    measured ? " and measured" : "", form[i].why_lacks);
+    print_size(form, to);
+    print_break_even(form, a->kv_len, to);
+    print_break_even(form, COST_MANY, to);
 }
 
+/* A form that the shape does not have has no figures. */
 static void print_csv(const cost_form *form, FILE *to) {
-    fputs("form,what,parameters,projection_flops,attention_flops,output_flops,bytes,scratch,seconds,time_ratio\n", to);
+    fputs("form,what,parameters,projection_flops,attention_flops,output_flops,bytes,scratch,seconds,time_ratio,"
+          "cannot_hold,break_even_queries\n",
+          to);
     for (int i = 0; i < COST_FORMS; i++) {
-        const fovea_mha_costs *c = &form[i].cost;
-        fprintf(to, "%s,\"%s\",", form[i].name, form[i].what);
-        if (!form[i].possible) {
-            fputs(",,,,,,,\n", to);
+        const cost_form *f = &form[i];
+        const fovea_mha_costs *c = &f->cost;
+        fprintf(to, "%s,\"%s\",", f->name, f->what);
+        if (!f->possible) {
+            fputs(",,,,,,,,,\n", to);
             continue;
         }
         fprintf(to, "%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,", c->parameters, c->projection_flops, c->attention_flops,
                 c->output_flops, c->bytes, c->scratch);
-        if (form[i].seconds > 0.0)
-            fprintf(to, "%.9g,%.4f\n", form[i].seconds, form[i].ratio);
+        if (f->seconds > 0.0)
+            fprintf(to, "%.9g,%.4f,", f->seconds, f->ratio);
+        else
+            fputs(",,", to);
+        for (int b = 0, before = 0; b < COST_BIASES; b++)
+            if (f->lacks[b])
+                fprintf(to, "%s%s", before++ > 0 ? " " : "", cost_bias_names[b]);
+        const int64_t queries = is_reordered(f) ? cost_break_even(f, &form[0].desc, f->attention.kv_len) : 0;
+        if (queries == COST_MANY)
+            fputs(",inf\n", to);
+        else if (is_reordered(f))
+            fprintf(to, ",%lld\n", (long long)queries);
         else
             fputs(",\n", to);
     }
@@ -145,11 +194,13 @@ int inspect_cost(const inspect_options *options) {
     int threads = 0, status = options->csv != NULL ? output_check(options->csv, to) : 0;
     if (status == 0)
         status = describe(options, &layer, &attention, to);
-    memcpy(form, all_forms, sizeof form);
+    memcpy(form, cost_all_forms, sizeof form);
     for (int i = 0; status == 0 && i < COST_FORMS; i++)
-        evaluate(&form[i], &layer);
+        cost_evaluate(&form[i], &layer);
     if (status == 0 && !form[0].possible)
         status = complain(to, "cost", "%s", form[0].why);
+    if (status == 0 && options->biases)
+        status = cost_probe_biases(form, to);
     if (status == 0 && options->measure)
         status = cost_measure(options, form, &threads, to);
     output out;

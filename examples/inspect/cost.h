@@ -1,8 +1,15 @@
-/* The forms that fovea-inspect cost compares, between cost.c, which shows them, and cost_measure.c, which runs them. */
+/* The forms that fovea-inspect cost compares, between cost.c, which shows them, cost_forms.c, which asks the library
+ * about them, and cost_measure.c, which runs them. */
 #ifndef INSPECT_COST_H
 #define INSPECT_COST_H
 
 #include "inspect.h"
+
+enum {
+    COST_FORMS = 9,
+    COST_BIASES = 3,
+    COST_MANY = 1 << 24 /* queries or keys: as many as there may be */
+};
 
 typedef struct cost_form {
     const char *name, *what; /* as "2q", and what it computes */
@@ -13,12 +20,26 @@ typedef struct cost_form {
     fovea_mha_desc desc;
     fovea_attention_desc attention; /* of desc */
     fovea_mha_costs cost;
-    bool possible;         /* for this shape */
-    char why[200];         /* why not */
+    bool possible;           /* for this shape */
+    char why[200];           /* why not */
+    bool lacks[COST_BIASES]; /* biases that it cannot hold */
+    char why_lacks[200];
     double seconds, ratio; /* medians: of the times, of the times beside form 1's; 0: not measured */
 } cost_form;
 
-enum { COST_FORMS = 9 };
+extern const cost_form cost_all_forms[COST_FORMS];
+extern const char *const cost_bias_names[COST_BIASES]; /* as fovea_mha_weights has them */
+
+/* The costs of a form for a layer described as form 1, or why this shape has none. */
+void cost_evaluate(cost_form *f, const fovea_mha_desc *layer);
+
+double cost_flops(const fovea_mha_costs *c);
+
+/* The largest number of queries with which a form takes fewer flops than form 1: 0: none, COST_MANY: any. */
+int64_t cost_break_even(const cost_form *f, const fovea_mha_desc *layer, int64_t kv_len);
+
+/* Finds out which biases each form cannot hold. */
+int cost_probe_biases(cost_form form[COST_FORMS], complaint to);
 
 /* Runs all possible forms on the same random numbers, taking turns. */
 int cost_measure(const inspect_options *options, cost_form form[COST_FORMS], int *threads, complaint to);

@@ -65,12 +65,12 @@ static fovea_status make_layer(const fovea_context *context, const cost_form *f,
         w.fused_bias = d->biases ? n->bias : NULL;
     } else if (f->form != FOVEA_MHA_PROJECTED) {
         w.q = fovea_matrix_in_out(n->weight, FOVEA_DTYPE_F32, width, q);
-        w.q_bias = d->biases && f->merge != FOVEA_MHA_MERGE_KEYS ? n->bias : NULL;
+        w.q_bias = d->biases && !f->lacks[0] ? n->bias : NULL;
         if (f->form != FOVEA_MHA_TIED) {
             w.k = fovea_matrix_in_out(n->weight + width * q, FOVEA_DTYPE_F32, width, k);
             w.v = fovea_matrix_in_out(n->weight + width * (q + k), FOVEA_DTYPE_F32, width, v);
-            w.k_bias = d->biases ? n->bias : NULL;
-            w.v_bias = d->biases && f->fold == FOVEA_MHA_FOLD_NEVER ? n->bias : NULL;
+            w.k_bias = d->biases && !f->lacks[1] ? n->bias : NULL;
+            w.v_bias = d->biases && !f->lacks[2] ? n->bias : NULL;
         }
     }
     if (d->out_features > 0) {

@@ -67,7 +67,7 @@ cost) # numbers that can be computed by hand
         '^2q,"[^"]*",8257536,1533542400,199680000,117964800,' '^5,"[^"]*",1179648,' '^4,"[^"]*",589824,0,30720000,'
     [ "$(wc -l <out)" = 10 ] || fail "not a line for each form"
     expect 0 cost --d-model 8 --heads 2 --biases --measure --seconds 1 --threads 1 --q-len 5 --kv-len 3 --csv file.csv
-    has out '1 thread' '^1 .* 1\.00 .* 1\.00$' '^2k .* [0-9.]+$' '^6 ' '5 queries, 3 keys, biases'
+    has out '1 thread' '^1 .* 1\.00 .* 1\.00$' '^2k[*] .* [0-9.]+$' '^6 ' '5 queries, 3 keys, biases'
     python3 - <<'PY' || fail "no times in the CSV file"
 import csv
 rows = list(csv.DictReader(open("file.csv")))
@@ -75,6 +75,24 @@ assert len(rows) == 9 and all(float(row["seconds"]) > 0 and float(row["time_rati
 PY
     expect 0 cost --d-model 8 --heads 2 --kv-heads 1 --d-k 3 --d-v 5 --d-out 0 --causal --measure --seconds 1 --batch 2
     has out '- \(below\)' '^2k: merged keys' '^5: one W' 'causal'
+    # Break-even by hand: n < n_k d_k d_model / ((d_model - d_k) (d_model + n_k)) = 27.9; with very many keys 69.8.
+    expect 0 cost --d-model 768 --heads 12
+    has out '^one W_i = .*: 768 x 768, 589.8 k numbers of rank 64 at most; W_i\^Q and W_i\^K: 98.3 k numbers$' \
+        '^of all 12 heads: W_i 7.078 M numbers; W\^Q and W\^K 1.18 M$' \
+        '^break-even with 512 keys, fewer flops than form 1: 1v up to 27 queries, 2q up to 27, 2k never, 2v up to 27$' \
+        '^break-even with very many keys, .*: 1v up to 69 queries, 2q up to 69, 2k never, 2v up to 69$'
+    ! grep -q '[*]' out || fail "a form is marked that has no biases to hold"
+    expect 0 cost --d-model 512 --heads 8 --d-k 512 --q-len 1
+    has out '^break-even with 1 key, .*: 1v always, 2q always, 2k always, 2v always$' ' 1 query, 1 key$'
+    expect 0 cost --d-model 4 --heads 1 --d-k 1 --kv-len 8
+    has out ' 1 head, ' '^break-even with 8 keys, .*: 1v never, 2q never, 2k never, 2v never$' '^break-even with very many keys, .* 1v up to 1 query, 2q up to 1,'
+    ! grep -q '^of all' out || fail "one head is all of them"
+    # Which biases a form cannot hold.
+    expect 0 cost --d-model 8 --heads 2 --biases
+    has out '^1 ' '^1v[*] ' '^2q ' '^2k[*] ' '^2v[*] ' '^[*] 2k is counted without the bias it cannot hold: q_bias' '^[*] 2v .*v_bias'
+    [ "$(grep -c '[*]' out)" = 6 ] || fail "other forms are marked"
+    expect 0 cost --d-model 8 --heads 2 --biases --csv -
+    has out ',cannot_hold,break_even_queries$' '^1,.*,,$' '^1v,.*,v_bias,[0-9]+$' '^2q,.*,,,[0-9]+$' '^2k,.*,q_bias,0$'
     refuses 'not a multiple of heads' cost --d-model 8 --heads 3
     refuses 'not a multiple of kv_heads' cost --d-model 8 --heads 4 --kv-heads 3
     refuses 'too large to be measured' cost --d-model 10000000 --heads 1 --batch 10000000 --measure
