@@ -65,7 +65,7 @@ fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]);
  * with a sentence if the library gives no context at all. */
 fv_target bench_target(char cpu[64]);
 
-/* Flops per second of the tier's peak kernel: the best of many short runs, of this call and of those before. */
+/* Flops per second of the tier's FMA peak (peak/peak_run.h): the best of many short runs, of this call and of those before. */
 double bench_peak(fv_isa isa);
 
 /* Aligned memory, freed by free(); NULL if there is none. */

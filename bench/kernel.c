@@ -4,7 +4,7 @@
  * operations[] and a function that calls it. Before it is timed, a row's results must have the bits of the scalar row
  * of its operation.
  *
- * m, n and k are rows, columns and channels (rounds of a peak), as kernels.h has them. Rows that change their operands
+ * m, n and k are rows, columns and channels, as kernels.h has them. Rows that change their operands
  * in place are timed on what they left: their time does not depend on values.
  */
 #include <inttypes.h>
@@ -24,7 +24,6 @@ typedef struct operands {
     float *work;         /* what is in it afterwards means nothing */
     fv_keybits bits;     /* changed in place */
     uint8_t *mask;
-    float sum;
     int truth;
 } operands;
 
@@ -109,8 +108,6 @@ static void call_after(const fv_kernel *kernel, operands *o) {
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
-static void call_peak(const fv_kernel *kernel, operands *o) { o->sum = kernel->run.peak_f32(o->k); }
-
 static const int64_t any = INT64_C(1) << 20;
 
 static const operation operations[FV_OP_COUNT] = {
@@ -129,7 +126,6 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_bias_act_residual] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
-    [FV_OP_peak] = {call_peak, 1, 1, 4096, "k", 1, 1, 2, 0, 0},
 };
 
 typedef struct kernel_bench {
@@ -186,8 +182,6 @@ static int operands_make(operands *o) {
  * this says only that it gives the same twice: what holds it to the arithmetic are test-golden and test-reference. */
 static const char *compare(const kernel_bench *self) {
     const operands *data = &self->data;
-    if (self->kernel->op == FV_OP_peak) /* its sum depends on the size of its tile, which differs */
-        return data->sum - data->sum == 0 ? NULL : "WRONG: the sum is not finite";
     operands judge = {.m = data->m, .n = data->n, .k = data->k};
     const char *error = "no memory";
     if (operands_make(&judge) == 0) {
@@ -221,8 +215,6 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     cost->bytes = op->bytes * (double)(o->m * o->n * o->k);
     if (self->kernel->op == FV_OP_gemm || self->kernel->op == FV_OP_gemm_masked)
         cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
-    if (self->kernel->op == FV_OP_peak)
-        cost->flops *= self->kernel->mr * self->kernel->nr;
     if (cost->flops > 0)
         cost->peak = bench_peak(self->kernel->isa);
     return NULL;

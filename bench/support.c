@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "peak_run.h"
 
 fv_target bench_target(char cpu[64]) {
     fv_cpu machine;
@@ -32,15 +33,10 @@ static double seconds(void) {
 double bench_peak(fv_isa isa) {
     enum { RUNS = 12, ROUNDS = 100000 }; /* a run is about a millisecond: shorter than what else a machine does */
     static double best[FV_ISA_COUNT];
-    static volatile float sink;
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_target){isa, FV_HAS_nothing});
     for (int i = 0; i < RUNS; i++) {
-        double start = seconds();
-        sink = kernel->run.peak_f32(ROUNDS);
-        double rate = 2.0 * kernel->mr * kernel->nr * ROUNDS / (seconds() - start);
+        const double start = seconds(), flops = peak_run(isa, ROUNDS), rate = flops / (seconds() - start);
         best[isa] = rate > best[isa] ? rate : best[isa];
     }
-    (void)sink;
     return best[isa];
 }
 

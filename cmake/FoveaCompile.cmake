@@ -1,6 +1,7 @@
 # How everything in this repository is compiled.
 #   FOVEA_X86, FOVEA_ARM64        true where the kernels of that architecture are built
 #   FOVEA_TIERS                   the tiers that have kernels, lowest first
+#   FOVEA_KERNEL_FLAGS            what intrinsics are compiled with, and FOVEA_KERNEL_FLAGS_<tier>
 #   FOVEA_ARCHITECTURE            the definition that tells the code: FV_HAVE_X86, FV_HAVE_ARM64 or nothing
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
 #   fovea_check_assembler(VARIABLE FILE...)   can the compiler assemble these? (Language ASM)
@@ -30,6 +31,17 @@ elseif(FOVEA_TARGET_IS_ARM64 AND NOT FOVEA_PORTABLE)
     list(APPEND FOVEA_TIERS neon)
     set(FOVEA_ARCHITECTURE FV_HAVE_ARM64)
 endif()
+
+# -O3 for the loops over tiles to unroll until the accumulators live in registers. The next two change no value: they let
+# fmaf() be an instruction and comparisons be selections. The last makes gcc end kernels with vzeroupper below -O2 too.
+set(FOVEA_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
+                       $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
+set(FOVEA_KERNEL_FLAGS_scalar)
+set(FOVEA_KERNEL_FLAGS_avx2 -mavx2 -mfma)
+set(FOVEA_KERNEL_FLAGS_avx512 ${FOVEA_KERNEL_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
+                              -mprefer-vector-width=512)
+# The baseline of 64-bit Arm. gcc would move loads of a tile's step before its multiply-adds, and spill for want of registers.
+set(FOVEA_KERNEL_FLAGS_neon $<$<C_COMPILER_ID:GNU>:-fno-schedule-insns>)
 
 function(fovea_check_assembler variable)
     if(NOT DEFINED ${variable})

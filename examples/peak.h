@@ -4,8 +4,8 @@
 
 #include <fovea/fovea.h>
 
-/* Runs the tier's 'peak' kernel for about that many seconds and returns the highest GFLOP/s seen (an fma counts as
- * two), or 0 if the library has no such kernel for this tier. The CPU must have the tier. */
+/* Multiplies and adds in registers for about that many seconds and returns the highest GFLOP/s seen (an fma counts as
+ * two), or 0 if this build has none for this tier. The CPU must have the tier. */
 double peak_gflops(fovea_isa isa, double seconds);
 
 #endif

@@ -190,11 +190,6 @@ typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c
  * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
-/* peak: rounds times fma(acc, 0.5, 1) on each of mr x nr independent accumulators in registers, those of row i from i
- * on, so 2 * mr * nr * rounds flops at the highest rate the tier has; returns their sum, so that none is left out. For
- * measuring, not for computing. */
-typedef float fv_peak_f32_fn(int64_t rounds);
-
 /* The operations of the list. */
 typedef enum fv_op {
     FV_OP_gemm,
@@ -212,7 +207,6 @@ typedef enum fv_op {
     FV_OP_finite,
     FV_OP_bias_act_residual,
     FV_OP_exp,
-    FV_OP_peak,
     FV_OP_COUNT
 } fv_op;
 
@@ -265,7 +259,6 @@ typedef struct fv_kernel {
         fv_finite_f32_fn *finite_f32;
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_exp_f32_fn *exp_f32;
-        fv_peak_f32_fn *peak_f32;
     } run;
     const char *op_name; /* "gemm", "gemm_masked", ... */
 } fv_kernel;

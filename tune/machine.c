@@ -3,6 +3,7 @@
 #include "machine.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
+#include "peak_run.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -157,18 +158,14 @@ int64_t tune_memory_allowed(void) { return tune_memory_left("") / 4; }
 /* The share of a tenth of a second that the process did not get, and how evenly the same work went. */
 static void print_steadiness(const fovea_context *ctx) {
     enum { RUNS = 40 };
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->target);
-    static volatile float sink;
     double least = INFINITY, all = 0;
     const tune_noise before = tune_noise_now();
     for (int i = 0; i < RUNS; i++) {
         const double start = tune_now();
-        sink = kernel->run.peak_f32(50000);
-        const double seconds = tune_now() - start;
-        least = seconds < least ? seconds : least;
-        all += seconds;
+        const double flops = peak_run(ctx->target.isa, 50000), time = (tune_now() - start) / flops;
+        least = time < least ? time : least;
+        all += time;
     }
-    (void)sink;
     const tune_noise after = tune_noise_now();
     const double excess = all / RUNS / least - 1;
     printf("steady    %s: the same work took %.1f %% longer on average than at best, %ld involuntary switches, %lld "

@@ -10,6 +10,7 @@
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "measure.h"
+#include "peak_run.h"
 #include "threads/threads.h"
 
 #include <math.h>
@@ -278,7 +279,8 @@ double tune_problem_time(tune_problem *problem, const tune_plan *plan) {
 /* ------------------------------------------------------------------------------------------------------- bounds -- */
 
 typedef struct bound {
-    const fv_kernel *kernel;
+    fv_isa isa;
+    const fv_kernel *finite;
     const float *memory;
     int64_t floats; /* of a task */
     float sink[256];
@@ -288,12 +290,12 @@ enum { PEAK_ROUNDS = 20000, RUNS = 48 };
 
 static void peak_task(void *arg, int64_t task) {
     bound *b = arg;
-    b->sink[task % 256] = b->kernel->run.peak_f32(PEAK_ROUNDS);
+    b->sink[task % 256] = (float)peak_run(b->isa, PEAK_ROUNDS);
 }
 
 static void read_task(void *arg, int64_t task) {
     bound *b = arg;
-    b->sink[task % 256] = (float)b->kernel->run.finite_f32(1, b->floats, b->memory + task * b->floats, b->floats);
+    b->sink[task % 256] = (float)b->finite->run.finite_f32(1, b->floats, b->memory + task * b->floats, b->floats);
 }
 
 /* The quickest tenth of short runs that nobody interrupted, on all threads; each run step floats further on. */
@@ -312,8 +314,8 @@ static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void 
 }
 
 double tune_peak(const fovea_context *ctx) {
-    bound b = {.kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, ctx->target)};
-    const double flops = 2.0 * b.kernel->mr * b.kernel->nr * PEAK_ROUNDS * ctx->threads.count;
+    bound b = {.isa = ctx->target.isa};
+    const double flops = peak_run(b.isa, PEAK_ROUNDS) * ctx->threads.count;
     return flops / quick_time(ctx, &b, 0, peak_task);
 }
 
@@ -321,7 +323,7 @@ double tune_bandwidth(const fovea_context *ctx) {
     const int64_t bytes = cold_bytes(ctx);
     if (!have_arena(bytes))
         return 0;
-    bound b = {.kernel = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->target), .memory = arena};
+    bound b = {.finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->target), .memory = arena};
     const int64_t step = bytes / RUNS / (int64_t)sizeof(float);
     b.floats = step / ctx->threads.count;
     return (double)(b.floats * (int64_t)sizeof(float) * ctx->threads.count) / quick_time(ctx, &b, step, read_task);

@@ -4,6 +4,7 @@
 #include <sleef.h>
 
 #include "dispatch/dispatch.h"
+#include "peak_run.h"
 #include "sleef_exp.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -28,14 +29,7 @@ EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
     }
 }
 
-/* Runs the tier's peak kernel; returns how many flops that were. */
-EXPORT double peers_peak(int isa, int64_t rounds) {
-    static volatile float sink;
-    const fv_kernel *kernel = fv_kernel_best(FV_OP_peak, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing});
-    sink = kernel->run.peak_f32(rounds);
-    (void)sink;
-    return 2.0 * kernel->mr * kernel->nr * (double)rounds;
-}
+EXPORT double peers_peak(int isa, int64_t rounds) { return peak_run(isa, rounds); }
 
 /* Reads an array once, by the kernel that looks for numbers that are not finite. */
 EXPORT int peers_read(int isa, int64_t n, const float *x) {

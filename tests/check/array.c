@@ -1,4 +1,4 @@
-/* Trials of what works on plain arrays: scale, copy, pack, finite, exp, peak. */
+/* Trials of what works on plain arrays: scale, copy, pack, finite, exp. */
 #include "check.h"
 
 #include <float.h>
@@ -322,32 +322,3 @@ static void exp_verify(const trial *t) {
 }
 
 const op_check check_exp = {exp_trials, exp_invoke, exp_verify};
-
-/* ---------------------------------------------------------------------------------------------------------- peak -- */
-
-/* The sum depends on the tile, so each row is held against its own: the accumulators of row i of a tile come to
- * 2 + (i - 2) / 2^rounds. */
-static void peak_trials(checker *c) {
-    static const int64_t rounds[] = {1, 2, 1000};
-    for (int i = 0; i < 3; i++) {
-        trial *t = trial_begin(c, "rounds=%" PRId64, rounds[i]);
-        if (!t)
-            return;
-        t->size[0] = rounds[i];
-        trial_run(t);
-    }
-}
-
-static void peak_invoke(const fv_kernel *kernel, trial *t) {
-    double exact = 0.0;
-    for (int i = 0; i < kernel->mr; i++)
-        exact += kernel->nr * (2.0 + (i - 2) * exp2(-(double)t->size[0]));
-    t->result = near_double(kernel->run.peak_f32(t->size[0]), exact, 1e-6 * exact);
-}
-
-static void peak_verify(const trial *t) {
-    if (!t->want_result)
-        trial_fail(t, "the sum is not that of all accumulators after so many rounds");
-}
-
-const op_check check_peak = {peak_trials, peak_invoke, peak_verify};

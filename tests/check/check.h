@@ -82,7 +82,7 @@ typedef struct op_check {
 } op_check;
 
 extern const op_check check_gemm, check_scale, check_copy, check_pack, check_softmax, check_weights, check_exp,
-    check_merge, check_accumulate, check_finish, check_bits, check_bias, check_finite, check_after, check_peak;
+    check_merge, check_accumulate, check_finish, check_bits, check_bias, check_finite, check_after;
 
 /* Runs all trials of c->kernel; the fields before trials are the caller's to set. */
 void check_kernel(checker *c);

@@ -34,7 +34,6 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_after,
     [FV_OP_exp] = &check_exp,
-    [FV_OP_peak] = &check_peak,
 };
 /* clang-format on */
 

@@ -1,4 +1,4 @@
-/* Mutants of what goes through an array once: scale, copy, pack, finite, exp, and of peak. */
+/* Mutants of what goes through an array once: scale, copy, pack, finite, exp. */
 #include "mutants.h"
 
 #include "fp_control.h"
@@ -174,18 +174,6 @@ static void exp_reads_again(int64_t n, const float *x, float *y) { /* wrong in p
         y[i] = scalar_exp(x[i]);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- peak -- */
-
-static float peak_honest(int64_t rounds) { return honest(FV_OP_peak)->run.peak_f32(rounds); }
-
-static float peak_skips_a_round(int64_t rounds) { return peak_honest(rounds - 1); }
-
-static float peak_leaves_out_an_accumulator(int64_t rounds) {
-    return peak_honest(rounds) - (2.0f - 2.0f * (float)exp2(-(double)rounds));
-}
-
-static float peak_gives_no_number(int64_t rounds) { return peak_honest(rounds) * NAN; }
-
 /* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
@@ -220,10 +208,6 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_other_rounding),
     MUTANT(DIFFERS_AS_REFERENCE, exp, f32, 1, 8, exp_keeps_subnormal),
     MUTANT(DIFFERS, exp, f32, 1, 8, exp_reads_again),
-    MUTANT(PASSES, peak, f32, 16, 1, peak_honest),
-    MUTANT(DIFFERS, peak, f32, 16, 1, peak_skips_a_round),
-    MUTANT(DIFFERS, peak, f32, 16, 1, peak_leaves_out_an_accumulator),
-    MUTANT(DIFFERS, peak, f32, 16, 1, peak_gives_no_number),
 };
 
 const mutant_table mutants_array = {mutants, sizeof mutants / sizeof mutants[0]};
