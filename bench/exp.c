@@ -1,4 +1,5 @@
-/* fovea-bench: exp over an array, the library's beside SLEEF's of 1.0 ulp for the same tier and the C library's expf.
+/* fovea-bench: exp over an array, fovea_exp_f32 beside SLEEF's of 1.0 ulp for the same tier and the C library's expf.
+ * fovea_exp_f32 has but one tier, the best that FOVEA_ISA allows: of others there is the kernel (kernel.c).
  * Before it is timed, the library's result must have the bits of the scalar tier, and any result must be within 1.1 ulp
  * of the double precision one. The arguments are what softmax has: evenly in [-20, 0]. */
 #include <inttypes.h>
@@ -12,13 +13,17 @@
 
 typedef enum implementation { FOVEA, SLEEF_U10, LIBM } implementation;
 
+typedef void array_exp(int64_t n, const float *x, float *y);
+
 typedef struct exponential {
     bench base;
-    fv_exp_f32_fn *function;
+    array_exp *function;
     implementation by;
     int64_t n;
     float *x, *y;
 } exponential;
+
+static void fovea(int64_t n, const float *x, float *y) { (void)fovea_exp_f32(n, x, y); /* y is checked */ }
 
 static void libm(int64_t n, const float *x, float *y) {
     for (int64_t i = 0; i < n; i++)
@@ -69,7 +74,7 @@ static const char *exp_begin(bench *base, shim_cost *cost) {
 
 static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const impl_words[] = {"fovea", "sleef_u10", "libm", NULL};
-    static fv_exp_f32_fn *const sleef[FV_ISA_COUNT] = {
+    static array_exp *const sleef[FV_ISA_COUNT] = {
         [FV_ISA_scalar] = bench_sleef_exp_scalar,
 #ifdef FV_HAVE_X86
         [FV_ISA_avx2] = bench_sleef_exp_avx2,
@@ -87,6 +92,11 @@ static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     if (bench_words_read(words, keys, error) != 0)
         return NULL;
     fv_isa tier = bench_isa_resolve(isa, error);
+    if (tier && impl == FOVEA && tier != bench_target(NULL).isa) {
+        snprintf(error, BENCH_ERROR_SIZE, "isa=%s: fovea_exp_f32 takes the best tier; FOVEA_ISA=%s caps it",
+                 fv_isa_word(tier), fv_isa_word(tier));
+        return NULL;
+    }
     exponential *self = tier ? calloc(1, sizeof *self) : NULL;
     if (self == NULL)
         return NULL;
@@ -95,10 +105,7 @@ static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
     self->base.end = exp_end;
     self->n = n;
     self->by = (implementation)impl;
-    self->function = impl == FOVEA
-                         ? fv_kernel_best(FV_OP_exp, FV_TYPE_f32, (fv_target){tier, FV_HAS_nothing})->run.exp_f32
-                     : impl == LIBM ? libm
-                                    : sleef[tier];
+    self->function = impl == FOVEA ? fovea : impl == LIBM ? libm : sleef[tier];
     int used = snprintf(self->base.name, BENCH_NAME_SIZE, "exp/f32/n%" PRId64, n);
     if (impl != LIBM)
         used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/isa:%s", fv_isa_word(tier));

@@ -186,14 +186,18 @@ class Library:
     def context(self, threads, tier="best"):
         return Context(self, threads, tier)
 
-    def operation(self, name, tier, x, y):
-        """A call of the module's exp or sleef over the arrays."""
-        function = getattr(self.module, f"peers_{name}")
+    def exp(self, x, y):
+        """A call over the arrays, on the best tier that FOVEA_ISA allows."""
+        arguments = (I64(x.size), x.ctypes.data_as(FLOATS), y.ctypes.data_as(FLOATS))
+        return lambda: self.check(self.c.fovea_exp_f32(*arguments))
+
+    def sleef(self, tier, x, y):
+        """A call of the module's exp of SLEEF over the arrays."""
         arguments = (ctypes.c_int(TIERS[tier]), I64(x.size), x.ctypes.data_as(FLOATS), y.ctypes.data_as(FLOATS))
-        return lambda: function(*arguments)
+        return lambda: self.module.peers_sleef(*arguments)
 
     def peak_run(self, tier, rounds=100000):
-        """Runs the tier's FMA peak kernel once; returns its flops."""
+        """Runs the tier's FMA peak once; returns its flops."""
         return self.module.peers_peak(TIERS[tier], rounds)
 
     def reader(self, tier, x):

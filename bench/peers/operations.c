@@ -1,5 +1,4 @@
-/* What bench/peers measures and the shared library does not show: exp kernels, SLEEF's exp, the FMA peak and
- * reading of memory, each by tier.
+/* What bench/peers measures beside the public functions, each by tier: SLEEF's exp, the FMA peak, reading of memory.
  * Loaded by peers/api.py; the functions are called from Python, hence no header. */
 #include <sleef.h>
 
@@ -9,15 +8,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y);
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y);
 EXPORT double peers_peak(int isa, int64_t rounds);
 EXPORT int peers_read(int isa, int64_t n, const float *x);
 EXPORT int peers_sleef_version(void);
-
-EXPORT void peers_exp(int isa, int64_t n, const float *x, float *y) {
-    fv_kernel_best(FV_OP_exp, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing})->run.exp_f32(n, x, y);
-}
 
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
     switch ((fv_isa)isa) {
