@@ -1,134 +1,51 @@
-/* fovea-inspect attention: what each head of the encoder all-MiniLM-L6-v2 looks at in a sentence: a heat map of tokens
- * by tokens for each head, rows the tokens that look, columns those looked at. */
-#include "inspect.h"
+/* fovea-inspect attention: what each head of a model looks at in a sentence: a picture (attention_svg.c), numbers as CSV
+ * and JSON, and a table of summaries (attention_text.c). */
+#include "attention.h"
 
 #include "encoder.h"
-#include "heat.h"
+#include "plural.h"
 #include "wordpiece.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    HEADS = 12,
-    MOST_TOKENS = 64, /* more cannot be read in a picture */
-    SENTENCE_MOST = 4096,
-    PATH_MOST = 4096,
-    CELL = 11,
-    LABELS = 66, /* room for tokens beside and above a map */
-    TOP = 84,
-    ACROSS = 4 /* maps side by side, of one layer */
-};
+enum { HEADS = 12, PATH_MOST = 4096 };
 
 static const char default_model[] = "build/models/all-MiniLM-L6-v2", default_output[] = "attention.svg";
 
-/* A sentence and its weights, [layers][heads][tokens][tokens]. */
-typedef struct picture {
-    char sentence[SENTENCE_MOST];
-    const wordpiece *pieces;
-    int32_t ids[MOST_TOKENS + 1];
-    int64_t tokens, layers;
-    float *weights;
-} picture;
-
-/* ------------------------------------------------------------------------------------------------------- drawing -- */
-
-/* One head's weights. The square root, so that small ones are seen. */
-typedef struct map {
-    const float *weights;
-    int64_t tokens;
-} map;
-
-static int level(const void *of, int64_t row, int64_t column) {
-    const map *m = of;
-    return heat_level(sqrt((double)m->weights[row * m->tokens + column]));
-}
-
-static void draw_map(const picture *p, FILE *to, double x, double y, int64_t layer, int64_t head) {
-    const map m = {p->weights + (layer * HEADS + head) * p->tokens * p->tokens, p->tokens};
-    const double size = (double)(CELL * p->tokens);
-    char text[64];
-    snprintf(text, sizeof text, "layer %lld, head %lld", (long long)layer, (long long)head);
-    heat_text(to, x, y + size + 15.0, "small", HEAT_START, false, 0, text);
-    fprintf(to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"p0\"/>\n", x, y, size, size);
-    heat_cells(to, x, y, CELL, p->tokens, p->tokens, level, &m);
-    for (int64_t t = 0; t < p->tokens; t++) {
-        const double at = (double)(CELL * t) + CELL / 2.0 + 3.0;
-        heat_text(to, x - 4.0, y + at, "tiny soft", HEAT_END, false, 11, wordpiece_text(p->pieces, p->ids[t]));
-        heat_text(to, x + at, y - 4.0, "tiny soft", HEAT_START, true, 11, wordpiece_text(p->pieces, p->ids[t]));
-    }
-}
-
-static void draw_legend(FILE *to, double x, double y) {
-    static const double marks[] = {0.0, 0.04, 0.25, 0.5, 1.0};
-    enum { WIDTH = 220 };
-    heat_scale(to, x, y, WIDTH, 0, HEAT_LEVELS);
-    for (int i = 0; i < 5; i++) {
-        char text[16];
-        snprintf(text, sizeof text, "%g", marks[i]);
-        heat_text(to, x + WIDTH * sqrt(marks[i]), y + 19.0, "small", HEAT_MIDDLE, false, 0, text);
-    }
-}
-
-/* All heads of the layers from first to last. */
-static void draw(const picture *p, FILE *to, int64_t first, int64_t last) {
-    const int64_t across = first == last ? ACROSS : HEADS, maps = (last - first + 1) * HEADS;
-    const double step = (double)(LABELS + CELL * p->tokens), down = step + 22.0;
-    heat_begin(to, fmax(16.0 + step * (double)across + 16.0, 560.0),
-               TOP + down * ((double)maps / (double)across) + 12.0,
-               "Heat maps of attention weights, a map for each head, tokens on both axes");
-    char text[SENTENCE_MOST + 32];
-    snprintf(text, sizeof text, "Attention of \"%s\"", p->sentence);
-    heat_text(to, 16.0, 28.0, "title", HEAT_START, false, 60 + (int)(step * (double)across / 12.0), text);
-    heat_text(to, 16.0, 46.0, "soft", HEAT_START, false, 0,
-              "all-MiniLM-L6-v2. Down: the token that looks; across: what it looks at. A row's weights sum to 1.");
-    draw_legend(to, 22.0, 56.0);
-    for (int64_t i = 0; i < maps; i++)
-        draw_map(p, to, 16.0 + LABELS - 10.0 + step * (double)(i % across),
-                 TOP + LABELS - 10.0 + down * (double)(i / across), first + i / HEADS, i % HEADS);
-    heat_end(to);
-}
-
 /* ----------------------------------------------------------------------------------------------------- computing -- */
 
-static int join_words(const inspect_options *options, picture *p, complaint to) {
+/* What a run holds. */
+typedef struct session {
+    char *sentence;
+    int32_t *ids;
+    fovea_context *context;
+    encoder *e;
+    wordpiece *pieces;
+    attention a;
+} session;
+
+static int out_of_memory(complaint to) { return complain(to, "attention", "out of memory"); }
+
+static int join_words(const inspect_options *options, session *s, complaint to) {
+    static const char before[] = "Attention of \"";
     size_t length = 0;
-    for (int i = 0; i < options->word_count; i++) {
-        const size_t more = strlen(options->words[i]) + 1;
-        if (length + more >= sizeof p->sentence)
-            return complain(to, "sentence", "is longer than %d bytes", SENTENCE_MOST - 1);
-        length += (size_t)snprintf(p->sentence + length, more + 1, "%s%s", i > 0 ? " " : "", options->words[i]);
-    }
+    for (int i = 0; i < options->word_count; i++)
+        length += strlen(options->words[i]) + 1;
+    s->sentence = malloc(length + 1);
+    s->a.title = malloc(length + sizeof before + 2);
+    if (s->sentence == NULL || s->a.title == NULL)
+        return out_of_memory(to);
+    char *at = s->sentence;
+    for (int i = 0; i < options->word_count; i++)
+        at += sprintf(at, "%s%s", i > 0 ? " " : "", options->words[i]);
+    sprintf(s->a.title, "%s%s\"", before, s->sentence);
+    s->a.sentence = s->sentence;
     return 0;
 }
 
-static int read_sentence(picture *p, complaint to) {
-    p->tokens = wordpiece_tokens(p->pieces, p->sentence, strlen(p->sentence), p->ids, MOST_TOKENS + 1);
-    if (p->tokens > MOST_TOKENS)
-        return complain(to, "sentence", "has more than %d tokens: no map of so many can be read", MOST_TOKENS);
-    return 0;
-}
-
-static int compute(const encoder *e, picture *p, complaint to) {
-    const encoder_shape shape = encoder_sizes(e);
-    encoder_plan *plan;
-    p->layers = shape.layers;
-    p->weights = calloc((size_t)(shape.layers * HEADS * p->tokens * p->tokens), sizeof(float));
-    float *vector = malloc((size_t)shape.width * sizeof(float));
-    int status = p->weights != NULL && vector != NULL ? encoder_plan_create(e, 1, p->tokens, &plan, to)
-                                                      : complain(to, "attention", "out of memory");
-    if (status == 0) {
-        status = encoder_run(plan, p->ids, &p->tokens, vector, NULL, p->weights, to);
-        encoder_plan_free(plan);
-    }
-    free(vector);
-    return status;
-}
-
-static int load(const inspect_options *options, const fovea_context *context, encoder **e, wordpiece **pieces,
-                complaint to) {
+static int load(const inspect_options *options, session *s, complaint to) {
     char model[PATH_MOST], words[PATH_MOST];
     const char *folder = options->model != NULL ? options->model : default_model;
     if (snprintf(model, sizeof model, "%s/model.safetensors", folder) >= PATH_MOST ||
@@ -136,48 +53,154 @@ static int load(const inspect_options *options, const fovea_context *context, en
         return complain(to, "attention", "--model has too long a name");
     if (access(model, F_OK) != 0)
         return complain(to, model, "is not there; python3 examples/minilm/fetch.py FOLDER gets it, --model says where");
-    return encoder_load(context, model, HEADS, e, to) == 0 ? wordpiece_load(words, pieces, to) : -1;
+    s->a.model = "all-MiniLM-L6-v2";
+    return encoder_load(s->context, model, HEADS, &s->e, to) == 0 ? wordpiece_load(words, &s->pieces, to) : -1;
 }
 
-static int write_picture(const picture *p, const inspect_options *options, complaint to) {
-    const char *path = options->output != NULL ? options->output : default_output;
-    const int64_t last = p->layers - 1, layer = options->layer;
-    if (layer > last)
+/* The layers and heads asked for. */
+static int choose(const inspect_options *options, session *s, complaint to) {
+    attention *a = &s->a;
+    const encoder_shape shape = encoder_sizes(s->e);
+    const int64_t layer = options->head.layer >= 0 ? options->head.layer : options->layer, head = options->head.head;
+    a->layers = shape.layers;
+    a->heads = shape.heads;
+    if (layer >= a->layers)
         return complain(to, "attention", "there is no layer %lld: they are 0 to %lld", (long long)layer,
-                        (long long)last);
-    output out;
-    if (output_begin(&out, path, to) != 0)
-        return -1;
-    draw(p, out.to, layer >= 0 ? layer : 0, layer >= 0 ? layer : last);
-    if (output_end(&out, to) != 0)
-        return -1;
-    if (strcmp(path, "-") != 0)
-        printf("%s: attention of %lld tokens, %lld heads\n", path, (long long)p->tokens,
-               (long long)(HEADS * (layer >= 0 ? 1 : p->layers)));
+                        (long long)a->layers - 1);
+    if (head >= a->heads)
+        return complain(to, "attention", "there is no head %lld: they are 0 to %lld", (long long)head,
+                        (long long)a->heads - 1);
+    a->first_layer = layer >= 0 ? layer : 0;
+    a->last_layer = layer >= 0 ? layer : a->layers - 1;
+    a->first_head = head >= 0 ? head : 0;
+    a->last_head = head >= 0 ? head : a->heads - 1;
     return 0;
+}
+
+static int read_sentence(session *s, complaint to) {
+    attention *a = &s->a;
+    const int64_t most = encoder_sizes(s->e).most_tokens;
+    s->ids = malloc(((size_t)most + 1) * sizeof *s->ids);
+    a->token = calloc((size_t)most + 1, sizeof *a->token);
+    if (s->ids == NULL || a->token == NULL)
+        return out_of_memory(to);
+    a->tokens = wordpiece_tokens(s->pieces, s->sentence, strlen(s->sentence), s->ids, most + 1);
+    if (a->tokens > most)
+        return complain(to, "sentence", "has more tokens than the model takes: %lld at most", (long long)most);
+    for (int64_t t = 0; t < a->tokens; t++) {
+        a->token[t].text = wordpiece_text(s->pieces, s->ids[t]);
+        a->token[t].role = t == 0 ? ATTENTION_CLS : t == a->tokens - 1 ? ATTENTION_SEP : ATTENTION_WORD;
+    }
+    return 0;
+}
+
+static int compute(session *s, complaint to) {
+    attention *a = &s->a;
+    encoder_plan *plan;
+    a->weights = calloc((size_t)(a->layers * a->heads * a->tokens * a->tokens), sizeof(float));
+    float *vector = malloc((size_t)encoder_sizes(s->e).width * sizeof(float));
+    int status =
+        a->weights != NULL && vector != NULL ? encoder_plan_create(s->e, 1, a->tokens, &plan, to) : out_of_memory(to);
+    if (status == 0) {
+        status = encoder_run(plan, s->ids, &a->tokens, vector, NULL, a->weights, to);
+        encoder_plan_free(plan);
+    }
+    free(vector);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------- writing -- */
+
+/* A file that was asked for, and what goes there. */
+typedef struct target {
+    const char *path;
+    void (*write)(const attention *a, FILE *to);
+} target;
+
+enum { TARGETS = 3 };
+
+/* A picture if nothing else is asked for. */
+static void find_targets(const inspect_options *options, target targets[TARGETS]) {
+    const bool numbers = options->csv != NULL || options->json != NULL;
+    targets[0] = (target){options->csv, attention_write_csv};
+    targets[1] = (target){options->json, attention_write_json};
+    targets[2] = (target){options->output != NULL ? options->output
+                          : numbers               ? NULL
+                                                  : default_output,
+                          attention_write_svg};
+}
+
+static bool is_standard(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
+
+static int check_targets(const inspect_options *options, const target targets[TARGETS], complaint to) {
+    int standard = 0;
+    for (int i = 0; i < TARGETS; i++) {
+        standard += is_standard(targets[i].path);
+        if (targets[i].path != NULL && output_check(targets[i].path, to) != 0)
+            return -1;
+    }
+    if (standard > 1)
+        return complain(to, "attention", "only one of --csv, --json and --output can be written to standard output");
+    if (options->layer >= 0 && options->head.layer >= 0)
+        return complain(to, "attention", "--head names the layer, too: leave --layer out");
+    return 0;
+}
+
+static int write_all(const attention *a, const target targets[TARGETS], complaint to) {
+    bool table = true;
+    for (int i = 0; i < TARGETS; i++) {
+        output out;
+        if (targets[i].path == NULL)
+            continue;
+        if (output_begin(&out, targets[i].path, to) != 0)
+            return -1;
+        targets[i].write(a, out.to);
+        if (output_end(&out, to) != 0)
+            return -1;
+        table = table && !is_standard(targets[i].path);
+    }
+    for (int i = 0; table && i < TARGETS; i++)
+        if (targets[i].path != NULL)
+            printf("%s: attention of %lld token%s, %lld head%s\n", targets[i].path, (long long)a->tokens,
+                   plural(a->tokens), (long long)attention_chosen(a), plural(attention_chosen(a)));
+    if (table)
+        attention_write_table(a, stdout);
+    return 0;
+}
+
+static void close_session(session *s) {
+    free(s->a.weights);
+    free(s->a.token);
+    free(s->a.title);
+    free(s->ids);
+    free(s->sentence);
+    wordpiece_free(s->pieces);
+    encoder_free(s->e);
+    fovea_context_destroy(s->context);
 }
 
 int inspect_attention(const inspect_options *options) {
     char text[INSPECT_COMPLAINT];
     const complaint to = {text, sizeof text};
-    picture p = {0};
-    encoder *e = NULL;
-    wordpiece *pieces = NULL;
-    int threads, status = join_words(options, &p, to);
+    session s = {0};
+    target targets[TARGETS];
+    int threads;
+    find_targets(options, targets);
+    int status = check_targets(options, targets, to);
     if (status == 0)
-        status = output_check(options->output != NULL ? options->output : default_output, to);
-    fovea_context *context = status == 0 ? inspect_context(options, &threads, to) : NULL;
-    status = context != NULL ? load(options, context, &e, &pieces, to) : -1;
-    p.pieces = pieces;
+        status = join_words(options, &s, to);
+    if (status == 0 && (s.context = inspect_context(options, &threads, to)) == NULL)
+        status = -1;
     if (status == 0)
-        status = read_sentence(&p, to);
+        status = load(options, &s, to);
     if (status == 0)
-        status = compute(e, &p, to);
+        status = choose(options, &s, to);
     if (status == 0)
-        status = write_picture(&p, options, to);
-    free(p.weights);
-    wordpiece_free(pieces);
-    encoder_free(e);
-    fovea_context_destroy(context);
+        status = read_sentence(&s, to);
+    if (status == 0)
+        status = compute(&s, to);
+    if (status == 0)
+        status = write_all(&s.a, targets, to);
+    close_session(&s);
     return status == 0 ? INSPECT_GOOD : inspect_failed(to);
 }

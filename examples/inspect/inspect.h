@@ -19,13 +19,18 @@ enum { INSPECT_GOOD = 0, INSPECT_FAILED = 1, INSPECT_USAGE = 2 };
 
 enum { INSPECT_WORDS = 256 };
 
+typedef struct inspect_head {
+    int64_t layer, head; /* both from 0; -1: not given */
+} inspect_head;
+
 typedef struct inspect_options {
     const char *command;
     int64_t d_model, heads, kv_heads, d_k, d_v, d_out, q_len, kv_len, batch; /* 0: not given */
     bool biases, causal, measure;
     int64_t seconds, samples, threads;
-    int64_t layer; /* -1: all */
-    const char *csv, *svg, *output, *model;
+    int64_t layer;     /* -1: all */
+    inspect_head head; /* only that one */
+    const char *csv, *json, *svg, *output, *model;
     const char *words[INSPECT_WORDS]; /* what is no option */
     int word_count;
 } inspect_options;

@@ -4,11 +4,27 @@
 #include "inspect.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 enum { COST = 1, SIMILARITY = 2, ATTENTION = 4 };
 
 #define AT(field) offsetof(inspect_options, field)
 #define SIZE 1, 1 << 24
+
+/* "5.3": head 3 of layer 5. */
+static bool read_head(void *at, const char *text, const cli_option *option) {
+    enum { MOST = 1 << 16 };
+    char *end;
+    inspect_head *head = at;
+    (void)option;
+    if (*text < '0' || *text > '9')
+        return false;
+    head->layer = strtoll(text, &end, 10);
+    if (*end != '.' || end[1] < '0' || end[1] > '9')
+        return false;
+    head->head = strtoll(end + 1, &end, 10);
+    return *end == '\0' && head->layer <= MOST && head->head <= MOST;
+}
 
 static const cli_option options_table[] = {
     {"--d-model", "N", "768", cli_read_number, SIZE, AT(d_model), COST,
@@ -32,7 +48,7 @@ static const cli_option options_table[] = {
     {"--measure", NULL, NULL, NULL, 0, 0, AT(measure), COST,
      "run each form, taking turns, and show the median time and its ratio to form 1's"},
     {"--seconds", "N", "10", cli_read_number, 1, 3600, AT(seconds), COST, "how long to measure (default: 5)"},
-    {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY,
+    {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY | ATTENTION,
      "write all figures to FILE (-: to standard output, in place of the table)"},
     {"--svg", "FILE", "@file heads.svg", cli_read_text, 0, 0, AT(svg), SIMILARITY,
      "draw heat maps of layers x heads into FILE"},
@@ -41,9 +57,12 @@ static const cli_option options_table[] = {
     {"--model", "FOLDER", "@directory build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, AT(model), ATTENTION,
      "all-MiniLM-L6-v2: model.safetensors and vocab.txt (default: build/models/all-MiniLM-L6-v2, where "
      "examples/minilm/fetch.py puts it)"},
-    {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "draw this layer only, counted from 0"},
+    {"--head", "L.H", "@text 5.3", read_head, 0, 0, AT(head), ATTENTION, "only head H of layer L, both counted from 0"},
+    {"--json", "FILE", "@file heads.json", cli_read_text, 0, 0, AT(json), ATTENTION,
+     "write all figures to FILE as JSON (-: to standard output)"},
+    {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "this layer only, counted from 0"},
     {"--output", "FILE", "@file attention.svg", cli_read_text, 0, 0, AT(output), ATTENTION,
-     "the SVG file to write (-: standard output; default: attention.svg)"},
+     "the SVG file to write (-: standard output; default: attention.svg, unless --csv or --json is given)"},
     {"--threads", "N", "2", cli_read_number, 1, 4096, AT(threads), COST | SIMILARITY | ATTENTION,
      "threads (default: all CPUs this process may use)"},
 };
@@ -57,8 +76,11 @@ static const cli_command commands[] = {
      "of W = W^Q W^K^T the symmetric share |W+W^T|^2 / (4|W|^2) and the effective rank exp(entropy of its singular "
      "values); all beside the same figures of random matrices"},
     {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE", "\"How tall is the insect?\"",
-     "draw the attention weights of a sentence in the encoder all-MiniLM-L6-v2, head by head"},
+     "draw the attention weights of a sentence in the encoder all-MiniLM-L6-v2, head by head; print for each head the "
+     "entropy of its weights in bits, and how much falls on [CLS], [SEP], the first token, the token itself, the one "
+     "before and the one after"},
 };
+static const cli_kind kinds[] = {{"L.H", "a layer and a head, as L.H"}};
 static const char exit_statuses[] = "0 good; 1 something failed, no file was changed; 2 wrong usage";
 static const char summary[] = "what attention costs, how alike its matrices are, and what it looks at";
 
@@ -70,9 +92,11 @@ int inspect_options_read(int argc, char **argv, inspect_options *options) {
                          .commands = commands,
                          .command_count = sizeof commands / sizeof commands[0],
                          .options = options_table,
-                         .option_count = sizeof options_table / sizeof options_table[0]};
+                         .option_count = sizeof options_table / sizeof options_table[0],
+                         .kinds = kinds,
+                         .kind_count = sizeof kinds / sizeof kinds[0]};
     const cli_command *command;
-    *options = (inspect_options){.d_out = -1, .layer = -1};
+    *options = (inspect_options){.d_out = -1, .layer = -1, .head = {-1, -1}};
     const int status = cli_read(&program, argc, argv, options, &command, options->words, &options->word_count);
     if (status >= 0)
         return status;

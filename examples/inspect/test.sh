@@ -183,8 +183,60 @@ attention)
     expect 0 attention --model minilm -o - -- who '&' who
     svg out $((24 * 11 + 7))
     refuses 'no layer 2' attention --model minilm --layer 2 -o b.svg who
-    refuses 'more than 64 tokens' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..63})"
-    refuses 'longer than' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..1100})"
+    refuses 'no layer 2' attention --model minilm --head 2.0 -o b.svg who
+    refuses 'no head 12' attention --model minilm --head 0.12 -o b.svg who
+    refuses 'leave --layer out' attention --model minilm --head 0.1 --layer 0 -o b.svg who
+    refuses 'only one of' attention --model minilm --csv - --json - who
+    refuses '300 at most' attention --model minilm -o b.svg "$(printf 'who %.0s' {1..299})"
+    # Numbers: all but one head give each of four tokens 1/4; that one looks at the second alone.
+    rm attention.svg 2>/dev/null
+    expect 0 attention --model minilm --csv a.csv --json a.json 'who <'
+    [ ! -e attention.svg ] || fail "a picture that was not asked for"
+    has out '^a.json: attention of 4 tokens, 24 heads$' '^    0\.3 +2\.000( +0\.250){6}$' \
+        '^    1\.11 +0\.000 +0\.000 +0\.000 +0\.000 +0\.250 +0\.333 +0\.333$'
+    expect 0 attention --model minilm --head 1.11 --csv b.csv --json - 'who' '<'
+    python3 - <<'PY' || fail "wrong numbers"
+import csv, json
+def reject(word): raise ValueError(word)
+def check(path, rows, wanted):
+    data = json.load(open(path), parse_constant=reject)
+    rows = list(csv.DictReader(open(rows, newline="")))
+    assert data["sentence"] == "who <" and data["tokens"] == ["[CLS]", "who", "<", "[SEP]"] and data["causal"] is False
+    assert [(head["layer"], head["head"]) for head in data["heads"]] == wanted
+    assert len(rows) == 16 * len(wanted)
+    at = iter(rows)
+    for head in data["heads"]:
+        alone = (head["layer"], head["head"]) == (1, 11)
+        third = 1 / 3 if alone else 1 / 4
+        assert head["summary"].keys() == {"entropy", "cls", "sep", "first", "self", "previous", "next"}
+        for name, value in {"entropy": 2 * (not alone), "cls": 0.25 * (not alone), "sep": 0.25 * (not alone),
+                            "first": 0.25 * (not alone), "self": 0.25, "previous": third, "next": third}.items():
+            assert abs(head["summary"][name] - value) < 1e-6, (head["layer"], head["head"], name)
+        for q, weights in enumerate(head["weights"]):
+            for k, weight in enumerate(weights):
+                row = next(at)
+                assert abs(weight - (k == 1 if alone else 0.25)) < 1e-6 and float(row["weight"]) == weight
+                assert row["sentence"] == "who <" and (row["layer"], row["head"]) == (str(head["layer"]), str(head["head"]))
+                assert (row["query"], row["key"]) == (str(q), str(k))
+                assert (row["query_token"], row["key_token"]) == (data["tokens"][q], data["tokens"][k])
+check("a.json", "a.csv", [(layer, head) for layer in range(2) for head in range(12)])
+check("out", "b.csv", [(1, 11)])
+PY
+    expect 0 attention --model minilm --head 0.0 --csv - 'who, "&"'
+    python3 - <<'PY' || fail "a sentence with commas and quotes is not one field"
+import csv
+assert {row["sentence"] for row in csv.DictReader(open("out", newline=""))} == {'who, "&"'}
+PY
+    expect 0 attention --model minilm --head 0.0 --json - "$(printf 'who \377"\n')"
+    python3 -c 'import json; assert json.load(open("out"))["sentence"] == "who \ufffd\""' || fail "no JSON string"
+    # Long sentences: fewer labels than tokens; beyond 128 tokens of many maps a cell is a block.
+    expect 0 attention --model minilm --head 0.0 -o - "$(printf 'who %.0s' {1..68})"
+    svg out $((1 + 2 * 35 + 7))
+    expect 0 attention --model minilm --layer 1 -o - '< who' "$(printf '< %.0s' {1..196})"
+    svg out $((12 * (1 + 2 * 50) + 7))
+    has out 'A cell: the largest of 2 x 2'
+    [ "$(grep -c 'class="p1" d="M0 0h100v1' out)" = 11 ] && grep -q 'class="p20" d="M1 0h1v1h-1zM1 1h1v1h-1z' out ||
+        fail "the largest of a block is not shown"
     refuses 'is not there; .*fetch.py' attention --model nowhere -o b.svg who
     rm minilm/vocab.txt && mkfifo minilm/vocab.txt
     refuses 'vocab.txt: cannot be opened .not a regular file' attention --model minilm -o b.svg who

@@ -37,7 +37,7 @@ def llama(rows):
 def encoder(words):
     width, inner = 24, 8
     arrays = {"embeddings.word_embeddings.weight": ([len(words), width], [0.1] * (len(words) * width)),
-              "embeddings.position_embeddings.weight": ([80, width], [0.0] * (80 * width)),
+              "embeddings.position_embeddings.weight": ([300, width], [0.0] * (300 * width)),
               "embeddings.token_type_embeddings.weight": ([2, width], [0.0] * (2 * width))}
 
     def linear(name, out, fan_in):

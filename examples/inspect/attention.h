@@ -1,0 +1,54 @@
+/* The attention weights of a sentence, between attention.c, which computes them, and what writes them:
+ * attention_svg.c pictures, attention_text.c numbers. */
+#ifndef INSPECT_ATTENTION_H
+#define INSPECT_ATTENTION_H
+
+#include "inspect.h"
+
+/* What a token is to the summaries. */
+typedef enum attention_role { ATTENTION_WORD, ATTENTION_CLS, ATTENTION_SEP } attention_role;
+
+typedef struct attention_token {
+    const char *text; /* as the vocabulary has it */
+    attention_role role;
+} attention_token;
+
+typedef struct attention {
+    const char *model, *sentence; /* as they are shown */
+    char *title;                  /* of a picture */
+    attention_token *token;       /* [tokens] */
+    int64_t tokens, layers, heads;
+    int64_t first_layer, last_layer, first_head, last_head; /* those asked for */
+    bool causal;                                            /* a token sees itself and those before it */
+    float *weights;                                         /* [layers][heads][tokens][tokens] */
+} attention;
+
+static inline const float *attention_weights(const attention *a, int64_t layer, int64_t head) {
+    return a->weights + (layer * a->heads + head) * a->tokens * a->tokens;
+}
+
+/* How many heads were asked for. */
+static inline int64_t attention_chosen(const attention *a) {
+    return (a->last_layer - a->first_layer + 1) * (a->last_head - a->first_head + 1);
+}
+
+/* A head in numbers, each the mean over the tokens that look. */
+typedef enum attention_figure {
+    ATTENTION_ENTROPY,       /* of a row of weights, in bits */
+    ATTENTION_MASS_CLS,      /* weight on [CLS] (<s>); NaN where the sentence has none */
+    ATTENTION_MASS_SEP,      /* on all [SEP] (</s>); NaN likewise */
+    ATTENTION_MASS_FIRST,    /* on the first token, whatever it is */
+    ATTENTION_MASS_SELF,     /* on the token itself */
+    ATTENTION_MASS_PREVIOUS, /* on the token before; over the tokens that have one */
+    ATTENTION_MASS_NEXT,     /* on the token after, likewise; NaN where tokens do not see it */
+    ATTENTION_FIGURES
+} attention_figure;
+
+void attention_summarise(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
+
+void attention_write_svg(const attention *a, FILE *to);
+void attention_write_csv(const attention *a, FILE *to);   /* a line for each weight */
+void attention_write_json(const attention *a, FILE *to);  /* weights and summaries */
+void attention_write_table(const attention *a, FILE *to); /* summaries, a line for each head */
+
+#endif

@@ -1,0 +1,143 @@
+/* Attention weights as numbers (attention.h). */
+#include "attention.h"
+
+#include "plural.h"
+#include "records.h"
+
+#include <math.h>
+
+static const char *const figure_names[ATTENTION_FIGURES] = {"entropy", "cls",      "sep", "first",
+                                                            "self",    "previous", "next"};
+
+/* ------------------------------------------------------------------------------------------------------ summaries -- */
+
+/* Adds the weights of one token that looks; counted[] are the rows that have such a token to look at. */
+static void add_row(const attention *a, const float *row, int64_t query, double sums[ATTENTION_FIGURES],
+                    int64_t counted[ATTENTION_FIGURES]) {
+    const int64_t visible = a->causal ? query + 1 : a->tokens;
+    double entropy = 0.0, on[3] = {0.0, 0.0, 0.0};
+    int64_t there[3] = {0, 0, 0};
+    for (int64_t key = 0; key < visible; key++) {
+        const double weight = (double)row[key];
+        if (weight != 0.0) /* a NaN goes through */
+            entropy -= weight * log2(weight);
+        on[a->token[key].role] += weight;
+    }
+    for (int64_t key = 0; key < a->tokens; key++)
+        there[a->token[key].role]++;
+    const struct {
+        attention_figure figure;
+        bool counts;
+        double value;
+    } figures[] = {
+        {ATTENTION_ENTROPY, true, entropy},
+        {ATTENTION_MASS_CLS, there[ATTENTION_CLS] > 0, on[ATTENTION_CLS]},
+        {ATTENTION_MASS_SEP, there[ATTENTION_SEP] > 0, on[ATTENTION_SEP]},
+        {ATTENTION_MASS_FIRST, true, (double)row[0]},
+        {ATTENTION_MASS_SELF, true, (double)row[query]},
+        {ATTENTION_MASS_PREVIOUS, query > 0, query > 0 ? (double)row[query - 1] : 0.0},
+        {ATTENTION_MASS_NEXT, query + 1 < visible, query + 1 < visible ? (double)row[query + 1] : 0.0},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        if (figures[i].counts) {
+            sums[figures[i].figure] += figures[i].value;
+            counted[figures[i].figure]++;
+        }
+}
+
+void attention_summarise(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]) {
+    const float *weights = attention_weights(a, layer, head);
+    int64_t counted[ATTENTION_FIGURES] = {0};
+    for (int i = 0; i < ATTENTION_FIGURES; i++)
+        figures[i] = 0.0;
+    for (int64_t query = 0; query < a->tokens; query++)
+        add_row(a, weights + query * a->tokens, query, figures, counted);
+    for (int i = 0; i < ATTENTION_FIGURES; i++)
+        figures[i] = counted[i] > 0 ? figures[i] / (double)counted[i] : (double)NAN;
+}
+
+void attention_write_table(const attention *a, FILE *to) {
+    fprintf(
+        to,
+        "%lld token%s, %lld head%s. Means over the tokens that look: entropy in bits (%.2f at most), weight on [CLS], "
+        "[SEP],\nthe first token, the token itself, the one before and the one after (-: there is none to look at)\n\n",
+        (long long)a->tokens, plural(a->tokens), (long long)attention_chosen(a), plural(attention_chosen(a)),
+        log2((double)a->tokens));
+    fputs("layer.head", to);
+    for (int i = 0; i < ATTENTION_FIGURES; i++)
+        fprintf(to, "%10s", figure_names[i]);
+    fputc('\n', to);
+    for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
+        for (int64_t head = a->first_head; head <= a->last_head; head++) {
+            double figures[ATTENTION_FIGURES];
+            attention_summarise(a, layer, head, figures);
+            fprintf(to, "%5lld.%-4lld", (long long)layer, (long long)head);
+            for (int i = 0; i < ATTENTION_FIGURES; i++)
+                if (isnan(figures[i]))
+                    fprintf(to, "%10s", "-");
+                else
+                    fprintf(to, "%10.3f", figures[i]);
+            fputc('\n', to);
+        }
+}
+
+/* --------------------------------------------------------------------------------------------------------- weights -- */
+
+void attention_write_csv(const attention *a, FILE *to) {
+    fputs("sentence,layer,head,query,query_token,key,key_token,weight\n", to);
+    for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
+        for (int64_t head = a->first_head; head <= a->last_head; head++) {
+            const float *weight = attention_weights(a, layer, head);
+            for (int64_t query = 0; query < a->tokens; query++)
+                for (int64_t key = 0; key < a->tokens; key++) {
+                    record_csv_text(to, a->sentence);
+                    fprintf(to, ",%lld,%lld,%lld,", (long long)layer, (long long)head, (long long)query);
+                    record_csv_text(to, a->token[query].text);
+                    fprintf(to, ",%lld,", (long long)key);
+                    record_csv_text(to, a->token[key].text);
+                    fprintf(to, isnan(*weight) ? ",nan\n" : ",%.9g\n", (double)*weight), weight++;
+                }
+        }
+}
+
+static void write_json_head(const attention *a, int64_t layer, int64_t head, FILE *to) {
+    const float *weight = attention_weights(a, layer, head);
+    double figures[ATTENTION_FIGURES];
+    attention_summarise(a, layer, head, figures);
+    fprintf(to, "    {\"layer\": %lld, \"head\": %lld,\n     \"summary\": {", (long long)layer, (long long)head);
+    for (int i = 0; i < ATTENTION_FIGURES; i++) {
+        fprintf(to, "%s\"%s\": ", i > 0 ? ", " : "", figure_names[i]);
+        record_json_number(to, figures[i]);
+    }
+    fputs("},\n     \"weights\": [", to);
+    for (int64_t query = 0; query < a->tokens; query++) {
+        fputs(query > 0 ? ",\n                 [" : "[", to);
+        for (int64_t key = 0; key < a->tokens; key++) {
+            if (key > 0)
+                fputs(", ", to);
+            record_json_number(to, (double)*weight++);
+        }
+        fputc(']', to);
+    }
+    fputs("]}", to);
+}
+
+void attention_write_json(const attention *a, FILE *to) {
+    fputs("{\n  \"model\": ", to);
+    record_json_text(to, a->model);
+    fputs(",\n  \"sentence\": ", to);
+    record_json_text(to, a->sentence);
+    fputs(",\n  \"tokens\": [", to);
+    for (int64_t t = 0; t < a->tokens; t++) {
+        if (t > 0)
+            fputs(", ", to);
+        record_json_text(to, a->token[t].text);
+    }
+    fprintf(to, "],\n  \"causal\": %s,\n  \"heads\": [\n", a->causal ? "true" : "false");
+    for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
+        for (int64_t head = a->first_head; head <= a->last_head; head++) {
+            write_json_head(a, layer, head, to);
+            fputs(layer == a->last_layer && head == a->last_head ? "\n" : ",\n", to);
+        }
+    fputs("  ]\n}\n", to);
+}
