@@ -43,54 +43,17 @@ static long long number_in(const char *path, const char *word, long long missing
     return number;
 }
 
-/* Calls visit() with the folder of each cgroup of this process that has a controller, and with all above it: each
- * limits. Lines of /proc/self/cgroup are "0::/folder" with version 2, which has all controllers,
- * "4:cpu,cpuacct:/folder" with version 1. In a container the folder may be the host's, and not there; then the root of
- * what is mounted is the container's own. */
-static void each_group(const char *root, const char *controller,
-                       void (*visit)(const char *folder, int version, void *arg), void *arg) {
-    char line[480], path[560];
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *folder = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!folder)
-            continue;
-        *controllers++ = *folder++ = '\0';
-        const int version = *controllers ? 1 : 2;
-        if (version == 1 && !fv_text_lists(controllers, controller))
-            continue;
-        for (bool more = true; more;) {
-            char *last = strrchr(folder, '/');
-            more = last && last[1] != '\0'; /* "/a/b", "/a", "" */
-            if (last && !more)
-                *last = '\0';
-            snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s%s", root, version == 1 ? "/" : "",
-                     version == 1 ? controller : "", folder);
-            visit(path, version, arg);
-            if (more)
-                *last = '\0';
-        }
-    }
-    if (file)
-        fclose(file);
-}
-
 /* The cpu.stat files in which throttling is counted. */
 typedef struct stat_files {
     char path[8][600];
     int count;
 } stat_files;
 
-static void add_stat(const char *folder, int version, void *arg) {
-    (void)version;
+static void add_stat(fv_cgroup *group, void *arg) {
     stat_files *files = arg;
-    char path[600];
-    snprintf(path, sizeof path, "%s/cpu.stat", folder);
-    if (files->count < 8 && access(path, R_OK) == 0)
-        memcpy(files->path[files->count++], path, sizeof path);
+    const char *path = fv_cgroup_file(group, "cpu.stat");
+    if (files->count < 8 && strlen(path) < sizeof files->path[0] && access(path, R_OK) == 0)
+        strcpy(files->path[files->count++], path);
 }
 
 static long long throttled_in(const stat_files *files) {
@@ -102,7 +65,7 @@ static long long throttled_in(const stat_files *files) {
 
 long long tune_throttled(const char *root) {
     stat_files files = {.count = 0};
-    each_group(root, "cpu", add_stat, &files);
+    fv_cgroups_each(root, "cpu", add_stat, &files);
     return throttled_in(&files);
 }
 
@@ -121,7 +84,7 @@ static tune_noise noise_now(void) {
     static stat_files files;
     static bool looked;
     if (!looked)
-        each_group("", "cpu", add_stat, &files);
+        fv_cgroups_each("", "cpu", add_stat, &files);
     looked = true;
     return (tune_noise){involuntary(), steal(), throttled_in(&files)};
 }
@@ -134,13 +97,12 @@ long tune_involuntary(void) { return tune_instrument.involuntary(); }
 tune_noise tune_noise_now(void) { return tune_instrument.noise(); }
 
 /* Takes what a group has left into *arg, if that is less. */
-static void limit_memory(const char *folder, int version, void *arg) {
+static void limit_memory(fv_cgroup *group, void *arg) {
+    const bool old = fv_cgroup_version(group) == 1;
     int64_t *bytes = arg;
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, version == 1 ? "memory.limit_in_bytes" : "memory.max");
-    const int64_t most = number_in(path, "", 0); /* "max" gives 0 */
-    snprintf(path, sizeof path, "%s/%s", folder, version == 1 ? "memory.usage_in_bytes" : "memory.current");
-    const int64_t used = number_in(path, "", 0);
+    const int64_t most = /* "max" gives 0 */
+        number_in(fv_cgroup_file(group, old ? "memory.limit_in_bytes" : "memory.max"), "", 0);
+    const int64_t used = number_in(fv_cgroup_file(group, old ? "memory.usage_in_bytes" : "memory.current"), "", 0);
     if (most > 0 && most - used < *bytes)
         *bytes = most > used ? most - used : 0;
 }
@@ -149,7 +111,7 @@ int64_t tune_memory_left(const char *root) {
     char path[560];
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     int64_t bytes = 1024 * number_in(path, "MemAvailable:", 1 << 20);
-    each_group(root, "memory", limit_memory, &bytes);
+    fv_cgroups_each(root, "memory", limit_memory, &bytes);
     return bytes;
 }
 

@@ -1,5 +1,5 @@
-/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c the system; isa.h has the order
- * of tiers and features. */
+/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c and cgroup.c the system; isa.h has
+ * the order of tiers and features. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
 
@@ -44,8 +44,17 @@ void fv_cpu_fastest(const char *folder, fv_fastest *fastest);
 /* Bytes of a CPU's data cache of that level, divided by the CPUs that share it; 0: not known. */
 int64_t fv_cpu_cache(const char *folder, int cpu, int level);
 
-/* How many CPUs its cgroup's quota pays for, rounded down but at least 1; 0: no quota. root: "" but in tests. */
+/* How many CPUs the quotas of this process's cgroups pay for, rounded down but at least 1; 0: no quota. root: "" but in
+ * tests. */
 int fv_cpu_quota(const char *root);
+
+/* Visits each cgroup of this process that has a controller, as cpu or memory, and all groups above it: each limits. */
+typedef struct fv_cgroup fv_cgroup;
+void fv_cgroups_each(const char *root, const char *controller, void (*visit)(fv_cgroup *group, void *arg), void *arg);
+
+/* In a visit: 1 or 2; the path of a file of the group (a name of at most 30 bytes), valid until the next is asked for. */
+int fv_cgroup_version(const fv_cgroup *group);
+const char *fv_cgroup_file(fv_cgroup *group, const char *name);
 
 /* Cache sizes as hypervisors report them may be absent or absurd: value, if low <= value <= high, else fallback. */
 static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t fallback) {

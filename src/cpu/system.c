@@ -1,10 +1,8 @@
-/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches, cgroup
- * quota. The only file of the library that reads /proc and /sys; other files are file.c's. */
+/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches. Of the library
+ * only this file and cgroup.c read /proc and /sys; other files are file.c's. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu/cpu.h"
 
-#include "core/core.h"
-#include "threads/threads.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -140,103 +138,9 @@ int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
     return 0;
 }
 
-/* CPUs paid for by a quota of so many microseconds in each period; 0: none. */
-static int cpus_of_quota(long long quota, long long period) {
-    if (quota <= 0 || period <= 0)
-        return 0;
-    const long long cpus = quota / period;
-    return cpus < 1 ? 1 : cpus > INT_MAX ? INT_MAX : (int)cpus;
-}
-
-/* A line of /proc/self/cgroup, with room around its folder for the names of the folder's files: one buffer, as stacks may
- * be small. */
-enum { BEFORE_LINE = 300, AFTER_LINE = 32 };
-
-typedef struct cgroup {
-    char text[BEFORE_LINE + PATH_MAX + 64 + AFTER_LINE];
-    char *folder, *end; /* in text */
-} cgroup;
-
-/* The first line of a file of the group, whose hierarchy is mounted at root/sys/fs/cgroup with that name behind it. */
-static bool read_group_line(cgroup *group, const char *root, const char *mount, const char *file, char *line,
-                            size_t size) {
-    char before[BEFORE_LINE];
-    const int length = snprintf(before, sizeof before, "%.200s/sys/fs/cgroup%s", root, mount);
-    char *path = memcpy(group->folder - length, before, (size_t)length);
-    snprintf(group->end, AFTER_LINE, "/%s", file);
-    const bool read = read_line(path, line, size);
-    *group->end = '\0';
-    return read;
-}
-
-static int quota_v2(cgroup *group, const char *root) {
-    char line[64], *end;
-    if (!read_group_line(group, root, "", "cpu.max", line, sizeof line))
-        return 0;
-    const long long quota = strtoll(line, &end, 10); /* "max 100000" gives 0 */
-    return cpus_of_quota(quota, strtoll(end, NULL, 10));
-}
-
-static int quota_v1(cgroup *group, const char *root) {
-    char quota[32], period[32];
-    if (!read_group_line(group, root, "/cpu", "cpu.cfs_quota_us", quota, sizeof quota) ||
-        !read_group_line(group, root, "/cpu", "cpu.cfs_period_us", period, sizeof period))
-        return 0;
-    return cpus_of_quota(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
-}
-
-/* The smallest quota of a group and all groups above it: each limits. */
-static int smallest_quota(cgroup *group, const char *root, int (*quota_of)(cgroup *group, const char *root)) {
-    int smallest = 0;
-    for (;;) {
-        const int quota = quota_of(group, root);
-        if (quota > 0 && (smallest == 0 || quota < smallest))
-            smallest = quota;
-        char *last = strrchr(group->folder, '/');
-        if (!last)
-            return smallest;
-        *last = '\0';
-        group->end = last;
-    }
-}
-
-/* Lines of /proc/self/cgroup: "0::/folder" is version 2, "4:cpu,cpuacct:/folder" version 1. */
-int fv_cpu_quota(const char *root) {
-    cgroup group;
-    char *line = group.text + BEFORE_LINE;
-    snprintf(group.text, sizeof group.text, "%.200s/proc/self/cgroup", root);
-    FILE *file = fopen(group.text, "re");
-    if (!file)
-        return 0;
-    int smallest = 0;
-    while (fgets(line, PATH_MAX + 64, file)) {
-        group.end = line + strcspn(line, "\n");
-        *group.end = '\0';
-        char *controllers = strchr(line, ':');
-        group.folder = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group.folder)
-            continue;
-        *controllers++ = *group.folder++ = '\0';
-        int quota = 0;
-        if (*controllers == '\0')
-            quota = smallest_quota(&group, root, quota_v2);
-        else if (fv_text_lists(controllers, "cpu"))
-            quota = smallest_quota(&group, root, quota_v1);
-        if (quota > 0 && (smallest == 0 || quota < smallest))
-            smallest = quota;
-    }
-    fclose(file);
-    return smallest;
-}
-
 #else
 
 int fv_cpu_affinity(void) { return fv_cpu_online(); }
-
-int fv_cpu_quota(const char *root) {
-    (void)root;
-    return 0;
-}
 
 void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
     (void)folder;
