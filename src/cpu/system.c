@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu/cpu.h"
 
+#include "threads/threads.h"
 
 #include <errno.h>
 #include <limits.h>
