@@ -183,17 +183,20 @@ static bool ends_here(const cli *c, const char *word, const cli_command *only) {
     return true;
 }
 
+/* "man" and "completion" are commands unless they may be words of the user's. */
+static bool prints_pages(const cli *c) { return cli_has_commands(c) || c->passes || c->commands[0].most_words == 0; }
+
 /* Finds the command, of which *first is the index in argv behind it; -1, or what the program ends with. */
 static int find_command(const cli *c, int argc, char **argv, const cli_command **command, int *first) {
     const char *word = argc > 1 ? argv[1] : "";
     *first = 1;
     *command = &c->commands[0];
+    if (prints_pages(c) && strcmp(word, "man") == 0)
+        return cli_print_man(c), CLI_GOOD;
+    if (prints_pages(c) && strcmp(word, "completion") == 0)
+        return cli_print_completion(c), CLI_GOOD;
     if (!cli_has_commands(c))
         return -1;
-    if (strcmp(word, "man") == 0)
-        return cli_print_man(c), CLI_GOOD;
-    if (strcmp(word, "completion") == 0)
-        return cli_print_completion(c), CLI_GOOD;
     if (ends_here(c, word, NULL))
         return CLI_GOOD;
     if (c->first_is_default && (argc < 2 || word[0] == '-'))

@@ -1,5 +1,5 @@
 /* The command line of a program: tables of options and commands, from which the parser, --help and the complaints are
- * made, and for a program with commands the man page (PROGRAM man) and the bash completion (PROGRAM completion).
+ * made, and the man page (PROGRAM man) and the bash completion (PROGRAM completion) of a program whose words they are not.
  *
  *     static const cli_option options[] = {
  *         {"--rows", "N", "512", cli_read_number, 1, 4096, offsetof(settings, rows), RUN, "rows of x (default: 64)"},

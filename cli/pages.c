@@ -167,23 +167,28 @@ static void print_roff_lines(const char *title, const char *lines) {
 }
 
 void cli_print_man(const cli *c) {
+    const bool several = cli_has_commands(c);
     fputs(".TH ", stdout);
     for (const char *at = c->program; *at; at++)
         printf(*at == '-' ? "\\-" : "%c", *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
     printf(" 1 \"\" \"Fovea %s\" \"User Commands\"\n.SH NAME\n", c->version);
     print_roff(c->program);
     fputs(" \\- ", stdout);
-    print_roff(c->summary);
+    print_roff(c->summary ? c->summary : c->commands[0].help);
     fputs("\n.SH SYNOPSIS\n.B ", stdout);
     print_roff(c->program);
-    printf("\n%s [\\fIOPTION\\fR]...\n", c->first_is_default ? "[\\fICOMMAND\\fR]" : "\\fICOMMAND\\fR");
+    printf("\n%s[\\fIOPTION\\fR]...%s",
+           several ? (c->first_is_default ? "[\\fICOMMAND\\fR] " : "\\fICOMMAND\\fR ") : "", several ? "" : " ");
+    print_roff(several ? "" : c->commands[0].arguments);
+    putchar('\n');
     if (c->description) {
         puts(".SH DESCRIPTION");
         print_roff(c->description);
         putchar('\n');
     }
-    puts(".SH COMMANDS");
-    for (int i = 0; i < c->command_count; i++) {
+    if (several)
+        puts(".SH COMMANDS");
+    for (int i = 0; several && i < c->command_count; i++) {
         printf(".TP\n\\fB%s\\fR ", c->commands[i].name);
         print_roff(c->commands[i].arguments);
         putchar('\n');
@@ -199,7 +204,14 @@ void cli_print_man(const cli *c) {
         printf("\\fR%s \\fI%s\\fR\n", cli_is_output(o) ? ", \\fB\\-o\\fR" : "", o->argument ? o->argument : "");
         print_roff(o->help);
         takers(c, o, names, sizeof names);
-        printf(" (%s)\n", names);
+        if (several)
+            printf(" (%s)", names);
+        putchar('\n');
+    }
+    if (c->more) {
+        puts(".SH NOTES\n.nf");
+        c->more();
+        puts(".fi");
     }
     puts(".SH EXIT STATUS");
     each_status(c->exit_statuses, print_roff_status);
@@ -232,7 +244,7 @@ void cli_print_completion(const cli *c) {
         puts("; return;;");
     }
     puts("    esac\n    case ${COMP_WORDS[1]} in");
-    for (int i = 0; i < c->command_count; i++) {
+    for (int i = 0; cli_has_commands(c) && i < c->command_count; i++) {
         printf("    %s) words=\"", c->commands[i].name);
         for (int n = 0; n < c->option_count; n++)
             if (c->options[n].commands & c->commands[i].bit)
@@ -240,9 +252,9 @@ void cli_print_completion(const cli *c) {
         puts("--help\";;");
     }
     fputs("    *) words=\"", stdout);
-    for (int i = 0; i < c->command_count; i++)
+    for (int i = 0; cli_has_commands(c) && i < c->command_count; i++)
         printf("%s ", c->commands[i].name);
-    for (int n = 0; n < c->option_count && c->first_is_default; n++)
+    for (int n = 0; n < c->option_count && (c->first_is_default || !cli_has_commands(c)); n++)
         if (c->options[n].commands & c->commands[0].bit)
             printf("%s ", c->options[n].name);
     printf("--help --version\";;\n    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"

@@ -65,7 +65,8 @@ function(fovea_install_program program)
         return()
     endif()
     foreach(page man completion)
-        add_custom_command(OUTPUT ${program}.${page} COMMAND ${program} ${page} > ${program}.${page} VERBATIM)
+        add_custom_command(OUTPUT ${program}.${page} COMMAND ${program} ${page} > ${program}.${page}
+                           DEPENDS ${program} VERBATIM)
     endforeach()
     add_custom_target(${program}-pages ALL DEPENDS ${program}.man ${program}.completion)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
