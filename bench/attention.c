@@ -236,7 +236,6 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
 
 /* ------------------------------------------------------------------------------------------------------- making -- */
 
-static const char *const causal_words[] = {"none", "top_left", "bottom_right", "offset", NULL};
 static const char *const mask_words[] = {"none", "boolean", "additive", NULL};
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
 static const char *const call_words[] = {"plan", "sdpa", NULL};
@@ -264,7 +263,7 @@ static void name_it(attention *self) {
               "attention/f32/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
               "_dv%" PRId64 "/causal:%s",
               desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len, desc->head_dim, desc->value_dim,
-              causal_words[desc->causal]);
+              fv_causal_words[desc->causal]);
     if (self->has_offset)
         name_more(self, "/q_offset:%" PRId64, self->offset);
     if (desc->window_left >= 0 || desc->window_right >= 0)
@@ -302,7 +301,7 @@ static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
     }
     if (self->has_offset && d->causal != FOVEA_CAUSAL_OFFSET && d->causal != FOVEA_CAUSAL_NONE) {
         snprintf(error, BENCH_ERROR_SIZE, "q_offset goes with causal=offset and causal=none: causal=%s sets its own",
-                 causal_words[d->causal]);
+                 fv_causal_words[d->causal]);
         return -1;
     }
     int64_t bytes = (int64_t)sizeof(float);
@@ -320,34 +319,34 @@ static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
     return 0;
 }
 
-static bench *attention_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, call = 0, isa = 0, threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0;
-    const bench_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
-                              {"batch", NULL, 1, most, &batch},
-                              {"q_heads", NULL, 1, most, &q_heads},
-                              {"kv_heads", NULL, 1, most, &kv_heads},
-                              {"q_len", NULL, 1, most, &q_len},
-                              {"kv_len", NULL, 1, most, &kv_len},
-                              {"head_dim", NULL, 1, most, &head_dim},
-                              {"value_dim", NULL, 1, most, &value_dim},
-                              {"causal", causal_words, 0, 0, &causal},
-                              {"window_left", NULL, -1, most, &window_left},
-                              {"window_right", NULL, -1, most, &window_right},
-                              {"mask", mask_words, 0, 0, &mask},
-                              {"q_lens", NULL, 0, most, &q_lens},
-                              {"kv_lens", NULL, 0, most, &kv_lens},
-                              {"q_offset", NULL, -most, most, &q_offset},
-                              {"lse", NULL, 0, 1, &lse},
-                              {"weights", NULL, 0, 1, &weights},
-                              {"layout", layout_words, 0, 0, &layout},
-                              {"call", call_words, 0, 0, &call},
-                              {"isa", bench_isa_words, 0, 0, &isa},
-                              {"threads", NULL, 1, 4096, &threads},
-                              {NULL, NULL, 0, 0, NULL}};
-    if (bench_words_read(words, keys, error) != 0)
+    const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
+                            {"batch", NULL, 1, most, &batch},
+                            {"q_heads", NULL, 1, most, &q_heads},
+                            {"kv_heads", NULL, 1, most, &kv_heads},
+                            {"q_len", NULL, 1, most, &q_len},
+                            {"kv_len", NULL, 1, most, &kv_len},
+                            {"head_dim", NULL, 1, most, &head_dim},
+                            {"value_dim", NULL, 1, most, &value_dim},
+                            {"causal", fv_causal_words, 0, 0, &causal},
+                            {"window_left", NULL, -1, most, &window_left},
+                            {"window_right", NULL, -1, most, &window_right},
+                            {"mask", mask_words, 0, 0, &mask},
+                            {"q_lens", NULL, 0, most, &q_lens},
+                            {"kv_lens", NULL, 0, most, &kv_lens},
+                            {"q_offset", NULL, -most, most, &q_offset},
+                            {"lse", NULL, 0, 1, &lse},
+                            {"weights", NULL, 0, 1, &weights},
+                            {"layout", layout_words, 0, 0, &layout},
+                            {"call", call_words, 0, 0, &call},
+                            {"isa", bench_isa_words, 0, 0, &isa},
+                            {"threads", NULL, 1, 4096, &threads},
+                            {NULL, NULL, 0, 0, NULL}};
+    if (cli_read_words(words, keys, error) < 0)
         return NULL;
     fv_isa tier = bench_isa_resolve(isa, error);
     attention *self = tier ? calloc(1, sizeof *self) : NULL;

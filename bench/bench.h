@@ -8,8 +8,9 @@
 #include "dispatch/dispatch.h"
 #include "fovea/fovea.h"
 #include "shim.h"
+#include "words.h"
 
-enum { BENCH_NAME_SIZE = 256, BENCH_ERROR_SIZE = 256, BENCH_CACHE_LINE = 64 };
+enum { BENCH_NAME_SIZE = 256, BENCH_ERROR_SIZE = CLI_WORDS_ERROR, BENCH_CACHE_LINE = 64 };
 
 /* A measurement in the making. The kind's own struct starts with it and is freed as a whole. */
 typedef struct bench {
@@ -19,39 +20,17 @@ typedef struct bench {
     void (*end)(struct bench *self);
 } bench;
 
-/* key=value words of a case. */
-typedef struct bench_words {
-    int count;
-    struct {
-        char key[24], value[64];
-    } word[24];
-} bench_words;
-
-/* A kind of measurement: what --case calls it, and how it is made of words. make() returns NULL and a sentence for what
- * it does not understand. */
+/* A kind of measurement: what --case calls it, and how it is made of the key=value words behind that. make() returns NULL and
+ * a sentence for what it does not understand. */
 typedef struct bench_kind {
     const char *name;
-    bench *(*make)(const bench_words *words, char error[BENCH_ERROR_SIZE]);
+    bench *(*make)(const char *words, char error[BENCH_ERROR_SIZE]);
     const char *help;
 } bench_kind;
 
 extern const bench_kind bench_attention, bench_encoder, bench_exp, bench_kernel, bench_linear, bench_mha;
 
-/* --------------------------------------------------------------------------------------------- words (words.c) -- */
-
-/* The kinds of value a key may have: a number of a range, or one of some words. */
-typedef struct bench_key {
-    const char *name;
-    const char *const *choices; /* ended by NULL; NULL itself: a number */
-    int64_t least, most;
-    int64_t *value; /* receives the number, or the index of the choice; holds the default before */
-} bench_key;
-
-/* Splits "key=value key=value"; 0, or -1 and a sentence. */
-int bench_words_split(const char *text, bench_words *words, char error[BENCH_ERROR_SIZE]);
-
-/* Reads every word by the table of keys (ended by a NULL name); 0, or -1 and a sentence. */
-int bench_words_read(const bench_words *words, const bench_key *keys, char error[BENCH_ERROR_SIZE]);
+/* ------------------------------------------------------------------------------------------------ tiers (tiers.c) -- */
 
 /* Words for a value of isa=, as index: "best", then the tiers. */
 extern const char *const bench_isa_words[];

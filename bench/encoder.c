@@ -111,13 +111,13 @@ static const char *sentences_begin(bench *base, shim_cost *cost) {
     return error;
 }
 
-static bench *sentences_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t count = MOST, isa = 0, threads = 1;
-    const bench_key keys[] = {{"sentences", NULL, 1, MOST, &count},
-                              {"isa", bench_isa_words, 0, 0, &isa},
-                              {"threads", NULL, 1, 4096, &threads},
-                              {NULL, NULL, 0, 0, NULL}};
-    if (bench_words_read(words, keys, error) != 0)
+    const cli_key keys[] = {{"sentences", NULL, 1, MOST, &count},
+                            {"isa", bench_isa_words, 0, 0, &isa},
+                            {"threads", NULL, 1, 4096, &threads},
+                            {NULL, NULL, 0, 0, NULL}};
+    if (cli_read_words(words, keys, error) < 0)
         return NULL;
     FILE *file = fopen(FOVEA_MINILM_FILE, "rb");
     if (file == NULL) {

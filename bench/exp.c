@@ -72,7 +72,7 @@ static const char *exp_begin(bench *base, shim_cost *cost) {
     return NULL;
 }
 
-static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+static bench *exp_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const impl_words[] = {"fovea", "sleef_u10", "libm", NULL};
     static array_exp *const sleef[FV_ISA_COUNT] = {
         [FV_ISA_scalar] = bench_sleef_exp_scalar,
@@ -85,11 +85,11 @@ static bench *exp_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
 #endif
     };
     int64_t n = 65536, isa = 0, impl = FOVEA;
-    const bench_key keys[] = {{"n", NULL, 1, INT64_C(1) << 30, &n},
-                              {"isa", bench_isa_words, 0, 0, &isa},
-                              {"impl", impl_words, 0, 0, &impl},
-                              {NULL, NULL, 0, 0, NULL}};
-    if (bench_words_read(words, keys, error) != 0)
+    const cli_key keys[] = {{"n", NULL, 1, INT64_C(1) << 30, &n},
+                            {"isa", bench_isa_words, 0, 0, &isa},
+                            {"impl", impl_words, 0, 0, &impl},
+                            {NULL, NULL, 0, 0, NULL}};
+    if (cli_read_words(words, keys, error) < 0)
         return NULL;
     fv_isa tier = bench_isa_resolve(isa, error);
     if (tier && impl == FOVEA && tier != bench_target(NULL).isa) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "core/core.h"
 
 enum { INPUTS = 3, OUTPUTS = 4 };
 
@@ -223,18 +224,20 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
 static void kernel_end(bench *base) { operands_free(&((kernel_bench *)base)->data); }
 
 /* name= is read by hand: its values are the rows of the list. */
-static const fv_kernel *find_row(const bench_words *words, bench_words *rest, char error[BENCH_ERROR_SIZE]) {
+static const fv_kernel *find_row(const char *words, char rest[], size_t size, char error[BENCH_ERROR_SIZE]) {
     const fv_kernel *kernel = NULL;
-    rest->count = 0;
+    size_t used = 0;
+    fv_word word;
     snprintf(error, BENCH_ERROR_SIZE, "a kernel case needs name=ROW, a row of the kernel list");
-    for (int i = 0; i < words->count; i++) {
-        if (strcmp(words->word[i].key, "name") != 0) {
-            rest->word[rest->count++] = words->word[i];
-        } else if ((kernel = fv_kernel_named(words->word[i].value)) == NULL) {
-            snprintf(error, BENCH_ERROR_SIZE, "name=%s: no such row in the kernel list", words->word[i].value);
+    while (fv_word_next(&words, CLI_BLANKS, &word) == FV_WORD_FOUND) {
+        if (strcmp(word.name, "name") != 0) {
+            fv_text_add(rest, size, &used, "%s=%s ", word.name, word.value);
+        } else if ((kernel = fv_kernel_named(word.value)) == NULL) {
+            snprintf(error, BENCH_ERROR_SIZE, "name=%.100s: no such row in the kernel list", word.value);
             return NULL;
         }
     }
+    fv_text_add(rest, size, &used, "%s", words); /* what is no word */
     const fv_target target = bench_target(NULL);
     char lacks[FV_FEATURES_TEXT];
     if (kernel != NULL && !fv_kernel_runs(kernel, target)) {
@@ -245,9 +248,9 @@ static const fv_kernel *find_row(const bench_words *words, bench_words *rest, ch
     return kernel;
 }
 
-static bench *kernel_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
-    bench_words rest;
-    const fv_kernel *kernel = find_row(words, &rest, error);
+static bench *kernel_make(const char *words, char error[BENCH_ERROR_SIZE]) {
+    char rest[BENCH_NAME_SIZE];
+    const fv_kernel *kernel = find_row(words, rest, sizeof rest, error);
     if (kernel == NULL)
         return NULL;
     const operation *op = &operations[kernel->op];
@@ -257,16 +260,15 @@ static bench *kernel_make(const bench_words *words, char error[BENCH_ERROR_SIZE]
     }
     int64_t m = op->m ? op->m : (48 + kernel->mr - 1) / kernel->mr * kernel->mr; /* some whole tiles of rows */
     int64_t n = op->n ? op->n : kernel->nr, k = op->k;
-    const bench_key all[] = {
-        {"m", NULL, 1, 4096, &m}, {"n", NULL, op->n_step, op->n_most, &n}, {"k", NULL, 1, any, &k}};
-    bench_key keys[4] = {{NULL, NULL, 0, 0, NULL}};
+    const cli_key all[] = {{"m", NULL, 1, 4096, &m}, {"n", NULL, op->n_step, op->n_most, &n}, {"k", NULL, 1, any, &k}};
+    cli_key keys[4] = {{NULL, NULL, 0, 0, NULL}};
     int count = 0;
     for (int i = 0; i < 3; i++) {
         if (strchr(op->sizes, all[i].name[0]) != NULL)
             keys[count++] = all[i];
     }
     keys[count].name = NULL;
-    if (bench_words_read(&rest, keys, error) != 0)
+    if (cli_read_words(rest, keys, error) < 0)
         return NULL;
     if (n % op->n_step != 0) {
         snprintf(error, BENCH_ERROR_SIZE, "n=%" PRId64 ": must be a multiple of %" PRId64, n, op->n_step);

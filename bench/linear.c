@@ -123,20 +123,20 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
     return error;
 }
 
-static bench *linear_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", NULL};
     static const char *const dtypes[] = {"f32", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
-    const bench_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
-                              {"m", NULL, 1, most, &m},
-                              {"n", NULL, 1, most, &n},
-                              {"k", NULL, 1, most, &k},
-                              {"activation", activations, 0, 0, &activation},
-                              {"isa", bench_isa_words, 0, 0, &isa},
-                              {"threads", NULL, 1, 4096, &threads},
-                              {NULL, NULL, 0, 0, NULL}};
-    if (bench_words_read(words, keys, error) != 0)
+    const cli_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
+                            {"m", NULL, 1, most, &m},
+                            {"n", NULL, 1, most, &n},
+                            {"k", NULL, 1, most, &k},
+                            {"activation", activations, 0, 0, &activation},
+                            {"isa", bench_isa_words, 0, 0, &isa},
+                            {"threads", NULL, 1, 4096, &threads},
+                            {NULL, NULL, 0, 0, NULL}};
+    if (cli_read_words(words, keys, error) < 0)
         return NULL;
     const fv_isa tier = bench_isa_resolve(isa, error);
     linear *self = tier ? calloc(1, sizeof *self) : NULL;

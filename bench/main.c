@@ -72,15 +72,12 @@ static void list_add(list *benches, bench *one) {
 
 /* "KIND key=value ..." to a bench; NULL and a sentence if it is not understood. */
 static bench *make(const char *text, char error[BENCH_ERROR_SIZE]) {
-    bench_words words;
     text += strspn(text, " \t\n");
     size_t length = strcspn(text, " \t\n");
     for (int i = 0; i < KINDS; i++) {
         if (strlen(kinds[i]->name) == length && strncmp(kinds[i]->name, text, length) == 0) {
-            if (bench_words_split(text + length, &words, error) != 0)
-                return NULL;
             snprintf(error, BENCH_ERROR_SIZE, "no memory");
-            return kinds[i]->make(&words, error);
+            return kinds[i]->make(text + length, error);
         }
     }
     snprintf(error, BENCH_ERROR_SIZE, "a case begins with one of the kinds that --help lists, not with \"%.*s\"",

@@ -137,20 +137,20 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
     return error;
 }
 
-static bench *layer_make(const bench_words *words, char error[BENCH_ERROR_SIZE]) {
+static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const dtypes[] = {"f32", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED, isa = 0, threads = 1;
-    const bench_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
-                              {"batch", NULL, 1, most, &batch},
-                              {"tokens", NULL, 1, most, &tokens},
-                              {"d_model", NULL, 1, 1 << 15, &d_model},
-                              {"heads", NULL, 1, 1 << 15, &heads},
-                              {"form", form_words, 0, 0, &form},
-                              {"isa", bench_isa_words, 0, 0, &isa},
-                              {"threads", NULL, 1, 4096, &threads},
-                              {NULL, NULL, 0, 0, NULL}};
-    if (bench_words_read(words, keys, error) != 0)
+    const cli_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
+                            {"batch", NULL, 1, most, &batch},
+                            {"tokens", NULL, 1, most, &tokens},
+                            {"d_model", NULL, 1, 1 << 15, &d_model},
+                            {"heads", NULL, 1, 1 << 15, &heads},
+                            {"form", form_words, 0, 0, &form},
+                            {"isa", bench_isa_words, 0, 0, &isa},
+                            {"threads", NULL, 1, 4096, &threads},
+                            {NULL, NULL, 0, 0, NULL}};
+    if (cli_read_words(words, keys, error) < 0)
         return NULL;
     if (d_model % heads != 0) {
         snprintf(error, BENCH_ERROR_SIZE, "d_model=%" PRId64 " is not a multiple of heads=%" PRId64, d_model, heads);

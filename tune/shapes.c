@@ -3,7 +3,6 @@
 #include "attention/attention.h"
 #include "core/core.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,93 +39,42 @@ static const char default_presets[] = "bert-base,minilm,llama-8b,whisper,vit-l";
 
 /* --------------------------------------------------------------------------------------------------------- words -- */
 
-static bool read_causal(const char *text, size_t length, int64_t *value) {
-    static const char *const words[] = {"none", "top_left", "bottom_right", "offset"};
-    for (int i = 0; i < 4; i++)
-        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0) {
-            *value = i;
-            return true;
-        }
-    return false;
+/* Reads words, of which there must be some. */
+static bool read_words(const char *text, const cli_key *keys, const char *example, char error[CLI_WORDS_ERROR]) {
+    const int count = cli_read_words(text, keys, error);
+    if (count == 0)
+        snprintf(error, CLI_WORDS_ERROR, "a shape needs words, as in: %s", example);
+    return count > 0;
 }
 
-static bool read_number(const char *text, size_t length, int64_t *value) {
-    char *end;
-    errno = 0;
-    *value = strtoll(text, &end, 10);
-    return length > 0 && end == text + length && errno == 0;
-}
-
-typedef struct word {
-    const char *name;
-    int64_t *value;
-    bool causal;
-} word;
-
-#define BLANKS " ,\t\r\n"
-
-/* Reads "name=value" words; false and a sentence if there are none, or one is none of these. */
-static bool read_words(const char *text, const word *words, int count, const char *example, char error[256]) {
-    text += strspn(text, BLANKS);
-    if (!*text)
-        snprintf(error, 256, "a shape needs words, as in: %s", example);
-    const bool any = *text != '\0';
-    for (; *text; text += strspn(text, BLANKS)) {
-        const size_t name = strcspn(text, "=" BLANKS), length = strcspn(text, BLANKS);
-        int i = 0;
-        while (i < count && (strlen(words[i].name) != name || memcmp(words[i].name, text, name) != 0))
-            i++;
-        if (i == count || name == length) {
-            snprintf(error, 256, "\"%.*s\" is no word of a shape, as %s", (int)fv_min((int64_t)length, 60), text,
-                     example);
-            return false;
-        }
-        const char *value = text + name + 1;
-        const size_t rest = length - name - 1;
-        if (words[i].causal ? !read_causal(value, rest, words[i].value) : !read_number(value, rest, words[i].value)) {
-            snprintf(error, 256, "\"%.*s\": a number is expected%s", (int)fv_min((int64_t)length, 60), text,
-                     words[i].causal ? ", or none, top_left, bottom_right, offset" : "");
-            return false;
-        }
-        text += length;
-    }
-    return any;
-}
-
-static bool read_linear(const char *text, tune_shape *shape, char error[256]) {
-    int64_t threads = 0;
-    *shape = (tune_shape){.linear = true, .rows = 1, .in = 768, .out = 768};
-    const word words[] = {{"rows", &shape->rows, false},
-                          {"in", &shape->in, false},
-                          {"out", &shape->out, false},
-                          {"threads", &threads, false}};
-    if (!read_words(text, words, 4, "linear rows=8 in=768 out=768", error))
-        return false;
+static bool read_linear(const char *text, tune_shape *shape, char error[CLI_WORDS_ERROR]) {
     const int64_t most = (int64_t)1 << 40;
-    if (shape->rows >= 1 && shape->in >= 1 && shape->out >= 1 && shape->rows <= most && shape->in <= most &&
-        shape->out <= most)
-        return true;
-    snprintf(error, 256, "rows, in and out of a linear map are from 1 to 2^40");
-    return false;
+    int64_t threads = 0; /* of a log: another matter */
+    *shape = (tune_shape){.linear = true, .rows = 1, .in = 768, .out = 768};
+    const cli_key keys[] = {{"rows", NULL, 1, most, &shape->rows},
+                            {"in", NULL, 1, most, &shape->in},
+                            {"out", NULL, 1, most, &shape->out},
+                            {"threads", NULL, INT64_MIN, INT64_MAX, &threads},
+                            {NULL, NULL, 0, 0, NULL}};
+    return read_words(text, keys, "linear rows=8 in=768 out=768", error);
 }
 
-bool tune_shape_read(const char *text, tune_shape *shape, char error[256]) {
-    text += strspn(text, BLANKS);
+bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_ERROR]) {
+    text += strspn(text, CLI_BLANKS);
     if (strncmp(text, "linear ", 7) == 0)
         return read_linear(text + 7, shape, error);
+    const int64_t any = INT64_MIN, most = INT64_MAX; /* the library itself says what is wrong with a shape */
     int64_t batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0, causal = 0;
     int64_t left = -1, right = -1, threads = 0;
-    const word words[] = {
-        {"batch", &batch, false},         {"q_heads", &q_heads, false}, {"kv_heads", &kv_heads, false},
-        {"q_len", &q_len, false},         {"kv_len", &kv_len, false},   {"head_dim", &head_dim, false},
-        {"value_dim", &value_dim, false}, {"causal", &causal, true},    {"window_left", &left, false},
-        {"window_right", &right, false},  {"threads", &threads, false}};
+    const cli_key keys[] = {{"batch", NULL, any, most, &batch},         {"q_heads", NULL, any, most, &q_heads},
+                            {"kv_heads", NULL, any, most, &kv_heads},   {"q_len", NULL, any, most, &q_len},
+                            {"kv_len", NULL, any, most, &kv_len},       {"head_dim", NULL, any, most, &head_dim},
+                            {"value_dim", NULL, any, most, &value_dim}, {"causal", fv_causal_words, 0, 0, &causal},
+                            {"window_left", NULL, any, most, &left},    {"window_right", NULL, any, most, &right},
+                            {"threads", NULL, any, most, &threads},     {NULL, NULL, 0, 0, NULL}};
     if (strncmp(text, "attention ", 10) == 0)
         text += 10;
-    if (!read_words(text, words, sizeof words / sizeof words[0],
-                    "q_heads=12, batch, kv_heads, q_len, kv_len, head_dim, value_dim, causal, window_left or "
-                    "window_right; or linear rows=8 in=768 out=768",
-                    error))
+    if (!read_words(text, keys, "q_heads=12 q_len=512 head_dim=64, or linear rows=8 in=768 out=768", error))
         return false;
     *shape = (tune_shape){.linear = false};
     fovea_attention_desc *desc = &shape->attention;
@@ -143,7 +91,7 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[256]) {
     desc->window_right = right;
     fovea_attention_desc checked;
     if (fv_attention_read_desc(desc, &checked) != FOVEA_OK) {
-        snprintf(error, 256, "%.250s", fovea_error_detail());
+        snprintf(error, CLI_WORDS_ERROR, "%.250s", fovea_error_detail());
         return false;
     }
     return true;
@@ -204,7 +152,7 @@ typedef struct list {
 
 static bool add(list *l, const char *text, const char *from) {
     tune_shape shape;
-    char error[256];
+    char error[CLI_WORDS_ERROR];
     if (!tune_shape_read(text, &shape, error)) {
         fprintf(stderr, "fovea-tune: %s: %s\n", from, error);
         return false;
@@ -260,7 +208,7 @@ static bool add_lines(list *l, char *text, size_t length, const char *path) {
         const size_t size = end ? (size_t)(end - at) : (size_t)(text + length - at);
         at[size] = '\0';
         snprintf(from, sizeof from, "%.400s line %d", path, line + 1);
-        if (strlen(at) != size || strspn(at, BLANKS) == size) {
+        if (strlen(at) != size || strspn(at, CLI_BLANKS) == size) {
             first = skipped++ ? first : line + 1;
         } else if (!add(l, at, from))
             return false;

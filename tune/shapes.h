@@ -5,6 +5,7 @@
 #include "attention/tuning.h"
 #include "linear/tuning.h"
 #include "options.h"
+#include "words.h"
 
 /* What is executed: an attention, or a linear map of so many rows. */
 typedef struct tune_shape {
@@ -15,7 +16,7 @@ typedef struct tune_shape {
 
 /* Reads "batch=1 q_heads=12 ... causal=top_left" or "linear rows=512 in=768 out=768"; false and a sentence if it is no
  * shape. */
-bool tune_shape_read(const char *text, tune_shape *shape, char error[256]);
+bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_ERROR]);
 
 /* A short name, as b1_h12_q512_kv512_d64 or r512_in768_out768; returns text. */
 const char *tune_shape_name(const tune_shape *shape, char *text, size_t size);

@@ -198,7 +198,7 @@ no-shapes) # logs and words that are no shapes: a sentence, or told to be skippe
     has err 'skipped 2 of 2' 'nuls: there are no shapes'
     printf '%s\nheads=3\n' "$shape" >broken
     expect 2 explain --log broken
-    has err 'broken line 2: "heads=3" is no word'
+    has err 'broken line 2: unknown key "heads"; known are batch q_heads'
     mkfifo fifo
     for wrong in fifo "$PWD" /dev/zero; do
         expect 2 explain --log "$wrong"

@@ -53,14 +53,13 @@ static void note(fv_shape_log *log, const char *line, size_t length) {
 }
 
 void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, int threads) {
-    static const char *const causal[] = {"none", "top_left", "bottom_right", "offset"};
     char line[384];
     const int length = snprintf(line, sizeof line,
                                 "attention batch=%" PRId64 " q_heads=%" PRId64 " kv_heads=%" PRId64 " q_len=%" PRId64
                                 " kv_len=%" PRId64 " head_dim=%" PRId64 " value_dim=%" PRId64
                                 " causal=%s window_left=%" PRId64 " window_right=%" PRId64 " threads=%d\n",
                                 d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim,
-                                causal[d->causal], d->window_left < FV_NO_LIMIT ? d->window_left : -1,
+                                fv_causal_words[d->causal], d->window_left < FV_NO_LIMIT ? d->window_left : -1,
                                 d->window_right < FV_NO_LIMIT ? d->window_right : -1, threads);
     if (length > 0 && (size_t)length < sizeof line)
         note(log, line, (size_t)length);

@@ -56,6 +56,14 @@ static const struct {
          {[FOVEA_MHA_ORDER_QKV] = "FOVEA_MHA_ORDER_QKV", [FOVEA_MHA_ORDER_GROUPED] = "FOVEA_MHA_ORDER_GROUPED"}},
 };
 
+const char *const fv_causal_words[] = {
+    [FOVEA_CAUSAL_NONE] = "none",
+    [FOVEA_CAUSAL_TOP_LEFT] = "top_left",
+    [FOVEA_CAUSAL_BOTTOM_RIGHT] = "bottom_right",
+    [FOVEA_CAUSAL_OFFSET] = "offset",
+    [FOVEA_CAUSAL_OFFSET + 1] = NULL,
+};
+
 const char *fv_enum_name(fv_enum type, int value) {
     return value >= 0 && value < MOST_NAMES ? enums[type].name[value] : NULL;
 }

@@ -1,4 +1,4 @@
-/* Names of the public enums' constants, for sentences. */
+/* Names of the public enums' constants, for sentences and words. */
 #ifndef FV_NAMES_H
 #define FV_NAMES_H
 
@@ -20,6 +20,9 @@ typedef enum fv_enum {
 
 /* "FOVEA_CAUSAL_OFFSET"; NULL for a value that is none of the enum's. Static string. */
 const char *fv_enum_name(fv_enum type, int value);
+
+/* The causal of shapes in logs and command lines: "none", "top_left" ..., by value; ended by NULL. */
+extern const char *const fv_causal_words[];
 
 /* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, no fovea_causal". */
 fovea_status fv_enum_check(fv_enum type, const char *field, int value);
