@@ -1,135 +1,154 @@
-/* model.h. Names are looked at once: each array whose name ends as one of namings[] asks becomes an entry; sorted by
- * what comes before the number, by family and number, the entries of a layer are neighbours. */
+/* model.h. Names are looked at once: each array that a row of namings[] fits becomes an entry; sorted by stack, row and
+ * number, the entries of a layer are neighbours. What is in no layer is kept for the user in rest. */
 #include "model.h"
 
 #include "config.h"
 #include "figures.h"
 #include "naming.h"
-#include "safetensors.h"
+#include "source.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct entry {
-    const safetensors_tensor *tensor;
-    int stack_length; /* of its name; the number follows after a point */
-    int64_t number;
-    int naming, part;
+    const source_item *item;
+    naming_match is;
 } entry;
 
 struct model {
-    safetensors *file;
-    const char *path; /* the caller's */
-    int64_t heads, kv_heads;
+    source *file;
+    config *config;
+    int64_t heads, kv_heads; /* the caller's */
     entry *entries;
     int64_t entry_count;
     int64_t *layers; /* index of each complete layer's first entry */
-    int64_t layer_count, incomplete;
+    int64_t layer_count;
+    rest rest;
     float *data[NAMING_PARTS];
     int64_t room[NAMING_PARTS]; /* elements */
     int64_t read_entry;         /* the first entry of the layer in data */
     model_layer read;           /* that layer */
 };
 
-/* -------------------------------------------------------------------------------------------------------- names -- */
+static const char *path_of(const model *m, const entry *e) { return source_path(m->file, e->item->file); }
+static const char *name_of(const entry *e) { return e->item->tensor->name; }
+static const naming *row_of(const entry *e) { return &namings[e->is.naming]; }
 
-/* Is this the name of that part? Fills stack_length and number. */
-static bool match(const char *name, const char *suffix, entry *e) {
-    enum { MOST_DIGITS = 9 };
-    const size_t length = strlen(name), tail = strlen(suffix) + 1;
-    if (length <= tail || name[length - tail] != '.' || strcmp(name + length - tail + 1, suffix) != 0)
-        return false;
-    size_t digits = 0;
-    const size_t end = length - tail;
-    while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9')
-        digits++;
-    const size_t begin = end - digits;
-    if (digits == 0 || digits > MOST_DIGITS || (begin > 0 && name[begin - 1] != '.') || begin > INT32_MAX)
-        return false;
-    e->number = strtoll(name + begin, NULL, 10);
-    e->stack_length = begin > 0 ? (int)begin - 1 : 0;
-    return true;
-}
+/* The size of a matrix [in, out] whichever way it lies. */
+static int64_t size_of(const entry *e, bool out) { return e->item->tensor->shape[out == row_of(e)->in_out]; }
 
-static bool find_entry(const safetensors_tensor *t, entry *e) {
-    for (int n = 0; n < NAMINGS; n++)
-        for (int part = 0; part < NAMING_PARTS && namings[n].suffix[part] != NULL; part++)
-            if (match(t->name, namings[n].suffix[part], e)) {
-                e->tensor = t;
-                e->naming = n;
-                e->part = part;
-                return true;
-            }
-    return false;
+/* -------------------------------------------------------------------------------------------------------- layers -- */
+
+static int compare_pieces(const char *x, int x_length, const char *y, int y_length) {
+    const int order = memcmp(x, y, (size_t)(x_length < y_length ? x_length : y_length));
+    return order != 0 ? order : (x_length > y_length) - (x_length < y_length);
 }
 
 static int compare_layers(const entry *x, const entry *y) {
-    const int length = x->stack_length < y->stack_length ? x->stack_length : y->stack_length;
-    const int names = memcmp(x->tensor->name, y->tensor->name, (size_t)length);
-    if (names != 0 || x->stack_length != y->stack_length)
-        return names != 0 ? names : x->stack_length < y->stack_length ? -1 : 1;
-    if (x->naming != y->naming)
-        return x->naming < y->naming ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
+    const char *a = name_of(x), *b = name_of(y);
+    const naming_match *m = &x->is, *n = &y->is;
+    int order = compare_pieces(a, m->stack_length, b, n->stack_length);
+    if (order == 0 && m->naming != n->naming)
+        order = m->naming < n->naming ? -1 : 1;
+    if (order == 0 && m->cross != n->cross)
+        order = m->cross ? 1 : -1;
+    if (order == 0)
+        order = compare_pieces(a + m->middle, m->stem_length - m->middle, b + n->middle, n->stem_length - n->middle);
+    return order != 0 ? order : (m->number > n->number) - (m->number < n->number);
 }
 
 static int compare(const void *a, const void *b) {
     const entry *x = a, *y = b;
     const int layers = compare_layers(x, y);
-    return layers != 0          ? layers
-           : x->part != y->part ? (x->part > y->part) - (x->part < y->part)
-                                : strcmp(x->tensor->name, y->tensor->name); /* .1. and .01. */
+    return layers != 0                ? layers
+           : x->is.part != y->is.part ? (x->is.part > y->is.part) - (x->is.part < y->is.part)
+                                      : strcmp(name_of(x), name_of(y)); /* .1. and .01. */
 }
 
-static int parts_of(const naming *n) { return n->order == NAMING_SEPARATE ? NAMING_PARTS : 1; }
+/* Why the entries of one layer are none; NULL: they are. */
+static const char *fault_of(const entry *e, int64_t count) {
+    static const char *const missing[8] = {"an array comes twice",    "W^Q is missing", "W^K is missing",
+                                           "W^Q and W^K are missing", "W^V is missing", "W^Q and W^V are missing",
+                                           "W^K and W^V are missing"};
+    static const char unequal[] = "W^Q, W^K and W^V do not read the same channels";
+    const naming *n = row_of(e);
+    int there = 0;
+    for (int64_t i = 0; i < count; i++)
+        there |= n->order == NAMING_Q_KV && e[i].is.part == 1 ? 6 : 1 << e[i].is.part;
+    const bool fused = n->order == NAMING_QKV || n->order == NAMING_GROUPED;
+    if (count != naming_arrays(n) || (!fused && there != 7))
+        return fused || count > naming_arrays(n) ? missing[0] : missing[7 - there];
+    for (int64_t i = 0; i < count; i++)
+        if (e[i].item->tensor->dims == 2 && e->item->tensor->dims == 2 && size_of(&e[i], false) != size_of(e, false))
+            return unequal;
+    return NULL;
+}
 
-static int find_layers(model *m, complaint to) {
-    const int64_t count = safetensors_count(m->file);
+static int find_entries(model *m, complaint to) {
+    const int64_t count = source_count(m->file);
     m->entries = calloc((size_t)count + 1, sizeof *m->entries);
     m->layers = calloc((size_t)count + 1, sizeof *m->layers);
     if (m->entries == NULL || m->layers == NULL)
-        return complain(to, m->path, "out of memory");
-    for (int64_t i = 0; i < count; i++)
-        m->entry_count += find_entry(safetensors_at(m->file, i), &m->entries[m->entry_count]);
-    qsort(m->entries, (size_t)m->entry_count, sizeof *m->entries, compare);
-    for (int64_t first = 0, next; first < m->entry_count; first = next) {
-        const entry *e = &m->entries[first];
-        bool complete = true;
-        for (next = first; next < m->entry_count && compare_layers(e, &m->entries[next]) == 0; next++)
-            complete = complete && m->entries[next].part == next - first;
-        if (complete && next - first == parts_of(&namings[e->naming]))
-            m->layers[m->layer_count++] = first;
-        else
-            m->incomplete++;
+        return complain(to, source_path(m->file, 0), "out of memory");
+    for (int64_t i = 0; i < count; i++) {
+        const source_item *item = source_array(m->file, i);
+        const char *name = item->tensor->name;
+        entry *e = &m->entries[m->entry_count];
+        if (naming_find(name, config_type(m->config), &e->is))
+            e->item = item, m->entry_count++;
+        else if (item->tensor->dims > 1 && naming_looks_alike(name) &&
+                 rest_add(&m->rest, name, (int)strlen(name), "not recognised") != 0)
+            return complain(to, source_path(m->file, item->file), "out of memory");
     }
-    if (m->layer_count > 0)
-        return 0;
-    return m->incomplete > 0
-               ? complain(to, m->path, "has no layer whole: each lacks one of query, key and value")
-               : complain(to, m->path,
-                          "has no weights of attention with names that are known (BERT, GPT-2, LLaMA ...)");
+    qsort(m->entries, (size_t)m->entry_count, sizeof *m->entries, compare);
+    return 0;
 }
 
-int model_open(const char *path, int64_t heads, int64_t kv_heads, model **model_out, complaint to) {
+static int complain_of_none(const model *m, complaint to) {
+    char list[512] = "";
+    size_t length = 0;
+    for (int i = 0; i < m->rest.count && i < 3; i++) {
+        const rest_item *r = &m->rest.item[i];
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%.120s (%s)", i == 0 ? "; it has " : ", ",
+                                   rest_names(r), r->why);
+    }
+    if (m->rest.count > 3)
+        snprintf(list + length, sizeof list - length, " and %d more", m->rest.count - 3);
+    return complain(to, source_path(m->file, 0), "%s%s",
+                    m->entry_count > 0 ? "has no layer whole" : "has no weights of attention with names that are known",
+                    list);
+}
+
+static int find_layers(model *m, complaint to) {
+    if (find_entries(m, to) != 0)
+        return -1;
+    for (int64_t first = 0, next; first < m->entry_count; first = next) {
+        const entry *e = &m->entries[first];
+        for (next = first + 1; next < m->entry_count && compare_layers(e, &m->entries[next]) == 0;)
+            next++;
+        const char *why = fault_of(e, next - first);
+        if (why == NULL)
+            m->layers[m->layer_count++] = first;
+        for (int64_t i = first; why != NULL && i < next; i++)
+            if (rest_add(&m->rest, name_of(&m->entries[i]), (int)strlen(name_of(&m->entries[i])), why) != 0)
+                return complain(to, path_of(m, e), "out of memory");
+    }
+    return m->layer_count > 0 ? 0 : complain_of_none(m, to);
+}
+
+int model_open(const char *const *paths, int count, int64_t heads, int64_t kv_heads, model **model_out, complaint to) {
     *model_out = NULL;
     model *m = calloc(1, sizeof *m);
     if (m == NULL)
-        return complain(to, path, "out of memory");
-    m->path = path;
+        return complain(to, paths[0], "out of memory");
     m->heads = heads;
     m->kv_heads = kv_heads;
-    int64_t config_kv_heads = 0;
-    int status = safetensors_open(path, &m->file, to);
+    int status = source_open(paths, count, &m->file, to);
+    if (status == 0)
+        status = config_open(source_path(m->file, 0), &m->config, to);
     if (status == 0)
         status = find_layers(m, to);
-    if (status == 0 && heads == 0)
-        status = config_read(path, &m->heads, &config_kv_heads, to);
-    if (kv_heads == 0)
-        m->kv_heads = config_kv_heads;
-    if (status == 0 && m->heads == 0)
-        status =
-            complain(to, path, "does not say how many heads it has, nor is there a config.json that does: --heads N");
     if (status == 0)
         *model_out = m;
     else
@@ -140,7 +159,9 @@ int model_open(const char *path, int64_t heads, int64_t kv_heads, model **model_
 void model_close(model *m) {
     if (m == NULL)
         return;
-    safetensors_close(m->file);
+    source_close(m->file);
+    config_close(m->config);
+    rest_free(&m->rest);
     free(m->entries);
     free(m->layers);
     for (int i = 0; i < NAMING_PARTS; i++)
@@ -149,61 +170,102 @@ void model_close(model *m) {
 }
 
 int64_t model_layers(const model *m) { return m->layer_count; }
-
-int64_t model_incomplete(const model *m) { return m->incomplete; }
+const char *model_type(const model *m) { return config_type(m->config); }
+int model_files(const model *m) { return source_files(m->file); }
+const char *model_partial(const model *m) { return source_partial(m->file); }
+const rest *model_rest(const model *m) { return &m->rest; }
 
 /* ------------------------------------------------------------------------------------------------------- a layer -- */
 
-/* The size of a matrix [in, out] whichever way it lies. */
-static int64_t size_of(const entry *e, bool out) { return e->tensor->shape[out == (namings[e->naming].in_out != 0)]; }
+/* The sentence for channels that are not those of what config.json, or the command line, says. */
+static int misfit(const model *m, const entry *e, int64_t channels, const char *what, complaint to) {
+    if (m->heads == 0)
+        return complain(to, config_path(m->config),
+                        "contradicts the model: %s has %lld channels, and %lld channels are not those of %s "
+                        "(--heads N goes before config.json)",
+                        name_of(e), (long long)channels, (long long)channels, what);
+    return complain(to, path_of(m, e), "%s: %lld channels are not those of %s", name_of(e), (long long)channels, what);
+}
 
 /* d_k, heads and kv_heads from the numbers of output channels. */
-static int divide(const model *m, const entry *e, model_layer *l, complaint to) {
-    const char *name = e->tensor->name;
+static int divide(const model *m, const entry *e, int64_t head_dim, model_layer *l, complaint to) {
+    const naming_order order = row_of(e)->order;
     const int64_t out = size_of(e, true);
-    l->heads = m->heads;
-    l->kv_heads = m->kv_heads;
-    if (namings[e->naming].order == NAMING_SEPARATE) {
+    char what[128], each[48] = "";
+    if (head_dim != 0)
+        snprintf(each, sizeof each, " of %lld", (long long)head_dim);
+    if (order == NAMING_SEPARATE || order == NAMING_Q_KV) {
         l->d_k = out / l->heads;
-        if (l->d_k < 1 || out % l->heads != 0)
-            return complain(to, m->path, "%s: %lld channels are not those of %lld heads", name, (long long)out,
-                            (long long)l->heads);
-        const int64_t k = size_of(e + 1, true), v = size_of(e + 2, true);
-        if (k != v || k % l->d_k != 0 || k < l->d_k || (l->kv_heads != 0 && k != l->kv_heads * l->d_k))
-            return complain(to, m->path, "%s: keys of %lld channels and values of %lld do not fit heads of %lld", name,
-                            (long long)k, (long long)v, (long long)l->d_k);
+        snprintf(what, sizeof what, "%lld head%s%s", (long long)l->heads, l->heads == 1 ? "" : "s", each);
+        if (l->d_k < 1 || out % l->heads != 0 || (head_dim != 0 && l->d_k != head_dim))
+            return misfit(m, e, out, what, to);
+        const int64_t half = size_of(e + 1, true) / 2, whole = size_of(e + 1, true);
+        const int64_t k = order == NAMING_Q_KV ? half : whole,
+                      v = order == NAMING_Q_KV ? whole - half : size_of(e + 2, true);
+        snprintf(what, sizeof what, "%lld key head%s of %lld", (long long)l->kv_heads, l->kv_heads == 1 ? "" : "s",
+                 (long long)l->d_k);
+        if (l->kv_heads != 0 && k != l->kv_heads * l->d_k)
+            return misfit(m, e + 1, k, what, to);
+        if (k != v || k % l->d_k != 0 || k < l->d_k)
+            return complain(to, path_of(m, e), "%s: keys of %lld channels and values of %lld do not fit heads of %lld",
+                            name_of(e), (long long)k, (long long)v, (long long)l->d_k);
         l->kv_heads = k / l->d_k;
     } else {
         l->kv_heads = l->kv_heads != 0 ? l->kv_heads : l->heads;
         l->d_k = out / (l->heads + 2 * l->kv_heads);
-        if (l->d_k < 1 || out % (l->heads + 2 * l->kv_heads) != 0)
-            return complain(to, m->path, "%s: %lld channels are not those of %lld heads and %lld of keys and values",
-                            name, (long long)out, (long long)l->heads, (long long)l->kv_heads);
+        snprintf(what, sizeof what, "%lld heads and %lld of keys and values%s", (long long)l->heads,
+                 (long long)l->kv_heads, each);
+        if (l->d_k < 1 || out % (l->heads + 2 * l->kv_heads) != 0 || (head_dim != 0 && l->d_k != head_dim))
+            return misfit(m, e, out, what, to);
     }
     if (l->heads % l->kv_heads != 0)
-        return complain(to, m->path, "%s: %lld heads cannot share %lld of keys and values", name, (long long)l->heads,
-                        (long long)l->kv_heads);
+        return complain(to, path_of(m, e), "%s: %lld heads cannot share %lld of keys and values", name_of(e),
+                        (long long)l->heads, (long long)l->kv_heads);
     if (l->d_k > FIGURES_MOST_CHANNELS || l->d_model > INT32_MAX)
-        return complain(to, m->path, "%s: heads of %lld channels are too large: at most %d", name, (long long)l->d_k,
-                        FIGURES_MOST_CHANNELS);
+        return complain(to, path_of(m, e), "%s: heads of %lld channels are too large: at most %d", name_of(e),
+                        (long long)l->d_k, FIGURES_MOST_CHANNELS);
     return 0;
 }
 
 int model_describe(const model *m, int64_t index, model_layer *l, complaint to) {
     const entry *e = &m->entries[m->layers[index]];
-    const naming *n = &namings[e->naming];
-    *l = (model_layer){
-        .family = n->family, .stack = e->tensor->name, .stack_length = e->stack_length, .number = e->number};
-    for (int part = 0; part < parts_of(n); part++) {
-        const safetensors_tensor *t = e[part].tensor;
+    const naming *n = row_of(e);
+    config_sizes told;
+    *l = (model_layer){.family = n->family,
+                       .stack = name_of(e),
+                       .stack_length = e->is.stack_length,
+                       .number = e->is.number,
+                       .cross = e->is.cross,
+                       .used = 1,
+                       .heads = m->heads,
+                       .kv_heads = m->kv_heads};
+    for (int part = 0; part < naming_arrays(n); part++) {
+        const safetensors_tensor *t = e[part].item->tensor;
         if (t->dims != 2 || t->shape[0] < 1 || t->shape[1] < 1)
-            return complain(to, m->path, "%s is not a matrix", t->name);
-        if (size_of(&e[part], false) != size_of(e, false))
-            return complain(to, m->path, "%s takes %lld channels, %s %lld", t->name,
-                            (long long)size_of(&e[part], false), e->tensor->name, (long long)size_of(e, false));
+            return complain(to, path_of(m, &e[part]), "%s is not a matrix", t->name);
     }
     l->d_model = size_of(e, false);
-    return divide(m, e, l, to);
+    const int status = config_look_up(m->config, l->stack, l->stack_length, &told, to);
+    if (status != 0 && m->heads == 0)
+        return -1;
+    l->positions = told.positions;
+    l->model_layers = told.layers;
+    if (status == 0 && told.layer_groups > 0 && told.layers > told.layer_groups)
+        l->used = told.layers / told.layer_groups;
+    if (m->heads == 0) {
+        l->heads = told.heads;
+        l->kv_heads = m->kv_heads != 0 ? m->kv_heads : told.kv_heads;
+        if (l->heads == 0)
+            return complain(to, path_of(m, e), "%s: --heads N is needed, as %s", name_of(e),
+                            m->config != NULL ? "config.json does not say how many heads there are"
+                                              : "there is no config.json beside it that says how many heads there are");
+        if (told.d_model != 0 && told.d_model != l->d_model && !l->cross)
+            return complain(to, config_path(m->config),
+                            "contradicts the model: it says %lld channels, %s reads %lld (--heads N goes before "
+                            "config.json)",
+                            (long long)told.d_model, name_of(e), (long long)l->d_model);
+    }
+    return divide(m, e, m->heads == 0 ? told.head_dim : 0, l, to);
 }
 
 int model_read(model *m, int64_t index, complaint to) {
@@ -211,20 +273,21 @@ int model_read(model *m, int64_t index, complaint to) {
     if (model_describe(m, index, &m->read, to) != 0)
         return -1;
     m->read_entry = m->layers[index];
-    for (int part = 0; part < parts_of(&namings[e->naming]); part++) {
-        const safetensors_tensor *t = e[part].tensor;
-        if (m->room[part] < t->elements) {
+    for (int part = 0; part < naming_arrays(row_of(e)); part++) {
+        const safetensors_tensor *t = e[part].item->tensor;
+        if (t->elements > m->room[part]) {
             free(m->data[part]);
-            m->data[part] = malloc((size_t)t->elements * sizeof(float));
+            m->data[part] =
+                (uint64_t)t->elements > SIZE_MAX / sizeof(float) ? NULL : malloc((size_t)t->elements * sizeof(float));
             m->room[part] = m->data[part] != NULL ? t->elements : 0;
             if (m->data[part] == NULL)
-                return complain(to, m->path, "%s: out of memory", t->name);
+                return complain(to, path_of(m, e), "%s: out of memory", t->name);
         }
-        if (safetensors_read_f32(m->file, t, m->data[part], to) != 0)
+        if (source_read_f32(m->file, e[part].item, m->data[part], to) != 0)
             return -1;
         for (int64_t i = 0; i < t->elements; i++)
             if (!(m->data[part][i] - m->data[part][i] == 0.0f))
-                return complain(to, m->path, "%s holds a number that is not finite", t->name);
+                return complain(to, path_of(m, e), "%s holds a number that is not finite", t->name);
     }
     return 0;
 }
@@ -232,20 +295,22 @@ int model_read(model *m, int64_t index, complaint to) {
 /* The array, and the output channel in it, where a head's matrix begins. */
 static void locate(const model_layer *l, naming_order order, int64_t head, int which, int *part, int64_t *channel) {
     const int64_t group = l->heads / l->kv_heads, key_head = head / group;
-    *part = order == NAMING_SEPARATE ? which : 0;
-    if (order == NAMING_SEPARATE)
-        *channel = which == NAMING_Q ? head : key_head;
-    else if (order == NAMING_QKV)
-        *channel = which == NAMING_Q ? head : l->heads + (which - 1) * l->kv_heads + key_head;
+    *part = order == NAMING_SEPARATE ? which : order == NAMING_Q_KV ? which != NAMING_Q : 0;
+    const int64_t first[] = {[NAMING_SEPARATE] = key_head,
+                             [NAMING_QKV] = l->heads + (which - 1) * l->kv_heads + key_head,
+                             [NAMING_GROUPED] = key_head * (group + 2) + group + which - 1,
+                             [NAMING_Q_KV] = (which - 1) * l->kv_heads + key_head};
+    if (which != NAMING_Q)
+        *channel = first[order];
     else
-        *channel = key_head * (group + 2) + (which == NAMING_Q ? head % group : group + which - 1);
+        *channel = order == NAMING_GROUPED ? key_head * (group + 2) + head % group : head;
     *channel *= l->d_k;
 }
 
 void model_head(const model *m, int64_t head, double *columns) {
     const entry *e = &m->entries[m->read_entry];
     const model_layer *l = &m->read;
-    const naming *n = &namings[e->naming];
+    const naming *n = row_of(e);
     for (int which = 0; which < NAMING_PARTS; which++) {
         int part;
         int64_t channel;

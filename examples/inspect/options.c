@@ -30,7 +30,7 @@ static const cli_option options_table[] = {
     {"--d-model", "N", "768", cli_read_number, SIZE, AT(d_model), COST,
      "channels of the layer's input (must be given)"},
     {"--heads", "N", "12", cli_read_number, 1, 1 << 16, AT(heads), COST | SIMILARITY,
-     "heads (cost: must be given; similarity: default from config.json beside the file)"},
+     "heads (cost: must be given; similarity: in place of what config.json beside the file says)"},
     {"--kv-heads", "N", "4", cli_read_number, 1, 1 << 16, AT(kv_heads), COST | SIMILARITY,
      "heads of keys and values, which groups of heads share (default: as many as heads; similarity: from config.json, "
      "or what the file's sizes say)"},
@@ -70,9 +70,13 @@ static const cli_command commands[] = {
     {"cost", COST, 0, 0, "--d-model N --heads N", "--d-model 768 --heads 12",
      "print parameters, flops, bytes moved and scratch of a multi-head layer in every form of fovea_mha, as "
      "fovea_mha_cost computes them; with --measure also the time"},
-    {"similarity", SIMILARITY, 1, 1, "FILE", "model.safetensors --csv heads.csv",
-     "print how alike W^Q, W^K and W^V of each head of a model are, from its safetensors file (BERT, GPT-2, LLaMA and "
-     "other names, fused or not): cosine; distance |A-B| / sqrt(|A|^2+|B|^2); principal angles between column spaces; "
+    {"similarity", SIMILARITY, 1, INSPECT_WORDS, "FILE...", "model.safetensors --csv heads.csv",
+     "print how alike W^Q, W^K and W^V of each head of a model are. FILE is a safetensors file, or several, a folder, "
+     "or "
+     "a model.safetensors.index.json; config.json beside it says how many heads there are. Names of BERT, GPT-2, "
+     "LLaMA, "
+     "T5 and some 20 other families are known, fused or not. Figures: cosine; distance |A-B| / sqrt(|A|^2+|B|^2); "
+     "principal angles between column spaces; "
      "of W = W^Q W^K^T the symmetric share |W+W^T|^2 / (4|W|^2) and the effective rank exp(entropy of its singular "
      "values); all beside the same figures of random matrices"},
     {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE", "\"How tall is the insect?\"",

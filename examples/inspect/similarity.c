@@ -83,7 +83,26 @@ static int compute_random(similarity *s, random_heads *r, int threads, complaint
 
 /* --------------------------------------------------------------------------------------------------------- model -- */
 
-/* Sizes of everything, from the file's header. */
+/* What the names of stacks have in common, and whether it is all of them. */
+static void find_common(similarity *s, const model_layer *l) {
+    const model_layer *first = &s->layer[0];
+    const bool same = l->stack_length == first->stack_length && l->cross == first->cross &&
+                      memcmp(l->stack, first->stack, (size_t)l->stack_length) == 0;
+    if (l == first) {
+        s->one_stack = true;
+        s->common = l->stack_length;
+    }
+    s->one_stack = s->one_stack && same && (l == first || l->number != l[-1].number);
+    int common = 0, most = l->stack_length < s->common ? l->stack_length : s->common;
+    while (common < most && l->stack[common] == first->stack[common])
+        common++;
+    if (common < s->common)
+        while (common > 0 && l->stack[common - 1] != '.')
+            common--;
+    s->common = common;
+}
+
+/* Sizes of everything, from the headers of files. */
 static int describe(similarity *s, complaint to) {
     s->layers = model_layers(s->file);
     const size_t layers = (size_t)s->layers;
@@ -93,7 +112,6 @@ static int describe(similarity *s, complaint to) {
     s->random = calloc(layers, sizeof *s->random);
     if (s->layer == NULL || s->first == NULL || s->shape == NULL || s->random == NULL)
         return complain(to, s->path, "out of memory");
-    s->one_stack = true;
     for (int64_t i = 0; i < s->layers; i++) {
         model_layer *l = &s->layer[i];
         if (model_describe(s->file, i, l, to) != 0)
@@ -103,8 +121,7 @@ static int describe(similarity *s, complaint to) {
         s->shape[i] = find_shape(s, l);
         if (s->shape[i] == s->shapes)
             s->random[s->shapes++] = (random_heads){.d_model = l->d_model, .d_k = l->d_k};
-        s->one_stack = s->one_stack && l->family == s->layer[0].family && l->stack_length == s->layer[0].stack_length &&
-                       strncmp(l->stack, s->layer[0].stack, (size_t)l->stack_length) == 0;
+        find_common(s, l);
     }
     s->figure = malloc((size_t)s->heads * sizeof *s->figure);
     return s->figure != NULL ? 0 : complain(to, s->path, "out of memory");
@@ -169,12 +186,11 @@ int inspect_similarity(const inspect_options *options) {
     if (status == 0 && options->svg != NULL)
         status = output_check(options->svg, to);
     if (status == 0)
-        status = model_open(s.path, options->heads, options->kv_heads, &s.file, to);
+        status = model_open(options->words, options->word_count, options->heads, options->kv_heads, &s.file, to);
     if (status == 0)
         status = describe(&s, to);
-    if (status == 0 && model_incomplete(s.file) > 0)
-        fprintf(stderr, "fovea-inspect: %s: %lld layers lack query, key or value here, and are left out\n", s.path,
-                (long long)model_incomplete(s.file));
+    if (status == 0)
+        similarity_notes(&s, stderr, "fovea-inspect: ");
     if (status == 0)
         status = compute_all(&s, threads, to);
     if (status == 0 && !csv_out && !svg_out)

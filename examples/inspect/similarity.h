@@ -14,7 +14,7 @@ typedef struct random_heads {
 } random_heads;
 
 typedef struct similarity {
-    const char *path;
+    const char *path; /* what the user gave: the first */
     model *file;
     int64_t layers, heads; /* heads: of all layers */
     model_layer *layer;    /* [layers] */
@@ -25,6 +25,7 @@ typedef struct similarity {
     int shapes;
     int64_t samples;
     bool one_stack; /* the number alone tells a layer */
+    int common;     /* of the names of all stacks: what they begin with, up to a point */
 } similarity;
 
 /* similarity_text.c */
@@ -33,6 +34,9 @@ const char *similarity_label(const similarity *s, int64_t layer, char text[SIMIL
 
 /* A value as it is shown with so many digits after the point; never a zero with a sign. */
 double similarity_tidy(double value, int digits);
+
+/* What was left out, and why: a line each, with what begins it. */
+void similarity_notes(const similarity *s, FILE *to, const char *begin);
 
 void similarity_table(const similarity *s, FILE *to);
 void similarity_csv(const similarity *s, FILE *to);

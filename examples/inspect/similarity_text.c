@@ -1,16 +1,27 @@
 /* The figures of a model as a table, a line for each layer, and as CSV, a line for each head. */
 #include "similarity.h"
 
+#include "plural.h"
+
 #include <math.h>
 
 const char *similarity_label(const similarity *s, int64_t layer, char text[SIMILARITY_LABEL]) {
     const model_layer *l = &s->layer[layer];
-    if (s->one_stack)
-        snprintf(text, SIMILARITY_LABEL, "%lld", (long long)l->number);
-    else
-        snprintf(text, SIMILARITY_LABEL, "%.*s.%lld", l->stack_length < 28 ? l->stack_length : 28, l->stack,
-                 (long long)l->number);
+    enum { MOST = 24 };
+    const int skip = s->one_stack || s->common > l->stack_length ? l->stack_length : s->common;
+    const int length = l->stack_length - skip, cut = length > MOST ? length - MOST : 0;
+    snprintf(text, SIMILARITY_LABEL, "%.*s%s%lld%s", length - cut, l->stack + skip + cut, length > 0 ? "." : "",
+             (long long)l->number, l->cross && !s->one_stack ? " cross" : "");
     return text;
+}
+
+void similarity_notes(const similarity *s, FILE *to, const char *begin) {
+    const rest *r = model_rest(s->file);
+    if (model_partial(s->file) != NULL)
+        fprintf(to, "%s%s.\n", begin, model_partial(s->file));
+    for (int i = 0; i < r->count; i++)
+        fprintf(to, "%sleft out: %s (%lld array%s; %s)\n", begin, rest_names(&r->item[i]), (long long)r->item[i].count,
+                plural(r->item[i].count), r->item[i].why);
 }
 
 double similarity_tidy(double value, int digits) {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static test_option options[] = {TEST_FILE_OPTION, {0}};
-static char path[4096], config_path[4096], text[512];
+static char path[4096], config_file[4096], text[512];
 static const complaint to = {text, sizeof text};
 
 /* jansson is a shared library: it is handed the functions that fail. It does not always say that memory ran out: it may
@@ -36,14 +36,16 @@ static int read_safetensors(void) {
 }
 
 static int read_config(void) {
-    int64_t heads, kv_heads;
-    return config_read(path, &heads, &kv_heads, to);
+    config *c;
+    const int status = config_open(path, &c, to);
+    config_close(c);
+    return status;
 }
 
 static int read_model(void) {
     model *m;
     model_layer layer;
-    int status = model_open(path, 2, 0, &m, to);
+    int status = model_open((const char *const[]){path}, 1, 2, 0, &m, to);
     if (status == 0)
         status = model_describe(m, 0, &layer, to) == 0 ? model_read(m, 0, to) : -1;
     model_close(m);
@@ -82,21 +84,21 @@ int main(int argc, char **argv) {
     char header[1024] = "{";
     test_begin(argc, argv, "inspect-allocation", options);
     snprintf(path, sizeof path, "%s", test_file_path(options, "test_allocation.tmp"));
-    snprintf(config_path, sizeof config_path, "%s", test_file_path(options, "config.json"));
+    snprintf(config_file, sizeof config_file, "%s", test_file_path(options, "config.json"));
     for (int part = 0; part < 3; part++) {
         char name[64];
         snprintf(name, sizeof name, "l.0.self_attn.%c_proj.weight", "qkv"[part]);
         test_file_add(header, sizeof header, name, "F32", 2, (const int64_t[]){4, 6}, part * 96, part * 96 + 96);
     }
     test_file_write_safetensors(path, -1, header, data, sizeof data);
-    test_file_write(config_path, "{\"n_head\":2}", 12);
+    test_file_write(config_file, "{\"n_head\":2}", 12);
     json_set_alloc_funcs(json_allocate, json_free);
     read_config(); /* makes jansson's seed */
     try_all("safetensors_open", read_safetensors, "out of memory");
-    try_all("config_read", read_config, "out of memory");
+    try_all("config_open", read_config, "out of memory");
     try_all("model", read_model, "out of memory");
     try_all("figures_space_create", make_space, "out of memory");
     remove(path);
-    remove(config_path);
+    remove(config_file);
     return test_end();
 }
