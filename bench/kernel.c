@@ -86,11 +86,11 @@ static void call_finish(const fv_kernel *kernel, operands *o) {
     kernel->run.finish_f32(o->m, o->n, o->in[0], o->n, o->in[1], o->in[2], o->out[0], o->n, o->out[1], 1);
 }
 
-static void call_bits(const fv_kernel *kernel, operands *o) {
+static void call_mask_to_bits(const fv_kernel *kernel, operands *o) {
     kernel->run.mask_to_bits_u8(0, o->n, o->mask, 1, &o->bits);
 }
 
-static void call_bias(const fv_kernel *kernel, operands *o) {
+static void call_add_mask(const fv_kernel *kernel, operands *o) {
     kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits);
 }
 
@@ -102,9 +102,9 @@ static void call_finite(const fv_kernel *kernel, operands *o) {
     o->truth = kernel->run.finite_f32(o->m, o->n, o->in[0], o->n);
 }
 
-static void call_after(const fv_kernel *kernel, operands *o) {
-    const fv_bias_act_residual after = {.bias = o->in[1], .activation = FV_ACT_GELU};
-    kernel->run.bias_act_residual_f32(o->m, o->n, o->in[0], o->n, &after, o->out[0], o->n);
+static void call_bias_act_residual(const fv_kernel *kernel, operands *o) {
+    const fv_bias_act_residual args = {.bias = o->in[1], .activation = FV_ACT_GELU};
+    kernel->run.bias_act_residual_f32(o->m, o->n, o->in[0], o->n, &args, o->out[0], o->n);
 }
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
@@ -121,11 +121,11 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_merge] = {call_merge, 64, 1, 1, "m", 1, 1, 0, 1, 32},
     [FV_OP_accumulate] = {call_accumulate, 32, 64, 1, "mn", any, 1, 0, 1, 12},
     [FV_OP_finish] = {call_finish, 32, 64, 1, "mn", any, 1, 0, 1, 8},
-    [FV_OP_mask_to_bits] = {call_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 1},
-    [FV_OP_add_mask] = {call_bias, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
+    [FV_OP_mask_to_bits] = {call_mask_to_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 1},
+    [FV_OP_add_mask] = {call_add_mask, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
     [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 8},
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
-    [FV_OP_bias_act_residual] = {call_after, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
 };
 

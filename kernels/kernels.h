@@ -182,9 +182,9 @@ typedef struct fv_bias_act_residual {
     int64_t ldresidual;
 } fv_bias_act_residual;
 
-/* after: y[i][j] = act(c[i][j] + bias[j]) + residual[i][j] for rows x n. */
+/* bias_act_residual: y[i][j] = act(c[i][j] + bias[j]) + residual[i][j] for rows x n. */
 typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ldc,
-                                         const fv_bias_act_residual *after, float *y, int64_t ldy);
+                                         const fv_bias_act_residual *args, float *y, int64_t ldy);
 
 /* exp: y[i] = exp(x[i]): at most 1 ulp from exact where that is a normal number, from -87.33654 to 88.72283; exactly +0 below,
  * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */

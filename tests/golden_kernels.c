@@ -214,7 +214,7 @@ static void golden_finish(golden *g) {
     gave(g, row[2], rows);
 }
 
-static void golden_bits(golden *g) {
+static void golden_mask_to_bits(golden *g) {
     static uint8_t mask[FV_SEGMENT];
     const int64_t first = rng_below(&g->r, FV_SEGMENT), last = rng_between(&g->r, first, FV_SEGMENT);
     const int64_t step = rng_below(&g->r, 4) != 0;
@@ -231,7 +231,7 @@ static void golden_bits(golden *g) {
     gave_bits(g, &bits);
 }
 
-static void golden_bias(golden *g) {
+static void golden_add_mask(golden *g) {
     const int64_t first = FV_LANES * rng_below(&g->r, FV_SEGMENT / FV_LANES);
     const int64_t last = rng_between(&g->r, first, FV_SEGMENT), step = rng_below(&g->r, 4) != 0;
     fv_keybits bits;
@@ -271,19 +271,19 @@ static void golden_finite(golden *g) {
     g->hash.outputs = fnv_byte(g->hash.outputs, (uint8_t)finite);
 }
 
-static void golden_after(golden *g) {
+static void golden_bias_act_residual(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200), kind = rng_below(&g->r, 16);
     for (int64_t i = 0; i < rows * n; i++)
         x[0][i] = 3.0f * rng_normal(&g->r);
     took(g, x[0], rows * n);
     draw(g, x[1], n);
     draw(g, x[2], rows * n);
-    const fv_bias_act_residual after = {.bias = kind & 4 ? x[1] : NULL,
-                                        .activation = (fv_activation)(kind % 4),
-                                        .residual = kind & 8 ? x[2] : NULL,
-                                        .ldresidual = n};
+    const fv_bias_act_residual args = {.bias = kind & 4 ? x[1] : NULL,
+                                       .activation = (fv_activation)(kind % 4),
+                                       .residual = kind & 8 ? x[2] : NULL,
+                                       .ldresidual = n};
     begin(g);
-    g->kernel->run.bias_act_residual_f32(rows, n, x[0], n, &after, x[3], n);
+    g->kernel->run.bias_act_residual_f32(rows, n, x[0], n, &args, x[3], n);
     end();
     gave(g, x[3], rows * n);
 }
@@ -311,12 +311,12 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_merge] = golden_merge,
     [FV_OP_accumulate] = golden_accumulate,
     [FV_OP_finish] = golden_finish,
-    [FV_OP_mask_to_bits] = golden_bits,
-    [FV_OP_add_mask] = golden_bias,
+    [FV_OP_mask_to_bits] = golden_mask_to_bits,
+    [FV_OP_add_mask] = golden_add_mask,
     [FV_OP_weights] = golden_weights,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
-    [FV_OP_bias_act_residual] = golden_after,
+    [FV_OP_bias_act_residual] = golden_bias_act_residual,
 };
 
 bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash) {

@@ -229,10 +229,10 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
         magnitude += fabs((double)x * w);
     }
     float bias = 0.0f, residual = 0.0f;
-    fv_bias_act_residual after = {.activation = (fv_activation)c->activation};
+    fv_bias_act_residual args = {.activation = (fv_activation)c->activation};
     if (q->bias) {
         bias = scale * ((const float *)q->bias)[o];
-        after.bias = &bias;
+        args.bias = &bias;
         sum += bias;
         magnitude += fabs((double)bias);
     }
@@ -240,10 +240,10 @@ static bool literal_element(const linear_problem *p, int part, int64_t b, int64_
         fovea_tensor kept = p->residual[part];
         kept.data = p->residual_memory[part];
         residual = *element(&kept, b, h, i, channel);
-        after.residual = &residual;
+        args.residual = &residual;
     }
     float want;
-    fv_kernel_scalar(FV_OP_bias_act_residual, FV_TYPE_f32)->run.bias_act_residual_f32(1, 1, &acc, 1, &after, &want, 1);
+    fv_kernel_scalar(FV_OP_bias_act_residual, FV_TYPE_f32)->run.bias_act_residual_f32(1, 1, &acc, 1, &args, &want, 1);
     double exact = sum;
     if (c->activation == FOVEA_ACTIVATION_RELU)
         exact = sum > 0 ? sum : 0;

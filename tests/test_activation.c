@@ -20,9 +20,9 @@ typedef struct block {
 
 static void compare(const fv_kernel *row, const fv_kernel *oracle, block *b, fv_activation activation) {
     static const char *const words[] = {"none", "relu", "gelu", "gelu tanh"};
-    const fv_bias_act_residual after = {.activation = activation};
-    row->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &after, b->got, BLOCK);
-    oracle->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &after, b->want, BLOCK);
+    const fv_bias_act_residual args = {.activation = activation};
+    row->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &args, b->got, BLOCK);
+    oracle->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &args, b->want, BLOCK);
     test_same(b->got, b->want, BLOCK, "%s against %s, %s from %a", row->name, oracle->name, words[activation],
               (double)b->x[0]);
 }

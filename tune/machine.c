@@ -169,9 +169,10 @@ fovea_context *tune_context(const tune_options *options) {
         return NULL;
     }
     if (options->isa != FOVEA_ISA_BEST && (fovea_isa)ctx->target.isa != options->isa)
-        fprintf(stderr, "fovea-tune: tier %s is not to be had here: %s\n", fovea_isa_name(options->isa), ctx->reason);
+        fprintf(stderr, "fovea-tune: tier %s is unavailable on this system: %s\n", fovea_isa_name(options->isa),
+                ctx->reason);
     else if (options->threads > 0 && ctx->threads.count != options->threads)
-        fprintf(stderr, "fovea-tune: %d threads are not to be had here: %s\n", options->threads, ctx->reason);
+        fprintf(stderr, "fovea-tune: %d threads are unavailable on this system: %s\n", options->threads, ctx->reason);
     else
         return ctx;
     fovea_context_destroy(ctx);

@@ -60,7 +60,7 @@ void tune_measurement_end(tune_measurement *m) {
     tune_candidate_free(&m->base);
 }
 
-/* One sample that nobody interrupted; negative if there is none to be had. */
+/* One sample that nobody interrupted; negative if there is none. */
 static double sample(tune_measurement *m, const tune_plan *plan) {
     enum { TRIES = 6 };
     for (int i = 0; i < TRIES; i++) {

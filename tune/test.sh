@@ -209,7 +209,7 @@ no-shapes) # logs and words that are no shapes: a sentence, or told to be skippe
     has err 'larger than'
     ;;
 
-files) # files that are not to be had, or not for this machine
+files) # files that are unavailable, or not for this machine
     expect 4 show nowhere
     expect 5 check nowhere
     has err 'nowhere'

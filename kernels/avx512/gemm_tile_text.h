@@ -321,7 +321,7 @@
 /* ------------------------------------------------------------------------------------------------------- row_max -- */
 
 /* NaN is left out: vmaxps gives its first operand here where the second is one. */
-.macro raise n
+.macro accumulate_max n
     vmaxps %zmm31, %zmm\n, %zmm31
 .endm
 
@@ -334,7 +334,7 @@
         vmovups 64*I(X1), %zmm31{%k3}
         J = 0
         .rept NV
-            raise %(J * MR + I)
+            accumulate_max %(J * MR + I)
             J = J + 1
         .endr
         vmovups %zmm31, 64*I(X1)

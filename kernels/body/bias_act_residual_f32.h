@@ -1,17 +1,17 @@
-/* after: what a projection does with its accumulators: bias, activation, residual (kernels.h has the formulas).
+/* bias_act_residual: what a projection does with its accumulators: bias, activation, residual (kernels.h has the formulas).
  *
  * Bound: without an activation the loads and stores, a 1/k-th of the product's time; GELU 40 operations a vector, as
  * many as the product of 40 channels, of which exp is 12.
  */
 #include "v_erf.h"
 
-static inline vf after_gelu(vf t) {
+static inline vf act_gelu(vf t) {
     const vf half = v_mul(t, v_set1(0.5f));
     return v_fma(half, v_erf(v_mul(t, v_set1(0x1.6a09e6p-1f))), half); /* sqrt(1/2) */
 }
 
 /* t / (1 + e^-u), u = 2 sqrt(2/pi) (t + 0.044715 t^3), with the exp of a number that is not positive. */
-static inline vf after_gelu_tanh(vf t) {
+static inline vf act_gelu_tanh(vf t) {
     const vf zero = v_set1(0.0f), one = v_set1(1.0f);
     const vf u = v_mul(t, v_fma(v_mul(t, t), v_set1(0x1.2444f2p-4f), v_set1(0x1.988454p+0f)));
     const vf e = v_exp(v_sub(zero, v_max(u, v_sub(zero, u))));
@@ -19,24 +19,24 @@ static inline vf after_gelu_tanh(vf t) {
 }
 
 /* activation is a constant in each case of the switch below. */
-static inline __attribute__((always_inline)) vf after_one(vf t, const fv_activation activation) {
+static inline __attribute__((always_inline)) vf act(vf t, const fv_activation activation) {
     switch (activation) {
     case FV_ACT_RELU: return v_select(v_not_lt(t, v_set1(0.0f)), t, v_set1(0.0f));
-    case FV_ACT_GELU: return after_gelu(t);
-    case FV_ACT_GELU_TANH: return after_gelu_tanh(t);
+    case FV_ACT_GELU: return act_gelu(t);
+    case FV_ACT_GELU_TANH: return act_gelu_tanh(t);
     default: return t;
     }
 }
 
-static inline __attribute__((always_inline)) void after_row(int64_t n, const float *c, const float *bias,
-                                                            const float *residual, float *y,
-                                                            const fv_activation activation) {
+static inline __attribute__((always_inline)) void bias_act_residual_row(int64_t n, const float *c, const float *bias,
+                                                                        const float *residual, float *y,
+                                                                        const fv_activation activation) {
     for (int64_t j = 0; j < n; j += FV_W) {
         const int64_t left = n - j;
         vf t = left < FV_W ? v_load_n(c + j, left) : v_load(c + j);
         if (bias)
             t = v_add(t, left < FV_W ? v_load_n(bias + j, left) : v_load(bias + j));
-        t = after_one(t, activation);
+        t = act(t, activation);
         if (residual)
             t = v_add(t, left < FV_W ? v_load_n(residual + j, left) : v_load(residual + j));
         t = v_select(v_nan(t), v_set1(NAN), t);
@@ -47,18 +47,18 @@ static inline __attribute__((always_inline)) void after_row(int64_t n, const flo
     }
 }
 
-void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_bias_act_residual *after, float *y,
+void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_bias_act_residual *args, float *y,
              int64_t ldy) {
     assert(rows >= 0 && n >= 0 && ldc >= 0);
     assert(rows <= 1 || ldy >= n);
-    assert((unsigned)after->activation <= FV_ACT_GELU_TANH);
-    assert(after->residual != y || after->ldresidual == ldy || rows <= 1);
-    const float *residual = after->residual;
-    for (int64_t i = 0; i < rows; i++, c += ldc, y += ldy, residual += residual ? after->ldresidual : 0)
-        switch (after->activation) {
-        case FV_ACT_NONE: after_row(n, c, after->bias, residual, y, FV_ACT_NONE); break;
-        case FV_ACT_RELU: after_row(n, c, after->bias, residual, y, FV_ACT_RELU); break;
-        case FV_ACT_GELU: after_row(n, c, after->bias, residual, y, FV_ACT_GELU); break;
-        case FV_ACT_GELU_TANH: after_row(n, c, after->bias, residual, y, FV_ACT_GELU_TANH); break;
+    assert((unsigned)args->activation <= FV_ACT_GELU_TANH);
+    assert(args->residual != y || args->ldresidual == ldy || rows <= 1);
+    const float *residual = args->residual;
+    for (int64_t i = 0; i < rows; i++, c += ldc, y += ldy, residual += residual ? args->ldresidual : 0)
+        switch (args->activation) {
+        case FV_ACT_NONE: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_NONE); break;
+        case FV_ACT_RELU: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_RELU); break;
+        case FV_ACT_GELU: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_GELU); break;
+        case FV_ACT_GELU_TANH: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_GELU_TANH); break;
         }
 }

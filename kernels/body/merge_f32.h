@@ -2,11 +2,11 @@
  * which the row's old and new output are weighed (kernels.h has the formulas). */
 #include "v_exp.h"
 
-/* exp(x - highest), where 0 stands for a highest of -inf, so that a row without keys gives 0 and not NaN. exp(0) is 1 in
+/* exp(x - row_max), where 0 stands for a row_max of -inf, so that a row without keys gives 0 and not NaN. exp(0) is 1 in
  * any rounding mode, so that to merge the first segment, or one without keys, changes no bit: whether it is done is up to
  * blocks and threads. */
-static inline vf merge_factor(vf x, vf highest) {
-    const vf less = v_sub(x, v_select(v_eq(highest, v_set1(-INFINITY)), v_set1(0.0f), highest));
+static inline vf merge_factor(vf x, vf row_max) {
+    const vf less = v_sub(x, v_select(v_eq(row_max, v_set1(-INFINITY)), v_set1(0.0f), row_max));
     return v_select(v_eq(less, v_set1(0.0f)), v_set1(1.0f), v_exp(less));
 }
 
@@ -23,10 +23,10 @@ void FV_NAME(int64_t rows, const float *m, const float *l, float *M, float *L, f
     assert(rows >= 0 && M != m && L != l && a != b);
     for (int64_t i = 0; i < rows; i += FV_W) {
         const int64_t n = rows - i;
-        const vf old = merge_load(M + i, n), new = merge_load(m + i, n), highest = v_max(old, new);
-        const vf factor_old = merge_factor(old, highest), factor_new = merge_factor(new, highest);
+        const vf old = merge_load(M + i, n), new = merge_load(m + i, n), row_max = v_max(old, new);
+        const vf factor_old = merge_factor(old, row_max), factor_new = merge_factor(new, row_max);
         const vf sum = v_fma(merge_load(L + i, n), factor_old, v_mul(merge_load(l + i, n), factor_new));
-        merge_store(M + i, n, highest);
+        merge_store(M + i, n, row_max);
         merge_store(L + i, n, sum);
         merge_store(a + i, n, factor_old);
         merge_store(b + i, n, factor_new);

@@ -98,13 +98,14 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
         const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
         const int64_t head = at / y->shape[3], channel = at % y->shape[3];
         count = fv_min(columns - done, y->shape[3] - channel);
-        const fv_bias_act_residual after = {
+        const fv_bias_act_residual args = {
             .bias = part->bias ? part->bias + at : NULL,
             .activation = l->activation,
             .residual = residual ? place(residual, run, head, channel) : NULL,
             .ldresidual = residual ? row_stride(residual) : 0,
         };
-        l->after(run->count, count, scratch + done, l->panel, &after, place(y, run, head, channel), row_stride(y));
+        l->bias_act_residual(run->count, count, scratch + done, l->panel, &args, place(y, run, head, channel),
+                             row_stride(y));
     }
 }
 

@@ -22,7 +22,7 @@ typedef struct fv_linear_part {
 struct fovea_linear {
     const fovea_context *ctx;
     const fv_kernel *gemm; /* for many rows: the default, and as wide as a panel */
-    fv_bias_act_residual_f32_fn *after;
+    fv_bias_act_residual_f32_fn *bias_act_residual;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
     int64_t part_count;

@@ -96,7 +96,8 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->gemm = fv_linear_gemm(ctx, made->out);
     made->panel = made->gemm->nr;
     made->panels = fv_ceil_div(made->out, made->panel);
-    made->after = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
+    made->bias_act_residual =
+        fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
     int64_t floats = 0;
     const bool found = fv_linear_find_tuned(made);
     if (found && !lay_out(made, &floats)) {

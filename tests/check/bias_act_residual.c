@@ -1,4 +1,4 @@
-/* Trials of after: every activation, with and without bias and residual, the residual also in place. */
+/* Trials of bias_act_residual: every activation, with and without bias and residual, the residual also in place. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -11,7 +11,8 @@ static const char *const residual_words[RESIDUALS] = {"no residual", "residual",
 static const char *const activation_words[] = {"none", "relu", "gelu", "gelu tanh"};
 enum { ACTIVATIONS = 4 };
 
-static void after_trial(checker *c, int64_t rows, int64_t n, int activation, bool bias, residual how, bool special) {
+static void bias_act_residual_trial(checker *c, int64_t rows, int64_t n, int activation, bool bias, residual how,
+                                    bool special) {
     trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " %s, %s, %s%s", rows, n, activation_words[activation],
                            bias ? "bias" : "no bias", residual_words[how], special ? ", special values" : "");
     if (!t)
@@ -38,14 +39,14 @@ static void after_trial(checker *c, int64_t rows, int64_t n, int activation, boo
     trial_run(t);
 }
 
-static void after_trials(checker *c) {
+static void bias_act_residual_trials(checker *c) {
     for (int64_t n = 1; n <= 2 * c->kernel->nr + 1; n++)
         for (int a = 0; a < ACTIVATIONS; a++)
             for (int i = 0; i < 2 * RESIDUALS; i++)
-                after_trial(c, 1 + (n + i) % 3, n, a, i % 2, (residual)(i / 2), (n + i) % 3 == 0);
+                bias_act_residual_trial(c, 1 + (n + i) % 3, n, a, i % 2, (residual)(i / 2), (n + i) % 3 == 0);
     for (int a = 0; a < ACTIVATIONS; a++)
         for (int special = 0; special < 2; special++)
-            after_trial(c, 9, 133, a, true, RESIDUAL_APART, special);
+            bias_act_residual_trial(c, 9, 133, a, true, RESIDUAL_APART, special);
 }
 
 /* The operand that holds the residual. */
@@ -53,17 +54,17 @@ static int residual_index(const trial *t) {
     return t->size[SIZE_RESIDUAL] == RESIDUAL_IN_PLACE ? OPERAND_Y : t->operands - 1;
 }
 
-static void after_invoke(const fv_kernel *kernel, trial *t) {
+static void bias_act_residual_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
-    fv_bias_act_residual after = {.activation = (fv_activation)t->size[SIZE_ACTIVATION]};
+    fv_bias_act_residual args = {.activation = (fv_activation)t->size[SIZE_ACTIVATION]};
     if (t->size[SIZE_BIAS])
-        after.bias = trial_pointer(t, OPERAND_BIAS);
+        args.bias = trial_pointer(t, OPERAND_BIAS);
     if (t->size[SIZE_RESIDUAL] != RESIDUAL_NONE) {
-        after.residual = trial_pointer(t, residual_index(t));
-        after.ldresidual = o[residual_index(t)].stride;
+        args.residual = trial_pointer(t, residual_index(t));
+        args.ldresidual = o[residual_index(t)].stride;
     }
     kernel->run.bias_act_residual_f32(t->size[SIZE_ROWS], t->size[SIZE_N], trial_pointer(t, OPERAND_C),
-                                      o[OPERAND_C].stride, &after, trial_pointer(t, OPERAND_Y), o[OPERAND_Y].stride);
+                                      o[OPERAND_C].stride, &args, trial_pointer(t, OPERAND_Y), o[OPERAND_Y].stride);
 }
 
 static double activated(int64_t activation, double t) {
@@ -75,7 +76,7 @@ static double activated(int64_t activation, double t) {
     }
 }
 
-static bool after_element(const trial *t, int64_t i, int64_t j) {
+static bool bias_act_residual_element(const trial *t, int64_t i, int64_t j) {
     float x = *float_before(&t->operand[OPERAND_C], i, j);
     if (t->size[SIZE_BIAS])
         x += *float_before(&t->operand[OPERAND_BIAS], 0, j);
@@ -99,11 +100,11 @@ static bool after_element(const trial *t, int64_t i, int64_t j) {
     return true;
 }
 
-static void after_verify(const trial *t) {
+static void bias_act_residual_verify(const trial *t) {
     for (int64_t i = 0; i < t->size[SIZE_ROWS]; i++)
         for (int64_t j = 0; j < t->size[SIZE_N]; j++)
-            if (!after_element(t, i, j))
+            if (!bias_act_residual_element(t, i, j))
                 return;
 }
 
-const op_check check_after = {after_trials, after_invoke, after_verify};
+const op_check check_bias_act_residual = {bias_act_residual_trials, bias_act_residual_invoke, bias_act_residual_verify};

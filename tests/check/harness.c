@@ -28,11 +28,11 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_merge] = &check_merge,
     [FV_OP_accumulate] = &check_accumulate,
     [FV_OP_finish] = &check_finish,
-    [FV_OP_mask_to_bits] = &check_bits,
-    [FV_OP_add_mask] = &check_bias,
+    [FV_OP_mask_to_bits] = &check_mask_to_bits,
+    [FV_OP_add_mask] = &check_add_mask,
     [FV_OP_weights] = &check_weights,
     [FV_OP_finite] = &check_finite,
-    [FV_OP_bias_act_residual] = &check_after,
+    [FV_OP_bias_act_residual] = &check_bias_act_residual,
     [FV_OP_exp] = &check_exp,
 };
 /* clang-format on */

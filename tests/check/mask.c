@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 enum { SIZE_BEGIN, SIZE_END, SIZE_STEP };
-enum { OPERAND_MASK, OPERAND_BITS, BIAS_S };
+enum { OPERAND_MASK, OPERAND_BITS, OPERAND_S };
 
 typedef enum mask_kind { MASK_ONES, MASK_ZEROS, MASK_RANDOM, MASK_KINDS } mask_kind;
 static const char *const mask_words[MASK_KINDS] = {"lets all pass", "lets none pass", "is random"};
@@ -65,7 +65,7 @@ static void mask_trials(checker *c, void (*one)(checker *c, int64_t begin, int64
 
 /* ---------------------------------------------------------------------------------------------------------- bits -- */
 
-static void bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
+static void mask_to_bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
     static const uint8_t nonzero[] = {1, 2, 0x7f, 0x80, 0xff};
     trial *t = mask_trial(c, begin, end, step, kind);
     if (!t)
@@ -81,18 +81,18 @@ static void bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mas
     trial_run(t);
 }
 
-static void bits_trials(checker *c) { mask_trials(c, bits_trial, 1); }
+static void mask_to_bits_trials(checker *c) { mask_trials(c, mask_to_bits_trial, 1); }
 
-static void bits_invoke(const fv_kernel *kernel, trial *t) {
+static void mask_to_bits_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.mask_to_bits_u8(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK),
                                 t->size[SIZE_STEP], trial_pointer(t, OPERAND_BITS));
 }
 
 static bool byte_passes(const operand *mask, int64_t index) { return mask->before[index] != 0; }
 
-static void bits_verify(const trial *t) { verify_bits(t, byte_passes); }
+static void mask_to_bits_verify(const trial *t) { verify_bits(t, byte_passes); }
 
-const op_check check_bits = {bits_trials, bits_invoke, bits_verify};
+const op_check check_mask_to_bits = {mask_to_bits_trials, mask_to_bits_invoke, mask_to_bits_verify};
 
 /* ---------------------------------------------------------------------------------------------------------- bias -- */
 
@@ -108,7 +108,7 @@ static float some_bias(rng *r, mask_kind kind) {
     }
 }
 
-static void bias_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
+static void add_mask_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
     trial *t = mask_trial(c, begin, end, step, kind);
     if (!t)
         return;
@@ -134,21 +134,21 @@ static void bias_trial(checker *c, int64_t begin, int64_t end, int64_t step, mas
 }
 
 /* Ranges begin where a tile of keys can begin: at multiples of FV_LANES. */
-static void bias_trials(checker *c) {
+static void add_mask_trials(checker *c) {
     for (int again = 0; again < 4; again++)
-        mask_trials(c, bias_trial, FV_LANES);
+        mask_trials(c, add_mask_trial, FV_LANES);
 }
 
-static void bias_invoke(const fv_kernel *kernel, trial *t) {
+static void add_mask_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.add_mask_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
-                             t->c, trial_pointer(t, BIAS_S), trial_pointer(t, OPERAND_BITS));
+                             t->c, trial_pointer(t, OPERAND_S), trial_pointer(t, OPERAND_BITS));
 }
 
-static bool bias_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }
+static bool add_mask_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }
 
-static void bias_verify(const trial *t) {
-    const operand *mask = &t->operand[OPERAND_MASK], *s = &t->operand[BIAS_S];
-    verify_bits(t, bias_passes);
+static void add_mask_verify(const trial *t) {
+    const operand *mask = &t->operand[OPERAND_MASK], *s = &t->operand[OPERAND_S];
+    verify_bits(t, add_mask_passes);
     for (int64_t i = 0; i < s->cols; i++) {
         const float scaled = t->c * *float_before(s, 0, i);
         const float want = scaled + *float_before(mask, 0, t->size[SIZE_STEP] * i), got = float_want(s, 0, i);
@@ -160,4 +160,4 @@ static void bias_verify(const trial *t) {
     }
 }
 
-const op_check check_bias = {bias_trials, bias_invoke, bias_verify};
+const op_check check_add_mask = {add_mask_trials, add_mask_invoke, add_mask_verify};
