@@ -1,4 +1,5 @@
-/* What attention.c, which times attentions, and attention_check.c, which checks them, share. */
+/* What attention.c, which times attentions, attention_data.c, which makes their operands, and attention_check.c, which checks
+ * their results, share. */
 #ifndef BENCH_ATTENTION_BENCH_H
 #define BENCH_ATTENTION_BENCH_H
 
@@ -73,6 +74,15 @@ static inline attention_sequence attention_sequence_of(const attention *self, in
     s.offset = desc->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? s.kv_len - s.q_len : self->offset;
     return s;
 }
+
+/* Makes self->args for the shape and options of the case, outputs unwritten; NULL, or what is wrong. */
+const char *attention_make_arguments(attention *self);
+
+/* Pairs of a row and a key that it attends to: of one head of a sequence (boolean: its mask, or NULL), and of all. Bytes of
+ * all operands. */
+double attention_pairs_of(const fovea_attention_desc *desc, const attention_sequence *s, const uint8_t *boolean);
+double attention_pairs(const attention *self);
+double attention_bytes(attention *self);
 
 /* Checks the outputs that were just computed into self->args; NULL, or what is wrong with them. */
 const char *attention_check(attention *self);

@@ -8,7 +8,6 @@
  *   - monotonic, also from one span of the sample to the next
  *   - the same bits as the scalar row
  *   - exp(+-0) = 1, exp(-inf) = +0, exp(inf) = inf, NaN of any payload gives NaN, in every lane
- * And fovea_exp_f32() has the bits of the scalar row, in place too, and refuses what it must.
  * It prints the greatest error, where it is, and how many results are not the nearest float.
  *
  * How: the floats are cut into spans, which threads claim one after another; each is computed by all rows and once by
@@ -325,38 +324,6 @@ static void check_specials(const fv_kernel *row) {
         check_special(row, bits_float(to_inf[i]), INFINITY);
 }
 
-static void check_refused(const char *what, fovea_status got, fovea_status due) {
-    test_check(got == due, "%s: %s instead of %s", what, fovea_status_name(got), fovea_status_name(due));
-}
-
-/* The public function. */
-static void check_public(void) {
-    enum { N = 4099 };
-    static float x[N + 8], y[N], want[N], in[N];
-    rng r = rng_stream(test_seed(), "public exp");
-    for (int i = 0; i < N; i++)
-        x[i] = bits_float(i % 3 ? (uint32_t)rng_u64(&r) : float_bits((float)rng_between(&r, -100, 100) * 0.97f));
-    for (int64_t n = 0; n <= N; n += n < 70 ? 1 : 1343) {
-        memset(y, 0x5a, sizeof y);
-        memcpy(in, x, sizeof in);
-        fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32)->run.exp_f32(n, x, want);
-        check_refused("exp", fovea_exp_f32(n, x, y), FOVEA_OK);
-        check_refused("exp in place", fovea_exp_f32(n, in, in), FOVEA_OK);
-        test_check(memcmp(y, want, (size_t)n * sizeof *y) == 0, "exp of %" PRId64 " floats: not the scalar row's bits",
-                   n);
-        test_check(memcmp(in, want, (size_t)n * sizeof *y) == 0, "exp of %" PRId64 " floats in place", n);
-        test_check(n == N || float_bits(y[n]) == 0x5a5a5a5a, "exp of %" PRId64 " floats: writes past them", n);
-    }
-    float *nothing = NULL;
-    check_refused("no floats", fovea_exp_f32(0, nothing, nothing), FOVEA_OK);
-    check_refused("n of -1", fovea_exp_f32(-1, x, y), FOVEA_ERROR_SHAPE);
-    check_refused("no x", fovea_exp_f32(1, nothing, y), FOVEA_ERROR_NULL);
-    check_refused("no y", fovea_exp_f32(1, x, nothing), FOVEA_ERROR_NULL);
-    check_refused("y in x", fovea_exp_f32(N, x, x + 1), FOVEA_ERROR_ALIAS);
-    check_refused("x in y", fovea_exp_f32(N, x + 8, x), FOVEA_ERROR_ALIAS);
-    check_refused("too many", fovea_exp_f32(INT64_MAX / 2, x, y), FOVEA_ERROR_OVERFLOW);
-}
-
 /* Where results begin to be 0: nowhere but between the last float whose exp is normal and the next. */
 static void check_threshold(const fv_kernel *row) {
     int64_t normal = ZERO, zero = LAST_ORDINAL;
@@ -397,6 +364,5 @@ int main(int argc, char **argv) {
         check_threshold(walk.row[r]);
         check_specials(walk.row[r]);
     }
-    check_public();
     return test_end();
 }

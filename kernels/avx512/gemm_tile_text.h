@@ -3,75 +3,7 @@
  *
  *   chains, steps, ends, row_max   in this order; gemm_tiles.S tells what they do */
 
-.altmacro
-/* Each macro that has numbers has a parameter: in one without, $4 is its fifth argument for Mach-O. */
-
-/* --------------------------------------------------------------------------------------------------------- words -- */
-
-/* op 4*s(row I of A) rest */
-.macro with_a op, s, rest
-    .if I == 0; \op 4*\s(A0)\rest; .endif
-    .if I == 1; \op 4*\s(A0, LDA)\rest; .endif
-    .if I == 2; \op 4*\s(A0, LDA, 2)\rest; .endif
-    .if I == 3; \op 4*\s(A3)\rest; .endif
-    .if I == 4; \op 4*\s(A3, LDA)\rest; .endif
-    .if I == 5; \op 4*\s(A5)\rest; .endif
-    .if I == 6; \op 4*\s(A5, LDA)\rest; .endif
-    .if I == 7; \op 4*\s(A5, LDA, 2)\rest; .endif
-    .if I == 8; \op 4*\s(A0, LDA, 8)\rest; .endif
-    .if I == 9; \op 4*\s(A5, LDA, 4)\rest; .endif
-    .if I == 10; \op 4*\s(A10)\rest; .endif
-    .if I == 11; \op 4*\s(A10, LDA)\rest; .endif
-    .if I == 12; \op 4*\s(A10, LDA, 2)\rest; .endif
-    .if I == 13; \op 4*\s(A5, LDA, 8)\rest; .endif
-.endm
-
-/* The pointers of rows that the tile has, after so many steps. */
-.macro pass_a steps
-    add $4*\steps, A0
-    .if MR > 3
-        add $4*\steps, A3
-    .endif
-    .if MR > 5
-        add $4*\steps, A5
-    .endif
-    .if MR > 10
-        add $4*\steps, A10
-    .endif
-.endm
-
-/* Vector n, of vectors J of rows, from memory. */
-.macro load address, n
-    .if J_IS_HALF
-        vmovups \address, %ymm\n{%k1}{z}
-    .else
-        vmovups \address, %zmm\n
-    .endif
-.endm
-
-/* acc += y * (element s of row I of A), of vectors J */
-.macro multiply_a s, y, acc
-    .if J_IS_HALF
-        with_a vfmadd231ps, \s, <{1to8}, %ymm\y, %ymm\acc>
-    .else
-        with_a vfmadd231ps, \s, <{1to16}, %zmm\y, %zmm\acc>
-    .endif
-.endm
-
-/* acc += x * y, of vectors J */
-.macro multiply x, y, acc
-    .if J_IS_HALF
-        vfmadd231ps %ymm\x, %ymm\y, %ymm\acc
-    .else
-        vfmadd231ps %zmm\x, %zmm\y, %zmm\acc
-    .endif
-.endm
-
-/* Sets row and vector of accumulator n. */
-.macro at n
-    J = \n / MR
-    I = \n - J * MR
-.endm
+#include "gemm_tile_words.h"
 
 /* -------------------------------------------------------------------------------------------------------- chains -- */
 

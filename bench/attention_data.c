@@ -1,0 +1,132 @@
+/* The operands of an attention that is timed, and what it counts as.
+ *
+ * Flops are 2 * (head_dim + value_dim) for each pair of a row and a key that it attends to, also where the weights are
+ * asked for, which take the scores a second time; bytes are those of queries, keys, values and mask as far as the
+ * sequences' lengths go, and of outputs, each counted once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention_bench.h"
+
+static fovea_tensor make_tensor(const attention *self, int64_t heads, int64_t tokens, int64_t channels) {
+    int64_t batch = self->desc.batch;
+    void *data = bench_alloc(batch * heads * tokens * channels * (int64_t)sizeof(float));
+    return self->layout == LAYOUT_BHTD ? fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels)
+                                       : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, tokens, heads, channels);
+}
+
+/* One mask for all heads and sequences: boolean ones leave out one key in eight, additive ones leave out none. */
+static fovea_tensor make_mask(const fovea_attention_desc *desc) {
+    bool boolean = desc->mask == FOVEA_MASK_BOOLEAN;
+    int64_t n = desc->q_len * desc->kv_len;
+    void *data = bench_alloc(n * (boolean ? 1 : (int64_t)sizeof(float)));
+    fovea_tensor mask = fovea_tensor_bhtd(data, boolean ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32, desc->batch,
+                                          desc->q_heads, desc->q_len, desc->kv_len);
+    mask.stride[0] = mask.stride[1] = 0;
+    uint64_t state = 5;
+    if (data != NULL && boolean) {
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)data)[i] = bench_random(&state) % 8 != 0;
+    } else if (data != NULL) {
+        bench_fill(data, n, -1, 1, state);
+    }
+    return mask;
+}
+
+/* Lengths and offsets of all sequences, of which args takes what the case gives. -1: no memory. */
+static int make_lengths(attention *self) {
+    const int64_t batch = self->desc.batch;
+    int64_t *lengths = self->lengths = bench_alloc(3 * batch * (int64_t)sizeof *lengths);
+    if (lengths == NULL)
+        return -1;
+    for (int64_t b = 0; b < batch; b++) {
+        const attention_sequence s = attention_sequence_of(self, b);
+        lengths[b] = s.q_len;
+        lengths[batch + b] = s.kv_len;
+        lengths[2 * batch + b] = s.offset;
+    }
+    self->args.q_lens = self->q_shortest >= 0 ? lengths : NULL;
+    self->args.kv_lens = self->kv_shortest >= 0 ? lengths + batch : NULL;
+    self->args.q_offsets = self->has_offset ? lengths + 2 * batch : NULL;
+    return 0;
+}
+
+const char *attention_make_arguments(attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    fovea_attention_args *args = &self->args;
+    args->q = make_tensor(self, desc->q_heads, desc->q_len, desc->head_dim);
+    args->k = make_tensor(self, desc->kv_heads, desc->kv_len, desc->head_dim);
+    args->v = make_tensor(self, desc->kv_heads, desc->kv_len, desc->value_dim);
+    args->out = make_tensor(self, desc->q_heads, desc->q_len, desc->value_dim);
+    if (desc->mask != FOVEA_MASK_NONE)
+        args->mask = make_mask(desc);
+    if (self->lse)
+        args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
+    if (self->weights)
+        args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
+    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || (desc->mask && !args->mask.data) ||
+        (self->lse && !args->lse.data) || (self->weights && !args->weights.data) || make_lengths(self) != 0)
+        return "no memory";
+    bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
+    bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
+    bench_fill(args->v.data, attention_elements(&args->v), -1, 1, 3);
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
+        const fovea_tensor *output = attention_output(args, o);
+        if (output->data != NULL)
+            memset(output->data, ATTENTION_UNWRITTEN, (size_t)attention_elements(output) * sizeof(float));
+    }
+    return NULL;
+}
+
+double attention_pairs_of(const fovea_attention_desc *desc, const attention_sequence *s, const uint8_t *boolean) {
+    double pairs = 0;
+    for (int64_t i = 0; i < s->q_len; i++) {
+        int64_t at = i + s->offset, first = 0, last = s->kv_len - 1;
+        if (desc->window_left >= 0 && at - desc->window_left > first)
+            first = at - desc->window_left;
+        if (desc->window_right >= 0 && at + desc->window_right < last)
+            last = at + desc->window_right;
+        if (desc->causal != FOVEA_CAUSAL_NONE && at < last)
+            last = at;
+        if (boolean == NULL) {
+            pairs += last >= first ? (double)(last - first + 1) : 0;
+        } else {
+            for (int64_t j = first; j <= last; j++)
+                pairs += boolean[i * desc->kv_len + j] != 0;
+        }
+    }
+    return pairs;
+}
+
+double attention_pairs(const attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    const uint8_t *boolean = desc->mask == FOVEA_MASK_BOOLEAN ? self->args.mask.data : NULL;
+    attention_sequence last = {-1, -1, 0};
+    double pairs = 0, of_last = 0;
+    for (int64_t b = 0; b < desc->batch; b++) {
+        const attention_sequence s = attention_sequence_of(self, b);
+        if (s.q_len != last.q_len || s.kv_len != last.kv_len)
+            of_last = attention_pairs_of(desc, &s, boolean);
+        last = s;
+        pairs += of_last;
+    }
+    return pairs * (double)desc->q_heads;
+}
+
+double attention_bytes(attention *self) {
+    const fovea_attention_desc *desc = &self->desc;
+    const int64_t mask_size = desc->mask == FOVEA_MASK_BOOLEAN ? 1 : desc->mask == FOVEA_MASK_ADDITIVE ? 4 : 0;
+    const attention_sequence longest = attention_sequence_of(self, 0); /* all share its mask */
+    int64_t floats = 0;
+    for (int64_t b = 0; b < desc->batch; b++) {
+        const attention_sequence s = attention_sequence_of(self, b);
+        floats += s.q_len * desc->q_heads * desc->head_dim;
+        floats += s.kv_len * desc->kv_heads * (desc->head_dim + desc->value_dim);
+    }
+    for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
+        const fovea_tensor *output = attention_output(&self->args, o);
+        floats += output->data ? attention_elements(output) : 0;
+    }
+    return 4.0 * (double)floats + (double)(longest.q_len * longest.kv_len * mask_size);
+}

@@ -1,0 +1,24 @@
+/* Problems with their answers by the scalar tier on one thread, which many threads solve at once: of tests of threads. */
+#ifndef FOVEA_TESTS_THREAD_PROBLEMS_H
+#define FOVEA_TESTS_THREAD_PROBLEMS_H
+
+#include "attention_case.h"
+
+enum { PROBLEMS = 10, SPLIT_WEIGHTS = 2 /* rows that are split over segments, with weights */ };
+
+/* Read by many threads at once. */
+typedef struct problem {
+    attention_case c;
+    inputs *in;
+    outputs *want;
+} problem;
+
+extern problem problems[PROBLEMS];
+
+void problems_make(void);
+void problems_free(void);
+
+/* Solves a problem with a context and compares. */
+void problem_solve(const problem *p, const fovea_context *ctx, const char *what);
+
+#endif
