@@ -4,9 +4,7 @@
  * docs/measurements.md, "exp_f32.h".
  *
  * A load whose address has the last twelve bits of a store shortly before it waits for that store, wherever the rest of
- * the address points ("4K aliasing", Intel's optimization manual; AMD family 26 model 2 does the same: 65536 floats at
- * 10.5 to 14.8 G/s instead of 15 where y lies 16 to 1000 bytes behind x in its page). So the array is gone through from
- * its end where y lies behind.
+ * the address points ("4K aliasing"). So the array is gone through from its end where y lies behind x in its page.
  */
 #include "v_exp.h"
 

@@ -15,8 +15,8 @@
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
  * instructions form themselves, UNROLL steps of k a branch, and accumulators that stay where they are (v_accumulate).
  *
- * Some 97% of the FMA peak are reached with operands in the first-level cache; what is missing is a tile's beginning and
- * end. B that streams is prefetched into the second-level cache first, since the first one waits for fewer lines at once.
+ * With operands in the first-level cache all that is missing to the FMA peak is a tile's beginning and end. B that streams
+ * is prefetched into the second-level cache first, since the first one waits for fewer lines at once.
  * Figures, and what lost: docs/measurements.md, "gemm_f32.h".
  */
 #include "gemm_tile.h"

@@ -20,11 +20,9 @@
  *
  * At most 0.924 ulp, monotonic: proved for every float by tests/test_exp.c --exhaustive.
  *
- * Bound: 12 operations a vector, seven fma or mul and one comparison among them. On Intel's AVX-512 cores all of them
- * share two ports: 6 cycles. On AMD's Zen 4 the subtractions, the shift and the lookup have other ports: 8 cycles for
- * 16 floats, of which 8.1 are reached with AVX-512, 8.9 with AVX2 (family 25 model 17; fovea-bench --filter
- * kernel/exp). One polynomial for |r| <= ln(2)/2, without a table, was of degree 6: 13 operations, 11 of them fma, mul
- * and comparison: 11.2 and 11.7 cycles.
+ * Bound: 12 operations a vector, seven fma or mul and one comparison among them, which share the units that multiply; the
+ * others have units of their own on some cores. One polynomial for |r| <= ln(2)/2, without a table, has 13, of which 11 need
+ * those units. Figures: docs/measurements.md, "v_exp.h".
  */
 #ifndef FV_V_EXP_H
 #define FV_V_EXP_H

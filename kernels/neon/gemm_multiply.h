@@ -8,7 +8,7 @@
  * and B is loaded for each.
  *
  * Measured on no hardware, modelled by llvm-mca (make mca). gcc's scheduling before registers are given out
- * (-fschedule-insns) would load all of B first and spill; kernels/CMakeLists.txt turns it off.
+ * (-fschedule-insns) would load all of B first and spill; cmake/FoveaCompile.cmake turns it off.
  */
 FV_ALWAYS_INLINE vf gemm_fma_lane(vf x, vf y, vf acc, const int lane) {
     switch (lane) {

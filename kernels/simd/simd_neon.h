@@ -79,8 +79,7 @@ static inline vf v_fma_where(vm m, vf a, vf b, vf c) {
 }
 
 /* The table is looked up by bytes: those of entry i are 4 i to 4 i + 3. (Bytes of one rank together, whose places take
- * a lookup and a selection instead of the product, are modelled as slower: make mca, exp on cortex-a76 73 instead of 66
- * cycles.) */
+ * a lookup and a selection instead of the product, are modelled as slower.) */
 static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     const uint32x4_t k = vreinterpretq_u32_f32(t), in_entry = vdupq_n_u32(0x03020100);
     const uint8x16x2_t bytes = {{vreinterpretq_u8_u32(vld1q_u32(table)), vreinterpretq_u8_u32(vld1q_u32(table + 4))}};
