@@ -1,6 +1,7 @@
 # Runs a program as a user would and checks how it ends and what it prints:
-#   cmake -DSTATUS=0 -DEXPECT=REGEX -DCOMPLAINT=REGEX -P expect.cmake -- PROGRAM [ARGUMENT...]
-# STATUS: the exit status. EXPECT, COMPLAINT: what standard output and standard error must match.
+#   cmake -DSTATUS=0 -DEXPECT=REGEX -DCOMPLAINT=REGEX [-DSHOWN_IN=FILE] -P expect.cmake -- PROGRAM [ARGUMENT...]
+# STATUS: the exit status. EXPECT, COMPLAINT: what standard output and standard error must match. SHOWN_IN: a document
+# that must have a block of a line that ends with the last word of the command, then standard output and nothing else.
 set(command)
 set(found FALSE)
 foreach(i RANGE 1 ${CMAKE_ARGC})
@@ -20,4 +21,13 @@ if(NOT output MATCHES "${EXPECT}")
 endif()
 if(NOT complaint MATCHES "${COMPLAINT}")
     message(FATAL_ERROR "standard error does not match: ${COMPLAINT}")
+endif()
+if(SHOWN_IN)
+    list(GET command -1 name)
+    get_filename_component(name ${name} NAME)
+    file(READ ${SHOWN_IN} text)
+    string(FIND "${text}" "${name}\n${output}```\n" at)
+    if(at EQUAL -1)
+        message(FATAL_ERROR "${SHOWN_IN} does not show that ${name} prints this")
+    endif()
 endif()
