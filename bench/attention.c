@@ -32,18 +32,11 @@ static void attention_end(bench *base) {
 }
 
 static const char *make_plan(attention *self) {
-    fovea_context_options options;
-    fovea_info info;
-    fovea_context_options_init(&options);
-    fovea_info_init(&info);
-    options.isa = self->isa;
-    options.threads = self->threads;
-    if (fovea_context_create(&options, &self->context) != FOVEA_OK ||
-        fovea_context_info(self->context, &info) != FOVEA_OK ||
-        fovea_attention_plan_create(self->context, &self->desc, &self->plan) != FOVEA_OK)
+    const char *error = bench_context(self->isa, self->threads, &self->context);
+    if (error != NULL)
+        return error;
+    if (fovea_attention_plan_create(self->context, &self->desc, &self->plan) != FOVEA_OK)
         return fovea_error_detail();
-    if (info.threads != self->threads)
-        return "fewer CPUs may be used than the case has threads";
     self->workspace_size = fovea_attention_plan_workspace_size(self->plan);
     self->workspace = bench_alloc((int64_t)self->workspace_size);
     return self->workspace ? NULL : "no memory";

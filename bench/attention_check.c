@@ -88,10 +88,6 @@ const char *attention_check(attention *self) {
         error = check_written(attention_output(&self->args, o), output_names[o]);
     if (error != NULL)
         return error;
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.isa = FOVEA_ISA_SCALAR;
-    options.threads = 1;
     fovea_attention_desc desc = self->desc;
     desc.batch = desc.q_heads = desc.kv_heads = desc.q_len = 1;
     desc.causal = self->desc.causal == FOVEA_CAUSAL_NONE ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_OFFSET;
@@ -100,7 +96,7 @@ const char *attention_check(attention *self) {
     float *expected = bench_alloc((desc.value_dim + 1 + desc.kv_len) * (int64_t)sizeof(float)); /* of all outputs */
     if (expected == NULL)
         error = "no memory";
-    else if (fovea_context_create(&options, &context) != FOVEA_OK ||
+    else if ((error = bench_context(FOVEA_ISA_SCALAR, 1, &context)) == NULL &&
              fovea_attention_plan_create(context, &desc, &alone) != FOVEA_OK)
         error = fovea_error_detail();
     int64_t rows = self->desc.batch * self->desc.q_heads * self->desc.q_len;

@@ -44,6 +44,9 @@ fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]);
  * with a sentence if the library gives no context at all. */
 fv_target bench_target(char cpu[64]);
 
+/* A context of that tier with that many threads; NULL, or what is wrong. *context is NULL, or for the caller to destroy. */
+const char *bench_context(fovea_isa isa, int threads, fovea_context **context);
+
 /* Flops per second of the tier's FMA peak (peak/peak_run.h): the best of many short runs, of this call and of those before. */
 double bench_peak(fv_isa isa);
 

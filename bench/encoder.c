@@ -51,16 +51,9 @@ static void sentences_end(bench *base) {
 
 static const char *load(fovea_isa isa, int threads, int64_t count, fovea_context **context, encoder **model,
                         encoder_plan **plan) {
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.isa = isa;
-    options.threads = threads;
-    fovea_info info;
-    fovea_info_init(&info);
-    if (fovea_context_create(&options, context) != FOVEA_OK || fovea_context_info(*context, &info) != FOVEA_OK)
-        return fovea_error_detail();
-    if (info.threads != threads)
-        return "fewer CPUs may be used than the case has threads";
+    const char *error = bench_context(isa, threads, context);
+    if (error != NULL)
+        return error;
     return encoder_load(*context, FOVEA_MINILM_FILE, HEADS, model, to) != 0 ||
                    encoder_plan_create(*model, count, LONGEST, plan, to) != 0
                ? text

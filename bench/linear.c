@@ -43,19 +43,15 @@ static void linear_end(bench *base) {
     self->weights = self->bias = NULL;
 }
 
-static fovea_status pack(const linear *self, fovea_isa isa, int threads, fovea_context **context, fovea_linear **map) {
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.isa = isa;
-    options.threads = threads;
+static const char *pack(const linear *self, fovea_isa isa, int threads, fovea_context **context, fovea_linear **map) {
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.in_features = self->k;
     desc.part.weight = fovea_matrix_out_in(self->weights, FOVEA_DTYPE_F32, self->n, self->k);
     desc.part.bias = self->bias;
     desc.activation = (fovea_activation)self->activation;
-    const fovea_status status = fovea_context_create(&options, context);
-    return status == FOVEA_OK ? fovea_linear_pack(*context, &desc, map) : status;
+    const char *error = bench_context(isa, threads, context);
+    return error == NULL && fovea_linear_pack(*context, &desc, map) != FOVEA_OK ? fovea_error_detail() : error;
 }
 
 static fovea_status execute(const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y, void *workspace) {
@@ -108,14 +104,15 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
     bench_fill(self->x.data, self->m * self->k, -1, 1, 1);
     bench_fill(self->weights, self->n * self->k, -1, 1, 2);
     bench_fill(self->bias, self->n, -1, 1, 3);
-    if (pack(self, self->isa, self->threads, &self->context, &self->map) != FOVEA_OK)
-        return fovea_error_detail();
+    const char *error = pack(self, self->isa, self->threads, &self->context, &self->map);
+    if (error != NULL)
+        return error;
     self->workspace = bench_alloc((int64_t)fovea_linear_workspace_size(self->map));
     if (!self->workspace)
         return "no memory";
     if (execute(self->map, &self->x, &self->y, self->workspace) != FOVEA_OK)
         return fovea_error_detail();
-    const char *error = self->checked ? NULL : check(self);
+    error = self->checked ? NULL : check(self);
     self->checked = true;
     cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
     cost->bytes = 4.0 * (double)(self->m * self->k + self->n * self->k + self->m * self->n);

@@ -49,12 +49,8 @@ static void layer_end(bench *base) {
 }
 
 /* All matrices from one array of 4 d^2 numbers: q, k, v, which one after another are the fused weight, and o. */
-static fovea_status make(const layer *self, fovea_isa isa, int threads, int64_t batch, fovea_context **context,
-                         fovea_mha **mha) {
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.isa = isa;
-    options.threads = threads;
+static const char *make(const layer *self, fovea_isa isa, int threads, int64_t batch, fovea_context **context,
+                        fovea_mha **mha) {
     fovea_mha_desc desc = self->desc;
     fovea_attention_desc attention = self->attention;
     attention.batch = batch;
@@ -77,24 +73,23 @@ static fovea_status make(const layer *self, fovea_isa isa, int threads, int64_t 
         weights.fused_bias = w;
     else
         weights.q_bias = w;
-    const fovea_status status = fovea_context_create(&options, context);
-    return status == FOVEA_OK ? fovea_mha_create(*context, &desc, &weights, mha) : status;
+    const char *error = bench_context(isa, threads, context);
+    return error == NULL && fovea_mha_create(*context, &desc, &weights, mha) != FOVEA_OK ? fovea_error_detail() : error;
 }
 
 static const char *check(const layer *self) {
     fovea_context *context = NULL;
     fovea_mha *mha = NULL;
-    const char *error = NULL;
     fovea_attention_args args = self->args;
     const size_t bytes = (size_t)(args.out.shape[2] * args.out.shape[3]) * sizeof(float);
     args.q.shape[0] = args.out.shape[0] = 1;
     args.out.data = bench_alloc((int64_t)bytes);
     if (args.out.data == NULL)
         return "no memory";
-    if (make(self, FOVEA_ISA_SCALAR, 1, 1, &context, &mha) != FOVEA_OK ||
-        fovea_mha_execute(mha, &args, NULL, 0) != FOVEA_OK)
+    const char *error = make(self, FOVEA_ISA_SCALAR, 1, 1, &context, &mha);
+    if (error == NULL && fovea_mha_execute(mha, &args, NULL, 0) != FOVEA_OK)
         error = fovea_error_detail();
-    else if (memcmp(args.out.data, self->args.out.data, bytes) != 0)
+    else if (error == NULL && memcmp(args.out.data, self->args.out.data, bytes) != 0)
         error = "WRONG: the first sequence is not what scalar gives";
     fovea_mha_destroy(mha);
     fovea_context_destroy(context);
@@ -119,13 +114,14 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
         return "no memory";
     bench_fill(self->args.q.data, n, -1, 1, 1);
     bench_fill(self->weights, 4 * d * d, -0.05F, 0.05F, 2);
-    if (make(self, self->isa, self->threads, a->batch, &self->context, &self->mha) != FOVEA_OK)
-        return fovea_error_detail();
+    const char *error = make(self, self->isa, self->threads, a->batch, &self->context, &self->mha);
+    if (error != NULL)
+        return error;
     self->workspace = bench_alloc((int64_t)fovea_mha_workspace_size(self->mha));
     if (!self->workspace)
         return "no memory";
     layer_run(base);
-    const char *error = self->checked ? NULL : check(self);
+    error = self->checked ? NULL : check(self);
     self->checked = true;
     fovea_mha_costs costs;
     fovea_mha_costs_init(&costs);

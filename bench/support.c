@@ -1,4 +1,4 @@
-/* Small helpers of fovea-bench: the machine's tier and peak, memory and random numbers. */
+/* Small helpers of fovea-bench: the machine's tier and peak, contexts, memory and random numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,18 @@ fv_target bench_target(char cpu[64]) {
         memcpy(cpu, info.cpu, sizeof info.cpu);
     fv_cpu_detect(&machine);
     return fv_target_capped(machine.target, (fv_isa)info.isa);
+}
+
+const char *bench_context(fovea_isa isa, int threads, fovea_context **context) {
+    fovea_context_options options;
+    fovea_info info;
+    fovea_context_options_init(&options);
+    fovea_info_init(&info);
+    options.isa = isa;
+    options.threads = threads;
+    if (fovea_context_create(&options, context) != FOVEA_OK || fovea_context_info(*context, &info) != FOVEA_OK)
+        return fovea_error_detail();
+    return info.threads == threads ? NULL : "fewer CPUs may be used than the case has threads";
 }
 
 static double seconds(void) {

@@ -1,15 +1,13 @@
-/* fovea-tune show, check, merge, explain: what is in tuning files, and whether it is used and right here. */
+/* fovea-tune show, check: what is in a tuning file, and whether it is used and right here. */
 #include "commands.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
-#include "output.h"
 #include "trial.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The file that was named, or the one that contexts find; NULL and a sentence if there is none to be read. */
@@ -96,18 +94,28 @@ static void show_machine(const fv_tuning_machine *m, const fovea_tuning *tuning,
         puts("For this CPU and build the defaults are best: there are no rows.");
 }
 
+/* A context that reckons with caches as the file says, and the file's part about its machine: *index, -1 if it has none. */
+static fovea_context *context_by(const tune_options *options, const fovea_tuning *tuning, fv_tuning_section *own,
+                                 int *index) {
+    fovea_context *ctx = tune_context(options);
+    if (!ctx)
+        return NULL;
+    fv_tuning_section_of(&ctx->cpu, own);
+    *index = fv_tuning_section_find(tuning, own);
+    ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, *index);
+    return ctx;
+}
+
 int tune_show(const tune_options *options) {
     const char *path;
     fovea_tuning *tuning = load(options, &path);
-    fovea_context *ctx = tuning ? tune_context(options) : NULL;
+    fv_tuning_section own;
+    int index;
+    fovea_context *ctx = tuning ? context_by(options, tuning, &own, &index) : NULL;
     if (!ctx) {
         fovea_tuning_destroy(tuning);
         return TUNE_FAILED;
     }
-    fv_tuning_section own;
-    fv_tuning_section_of(&ctx->cpu, &own);
-    const int index = fv_tuning_section_find(tuning, &own);
-    ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, index);
     json_t *list = json_array();
     if (!options->json)
         printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
@@ -262,15 +270,13 @@ int tune_check(const tune_options *options) {
     fovea_tuning *tuning = load(options, &path);
     if (!tuning)
         return TUNE_FOREIGN;
-    fovea_context *ctx = tune_context(options);
+    fv_tuning_section section;
+    int own;
+    fovea_context *ctx = context_by(options, tuning, &section, &own);
     if (!ctx) {
         fovea_tuning_destroy(tuning);
         return TUNE_FAILED;
     }
-    fv_tuning_section section;
-    fv_tuning_section_of(&ctx->cpu, &section);
-    const int own = fv_tuning_section_find(tuning, &section);
-    ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, own);
     json_t *list = json_array();
     int status = TUNE_FOREIGN;
     if (own < 0) {
@@ -287,110 +293,5 @@ int tune_check(const tune_options *options) {
     json_decref(list);
     fovea_context_destroy(ctx);
     fovea_tuning_destroy(tuning);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------ merge, explain -- */
-
-int tune_merge(const tune_options *options) {
-    fovea_tuning *all = NULL;
-    bool ok = true;
-    for (int i = 0; i < options->file_count && ok; i++) {
-        fovea_tuning *one = NULL;
-        ok = fovea_tuning_load(options->files[i], &one) == FOVEA_OK;
-        if (ok && all)
-            ok = fovea_tuning_merge(all, one) == FOVEA_OK;
-        if (all)
-            fovea_tuning_destroy(one);
-        else
-            all = one;
-    }
-    char error[FV_FILE_ERROR];
-    if (ok && !tune_is_standard_output(options->output))
-        ok = fovea_tuning_save(all, options->output) == FOVEA_OK;
-    else if (ok && tune_output_tuning(options->output, all, error) != FOVEA_OK) {
-        fprintf(stderr, "fovea-tune: %s\n", error);
-        fovea_tuning_destroy(all);
-        return TUNE_FAILED;
-    }
-    if (ok)
-        printf("%s: %d rows for %d CPUs and builds\n", options->output, all->rows, all->sections);
-    else
-        fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
-    fovea_tuning_destroy(all);
-    return ok ? TUNE_GOOD : TUNE_FAILED;
-}
-
-static size_t describe_plan(const fovea_context *ctx, const tune_shape *shape, char *text, size_t size) {
-    if (shape->linear) {
-        fovea_linear map;
-        if (!tune_map_make(ctx, shape, &map))
-            return 0;
-        const size_t length = fv_linear_describe_rows(&map, shape->rows, text, size);
-        free(map.tuned);
-        return length;
-    }
-    fovea_attention_plan *plan;
-    if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
-        return 0;
-    const size_t length = fovea_attention_plan_describe(plan, text, size);
-    fovea_attention_plan_destroy(plan);
-    return length;
-}
-
-/* The plan of a shape as programs get it, with the tuning file; and as it is without, where that is another. The last
- * line of a description says where its choices come from. */
-static void print_plan(const char *name, const char *file, const char *with, const char *without) {
-    static const char origin[] = "\ntuned ";
-    const char *end = strstr(without, origin);
-    const int length = end ? (int)(end - without) + 1 : (int)strlen(without);
-    printf("%s\nfile    %s\n%s", name, file, with);
-    if (strncmp(with, without, (size_t)length) != 0)
-        printf("without a file it would be\n%.*s", length, without);
-    putchar('\n');
-}
-
-/* Adds to list, or prints. */
-static bool explain(const tune_options *options, const fovea_context *plain, const tune_shape *shape, json_t *list) {
-    fovea_context_options wanted;
-    fovea_context *ctx;
-    fovea_context_options_init(&wanted);
-    wanted.isa = options->isa;
-    wanted.threads = options->threads;
-    if (fovea_context_create(&wanted, &ctx) != FOVEA_OK)
-        return false;
-    char name[96], text[2048], other[2048];
-    tune_shape_name(shape, name, sizeof name);
-    const bool ok =
-        describe_plan(ctx, shape, text, sizeof text) > 0 && describe_plan(plain, shape, other, sizeof other) > 0;
-    if (ok && options->json)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "shape", name, "plan", text, "default", other,
-                                              "tuning", ctx->tuning.text));
-    else if (ok)
-        print_plan(name, ctx->tuning.text, text, other);
-    fovea_context_destroy(ctx);
-    return ok;
-}
-
-int tune_explain(const tune_options *options) {
-    fovea_context *ctx = tune_context(options);
-    if (!ctx)
-        return TUNE_FAILED;
-    tune_shape *shapes;
-    const int count = tune_shapes(options, &shapes);
-    json_t *list = json_array();
-    int status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
-    for (int i = 0; i < count && status == TUNE_GOOD; i++)
-        if (!explain(options, ctx, &shapes[i], list)) {
-            fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
-            status = TUNE_FAILED;
-        }
-    free(shapes);
-    if (options->json) {
-        json_dumpf(list, stdout, JSON_INDENT(2));
-        putchar('\n');
-    }
-    json_decref(list);
-    fovea_context_destroy(ctx);
     return status;
 }

@@ -1,0 +1,113 @@
+/* fovea-tune merge, explain: several tuning files as one, and what plans programs get with the file. */
+#include "commands.h"
+#include "machine.h"
+#include "output.h"
+#include "problem.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tune_merge(const tune_options *options) {
+    fovea_tuning *all = NULL;
+    bool ok = true;
+    for (int i = 0; i < options->file_count && ok; i++) {
+        fovea_tuning *one = NULL;
+        ok = fovea_tuning_load(options->files[i], &one) == FOVEA_OK;
+        if (ok && all)
+            ok = fovea_tuning_merge(all, one) == FOVEA_OK;
+        if (all)
+            fovea_tuning_destroy(one);
+        else
+            all = one;
+    }
+    char error[FV_FILE_ERROR];
+    if (ok && !tune_is_standard_output(options->output))
+        ok = fovea_tuning_save(all, options->output) == FOVEA_OK;
+    else if (ok && tune_output_tuning(options->output, all, error) != FOVEA_OK) {
+        fprintf(stderr, "fovea-tune: %s\n", error);
+        fovea_tuning_destroy(all);
+        return TUNE_FAILED;
+    }
+    if (ok)
+        printf("%s: %d rows for %d CPUs and builds\n", options->output, all->rows, all->sections);
+    else
+        fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
+    fovea_tuning_destroy(all);
+    return ok ? TUNE_GOOD : TUNE_FAILED;
+}
+
+static size_t describe_plan(const fovea_context *ctx, const tune_shape *shape, char *text, size_t size) {
+    if (shape->linear) {
+        fovea_linear map;
+        if (!tune_map_make(ctx, shape, &map))
+            return 0;
+        const size_t length = fv_linear_describe_rows(&map, shape->rows, text, size);
+        free(map.tuned);
+        return length;
+    }
+    fovea_attention_plan *plan;
+    if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
+        return 0;
+    const size_t length = fovea_attention_plan_describe(plan, text, size);
+    fovea_attention_plan_destroy(plan);
+    return length;
+}
+
+/* The plan of a shape as programs get it, with the tuning file; and as it is without, where that is another. The last
+ * line of a description says where its choices come from. */
+static void print_plan(const char *name, const char *file, const char *with, const char *without) {
+    static const char origin[] = "\ntuned ";
+    const char *end = strstr(without, origin);
+    const int length = end ? (int)(end - without) + 1 : (int)strlen(without);
+    printf("%s\nfile    %s\n%s", name, file, with);
+    if (strncmp(with, without, (size_t)length) != 0)
+        printf("without a file it would be\n%.*s", length, without);
+    putchar('\n');
+}
+
+/* Adds to list, or prints. */
+static bool explain(const tune_options *options, const fovea_context *plain, const tune_shape *shape, json_t *list) {
+    fovea_context_options wanted;
+    fovea_context *ctx;
+    fovea_context_options_init(&wanted);
+    wanted.isa = options->isa;
+    wanted.threads = options->threads;
+    if (fovea_context_create(&wanted, &ctx) != FOVEA_OK)
+        return false;
+    char name[96], text[2048], other[2048];
+    tune_shape_name(shape, name, sizeof name);
+    const bool ok =
+        describe_plan(ctx, shape, text, sizeof text) > 0 && describe_plan(plain, shape, other, sizeof other) > 0;
+    if (ok && options->json)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "shape", name, "plan", text, "default", other,
+                                              "tuning", ctx->tuning.text));
+    else if (ok)
+        print_plan(name, ctx->tuning.text, text, other);
+    fovea_context_destroy(ctx);
+    return ok;
+}
+
+int tune_explain(const tune_options *options) {
+    fovea_context *ctx = tune_context(options);
+    if (!ctx)
+        return TUNE_FAILED;
+    tune_shape *shapes;
+    const int count = tune_shapes(options, &shapes);
+    json_t *list = json_array();
+    int status = count < 0 ? TUNE_USAGE : TUNE_GOOD;
+    for (int i = 0; i < count && status == TUNE_GOOD; i++)
+        if (!explain(options, ctx, &shapes[i], list)) {
+            fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
+            status = TUNE_FAILED;
+        }
+    free(shapes);
+    if (options->json) {
+        json_dumpf(list, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    json_decref(list);
+    fovea_context_destroy(ctx);
+    return status;
+}
