@@ -31,8 +31,8 @@ run: build/release/build.ninja
 	@if python3 examples/minilm/fetch.py build/models/all-MiniLM-L6-v2; then \
 	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 -- "$$QUESTION" && { \
 	        echo && echo 'What its heads look at in the question, as a picture:' && \
-	        build/release/examples/fovea-inspect attention -o build/attention.svg -- "$${QUESTION:-How tall is the insect?}" || \
-	            :; }; \
+	        build/release/examples/fovea-inspect attention -o build/attention.svg -- "$${QUESTION:-How tall is the insect?}" | \
+	                head -n 1; }; \
 	else \
 	    echo 'So the one layer above, whose data is in this repository, is all that ran; the search needs the model.'; \
 	fi

@@ -3,16 +3,13 @@
 #include "attention.h"
 
 #include "encoder.h"
+#include "model_place.h"
 #include "plural.h"
-#include "wordpiece.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { HEADS = 12, PATH_MOST = 4096 };
-
-static const char default_model[] = "build/models/all-MiniLM-L6-v2", default_output[] = "attention.svg";
+static const char default_output[] = "attention.svg";
 
 /* ----------------------------------------------------------------------------------------------------- computing -- */
 
@@ -21,8 +18,9 @@ typedef struct session {
     char *sentence;
     int32_t *ids;
     fovea_context *context;
+    char model[MODEL_PLACE_MOST];
     encoder *e;
-    wordpiece *pieces;
+    tokenizer *tokens;
     attention a;
 } session;
 
@@ -46,15 +44,18 @@ static int join_words(const inspect_options *options, session *s, complaint to) 
 }
 
 static int load(const inspect_options *options, session *s, complaint to) {
-    char model[PATH_MOST], words[PATH_MOST];
-    const char *folder = options->model != NULL ? options->model : default_model;
-    if (snprintf(model, sizeof model, "%s/model.safetensors", folder) >= PATH_MOST ||
-        snprintf(words, sizeof words, "%s/vocab.txt", folder) >= PATH_MOST)
-        return complain(to, "attention", "--model has too long a name");
-    if (access(model, F_OK) != 0)
-        return complain(to, model, "is not there; python3 examples/minilm/fetch.py FOLDER gets it, --model says where");
-    s->a.model = "all-MiniLM-L6-v2";
-    return encoder_load(s->context, model, HEADS, &s->e, to) == 0 ? wordpiece_load(words, &s->pieces, to) : -1;
+    model_place place;
+    encoder_config config;
+    if (model_place_find(options->model, &place, to) != 0 || encoder_config_read(place.folder, &config, to) != 0)
+        return -1;
+    config.heads = options->heads > 0 ? options->heads : config.heads;
+    if (config.heads == 0)
+        return complain(to, place.folder, "no config.json there says how many heads the model has: --heads N");
+    s->a.model = model_place_name(&place, s->model);
+    s->a.causal = config.causal;
+    return tokenizer_open(place.folder, config.frame, &s->tokens, to) == 0
+               ? encoder_load_as(s->context, place.file, &config, &s->e, to)
+               : -1;
 }
 
 /* The layers and heads asked for. */
@@ -84,12 +85,19 @@ static int read_sentence(session *s, complaint to) {
     a->token = calloc((size_t)most + 1, sizeof *a->token);
     if (s->ids == NULL || a->token == NULL)
         return out_of_memory(to);
-    a->tokens = wordpiece_tokens(s->pieces, s->sentence, strlen(s->sentence), s->ids, most + 1);
+    a->tokens = tokenizer_tokens(s->tokens, s->sentence, strlen(s->sentence), s->ids, most + 1);
+    if (a->tokens < 0)
+        return out_of_memory(to);
+    if (a->tokens == 0)
+        return complain(to, "sentence", "has no tokens");
     if (a->tokens > most)
         return complain(to, "sentence", "has more tokens than the model takes: %lld at most", (long long)most);
     for (int64_t t = 0; t < a->tokens; t++) {
-        a->token[t].text = wordpiece_text(s->pieces, s->ids[t]);
-        a->token[t].role = t == 0 ? ATTENTION_CLS : t == a->tokens - 1 ? ATTENTION_SEP : ATTENTION_WORD;
+        const char *text = tokenizer_text(s->tokens, s->ids[t]);
+        a->token[t].text = text != NULL ? text : "?";
+        a->token[t].role = s->ids[t] == tokenizer_cls(s->tokens)   ? ATTENTION_CLS
+                           : s->ids[t] == tokenizer_sep(s->tokens) ? ATTENTION_SEP
+                                                                   : ATTENTION_WORD;
     }
     return 0;
 }
@@ -174,7 +182,7 @@ static void close_session(session *s) {
     free(s->a.title);
     free(s->ids);
     free(s->sentence);
-    wordpiece_free(s->pieces);
+    tokenizer_close(s->tokens);
     encoder_free(s->e);
     fovea_context_destroy(s->context);
 }

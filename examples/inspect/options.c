@@ -2,6 +2,7 @@
  * man) and the shell completion (fovea-inspect completion). */
 #include "cli.h"
 #include "inspect.h"
+#include "model_place.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ static bool read_head(void *at, const char *text, const cli_option *option) {
 static const cli_option options_table[] = {
     {"--d-model", "N", "768", cli_read_number, SIZE, AT(d_model), COST,
      "channels of the layer's input (must be given)"},
-    {"--heads", "N", "12", cli_read_number, 1, 1 << 16, AT(heads), COST | SIMILARITY,
-     "heads (cost: must be given; similarity: in place of what config.json beside the file says)"},
+    {"--heads", "N", "12", cli_read_number, 1, 1 << 16, AT(heads), COST | SIMILARITY | ATTENTION,
+     "heads (cost: must be given; else: in place of what config.json beside the file says)"},
     {"--kv-heads", "N", "4", cli_read_number, 1, 1 << 16, AT(kv_heads), COST | SIMILARITY,
      "heads of keys and values, which groups of heads share (default: as many as heads; similarity: from config.json, "
      "or what the file's sizes say)"},
@@ -54,9 +55,10 @@ static const cli_option options_table[] = {
      "draw heat maps of layers x heads into FILE"},
     {"--samples", "N", "32", cli_read_number, 2, 1 << 16, AT(samples), SIMILARITY,
      "how many random heads to compare with (default: 32)"},
-    {"--model", "FOLDER", "@directory build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, AT(model), ATTENTION,
-     "all-MiniLM-L6-v2: model.safetensors and vocab.txt (default: build/models/all-MiniLM-L6-v2, where "
-     "examples/minilm/fetch.py puts it)"},
+    {"--model", "PATH", "@file build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, AT(model), ATTENTION,
+     "a folder with model.safetensors, its config.json, and vocab.txt, tokenizer.json, or vocab.json with merges.txt; "
+     "or a "
+     "safetensors file beside these (" MODEL_PLACE_HELP ")"},
     {"--head", "L.H", "@text 5.3", read_head, 0, 0, AT(head), ATTENTION, "only head H of layer L, both counted from 0"},
     {"--json", "FILE", "@file heads.json", cli_read_text, 0, 0, AT(json), ATTENTION,
      "write all figures to FILE as JSON (-: to standard output)"},
@@ -80,12 +82,14 @@ static const cli_command commands[] = {
      "of W = W^Q W^K^T the symmetric share |W+W^T|^2 / (4|W|^2) and the effective rank exp(entropy of its singular "
      "values); all beside the same figures of random matrices"},
     {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE", "\"How tall is the insect?\"",
-     "draw the attention weights of a sentence in the encoder all-MiniLM-L6-v2, head by head; print for each head the "
+     "draw the attention weights of a sentence in a BERT, RoBERTa, ELECTRA, DistilBERT, GPT-2 or OPT, head by head; "
+     "print for each head the "
      "entropy of its weights in bits, and how much falls on [CLS], [SEP], the first token, the token itself, the one "
      "before and the one after"},
 };
-static const cli_kind kinds[] = {{"L.H", "a layer and a head, as L.H"}};
+static const cli_kind kinds[] = {{"L.H", "a layer and a head, as L.H"}, {"PATH", "a folder or a file"}};
 static const char exit_statuses[] = "0 good; 1 something failed, no file was changed; 2 wrong usage";
+static const char environment[] = "FOVEA_MODEL=PATH is the model of attention, if --model is not given";
 static const char summary[] = "what attention costs, how alike its matrices are, and what it looks at";
 
 int inspect_options_read(int argc, char **argv, inspect_options *options) {
@@ -93,6 +97,7 @@ int inspect_options_read(int argc, char **argv, inspect_options *options) {
                          .version = fovea_version(),
                          .summary = summary,
                          .exit_statuses = exit_statuses,
+                         .environment = environment,
                          .commands = commands,
                          .command_count = sizeof commands / sizeof commands[0],
                          .options = options_table,

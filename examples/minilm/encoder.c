@@ -40,6 +40,12 @@ static int check_input(const encoder_plan *p, const int32_t *ids, const int64_t 
 /* A shard's part of [row][width]. */
 static float *rows_of(const encoder_shard *s, float *values, int64_t width) { return values + s->row * width; }
 
+/* Layer norm of some rows, if there is one. */
+static void norm(const encoder *e, const encoder_norm *n, float *row, int64_t rows) {
+    if (n->weight != NULL)
+        rows_norm(row, rows, e->shape.width, n->weight, n->bias, (float)e->config.epsilon);
+}
+
 static void embed(const run *r, const encoder_shard *s) {
     const encoder_plan *p = r->p;
     const encoder *e = p->e;
@@ -47,10 +53,11 @@ static void embed(const run *r, const encoder_shard *s) {
     float *row = rows_of(s, p->hidden, width);
     for (int64_t i = s->first; i < s->first + s->count; i++)
         for (int64_t t = 0, b = p->order[i]; t < r->lens[b]; t++, row += width) {
-            const float *word = e->words + r->ids[b * p->tokens + t] * width, *place = e->places + t * width;
+            const float *word = e->words + r->ids[b * p->tokens + t] * width;
+            const float *place = e->places + (e->config.first_place + t) * width;
             for (int64_t c = 0; c < width; c++)
                 row[c] = word[c] + e->type[c] + place[c];
-            rows_norm(row, 1, width, e->embedded.weight, e->embedded.bias);
+            norm(e, &e->embedded, row, 1);
         }
 }
 
@@ -111,31 +118,45 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
     return status;
 }
 
-static fovea_status multi_head(const run *r, const encoder_shard *s, int64_t layer) {
+/* What attention or the feed-forward network reads: the hidden states, or their norm, in sum, where that comes first. */
+static fovea_tensor input_of(const run *r, encoder_shard *s, const encoder_norm *n) {
+    const encoder_plan *p = r->p;
+    const int64_t width = p->e->shape.width;
+    if (!p->e->config.names->norm_first)
+        return tensor_of(s, p->hidden, width);
+    memcpy(rows_of(s, p->sum, width), rows_of(s, p->hidden, width), (size_t)(s->rows * width) * sizeof(float));
+    norm(p->e, n, rows_of(s, p->sum, width), s->rows);
+    lap(s, ENCODER_NORM);
+    return tensor_of(s, p->sum, width);
+}
+
+static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
     const encoder_plan *p = r->p;
     const encoder_layer *l = &p->e->layers[layer];
     const int64_t width = p->e->shape.width;
+    const fovea_tensor input = input_of(r, s, &l->attention);
     const fovea_tensor hidden = tensor_of(s, p->hidden, width), heads = tensor_of(s, p->sum, width);
     const encoder_group all = {.tokens = s->rows, .count = 1};
     const fovea_tensor qkv[] = {heads_of(p, s, p->q, &all), heads_of(p, s, p->k, &all), heads_of(p, s, p->v, &all)};
-    fovea_status status = linear(s, l->qkv, hidden, qkv, NULL);
+    fovea_status status = linear(s, l->qkv, input, qkv, NULL);
     if (status == FOVEA_OK)
         status = attend(r, s, layer);
     return status == FOVEA_OK ? linear(s, l->out, heads, &hidden, &hidden) : status;
 }
 
-static fovea_status feed_forward(const run *r, const encoder_shard *s, const encoder_layer *l) {
+static fovea_status feed_forward(const run *r, encoder_shard *s, const encoder_layer *l) {
     const encoder_plan *p = r->p;
+    const fovea_tensor input = input_of(r, s, &l->feed_forward);
     const fovea_tensor hidden = tensor_of(s, p->hidden, p->e->shape.width);
     const fovea_tensor inner = tensor_of(s, p->inner, p->e->shape.inner);
-    const fovea_status status = linear(s, l->inner, hidden, &inner, NULL);
+    const fovea_status status = linear(s, l->inner, input, &inner, NULL);
     return status == FOVEA_OK ? linear(s, l->outer, inner, &hidden, &hidden) : status;
 }
 
 static int run_shard(const run *r, encoder_shard *s, complaint to) {
     const encoder *e = r->p->e;
-    const int64_t width = e->shape.width;
-    float *hidden = rows_of(s, r->p->hidden, width);
+    const bool norm_last = !e->config.names->norm_first;
+    float *hidden = rows_of(s, r->p->hidden, e->shape.width);
     if (encoder_plan_attention(r->p, s, r->lens, r->weights != NULL, to) != 0)
         return -1;
     embed(r, s);
@@ -145,14 +166,17 @@ static int run_shard(const run *r, encoder_shard *s, complaint to) {
         if (multi_head(r, s, i) != FOVEA_OK)
             return encoder_failed(e, "attention", to);
         lap(s, ENCODER_ATTENTION);
-        rows_norm(hidden, s->rows, width, l->after_attention.weight, l->after_attention.bias);
+        if (norm_last)
+            norm(e, &l->attention, hidden, s->rows);
         lap(s, ENCODER_NORM);
         if (feed_forward(r, s, l) != FOVEA_OK)
             return encoder_failed(e, "feed-forward", to);
         lap(s, ENCODER_FEED_FORWARD);
-        rows_norm(hidden, s->rows, width, l->after_outer.weight, l->after_outer.bias);
+        if (norm_last)
+            norm(e, &l->feed_forward, hidden, s->rows);
         lap(s, ENCODER_NORM);
     }
+    norm(e, &e->last, hidden, s->rows);
     pool(r, s);
     lap(s, ENCODER_POOLING);
     return 0;

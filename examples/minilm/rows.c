@@ -47,10 +47,10 @@ static float squares(const float *a, float mean, int64_t width) {
     return sum_of_lanes(lanes);
 }
 
-void rows_norm(float *x, int64_t rows, int64_t width, const float *weight, const float *bias) {
+void rows_norm(float *x, int64_t rows, int64_t width, const float *weight, const float *bias, float epsilon) {
     for (int64_t r = 0; r < rows; r++, x += width) {
         const float mean = sum(x, width) / (float)width;
-        const float scale = 1.0f / sqrtf(squares(x, mean, width) / (float)width + 1e-12f);
+        const float scale = 1.0f / sqrtf(squares(x, mean, width) / (float)width + epsilon);
         for (int64_t c = 0; c < width; c++)
             x[c] = (x[c] - mean) * scale * weight[c] + bias[c];
     }

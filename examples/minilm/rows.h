@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Layer norm of each row of x[rows][width], in place: (x - mean) / sqrt(variance + 1e-12) * weight + bias. */
-void rows_norm(float *x, int64_t rows, int64_t width, const float *weight, const float *bias);
+/* Layer norm of each row of x[rows][width], in place: (x - mean) / sqrt(variance + epsilon) * weight + bias. */
+void rows_norm(float *x, int64_t rows, int64_t width, const float *weight, const float *bias, float epsilon);
 
 /* to[width] = the mean of the rows, divided by its length; zeros where that is zero. */
 void rows_mean_direction(const float *x, int64_t rows, int64_t width, float *to);

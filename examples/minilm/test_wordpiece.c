@@ -12,10 +12,10 @@ static char path[4096];
 
 enum { MOST = 256 };
 
-static wordpiece *load_text(const char *vocabulary) {
+static wordpiece *load_text(const char *lines) {
     char text[512] = "";
     wordpiece *w;
-    test_file_write(path, vocabulary, strlen(vocabulary));
+    test_file_write(path, lines, strlen(lines));
     test_check(wordpiece_load(path, &w, (complaint){text, sizeof text}) == 0, "%s", text);
     return w;
 }
@@ -87,6 +87,34 @@ static void test_rules(void) {
     pieces_are(w, word, 101, MOST, "[CLS] [UNK] [SEP]");
     test_check(wordpiece_count(w) == 22 && wordpiece_text(w, 22) == NULL && wordpiece_text(w, -1) == NULL, "ids");
     wordpiece_free(w);
+}
+
+/* Models that keep what others drop. */
+static void test_other_rules(void) {
+    static const struct {
+        wordpiece_rules rules;
+        const char *want;
+    } cases[] = {
+        {{0}, "[CLS] ae a [UNK] [UNK] a e [SEP]"},
+        {{.keep_case = true}, "[CLS] Ae a [UNK] [UNK] a e [SEP]"},
+        {{.keep_case = true, .keep_accents = true}, "[CLS] A\u00e9 a [UNK] [UNK] a e\u0301 [SEP]"},
+        {{.keep_accents = true}, "[CLS] a\u00e9 a [UNK] [UNK] a e\u0301 [SEP]"},
+        {{.join_chinese = true}, "[CLS] ae a\u4e2d\u6587a e [SEP]"},
+    };
+    static const char lines[] = "[UNK]\n[CLS]\n[SEP]\na\nae\nAe\nA\u00e9\na\u00e9\na\u4e2d\u6587a\ne\ne\u0301";
+    static const char sentence[] = "A\u00e9 a\u4e2d\u6587a e\u0301";
+    char text[512] = "";
+    const complaint to = {text, sizeof text};
+    test_file_write(path, lines, strlen(lines));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        vocabulary *v;
+        wordpiece *w = NULL;
+        if (!test_check(vocabulary_load(path, &v, to) == 0 && wordpiece_create(v, cases[i].rules, path, &w, to) == 0,
+                        "%s", text))
+            return;
+        pieces_are(w, sentence, strlen(sentence), MOST, cases[i].want);
+        wordpiece_free(w);
+    }
 }
 
 static void test_vocabularies(void) {
@@ -170,6 +198,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "wordpiece", options);
     snprintf(path, sizeof path, "%s", test_file_path(options, "test_wordpiece.tmp"));
     test_rules();
+    test_other_rules();
     test_vocabularies();
     test_model();
     return test_end();

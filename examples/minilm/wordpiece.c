@@ -1,115 +1,24 @@
 /* wordpiece.h. Unicode's tables are those of utf8proc. A text is read once, character by character, into a buffer for
- * one word; the vocabulary is a hash table with open addresses. */
+ * one word. */
 #include "wordpiece.h"
-
-#include "../regular_file.h"
 
 #include <utf8proc.h>
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    VOCABULARY_MOST = 1 << 26, /* bytes */
-    WORD_MOST = 100,           /* characters */
-    CHARACTER_BYTES = 4,       /* of UTF-8, at most */
-    DECOMPOSED_MOST = 32,      /* characters that one becomes; 4 in today's Unicode */
-    NONE = -1
+    WORD_MOST = 100,     /* characters */
+    CHARACTER_BYTES = 4, /* of UTF-8, at most */
+    DECOMPOSED_MOST = 32 /* characters that one becomes; 4 in today's Unicode */
 };
 
 struct wordpiece {
-    char *bytes;       /* the file, with a zero after each piece */
-    const char **text; /* [count] */
-    int64_t count;
-    int32_t *slots; /* ids or NONE; their number is a power of two, at least twice count */
-    uint64_t slot_mask;
+    vocabulary *pieces;
+    wordpiece_rules rules;
     int32_t cls, sep, unknown;
 };
-
-/* ---------------------------------------------------------------------------------------------------- vocabulary -- */
-
-/* FNV-1a. */
-static uint64_t hash(const char *prefix, const char *bytes, size_t count) {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (; *prefix; prefix++)
-        h = (h ^ (unsigned char)*prefix) * 0x100000001b3u;
-    for (size_t i = 0; i < count; i++)
-        h = (h ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-    return h ^ h >> 32;
-}
-
-/* The slot of prefix + bytes[count], or the free one where it would be. bytes hold no zero. */
-static int32_t *slot_of(const wordpiece *w, const char *prefix, const char *bytes, size_t count) {
-    const size_t before = strlen(prefix);
-    for (uint64_t at = hash(prefix, bytes, count);; at++) {
-        int32_t *slot = &w->slots[at & w->slot_mask];
-        if (*slot == NONE)
-            return slot;
-        const char *piece = w->text[*slot];
-        if (strncmp(piece, prefix, before) == 0 && strncmp(piece + before, bytes, count) == 0 &&
-            piece[before + count] == 0)
-            return slot;
-    }
-}
-
-static int32_t find(const wordpiece *w, const char *piece) { return *slot_of(w, "", piece, strlen(piece)); }
-
-/* Reads the whole file; its length, or -1 and a complaint. */
-static int64_t read_file(wordpiece *w, const char *path, complaint to) {
-    const char *why;
-    FILE *file = regular_file_open(path, &why);
-    long bytes = -1;
-    if (file == NULL)
-        return complain(to, path, "cannot be opened (%s)", why);
-    if (fseek(file, 0, SEEK_END) != 0 || (bytes = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) != 0)
-        complain(to, path, "cannot be read (%s)", strerror(errno));
-    else if (bytes > VOCABULARY_MOST)
-        bytes = complain(to, path, "is too large for a vocabulary: %ld bytes", bytes);
-    else if ((w->bytes = malloc((size_t)bytes + 1)) == NULL)
-        bytes = complain(to, path, "out of memory");
-    else if (fread(w->bytes, 1, (size_t)bytes, file) != (size_t)bytes)
-        bytes = complain(to, path, "cannot be read to its end");
-    else if (memchr(w->bytes, 0, (size_t)bytes) != NULL)
-        bytes = complain(to, path, "is no vocabulary: it holds zero bytes");
-    fclose(file);
-    return bytes;
-}
-
-/* Cuts the file into pieces. */
-static int list_pieces(wordpiece *w, const char *path, int64_t bytes, complaint to) {
-    if (bytes > 0 && w->bytes[bytes - 1] == '\n')
-        bytes--;
-    w->bytes[bytes] = '\n';
-    int64_t lines = 0;
-    for (int64_t i = 0; i <= bytes; i++)
-        lines += w->bytes[i] == '\n';
-    uint64_t slots = 4;
-    while (slots < 2 * (uint64_t)lines)
-        slots *= 2;
-    w->text = malloc((size_t)lines * sizeof *w->text);
-    w->slots = malloc((size_t)slots * sizeof *w->slots);
-    if (w->text == NULL || w->slots == NULL)
-        return complain(to, path, "out of memory");
-    w->slot_mask = slots - 1;
-    for (uint64_t i = 0; i < slots; i++)
-        w->slots[i] = NONE;
-    for (char *piece = w->bytes; w->count < lines; w->count++) {
-        char *end = strchr(piece, '\n');
-        *end = 0;
-        int32_t *slot = slot_of(w, "", piece, (size_t)(end - piece));
-        if (end == piece)
-            return complain(to, path, "line %lld is empty", (long long)w->count + 1);
-        if (*slot != NONE)
-            return complain(to, path, "line %lld is that of line %ld again", (long long)w->count + 1, *slot + 1L);
-        w->text[w->count] = piece;
-        *slot = (int32_t)w->count;
-        piece = end + 1;
-    }
-    return 0;
-}
 
 static int find_special(wordpiece *w, const char *path, complaint to) {
     const struct {
@@ -117,35 +26,43 @@ static int find_special(wordpiece *w, const char *path, complaint to) {
         int32_t *id;
     } special[] = {{"[CLS]", &w->cls}, {"[SEP]", &w->sep}, {"[UNK]", &w->unknown}};
     for (int i = 0; i < 3; i++)
-        if ((*special[i].id = find(w, special[i].name)) == NONE)
+        if ((*special[i].id = vocabulary_find(w->pieces, "", special[i].name, strlen(special[i].name))) ==
+            VOCABULARY_NONE)
             return complain(to, path, "has no %s", special[i].name);
     return 0;
 }
 
-int wordpiece_load(const char *path, wordpiece **pieces, complaint to) {
-    *pieces = NULL;
+int wordpiece_create(vocabulary *pieces, wordpiece_rules rules, const char *path, wordpiece **w_out, complaint to) {
+    *w_out = NULL;
     wordpiece *w = calloc(1, sizeof *w);
-    if (w == NULL)
+    if (w == NULL) {
+        vocabulary_free(pieces);
         return complain(to, path, "out of memory");
-    const int64_t bytes = read_file(w, path, to);
-    if (bytes >= 0 && list_pieces(w, path, bytes, to) == 0 && find_special(w, path, to) == 0)
-        return *pieces = w, 0;
+    }
+    w->pieces = pieces;
+    w->rules = rules;
+    if (find_special(w, path, to) == 0)
+        return *w_out = w, 0;
     wordpiece_free(w);
     return -1;
+}
+
+int wordpiece_load(const char *path, wordpiece **pieces, complaint to) {
+    vocabulary *v;
+    *pieces = NULL;
+    return vocabulary_load(path, &v, to) == 0 ? wordpiece_create(v, (wordpiece_rules){0}, path, pieces, to) : -1;
 }
 
 void wordpiece_free(wordpiece *w) {
     if (w == NULL)
         return;
-    free(w->bytes);
-    free(w->text);
-    free(w->slots);
+    vocabulary_free(w->pieces);
     free(w);
 }
 
-int64_t wordpiece_count(const wordpiece *w) { return w->count; }
+int64_t wordpiece_count(const wordpiece *w) { return vocabulary_count(w->pieces); }
 
-const char *wordpiece_text(const wordpiece *w, int32_t id) { return id >= 0 && id < w->count ? w->text[id] : NULL; }
+const char *wordpiece_text(const wordpiece *w, int32_t id) { return vocabulary_text(w->pieces, id); }
 
 /* -------------------------------------------------------------------------------------------------------- tokens -- */
 
@@ -176,11 +93,11 @@ static void end_word(reading *r) {
         return;
     }
     for (int begin = 0, end; begin < characters; begin = end) {
-        int32_t id = NONE;
-        for (end = characters + 1; id == NONE && --end > begin;)
-            id = *slot_of(r->pieces, begin > 0 ? "##" : "", r->word + r->starts[begin],
-                          r->starts[end] - r->starts[begin]);
-        if (id == NONE) {
+        int32_t id = VOCABULARY_NONE;
+        for (end = characters + 1; id == VOCABULARY_NONE && --end > begin;)
+            id = vocabulary_find(r->pieces->pieces, begin > 0 ? "##" : "", r->word + r->starts[begin],
+                                 r->starts[end] - r->starts[begin]);
+        if (id == VOCABULARY_NONE) {
             r->count = first;
             put(r, r->pieces->unknown);
             return;
@@ -233,7 +150,8 @@ static bool is_chinese(utf8proc_int32_t c) {
 static void read_character(reading *r, utf8proc_int32_t c) {
     utf8proc_int32_t parts[DECOMPOSED_MOST];
     int bound = 0;
-    const bool alone = is_chinese(c);
+    const wordpiece_rules *rules = &r->pieces->rules;
+    const bool alone = !rules->join_chinese && is_chinese(c);
     if (is_space(c)) {
         end_word(r);
         return;
@@ -242,10 +160,14 @@ static void read_character(reading *r, utf8proc_int32_t c) {
         return;
     if (alone)
         end_word(r);
-    const utf8proc_ssize_t count = utf8proc_decompose_char(c, parts, DECOMPOSED_MOST, UTF8PROC_DECOMPOSE, &bound);
+    utf8proc_ssize_t count = 1;
+    if (rules->keep_accents)
+        parts[0] = c;
+    else
+        count = utf8proc_decompose_char(c, parts, DECOMPOSED_MOST, UTF8PROC_DECOMPOSE, &bound);
     for (utf8proc_ssize_t i = 0; i < count && i < DECOMPOSED_MOST; i++) {
-        const utf8proc_int32_t part = utf8proc_tolower(parts[i]);
-        if (utf8proc_category(parts[i]) == UTF8PROC_CATEGORY_MN)
+        const utf8proc_int32_t part = rules->keep_case ? parts[i] : utf8proc_tolower(parts[i]);
+        if (!rules->keep_accents && utf8proc_category(parts[i]) == UTF8PROC_CATEGORY_MN)
             continue;
         const bool mark = is_punctuation(part);
         if (mark)

@@ -1,0 +1,41 @@
+/* Which model an encoder is: what its config.json says, and what its arrays are called. */
+#ifndef MINILM_ENCODER_CONFIG_H
+#define MINILM_ENCODER_CONFIG_H
+
+#include "complain.h"
+#include "tokenizer.h"
+
+#include <fovea/fovea.h>
+
+#include <stdbool.h>
+
+/* The names of a family's arrays, behind any prefix ("bert."). Each map and norm has a weight and a bias. */
+typedef struct encoder_names {
+    const char *words, *places, *type; /* embeddings; type NULL: none */
+    const char *embedded;              /* the norm behind them; NULL: none */
+    const char *layer;                 /* "encoder.layer."; a number and a point follow */
+    const char *qkv[3];                /* of a layer, as all that follow; only the first: fused, queries first */
+    const char *out, *attention_norm, *inner, *outer, *outer_norm;
+    const char *last_norm; /* behind the last layer; NULL: none */
+    bool in_out;           /* maps lie [in, out], not [out, in] */
+    bool norm_first;       /* norms come before attention and feed-forward, not behind */
+} encoder_names;
+
+typedef struct encoder_config {
+    const encoder_names *names;
+    int64_t heads; /* 0: not known */
+    fovea_activation activation;
+    double epsilon;      /* of layer norms */
+    int64_t first_place; /* the place of the first token among the position embeddings */
+    bool causal;
+    tokenizer_frame frame;
+} encoder_config;
+
+/* BERT with GELU, epsilon 1e-12; all-MiniLM-L6-v2 is one. */
+encoder_config encoder_config_bert(int64_t heads);
+
+/* Reads config.json in a folder; without that file the model is BERT, and heads is 0. A model that the encoder cannot run
+ * is refused in a sentence that says what is missing. */
+int encoder_config_read(const char *folder, encoder_config *config, complaint to);
+
+#endif

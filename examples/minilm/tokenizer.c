@@ -1,0 +1,290 @@
+/* tokenizer.h. */
+#include "tokenizer.h"
+
+#include "bpe.h"
+#include "text_file.h"
+#include "wordpiece.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_MOST = 4096, FILE_MOST = 1 << 28 };
+
+struct tokenizer {
+    wordpiece *words; /* one of these two */
+    bpe *bytes;
+    int32_t cls, sep;      /* -1: none */
+    int32_t before, after; /* of BPE; -1: none */
+    bool space_first;      /* a text begins with a space, as if a word came before it */
+};
+
+/* Files of a folder. */
+typedef struct place {
+    const char *folder;
+    tokenizer_frame frame;
+    complaint to;
+} place;
+
+/* Returns 0, or -1 after a complaint. */
+static int name_file(const place *p, const char *name, char path[PATH_MOST]) {
+    return snprintf(path, PATH_MOST, "%s/%s", p->folder, name) < PATH_MOST
+               ? 0
+               : complain(p->to, "tokenizer", "the model's folder has too long a name");
+}
+
+static bool has(const place *p, const char *name) {
+    char path[PATH_MOST];
+    return name_file(p, name, path) == 0 && access(path, F_OK) == 0;
+}
+
+static int32_t find(const vocabulary *v, const char *piece) { return vocabulary_find(v, "", piece, strlen(piece)); }
+
+/* A flag of an object; otherwise, if it is absent or null. */
+static bool flag(const json_t *object, const char *name, bool otherwise) {
+    const json_t *value = json_object_get(object, name);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+/* ----------------------------------------------------------------------------------------------------- WordPiece -- */
+
+static wordpiece_rules rules_of(const json_t *object, const char *lower_case, const char *chinese) {
+    const bool lower = flag(object, lower_case, true);
+    return (wordpiece_rules){.keep_case = !lower,
+                             .keep_accents = !flag(object, "strip_accents", lower),
+                             .join_chinese = !flag(object, chinese, true)};
+}
+
+static int open_words(tokenizer *t, vocabulary *v, wordpiece_rules rules, const char *path, complaint to) {
+    t->cls = find(v, "[CLS]");
+    t->sep = find(v, "[SEP]");
+    return wordpiece_create(v, rules, path, &t->words, to);
+}
+
+/* vocab.txt, with what tokenizer_config.json says of it. */
+static int open_vocab_txt(tokenizer *t, const place *p) {
+    char path[PATH_MOST], config_path[PATH_MOST];
+    json_t *config;
+    vocabulary *v;
+    if (name_file(p, "vocab.txt", path) != 0 || name_file(p, "tokenizer_config.json", config_path) != 0 ||
+        text_file_json(config_path, FILE_MOST, &config, p->to) != 0)
+        return -1;
+    const wordpiece_rules rules = rules_of(config, "do_lower_case", "tokenize_chinese_chars");
+    json_decref(config);
+    return vocabulary_load(path, &v, p->to) == 0 ? open_words(t, v, rules, path, p->to) : -1;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- BPE -- */
+
+/* The special tokens that the frame asks for. */
+static int find_frame(tokenizer *t, const place *p, const char *path) {
+    const vocabulary *v = bpe_pieces(t->bytes);
+    const int32_t begin = find(v, "<s>"), end = find(v, "</s>");
+    if ((p->frame == TOKENIZER_BOTH && begin < 0) || (p->frame != TOKENIZER_NONE && end < 0))
+        return complain(p->to, path, "its vocabulary has no %s",
+                        begin < 0 && p->frame == TOKENIZER_BOTH ? "<s>" : "</s>");
+    if (p->frame == TOKENIZER_BOTH) {
+        t->cls = t->before = begin;
+        t->sep = t->after = end;
+    } else if (p->frame == TOKENIZER_FIRST)
+        t->cls = t->before = end;
+    return 0;
+}
+
+/* A merge in one text: "Ġ t". */
+static int add_line(bpe *b, const char *line, size_t length, const char *path, complaint to) {
+    const char *space = memchr(line, ' ', length);
+    const size_t left = space != NULL ? (size_t)(space - line) : length;
+    return bpe_add_merge(b, line, left, space != NULL ? space + 1 : "", space != NULL ? length - left - 1 : 0, path,
+                         to);
+}
+
+/* Merges of a tokenizer.json: each a text, or a pair of texts. */
+static int add_json(bpe *b, const json_t *merges, const char *path, complaint to) {
+    size_t i;
+    json_t *m;
+    json_array_foreach((json_t *)merges, i, m) {
+        const char *left = json_string_value(json_array_get(m, 0)), *right = json_string_value(json_array_get(m, 1));
+        int status;
+        if (json_is_string(m))
+            status = add_line(b, json_string_value(m), json_string_length(m), path, to);
+        else
+            status = left != NULL && right != NULL
+                         ? bpe_add_merge(b, left, strlen(left), right, strlen(right), path, to)
+                         : complain(to, path, "merge %lld is no pair of pieces", (long long)i + 1);
+        if (status != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* merges.txt: one on a line, behind a line of comment; empty lines are nothing. */
+static int add_text(bpe *b, const char *text, const char *path, complaint to) {
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        const size_t step = length + (line[length] == '\n');
+        length -= length > 0 && line[length - 1] == '\r';
+        if (length > 0 && !(line == text && line[0] == '#') && add_line(b, line, length, path, to) != 0)
+            return -1;
+        line += step;
+    }
+    return 0;
+}
+
+static int64_t count_lines(const char *text) {
+    int64_t lines = 1;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+static int open_merges(tokenizer *t, const place *p) {
+    char path[PATH_MOST], merges_path[PATH_MOST];
+    json_t *pieces;
+    vocabulary *v;
+    int64_t bytes;
+    if (name_file(p, "vocab.json", path) != 0 || name_file(p, "merges.txt", merges_path) != 0 ||
+        text_file_json(path, FILE_MOST, &pieces, p->to) != 0)
+        return -1;
+    const int status = vocabulary_from_json(path, pieces, &v, p->to);
+    json_decref(pieces);
+    if (status != 0)
+        return -1;
+    char *text = text_file_read(merges_path, FILE_MOST, &bytes, p->to);
+    if (text == NULL) {
+        vocabulary_free(v);
+        return -1;
+    }
+    const bool good = bpe_create(v, count_lines(text), path, &t->bytes, p->to) == 0 &&
+                      add_text(t->bytes, text, merges_path, p->to) == 0 && find_frame(t, p, path) == 0;
+    free(text);
+    return good ? 0 : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ tokenizer.json -- */
+
+/* Does the text come to BPE as bytes, cut by GPT-2's rule alone? */
+static bool is_byte_level(const json_t *root) {
+    const json_t *before = json_object_get(root, "pre_tokenizer");
+    const char *type = json_string_value(json_object_get(before, "type"));
+    const json_t *normalizer = json_object_get(root, "normalizer");
+    return type != NULL && strcmp(type, "ByteLevel") == 0 && (normalizer == NULL || json_is_null(normalizer)) &&
+           flag(before, "use_regex", true);
+}
+
+static int open_json_bpe(tokenizer *t, const place *p, const json_t *root, const char *path) {
+    const json_t *model = json_object_get(root, "model"), *merges = json_object_get(model, "merges");
+    vocabulary *v;
+    if (!is_byte_level(root))
+        return complain(p->to, path, "cuts words by a rule that is not known here: BPE over bytes, as GPT-2's, is");
+    if (vocabulary_from_json(path, json_object_get(model, "vocab"), &v, p->to) != 0 ||
+        bpe_create(v, (int64_t)json_array_size(merges), path, &t->bytes, p->to) != 0 ||
+        add_json(t->bytes, merges, path, p->to) != 0)
+        return -1;
+    if (flag(json_object_get(root, "pre_tokenizer"), "add_prefix_space", false))
+        t->space_first = true;
+    return find_frame(t, p, path);
+}
+
+static int open_json_words(tokenizer *t, const place *p, const json_t *root, const char *path) {
+    const json_t *normalizer = json_object_get(root, "normalizer");
+    const char *type = json_string_value(json_object_get(normalizer, "type"));
+    wordpiece_rules rules = {.keep_case = true, .keep_accents = true, .join_chinese = true};
+    vocabulary *v;
+    if (type != NULL && strcmp(type, "BertNormalizer") == 0)
+        rules = rules_of(normalizer, "lowercase", "handle_chinese_chars");
+    else if (type != NULL)
+        return complain(p->to, path, "changes texts by %.40s before it cuts them: only BertNormalizer is known", type);
+    return vocabulary_from_json(path, json_object_get(json_object_get(root, "model"), "vocab"), &v, p->to) == 0
+               ? open_words(t, v, rules, path, p->to)
+               : -1;
+}
+
+static int open_json(tokenizer *t, const place *p) {
+    char path[PATH_MOST];
+    json_t *root;
+    if (name_file(p, "tokenizer.json", path) != 0 || text_file_json(path, FILE_MOST, &root, p->to) != 0)
+        return -1;
+    const json_t *model = json_object_get(root, "model");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    int status = -1;
+    if (type != NULL && strcmp(type, "BPE") == 0)
+        status = open_json_bpe(t, p, root, path);
+    else if (type != NULL && strcmp(type, "WordPiece") == 0)
+        status = open_json_words(t, p, root, path);
+    else
+        complain(p->to, path, "needs a tokenizer of kind %.40s: WordPiece and BPE over bytes are known",
+                 type != NULL ? type : "(none)");
+    json_decref(root);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------------------------- any kind -- */
+
+static int open_any(tokenizer *t, const place *p) {
+    if (has(p, "vocab.txt"))
+        return open_vocab_txt(t, p);
+    if (has(p, "tokenizer.json"))
+        return open_json(t, p);
+    if (has(p, "vocab.json") && has(p, "merges.txt"))
+        return open_merges(t, p);
+    static const char *const sentence_pieces[] = {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
+                                                  "spm.model"};
+    for (size_t i = 0; i < sizeof sentence_pieces / sizeof sentence_pieces[0]; i++)
+        if (has(p, sentence_pieces[i]))
+            return complain(p->to, p->folder, "needs SentencePiece, for %s: WordPiece and BPE over bytes are known",
+                            sentence_pieces[i]);
+    return complain(p->to, p->folder,
+                    "has no tokenizer: no vocab.txt, no tokenizer.json, no vocab.json with merges.txt");
+}
+
+int tokenizer_open(const char *folder, tokenizer_frame frame, tokenizer **t_out, complaint to) {
+    const place p = {folder, frame, to};
+    *t_out = NULL;
+    tokenizer *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return complain(to, folder, "out of memory");
+    t->cls = t->sep = t->before = t->after = VOCABULARY_NONE;
+    if (open_any(t, &p) == 0)
+        return *t_out = t, 0;
+    tokenizer_close(t);
+    return -1;
+}
+
+void tokenizer_close(tokenizer *t) {
+    if (t == NULL)
+        return;
+    wordpiece_free(t->words);
+    bpe_free(t->bytes);
+    free(t);
+}
+
+int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int32_t *ids, int64_t most) {
+    if (t->words != NULL)
+        return wordpiece_tokens(t->words, text, bytes, ids, most);
+    int64_t count = 0;
+    if (t->before >= 0)
+        ids[count++] = t->before;
+    const int64_t room = most - (t->after >= 0);
+    char *spaced = t->space_first && bytes > 0 && text[0] != ' ' ? malloc(bytes + 1) : NULL;
+    if (spaced != NULL) {
+        spaced[0] = ' ';
+        memcpy(spaced + 1, text, bytes);
+        text = spaced;
+        bytes++;
+    } else if (t->space_first && bytes > 0 && text[0] != ' ')
+        return -1;
+    count += bpe_tokens(t->bytes, text, bytes, ids + count, room - count);
+    free(spaced);
+    if (t->after >= 0)
+        ids[count++] = t->after;
+    return count;
+}
+
+const char *tokenizer_text(const tokenizer *t, int32_t id) {
+    return t->words != NULL ? wordpiece_text(t->words, id) : vocabulary_text(bpe_pieces(t->bytes), id);
+}
+
+int32_t tokenizer_cls(const tokenizer *t) { return t->cls; }
+
+int32_t tokenizer_sep(const tokenizer *t) { return t->sep; }
