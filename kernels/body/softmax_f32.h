@@ -15,6 +15,7 @@
  * "softmax_f32.h".
  */
 #include <float.h>
+#include <stdbool.h>
 
 #include "lanes_tree.h"
 #include "v_exp.h"
@@ -68,7 +69,7 @@ softmax_row_max(int64_t begin, int64_t end, const float *s, const fv_keybits *bi
     for (int g = 0; g < SIDE; g++)
         row_max[g] = accumulate_max && g < GROUP ? v_load(lanes + g * FV_W) : v_set1(-INFINITY);
     int64_t key = begin;
-    for (; key + TOGETHER <= end; key += TOGETHER)
+    for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
         softmax_fold_some(key, s, bits, row_max, SIDE, SIDE);
     for (; key < end; key += FV_LANES)
         softmax_fold_some(key, s, bits, row_max, GROUP, GROUP);
@@ -123,7 +124,17 @@ static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key
         }
 }
 
-/* p and lanes of the sum of row i. Its maximum is in l. */
+/* Columns [key, end) of a row. */
+static inline __attribute__((always_inline)) void softmax_weigh_all(int64_t key, int64_t end, const float *s, float *p,
+                                                                    const fv_keybits *bits, vf c, vf base, vf *sum,
+                                                                    const softmax_known known) {
+    for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
+        softmax_weigh_some(key, s, p, bits, c, base, sum, known, SIDE);
+    for (; key < end; key += FV_LANES)
+        softmax_weigh_some(key, s, p, bits, c, base, sum, known, GROUP);
+}
+
+/* p and lanes of the sum of row i. Its maximum is in l. Bits tell nothing of the columns whose maxima came with them. */
 static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f32_args *x, int64_t i,
                                                               const softmax_known known) {
     const float *s = x->s + i * x->lds;
@@ -133,11 +144,10 @@ static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
-    int64_t key = x->begin;
-    for (; key + TOGETHER <= x->end; key += TOGETHER)
-        softmax_weigh_some(key, s, p, bits, c, base, sum, known, SIDE);
-    for (; key < x->end; key += FV_LANES)
-        softmax_weigh_some(key, s, p, bits, c, base, sum, known, GROUP);
+    const bool parted = FV_W > 1 && bits;
+    if (parted)
+        softmax_weigh_all(x->begin, x->row_max_end, s, p, NULL, c, base, sum, known);
+    softmax_weigh_all(parted ? x->row_max_end : x->begin, x->end, s, p, bits, c, base, sum, known);
     for (int g = 0; g < GROUP; g++)
         v_store(lanes + g * FV_W, sum[g]);
 }

@@ -69,6 +69,14 @@ static inline int64_t fv_kv_contiguous(const fv_kv_side *side, const fv_kv_run *
     return run->stride == keys * side->channels ? (run->count + keys - 1) / keys * run->stride : 0;
 }
 
+/* The run that begins with a key, as fv_kv_run_of has it, but of several segments where there are no pages. */
+static inline fv_kv_run fv_kv_long_run_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key,
+                                          int64_t end) {
+    if (side->pages)
+        return fv_kv_run_of(side, sequence, head, key, end);
+    return (fv_kv_run){fv_kv_at(side, sequence, head, key), side->stride[2], end - key};
+}
+
 /* May rows of values lie in pages that end inside a segment? */
 static inline bool fv_kv_short_pages(const fv_kv_side *side) {
     return side->pages && side->page_keys % FV_SEGMENT != 0;

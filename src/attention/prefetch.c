@@ -14,30 +14,48 @@ enum {
 };
 
 /* Rows [first, first + rows) of heads from head on, as far as they are contiguous. */
-static fv_next_part rows_of(const fovea_tensor *t, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+static void set_rows(fv_next_part *part, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first,
+                     int64_t rows) {
     const int64_t channels = t->shape[3];
+    part->key = part->end = 0;
+    part->side = NULL;
+    part->range.at = part->range.end = NULL;
     if (t->stride[2] != channels)
-        return (fv_next_part){0};
+        return;
     if (t->stride[1] != t->shape[2] * channels)
         rows = fv_min(rows, t->shape[2] - first);
-    const float *at = (const float *)t->data + batch * t->stride[0] + head * t->stride[1] + first * t->stride[2];
-    return (fv_next_part){.range = {at, at + rows * channels}};
+    part->range.at = (const float *)t->data + batch * t->stride[0] + head * t->stride[1] + first * t->stride[2];
+    part->range.end = part->range.at + rows * channels;
 }
 
 /* Keys of an item's head; in lanes, whole groups. */
-static fv_next_part keys_from(const fv_kv_side *side, const fv_item *at, fv_range keys) {
-    const int64_t begin = side->layout == FV_KV_LANES ? fv_round_down(keys.begin, FV_LANES) : keys.begin;
-    return (fv_next_part){.side = side, .sequence = at->batch, .head = at->kv_head, .key = begin, .end = keys.end};
+static void set_keys(fv_next_part *part, const fv_kv_side *side, const fv_item *at, fv_range keys) {
+    part->key = side->layout == FV_KV_LANES ? fv_round_down(keys.begin, FV_LANES) : keys.begin;
+    part->end = keys.end;
+    part->side = side;
+    part->sequence = at->batch;
+    part->head = at->kv_head;
+    part->range.at = part->range.end = NULL;
 }
 
-/* Is there anything left? Goes on to the next run that is contiguous. */
-static bool part_left(fv_next_part *part) {
+static void clear_part(fv_next_part *part) {
+    part->range.at = part->range.end = NULL;
+    part->key = part->end = 0;
+}
+
+/* Goes on to the next run that is contiguous; false if there is none. */
+static bool next_run(fv_next_part *part) {
     while (part->range.at == part->range.end && part->key < part->end) {
-        const fv_kv_run run = fv_kv_run_of(part->side, part->sequence, part->head, part->key, part->end);
+        const fv_kv_run run = fv_kv_long_run_of(part->side, part->sequence, part->head, part->key, part->end);
         part->range = (fv_prefetch_range){run.at, run.at + fv_kv_contiguous(part->side, &run)};
         part->key += run.count;
     }
     return part->range.at != part->range.end;
+}
+
+/* Is there anything left? */
+static inline bool part_left(fv_next_part *part) {
+    return part->range.at != part->range.end || (part->key < part->end && next_run(part));
 }
 
 static void part_take(fv_next_part *part, int64_t floats, fv_prefetch *prefetch) {
@@ -50,20 +68,30 @@ static int64_t part_floats(const fv_next_part *part) {
     return part->range.end - part->range.at + (part->side ? (part->end - part->key) * part->side->channels : 0);
 }
 
-static void add(fv_next *next, fv_next_part part) {
+/* The part behind those that there are: it counts if there is anything in it. */
+static fv_next_part *open_part(fv_next *next) {
     assert(next->count < (int)(sizeof next->part / sizeof next->part[0]));
-    if (part_left(&part))
-        next->part[next->count++] = part;
+    return &next->part[next->count];
+}
+
+static void add_keys(fv_next *next, const fv_kv_side *side, const fv_item *at, fv_range keys) {
+    fv_next_part *part = open_part(next);
+    set_keys(part, side, at, keys);
+    next->count += part_left(part);
 }
 
 /* Queries or outputs of an item. */
 static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fovea_tensor *t, const fv_item *at) {
     const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row);
-    add(next, rows_of(t, at->batch, first.head, first.query, at->rows));
+    fv_next_part *part = open_part(next);
+    set_rows(part, t, at->batch, first.head, first.query, at->rows);
+    next->count += part_left(part);
 }
 
 static void clear(fv_next *next) {
-    next->outputs = next->beside_scores = next->beside_values = (fv_next_part){0};
+    clear_part(&next->outputs);
+    clear_part(&next->beside_scores);
+    clear_part(&next->beside_values);
     next->count = next->now = 0;
     next->floats = -1;
     next->credit = 0;
@@ -79,8 +107,8 @@ void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_a
     add_rows(next, plan, &args->q, &at);
     if (at.first_row == 0) {
         const int64_t keys = fv_attention_sequence(plan, args, at.batch).kv_len;
-        add(next, keys_from(&kv->k, &at, (fv_range){0, keys}));
-        add(next, keys_from(&kv->v, &at, (fv_range){0, keys}));
+        add_keys(next, &kv->k, &at, (fv_range){0, keys});
+        add_keys(next, &kv->v, &at, (fv_range){0, keys});
     }
     add_rows(next, plan, &args->out, &at);
 }
@@ -117,8 +145,8 @@ void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fove
     if (key < 0)
         add_rows(next, plan, &args->q, &at);
     const fv_range keys = keys_of_segment(plan, args, &at, key);
-    add(next, keys_from(&kv->k, &at, keys));
-    add(next, keys_from(&kv->v, &at, keys));
+    add_keys(next, &kv->k, &at, keys);
+    add_keys(next, &kv->v, &at, keys);
     int64_t all = 0;
     for (int i = 0; i < next->count; i++)
         all += part_floats(&next->part[i]);
@@ -131,17 +159,17 @@ void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fov
     clear(next);
     next->one_tile = true;
     fv_item at = fv_attention_item(plan, item);
-    next->beside_scores = keys_from(&kv->v, &at, keys);
+    set_keys(&next->beside_scores, &kv->v, &at, keys);
     if (following >= plan->items)
         return;
     at = fv_attention_item(plan, following);
     keys = keys_of_segment(plan, args, &at, next_key);
-    next->beside_values = keys_from(&kv->k, &at, keys);
+    set_keys(&next->beside_values, &kv->k, &at, keys);
 }
 
 void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
                      int64_t rows) {
-    next->outputs = rows_of(&args->out, batch, head, query, rows);
+    set_rows(&next->outputs, &args->out, batch, head, query, rows);
 }
 
 /* At most a line a step of k. Where it is to come evenly, some calls prefetch a line every few steps, the others
