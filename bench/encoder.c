@@ -13,6 +13,7 @@
 
 #include "bench.h"
 #include "encoder.h"
+#include "model_place.h"
 
 enum { MOST = 32, LONGEST = 66, ALONE = 14, HEADS = 12, COMPLAINT_SIZE = 512 };
 
@@ -35,6 +36,7 @@ typedef struct sentences {
 } sentences;
 
 static char text[COMPLAINT_SIZE];
+static model_place place; /* of the model of all cases */
 static const complaint to = {text, sizeof text};
 
 static void sentences_end(bench *base) {
@@ -54,7 +56,7 @@ static const char *load(fovea_isa isa, int threads, int64_t count, fovea_context
     const char *error = bench_context(isa, threads, context);
     if (error != NULL)
         return error;
-    return encoder_load(*context, FOVEA_MINILM_FILE, HEADS, model, to) != 0 ||
+    return encoder_load(*context, place.file, HEADS, model, to) != 0 ||
                    encoder_plan_create(*model, count, LONGEST, plan, to) != 0
                ? text
                : NULL;
@@ -112,12 +114,8 @@ static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {NULL, NULL, 0, 0, NULL}};
     if (cli_read_words(words, keys, error) < 0)
         return NULL;
-    FILE *file = fopen(FOVEA_MINILM_FILE, "rb");
-    if (file == NULL) {
-        snprintf(error, BENCH_ERROR_SIZE, "there is no %s; examples/minilm/fetch.py gets it", FOVEA_MINILM_FILE);
+    if (model_place_find(NULL, &place, (complaint){error, BENCH_ERROR_SIZE}) != 0)
         return NULL;
-    }
-    fclose(file);
     const fv_isa tier = bench_isa_resolve(isa, error);
     sentences *self = tier ? calloc(1, sizeof *self) : NULL;
     if (self == NULL)

@@ -18,7 +18,7 @@
 
 static const bench_kind *const kinds[] = {
     &bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_mha,
-#ifdef FOVEA_MINILM_FILE
+#ifdef FOVEA_MINILM_ENCODER
     &bench_encoder,
 #endif
 };
@@ -195,7 +195,9 @@ static const cli_command command = {
     "measure Fovea's attention, linear maps, layers, exp and kernels; each result is checked before it is timed"};
 static const cli_kind arguments[] = {
     {"REGEX", "an expression"}, {"TEXT", "a case"}, {"SECONDS", "a number of seconds from 0.001 to 3600"}};
-static const char environment[] = "FOVEA_ISA=TIER caps the tiers";
+static const char environment[] =
+    "FOVEA_ISA=TIER caps the tiers\n"
+    "FOVEA_MODEL=PATH is the model of the encoder, if not all-MiniLM-L6-v2 where it was fetched";
 static const char examples[] =
     "fovea-bench --filter 'attention.*isa:avx2'\n"
     "fovea-bench --repetitions 9 --case \"attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128\"\n"

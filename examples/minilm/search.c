@@ -1,9 +1,11 @@
 /* fovea-search: finds the sentences of a text that come nearest to a question, by all-MiniLM-L6-v2.
  *
- * Reads model.safetensors and vocab.txt of the folder and the lines of the text, encodes every line and the question
+ * Reads the model (model_place.h), its vocab.txt, and the lines of the text, encodes every line and the question
  * into vectors of length 1, and prints the lines whose vectors have the largest dot products with the question's; then
  * how fast the text was encoded, and where the time went. */
 #include "cli.h"
+#include "model_place.h"
+#include "plural.h"
 #include "rows.h"
 #include "sentences.h"
 
@@ -13,12 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     HEADS = 12,
     TEXT_MOST = 1 << 26, /* bytes */
-    PATH_MOST = 4096,
     COMPLAINT_MOST = 1024,
     WORDS_MOST = 256,
     NO_MODEL = 77
@@ -56,9 +56,8 @@ static void *allocate(size_t count, size_t bytes) {
 
 static int read_options(int argc, char **argv, options *opts) {
     static const cli_option table[] = {
-        {"--model", "FOLDER", "@directory " FOVEA_MINILM_MODEL, cli_read_text, 0, 0, offsetof(options, model), 1,
-         "model.safetensors and vocab.txt of all-MiniLM-L6-v2, as examples/minilm/fetch.py puts them there (default: "
-         "build/models/all-MiniLM-L6-v2)"},
+        {"--model", "FOLDER", "@directory build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, offsetof(options, model),
+         1, "model.safetensors and vocab.txt of all-MiniLM-L6-v2 (" MODEL_PLACE_HELP ")"},
         {"--text", "FILE", "@file " FOVEA_MINILM_TEXT, cli_read_text, 0, 0, offsetof(options, text), 1,
          "UTF-8, a sentence or short passage per line (default: two chapters of Alice in Wonderland)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
@@ -75,15 +74,15 @@ static int read_options(int argc, char **argv, options *opts) {
         "print the lines of a text that come nearest to a question, by the sentence encoder all-MiniLM-L6-v2"};
     const cli program = {.program = "fovea-search",
                          .version = fovea_version(),
-                         .exit_statuses =
-                             "0 good; 1 something cannot be read; 2 wrong usage; 77 there is no model in the folder",
+                         .exit_statuses = "0 good; 1 something cannot be read; 2 wrong usage; 77 there is no model",
+                         .environment = "FOVEA_MODEL=FOLDER is the model, if --model is not given",
                          .examples = "fovea-search --top 3 \"How tall is the insect?\"",
                          .commands = &command,
                          .command_count = 1,
                          .options = table,
                          .option_count = sizeof table / sizeof table[0]};
     const cli_command *only;
-    *opts = (options){.model = FOVEA_MINILM_MODEL, .text = FOVEA_MINILM_TEXT, .top = 5};
+    *opts = (options){.text = FOVEA_MINILM_TEXT, .top = 5};
     return cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
 }
 
@@ -130,23 +129,16 @@ static lines read_lines(const char *path) {
     return l;
 }
 
-static void name_file(char *path, const char *folder, const char *file) {
-    if (snprintf(path, PATH_MOST, "%s/%s", folder, file) >= PATH_MOST)
-        die("the model's folder has too long a name");
-}
-
-static void load_model(const fovea_context *context, const char *folder, encoder **e, wordpiece **pieces) {
-    char path[PATH_MOST], text[COMPLAINT_MOST];
+static void load_model(const fovea_context *context, const char *given, encoder **e, wordpiece **pieces) {
+    char text[COMPLAINT_MOST], words[MODEL_PLACE_MOST + 16];
     const complaint to = {text, sizeof text};
-    name_file(path, folder, "model.safetensors");
-    if (access(path, F_OK) != 0) {
-        fprintf(stderr, "fovea-search: there is no %s; examples/minilm/fetch.py gets it\n", path);
+    model_place place;
+    if (model_place_find(given, &place, to) != 0) {
+        fprintf(stderr, "fovea-search: %s\n", text);
         exit(NO_MODEL);
     }
-    if (encoder_load(context, path, HEADS, e, to) != 0)
-        die(text);
-    name_file(path, folder, "vocab.txt");
-    if (wordpiece_load(path, pieces, to) != 0)
+    snprintf(words, sizeof words, "%s/vocab.txt", place.folder);
+    if (encoder_load(context, place.file, HEADS, e, to) != 0 || wordpiece_load(words, pieces, to) != 0)
         die(text);
 }
 
@@ -187,8 +179,8 @@ static void print_times(const sentences_report *r) {
     double all = r->reading;
     for (int i = 0; i < ENCODER_PARTS; i++)
         all += r->parts[i];
-    printf("%lld tokens in %.3f s: %.0f tokens per second; of the time\n  %5.1f%%  word pieces\n", (long long)r->tokens,
-           all, (double)r->tokens / all, 100.0 * r->reading / all);
+    printf("%lld token%s in %.3f s: %.0f tokens per second; of the time\n  %5.1f%%  word pieces\n",
+           (long long)r->tokens, plural(r->tokens), all, (double)r->tokens / all, 100.0 * r->reading / all);
     for (int i = 0; i < ENCODER_PARTS; i++)
         printf("  %5.1f%%  %s\n", 100.0 * r->parts[i] / all, names[i]);
 }
@@ -216,8 +208,8 @@ int main(int argc, char **argv) {
     if (sentences_encode(e, pieces, (const char *const *)&asked, 1, question, NULL, to) != 0 ||
         sentences_encode(e, pieces, l.line, l.count, vectors, &report, to) != 0)
         die(text);
-    printf("all-MiniLM-L6-v2, %s, %d %s. %s\n", fovea_isa_name(info.isa), info.threads,
-           info.threads == 1 ? "thread" : "threads", asked);
+    printf("all-MiniLM-L6-v2, %s, %d thread%s. %s\n", fovea_isa_name(info.isa), info.threads, plural(info.threads),
+           asked);
     print_nearest(&l, vectors, question, width, opts.top);
     print_times(&report);
 
