@@ -1,0 +1,148 @@
+/* What fovea-minilm prints (minilm_bout.h). */
+#include "minilm_bout.h"
+
+#include "plural.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int64_t count) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+static double flops(const minilm_data *data) {
+    return 4.0 * (double)data->heads * (double)data->tokens * (double)data->tokens * (double)data->head_dim;
+}
+
+static void print_head(const bout *b) {
+    const minilm_data *d = &b->data;
+    const contestant *best = &b->rows[b->row_count - 1];
+    printf("Fovea %s on %s\n", fovea_version(), best->info.cpu[0] != 0 ? best->info.cpu : "a CPU without a name");
+    printf("%s, layer %lld: %lld token%s, %lld head%s of %lld channel%s.\n", d->title, (long long)d->layer,
+           (long long)d->tokens, plural(d->tokens), (long long)d->heads, plural(d->heads), (long long)d->head_dim,
+           plural(d->head_dim));
+    printf("Computes softmax(q k^T / sqrt(%lld)) v in float32: %.1f MFLOP and %.2f million exp.\n\n",
+           (long long)d->head_dim, 1e-6 * flops(d), 1e-6 * (double)d->heads * (double)d->tokens * (double)d->tokens);
+}
+
+/* Says so if other programs had CPUs that the runs needed.
+ *
+ * OpenMP's threads spin for a while before they sleep, so here all of them work all the time if the machine is idle.
+ * Another program takes half a CPU at least, however many there are: the limit is in CPUs, with a little for each
+ * thread for what an idle machine does besides. Of 2 CPUs 0.02 were missing on an idle machine (0.12 where
+ * OMP_WAIT_POLICY lets threads sleep), 0.6 to 1 beside a loop in another process. Clocks of other threads advance by
+ * the kernel's tick: what took less than a tenth of a second is not judged. */
+static void print_busy(const bout *b) {
+    const int threads = b->rows[b->row_count - 1].info.threads;
+    const double had = threads * b->all.worked / b->all.passed; /* not a number if one thread is all */
+    if (b->all.passed > 0.1 * threads && threads - had > 0.2 + 0.02 * threads)
+        printf("This machine is busy: the %d threads of the last line had %.1f CPUs, as other programs had the rest\n"
+               "(or OpenMP's settings made threads sleep). Alone they may be much faster.\n",
+               threads, had);
+    else if (b->one.passed > 1.1 * b->one.worked)
+        printf("This machine is busy: other programs had this CPU for %.0f%% of the time, and more than one thread\n"
+               "cannot be measured well.\n",
+               100.0 * (1.0 - b->one.worked / b->one.passed));
+}
+
+static void print_table(bout *b) {
+    printf("                  error against float64      bits as              speed,   FMA peak,   share   times\n"
+           "tier     threads  absolute relative  scaled  scalar  time, ms  GFLOP/s   GFLOP/s   of peak  plain C\n"
+           "-------  -------  -------- --------  ------  ------  --------  -------  ---------  -------  -------\n");
+    double plain_time = median(b->rows[0].samples, b->rows[0].sample_count);
+    for (int i = 0; i < b->row_count; i++) {
+        contestant *row = &b->rows[i];
+        double time = median(row->samples, row->sample_count), speed = 1e-9 * flops(&b->data) / time;
+        char peak[16] = "-", share[16] = "-";
+        if (row->peak > 0.0) {
+            snprintf(peak, sizeof peak, "%.1f", row->peak);
+            snprintf(share, sizeof share, "%.1f%%", 100.0 * speed / row->peak);
+        }
+        printf("%-7s  %7d  %8.1e %8.1e  %6.1f  %6s  %8.3f  %7.2f  %9s  %7s  %6.1fx\n", row->name,
+               row->plan == NULL ? 1 : row->info.threads, row->errors.absolute, row->errors.relative,
+               row->errors.scaled,
+               row->plan == NULL ? "-"
+               : row->same_bits  ? "yes"
+                                 : "NO",
+               1e3 * time, speed, peak, share, plain_time / time);
+    }
+    if (b->missing[0] != 0)
+        printf("Not run: %s (of another architecture, or see dispatch below).\n", b->missing);
+    print_busy(b);
+}
+
+static void print_columns(const bout *b) {
+    puts("\n"
+         "absolute       largest |o - o64|; o64 is the answer in float64 that the data file holds\n"
+         "relative       root of the sum of (o - o64)^2 over the sum of o64^2\n"
+         "scaled         largest |o - o64| / (2^-23 * sum p|v|): in units of what one rounding of every term\n"
+         "               may do. A score s is rounded by some 2^-23 |s|, which is a relative error of its\n"
+         "               weight p: where scores are large, as in some rows here, float32 cannot stay at a few\n"
+         "bits as        yes: every output has the same 32 bits as the scalar tier's\n"
+         "time           median of warm runs that took turns with the other lines'; of one thread its CPU\n"
+         "               time, so that other programs do not count; of more the time that passed");
+    printf("speed          multiplications and additions of q k^T and p v. Not counted: an exp for each %lld of\n"
+           "               them, maxima, sums and packing\n",
+           4 * (long long)b->data.head_dim);
+    puts("FMA peak       the most that the tier's instructions did between these runs, on one thread, in\n"
+         "               registers only; the scalar tier's fma is a call of libm where the CPU may lack it\n"
+         "share of peak  speed / FMA peak\n"
+         "plain C        three plain loops with libm's expf (examples/plain_attention.c), one thread,\n"
+         "               compiled like the library's portable C: no instruction set named");
+    printf("\nThe float64 answer was computed again here: it differs by at most %.0f * 2^-52 * sum p|v|.\n",
+           b->ref.drift);
+}
+
+static void print_dispatch(const bout *b) {
+    const contestant *best = &b->rows[b->row_count - 1];
+    printf("\nDispatch: %s, %d thread%s.\n  %s\n", best->name, best->info.threads, plural(best->info.threads),
+           best->info.reason);
+    size_t size = fovea_attention_plan_describe(best->plan, NULL, 0) + 1;
+    char *text = bout_allocate(size, 1);
+    fovea_attention_plan_describe(best->plan, text, size);
+    puts("Plan:");
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        printf("  %s\n", line);
+    free(text);
+}
+
+/* 0 if all is well. */
+static int print_verdict(const bout *b) {
+    int wrong = 0;
+    double worst = 0.0;
+    putchar('\n');
+    if (!(b->ref.drift < 0x1p20)) {
+        puts("WRONG: the data file's answer is not that of its own q, k and v.");
+        wrong = 1;
+    }
+    for (int i = 1; i < b->row_count; i++) {
+        const contestant *row = &b->rows[i];
+        worst = fmax(worst, row->errors.of_limit);
+        if (!row->same_bits || !(row->errors.of_limit <= 1.0)) {
+            printf("WRONG: %s, %d thread%s: %s\n", row->name, row->info.threads, plural(row->info.threads),
+                   row->same_bits ? "an error is beyond its limit" : "the bits differ from the scalar tier's");
+            wrong = 1;
+        }
+    }
+    if (!wrong)
+        printf("All right: the same bits on every line, and no error above %.0f%% of its row's limit of\n"
+               "4 + 4 * (largest scale * sum |q||k| of the row) units (plain C: %.0f%%).\n",
+               100.0 * worst, 100.0 * b->rows[0].errors.of_limit);
+    return wrong;
+}
+
+int bout_report(bout *b) {
+    print_head(b);
+    print_table(b);
+    print_columns(b);
+    print_dispatch(b);
+    return print_verdict(b);
+}
