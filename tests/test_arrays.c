@@ -36,8 +36,30 @@ static void test_exp(void) {
     check_returns("too many", fovea_exp_f32(INT64_MAX / 2, x, y), FOVEA_ERROR_OVERFLOW);
 }
 
+/* Wherever y lies in its page behind x: then exp goes through the array from its end. */
+static void test_exp_places(void) {
+    enum { N = 1021, PAGE = 4096 / sizeof(float) };
+    static const int64_t behind[] = {1, 4, 16, PAGE / 4, PAGE / 2 - 1, PAGE / 2, PAGE / 2 + 1, PAGE - 1, PAGE};
+    static float room[4 * PAGE], want[N];
+    rng r = rng_stream(test_seed(), "places");
+    for (int i = 0; i < N; i++)
+        room[i] = (float)rng_between(&r, -90, 90);
+    for (size_t k = 0; k < sizeof behind / sizeof behind[0]; k++)
+        for (int64_t n = 1; n <= N; n += n < 64 ? 9 : 191) {
+            float *y = room + PAGE + behind[k];
+            memset(room + N, 0x5a, sizeof room - N * sizeof *room);
+            fv_kernel_scalar(FV_OP_exp, FV_TYPE_f32)->run.exp_f32(n, room, want);
+            check_returns("exp", fovea_exp_f32(n, room, y), FOVEA_OK);
+            test_check(memcmp(y, want, (size_t)n * sizeof *y) == 0, "%" PRId64 " floats, y %" PRId64 " behind", n,
+                       behind[k]);
+            test_check(float_bits(y[-1]) == 0x5a5a5a5a && float_bits(y[n]) == 0x5a5a5a5a,
+                       "%" PRId64 " floats, y %" PRId64 " behind: writes beyond them", n, behind[k]);
+        }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "arrays", NULL);
     test_exp();
+    test_exp_places();
     return test_end();
 }

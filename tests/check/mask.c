@@ -1,4 +1,4 @@
-/* Trials of bits and bias: masks into the bits of a row's keys. */
+/* Trials of mask_to_bits and add_mask: masks into the bits of a row's keys. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -63,7 +63,7 @@ static void mask_trials(checker *c, void (*one)(checker *c, int64_t begin, int64
         }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- bits -- */
+/* ------------------------------------------------------------------------------------------------- mask_to_bits -- */
 
 static void mask_to_bits_trial(checker *c, int64_t begin, int64_t end, int64_t step, mask_kind kind) {
     static const uint8_t nonzero[] = {1, 2, 0x7f, 0x80, 0xff};
@@ -94,9 +94,9 @@ static void mask_to_bits_verify(const trial *t) { verify_bits(t, byte_passes); }
 
 const op_check check_mask_to_bits = {mask_to_bits_trials, mask_to_bits_invoke, mask_to_bits_verify};
 
-/* ---------------------------------------------------------------------------------------------------------- bias -- */
+/* ------------------------------------------------------------------------------------------------------ add_mask -- */
 
-static float some_bias(rng *r, mask_kind kind) {
+static float some_mask(rng *r, mask_kind kind) {
     if (kind == MASK_ZEROS || (kind == MASK_RANDOM && rng_below(r, 2)))
         return -INFINITY;
     switch (rng_below(r, 8)) {
@@ -122,11 +122,11 @@ static void add_mask_trial(checker *c, int64_t begin, int64_t end, int64_t step,
     fill_normal(t, s);
     sprinkle_specials(t, s, 16);
     for (int64_t i = 0; i < elements; i++)
-        *float_before(mask, 0, i) = some_bias(&t->rng, kind);
+        *float_before(mask, 0, i) = some_mask(&t->rng, kind);
     for (int64_t i = 0; i < keys; i++) {
         const bool attended = is_set((const uint64_t *)bits->before, begin + i);
         if (!attended && step && rng_below(&t->rng, 2))
-            *float_before(mask, 0, i) = poison(); /* masked already: its bias may be anything */
+            *float_before(mask, 0, i) = poison(); /* masked already: its number may be anything */
         if (!attended || *float_before(mask, 0, step * i) == -INFINITY)
             *cell_of(s, 0, i) = CELL_ANY;
     }

@@ -1,7 +1,7 @@
-/* Mutants of bits and bias. */
+/* Mutants of mask_to_bits and add_mask. */
 #include "mutants.h"
 
-/* ---------------------------------------------------------------------------------------------------------- bits -- */
+/* ------------------------------------------------------------------------------------------------- mask_to_bits -- */
 
 #define MASK_TO_BITS_PARAMETERS int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits
 
@@ -44,7 +44,7 @@ static void mask_to_bits_reads_past_mask(MASK_TO_BITS_PARAMETERS) {
         (void)((const volatile uint8_t *)mask)[(end - 1) * step + 1];
 }
 
-/* ---------------------------------------------------------------------------------------------------------- bias -- */
+/* ------------------------------------------------------------------------------------------------------ add_mask -- */
 
 #define ADD_MASK_PARAMETERS                                                                                            \
     int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits
