@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "machine.h"
 #include "output.h"
+#include "palette.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,9 +26,10 @@ static void head(const page *p, const char *tuning) {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
         "<title>Fovea tuning</title>\n<style>\n"
-        ":root{--ink:#1c2330;--paper:#fff;--faint:#677084;--line:#d5dae3;--attention:#2f6fd0;--linear:#c2571a}\n"
+        ":root{--ink:#1c2330;--paper:#fff;--faint:#677084;--line:#d5dae3;"
+        "--attention:" PALETTE_FIRST_LIGHT ";--linear:" PALETTE_SECOND_LIGHT "}\n"
         "@media(prefers-color-scheme:dark){:root{--ink:#e2e6ee;--paper:#14171d;--faint:#98a2b5;--line:#353c49;"
-        "--attention:#6ea3f5;--linear:#f09455}}\n"
+        "--attention:" PALETTE_FIRST_DARK ";--linear:" PALETTE_SECOND_DARK "}}\n"
         "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:var(--ink);"
         "background:var(--paper)}\n"
         "h1{font-size:1.7em;margin-bottom:0}h2{font-size:1.2em;margin:2em 0 .2em}p{margin:.3em 0 .8em}\n"
@@ -36,7 +38,7 @@ static void head(const page *p, const char *tuning) {
         ".end{text-anchor:end}.middle{text-anchor:middle}\n"
         ".grid{stroke:var(--line);stroke-width:1}.ink{stroke:var(--ink);stroke-width:2;fill:none}\n"
         ".attention{fill:var(--attention)}.linear{fill:var(--linear)}\n"
-        ".cell text{fill:#10141c}.chosen{fill:none;stroke:var(--ink);stroke-width:3}\n"
+        ".cell text{fill:#10141c}.deep text{fill:#fff}.chosen{fill:none;stroke:var(--ink);stroke-width:3}\n"
         ".dot text{font-size:10px;font-weight:600;fill:var(--paper)}\n"
         "table{border-collapse:collapse;font-size:13px;width:100%}td,th{padding:2px 8px;text-align:right;"
         "border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--faint)}\n"

@@ -3,6 +3,7 @@
 
 #include "machine.h"
 #include "measure.h"
+#include "palette.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -102,8 +103,8 @@ void report_heat_map(const page *p, const tune_class *c, double until) {
     const double range = fmax(log(most / least), 0.05); /* differences that are noise look alike */
     const fv_tuning_value *kernel = h.chosen.knob;
     fprintf(p->file,
-            "<h2>Time over %s and %s: %s</h2>\n<p>With %s%s%s, measured now; time / time of the default, greener "
-            "is faster. The frame is what a plan takes.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
+            "<h2>Time over %s and %s: %s</h2>\n<p>With %s%s%s, measured now; time / time of the default: the "
+            "lighter, the faster. The frame is what a plan takes.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
             a.down_name, a.across_name, tune_shape_name(&c->search, name, sizeof name), kernel[0].kernel->name,
             kernel[1].kernel ? " and " : "", kernel[1].kernel ? kernel[1].kernel->name : "", HIGH * h.downs + 64);
     for (int i = 0; i < h.downs * h.acrosses; i++) {
@@ -114,10 +115,12 @@ void report_heat_map(const page *p, const tune_class *c, double until) {
             continue;
         }
         const double shade = fmin(log(h.time[i] / least) / range, 1);
+        const palette_colour colour = palette_ramp(1 - shade);
         fprintf(p->file,
-                "<g class=\"cell\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"hsl(%.0f 62%% "
-                "70%%)\"/><text class=\"middle\" x=\"%d\" y=\"%d\">%.3f</text></g>\n",
-                x + 2, y + 2, WIDE - 4, HIGH - 4, 140 - 135 * shade, x + WIDE / 2, y + HIGH / 2 + 4, h.time[i]);
+                "<g class=\"cell%s\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" "
+                "fill=\"#%02x%02x%02x\"/><text class=\"middle\" x=\"%d\" y=\"%d\">%.3f</text></g>\n",
+                palette_is_dark(colour) ? " deep" : "", x + 2, y + 2, WIDE - 4, HIGH - 4, (unsigned)colour.red,
+                (unsigned)colour.green, (unsigned)colour.blue, x + WIDE / 2, y + HIGH / 2 + 4, h.time[i]);
     }
     for (int i = 0; i < h.downs * h.acrosses; i++) /* over all cells */
         if (h.down[i / h.acrosses] == h.chosen.knob[a.down].number &&

@@ -93,7 +93,8 @@ static const struct position_types {
     {" bert roberta xlm-roberta albert distilbert electra camembert mobilebert gpt2 gpt_bigcode gpt_neo opt bart mbart "
      "blenderbot clip clip_text_model clip_vision_model siglip siglip_vision_model vit deit beit dinov2 ",
      "learned"},
-    {" whisper marian pegasus m2m_100 ", "sinusoidal"},
+    {" marian pegasus m2m_100 ", "sinusoidal"},
+    {" whisper ", "sinusoidal in the encoder, learned in the decoder"},
     {" t5 mt5 umt5 longt5 mpnet deberta deberta-v2 xlnet ", "relative"},
     {" bloom ", "ALiBi"},
 };

@@ -1,47 +1,43 @@
 /* heat.h. Cells of one level are one path, neighbours in a row one rectangle of it: 10,000 cells are some 100 kB. */
 #include "heat.h"
 
+#include "palette.h"
+
 #include <math.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* The colours of an end and of the ground, for light and dark pages. */
-static const struct palette {
-    int ground[3], high[3], low[3];
-} palettes[2] = {{{240, 242, 245}, {8, 64, 145}, {158, 52, 4}}, {{33, 38, 45}, {121, 192, 255}, {255, 171, 92}}};
-
 int heat_level(double value) {
     if (isnan(value))
         return HEAT_NONE;
-    return (int)lround(HEAT_LEVELS * fmax(-1.0, fmin(value, 1.0)));
+    return (int)lround(HEAT_LEVELS * fmax(0.0, fmin(value, 1.0)));
 }
 
-static void write_colours(FILE *to, const struct palette *p) {
-    for (int level = -HEAT_LEVELS; level <= HEAT_LEVELS; level++) {
-        const int *end = level < 0 ? p->low : p->high, part = level < 0 ? -level : level;
-        fprintf(to, "%s .%c%d{fill:#", part % 8 == 0 ? "\n " : "", level < 0 ? 'n' : 'p', part);
-        for (int c = 0; c < 3; c++)
-            fprintf(to, "%02x", (unsigned)(p->ground[c] + (end[c] - p->ground[c]) * part / HEAT_LEVELS));
-        fputc('}', to);
+static void write_colours(FILE *to) {
+    for (int level = 0; level <= HEAT_LEVELS; level++) {
+        const palette_colour c = palette_ramp((double)level / HEAT_LEVELS);
+        fprintf(to, "%s .p%d{fill:#%02x%02x%02x}", level % 8 == 0 ? "\n " : "", level, (unsigned)c.red,
+                (unsigned)c.green, (unsigned)c.blue);
     }
     fputc('\n', to);
 }
 
 void heat_begin(FILE *to, double width, double height, const char *label) {
-    fprintf(to,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-            "role=\"img\" aria-label=\"%s\">\n<style>\n"
-            "  text{font:12px system-ui,-apple-system,\"Segoe UI\",\"DejaVu Sans\",sans-serif;fill:#1f2328}\n"
-            "  .title{font-size:16px;font-weight:600} .panel{font-weight:600} .small{font-size:10px} "
-            ".tiny{font-size:9px}\n"
-            "  .soft{fill:#57606a} .card{fill:#ffffff;stroke:#d0d7de} .none{fill:#9aa0a6} .mark{stroke:#1f2328} "
-            "path{shape-rendering:crispEdges}",
-            width, height, width, height, label);
-    write_colours(to, &palettes[0]);
+    fprintf(
+        to,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+        "role=\"img\" aria-label=\"%s\">\n<style>\n"
+        "  text{font:12px system-ui,-apple-system,\"Segoe UI\",\"DejaVu Sans\",sans-serif;fill:#1f2328}\n"
+        "  .title{font-size:16px;font-weight:600} .panel{font-weight:600} .small{font-size:10px} "
+        ".tiny{font-size:9px}\n"
+        "  .soft{fill:#57606a} .card{fill:#ffffff;stroke:#d0d7de} .none{fill:#9aa0a6} .mark{stroke:#1f2328;fill:none} "
+        ".halo{stroke:#ffffff;stroke-width:4;fill:none} .ring{stroke:#000000;stroke-width:2;fill:none} "
+        ".cells path{shape-rendering:crispEdges}",
+        width, height, width, height, label);
+    write_colours(to);
     fputs("  @media (prefers-color-scheme:dark){\n  text{fill:#e6edf3} .soft{fill:#9198a1} "
-          ".card{fill:#0d1117;stroke:#3d444d} .none{fill:#6e7681} .mark{stroke:#e6edf3}",
+          ".card{fill:#0d1117;stroke:#3d444d} .none{fill:#6e7681} .mark{stroke:#e6edf3}\n",
           to);
-    write_colours(to, &palettes[1]);
     fprintf(to, "  }\n</style>\n<rect x=\"0.5\" y=\"0.5\" width=\"%.0f\" height=\"%.0f\" rx=\"8\" class=\"card\"/>\n",
             width - 1.0, height - 1.0);
 }
@@ -94,13 +90,13 @@ static void write_class(FILE *to, int level) {
     if (level == HEAT_NONE)
         fputs("class=\"none\"", to);
     else
-        fprintf(to, "class=\"%c%d\"", level < 0 ? 'n' : 'p', level < 0 ? -level : level);
+        fprintf(to, "class=\"p%d\"", level);
 }
 
 void heat_cells(FILE *to, double x, double y, double cell, int64_t rows, int64_t columns,
                 int (*level)(const void *of, int64_t row, int64_t column), const void *of) {
-    fprintf(to, "<g transform=\"translate(%.1f %.1f) scale(%.1f)\">\n", x, y, cell);
-    for (int wanted = -HEAT_LEVELS; wanted <= HEAT_LEVELS + 1; wanted++) {
+    fprintf(to, "<g class=\"cells\" transform=\"translate(%.1f %.1f) scale(%.1f)\">\n", x, y, cell);
+    for (int wanted = 0; wanted <= HEAT_LEVELS + 1; wanted++) {
         const int now = wanted <= HEAT_LEVELS ? wanted : HEAT_NONE;
         bool begun = false;
         for (int64_t row = 0; row < rows; row++)
@@ -126,11 +122,37 @@ void heat_cells(FILE *to, double x, double y, double cell, int64_t rows, int64_t
     fputs("</g>\n", to);
 }
 
+static void write_bar(FILE *to, double x, double y, double width, double height, int level) {
+    fprintf(to, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" ", x, y, width, height);
+    write_class(to, level);
+    fputs(" style=\"shape-rendering:crispEdges\"/>\n", to);
+}
+
 void heat_scale(FILE *to, double x, double y, double width, int first, int last) {
     const double step = width / (last - first + 1);
-    for (int level = first; level <= last; level++) {
-        fprintf(to, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"8\" ", x + step * (level - first), y, step);
-        write_class(to, level);
-        fputs(" style=\"shape-rendering:crispEdges\"/>\n", to);
-    }
+    for (int level = first; level <= last; level++)
+        write_bar(to, x + step * (level - first), y, step, 8.0, level);
+}
+
+void heat_histogram(FILE *to, double x, double y, double width, double height, const int64_t count[HEAT_LEVELS + 1]) {
+    const double step = width / (HEAT_LEVELS + 1);
+    int64_t most = 1;
+    for (int level = 0; level <= HEAT_LEVELS; level++)
+        most = count[level] > most ? count[level] : most;
+    for (int level = 0; level <= HEAT_LEVELS; level++)
+        if (count[level] > 0) {
+            const double bar = fmax(height * (double)count[level] / (double)most, 1.0);
+            write_bar(to, x + step * level, y - 2.0 - bar, step - 1.0, bar, level);
+        }
+    heat_scale(to, x, y, width, 0, HEAT_LEVELS);
+}
+
+void heat_mark(FILE *to, heat_shape shape, double x, double y, double size) {
+    static const char *const styles[] = {"halo", "ring"};
+    for (int i = 0; i < 2; i++)
+        if (shape == HEAT_RING)
+            fprintf(to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" class=\"%s\"/>\n", x, y, size, styles[i]);
+        else
+            fprintf(to, "<path d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\" class=\"%s\"/>\n", x, y - size, size,
+                    size, -size, size, -size, -size, styles[i]);
 }

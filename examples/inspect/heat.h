@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a cell shows: a level from -HEAT_LEVELS to HEAT_LEVELS, 0 being the ground, or one of these. */
+/* What a cell shows: a level from 0 to HEAT_LEVELS, coloured from dark violet to yellow (palette.h), or one of these. */
 enum {
     HEAT_LEVELS = 20,
     HEAT_NONE = 1000,  /* there is no value: grey */
     HEAT_ABSENT = 1001 /* there is no cell */
 };
 
-/* value of -1 to 1 as a level; what is beyond is as the end; NaN: HEAT_NONE. */
+/* value of 0 to 1 as a level; what is beyond is as the end; NaN: HEAT_NONE. */
 int heat_level(double value);
 
 /* label: what a reader who cannot see it is told. */
@@ -34,5 +34,12 @@ void heat_cells(FILE *to, double x, double y, double cell, int64_t rows, int64_t
 
 /* A bar with the colours of the levels from first to last. */
 void heat_scale(FILE *to, double x, double y, double width, int first, int last);
+
+/* That of all levels, and above it how many cells have each level: the highest bar is that high. */
+void heat_histogram(FILE *to, double x, double y, double width, double height, const int64_t count[HEAT_LEVELS + 1]);
+
+/* A mark that is seen on every colour. */
+typedef enum heat_shape { HEAT_RING, HEAT_DIAMOND } heat_shape;
+void heat_mark(FILE *to, heat_shape shape, double x, double y, double size);
 
 #endif

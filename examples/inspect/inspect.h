@@ -28,6 +28,8 @@ typedef struct inspect_options {
     int64_t d_model, heads, kv_heads, d_k, d_v, d_out, q_len, kv_len, batch; /* 0: not given */
     bool biases, causal, measure;
     int64_t seconds, samples, threads;
+    int rank;          /* similarity: the order of its list, of similarity_orders; -1: none */
+    int64_t top;       /* heads of a list; 0: not given */
     int64_t layer;     /* -1: all */
     inspect_head head; /* only that one */
     const char *csv, *json, *svg, *output, *model;

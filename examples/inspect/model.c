@@ -235,6 +235,7 @@ int model_describe(const model *m, int64_t index, model_layer *l, complaint to) 
                        .stack = name_of(e),
                        .stack_length = e->is.stack_length,
                        .number = e->is.number,
+                       .numbered = e->is.numbered,
                        .cross = e->is.cross,
                        .used = 1,
                        .heads = m->heads,

@@ -52,15 +52,24 @@ static const cli_option options_table[] = {
     {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY | ATTENTION,
      "write all figures to FILE (-: to standard output, in place of the table)"},
     {"--svg", "FILE", "@file heads.svg", cli_read_text, 0, 0, AT(svg), SIMILARITY,
-     "draw heat maps of layers x heads into FILE"},
+     "draw heat maps of layers x heads into FILE, with histograms"},
     {"--samples", "N", "32", cli_read_number, 2, 1 << 16, AT(samples), SIMILARITY,
      "how many random heads to compare with (default: 32)"},
     {"--model", "PATH", "@file build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, AT(model), ATTENTION,
      "a folder with model.safetensors, its config.json, and vocab.txt, tokenizer.json, or vocab.json with merges.txt; "
      "or a "
      "safetensors file beside these (" MODEL_PLACE_HELP ")"},
-    {"--head", "L.H", "@text 5.3", read_head, 0, 0, AT(head), ATTENTION, "only head H of layer L, both counted from 0"},
-    {"--json", "FILE", "@file heads.json", cli_read_text, 0, 0, AT(json), ATTENTION,
+    {"--rank", "ORDER",
+     "most-alike least-alike most-symmetric least-symmetric lowest-rank highest-rank most-alike-qv most-alike-kv "
+     "by-name",
+     cli_read_choice, 0, 0, AT(rank), SIMILARITY,
+     "list all heads in that order: most-alike or least-alike (Q and K, by their mean angle), most-symmetric, "
+     "least-symmetric, lowest-rank, highest-rank, most-alike-qv, most-alike-kv, by-name (layer by layer)"},
+    {"--top", "N", "10", cli_read_number, 1, 1 << 24, AT(top), SIMILARITY,
+     "how many heads a list has (default: 5; with --rank: all)"},
+    {"--head", "L.H", "@text 5.3", read_head, 0, 0, AT(head), SIMILARITY | ATTENTION,
+     "only head H of layer L, both counted from 0"},
+    {"--json", "FILE", "@file heads.json", cli_read_text, 0, 0, AT(json), SIMILARITY | ATTENTION,
      "write all figures to FILE as JSON (-: to standard output)"},
     {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "this layer only, counted from 0"},
     {"--output", "FILE", "@file attention.svg", cli_read_text, 0, 0, AT(output), ATTENTION,
@@ -105,7 +114,7 @@ int inspect_options_read(int argc, char **argv, inspect_options *options) {
                          .kinds = kinds,
                          .kind_count = sizeof kinds / sizeof kinds[0]};
     const cli_command *command;
-    *options = (inspect_options){.d_out = -1, .layer = -1, .head = {-1, -1}};
+    *options = (inspect_options){.d_out = -1, .rank = -1, .layer = -1, .head = {-1, -1}};
     const int status = cli_read(&program, argc, argv, options, &command, options->words, &options->word_count);
     if (status >= 0)
         return status;

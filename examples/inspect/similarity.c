@@ -14,9 +14,9 @@ enum { DEFAULT_SAMPLES = 32 };
 /* Heads that are computed at once: of the layer that was read, or random ones. */
 typedef struct job {
     const model *file; /* NULL: random heads */
-    int64_t heads;
-    double (*figure)[FIGURES];
-    figures_space **spaces; /* one for each thread */
+    int64_t first, heads;
+    double (*figure)[FIGURES]; /* of the first head on */
+    figures_space **spaces;    /* one for each thread */
     atomic_llong next;
     atomic_bool failed;
 } job;
@@ -24,7 +24,7 @@ typedef struct job {
 static void work(job *j, figures_space *space) {
     for (int64_t head; (head = atomic_fetch_add(&j->next, 1)) < j->heads;) {
         if (j->file != NULL)
-            model_head(j->file, head, figures_columns(space));
+            model_head(j->file, j->first + head, figures_columns(space));
         const int status =
             j->file != NULL ? figures_compute(space, j->figure[head]) : figures_random(space, head, j->figure[head]);
         if (status != 0)
@@ -32,10 +32,10 @@ static void work(job *j, figures_space *space) {
     }
 }
 
-/* Heads of one shape, by all threads. */
-static int compute(const model *file, int64_t heads, int64_t d_model, int64_t d_k, int threads,
+/* Heads of one shape from the first on, by all threads. */
+static int compute(const model *file, int64_t first, int64_t heads, int64_t d_model, int64_t d_k, int threads,
                    double (*figure)[FIGURES], complaint to) {
-    job j = {.file = file, .heads = heads, .figure = figure};
+    job j = {.file = file, .first = first, .heads = heads, .figure = figure};
     int count = heads < threads ? (int)heads : threads, made = 0;
     j.spaces = calloc((size_t)count, sizeof *j.spaces);
     while (j.spaces != NULL && made < count && figures_space_create(d_model, d_k, &j.spaces[made]) == 0)
@@ -66,7 +66,7 @@ static int compute_random(similarity *s, random_heads *r, int threads, complaint
     r->figure = malloc((size_t)s->samples * sizeof *r->figure);
     if (r->figure == NULL)
         return complain(to, s->path, "out of memory");
-    if (compute(NULL, s->samples, r->d_model, r->d_k, threads, r->figure, to) != 0)
+    if (compute(NULL, 0, s->samples, r->d_model, r->d_k, threads, r->figure, to) != 0)
         return -1;
     const double n = (double)s->samples;
     for (int f = 0; f < FIGURES; f++) {
@@ -127,35 +127,94 @@ static int describe(similarity *s, complaint to) {
     return s->figure != NULL ? 0 : complain(to, s->path, "out of memory");
 }
 
+/* Is a layer, or a head of it, asked for? */
+static bool has_chosen(const similarity *s, const model_layer *l) {
+    return s->chosen.layer < 0 || (l->number == s->chosen.layer && l->heads > s->chosen.head);
+}
+
+static int check_chosen(const similarity *s, complaint to) {
+    for (int64_t i = 0; i < s->layers; i++)
+        if (has_chosen(s, &s->layer[i]))
+            return 0;
+    const model_layer *first = &s->layer[0], *last = &s->layer[s->layers - 1];
+    return complain(to, s->path,
+                    "has no head %lld.%lld: layers are %lld to %lld, the first of %lld heads, counted from 0",
+                    (long long)s->chosen.layer, (long long)s->chosen.head, (long long)first->number,
+                    (long long)last->number, (long long)first->heads);
+}
+
+/* All heads, or the chosen one alone: figures of others are NaN. */
 static int compute_all(similarity *s, int threads, complaint to) {
+    const bool one = s->chosen.layer >= 0;
     progress p;
     int status = 0;
     int64_t done = 0;
-    progress_begin(&p, "heads", s->heads + s->shapes * s->samples);
+    for (int64_t h = 0; h < s->heads; h++)
+        for (int f = 0; f < FIGURES; f++)
+            s->figure[h][f] = NAN;
+    progress_begin(&p, "heads", (one ? 1 : s->heads) + s->shapes * s->samples);
     for (int i = 0; status == 0 && i < s->shapes; i++) {
         status = compute_random(s, &s->random[i], threads, to);
         progress_show(&p, done += s->samples);
     }
     for (int64_t i = 0; status == 0 && i < s->layers; i++) {
         const model_layer *l = &s->layer[i];
+        if (!has_chosen(s, l))
+            continue;
+        const int64_t first = one ? s->chosen.head : 0, heads = one ? 1 : l->heads;
         status = model_read(s->file, i, to);
         if (status == 0)
-            status = compute(s->file, l->heads, l->d_model, l->d_k, threads, s->figure + s->first[i], to);
-        progress_show(&p, done += l->heads);
+            status = compute(s->file, first, heads, l->d_model, l->d_k, threads, s->figure + s->first[i] + first, to);
+        progress_show(&p, done += heads);
     }
     progress_end(&p);
     return status;
 }
 
-static int write_file(const similarity *s, const char *path, void (*write)(const similarity *s, FILE *to),
-                      complaint to) {
-    output out;
-    if (path == NULL)
-        return 0;
-    if (output_begin(&out, path, to) != 0)
-        return -1;
-    write(s, out.to);
-    return output_end(&out, to);
+/* -------------------------------------------------------------------------------------------------------- output -- */
+
+enum { FORMATS = 3 };
+
+/* One of the files that can be written. */
+typedef struct format {
+    const char *path; /* NULL: not asked for */
+    void (*write)(const similarity *s, FILE *to);
+} format;
+
+/* Are the paths good? *standard: one of them is standard output. */
+static int check_formats(const format formats[FORMATS], bool *standard, complaint to) {
+    int to_standard = 0;
+    for (int i = 0; i < FORMATS; i++) {
+        const char *path = formats[i].path;
+        to_standard += path != NULL && strcmp(path, "-") == 0;
+        if (path != NULL && output_check(path, to) != 0)
+            return -1;
+    }
+    *standard = to_standard > 0;
+    return to_standard < 2 ? 0 : complain(to, "similarity", "only one of CSV, JSON and SVG can go to standard output");
+}
+
+static int write_formats(const similarity *s, const format formats[FORMATS], complaint to) {
+    for (int i = 0; i < FORMATS; i++) {
+        output out;
+        if (formats[i].path == NULL)
+            continue;
+        if (output_begin(&out, formats[i].path, to) != 0)
+            return -1;
+        formats[i].write(s, out.to);
+        if (output_end(&out, to) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void write_table(const similarity *s) {
+    if (s->chosen.layer >= 0)
+        similarity_one(s, stdout);
+    else if (s->rank >= 0)
+        similarity_ranking(s, stdout);
+    else
+        similarity_table(s, stdout);
 }
 
 static void free_all(similarity *s) {
@@ -172,33 +231,34 @@ static void free_all(similarity *s) {
 int inspect_similarity(const inspect_options *options) {
     char text[INSPECT_COMPLAINT];
     const complaint to = {text, sizeof text};
-    similarity s = {.path = options->words[0], .samples = options->samples ? options->samples : DEFAULT_SAMPLES};
+    const format formats[FORMATS] = {
+        {options->csv, similarity_csv}, {options->json, similarity_json}, {options->svg, similarity_svg}};
+    similarity s = {.path = options->words[0],
+                    .samples = options->samples ? options->samples : DEFAULT_SAMPLES,
+                    .rank = options->rank,
+                    .top = options->top,
+                    .chosen = options->head};
     int threads;
+    bool standard = false;
     fovea_context *context = inspect_context(options, &threads, to); /* how many threads this process may use */
-    int status = context != NULL ? 0 : -1;
+    int status = context != NULL ? check_formats(formats, &standard, to) : -1;
     fovea_context_destroy(context);
-    const bool csv_out = options->csv != NULL && strcmp(options->csv, "-") == 0;
-    const bool svg_out = options->svg != NULL && strcmp(options->svg, "-") == 0;
-    if (status == 0 && csv_out && svg_out)
-        status = complain(to, "similarity", "CSV and SVG cannot both go to standard output");
-    if (status == 0 && options->csv != NULL)
-        status = output_check(options->csv, to);
-    if (status == 0 && options->svg != NULL)
-        status = output_check(options->svg, to);
+    if (status == 0 && options->svg != NULL && s.chosen.layer >= 0)
+        status = complain(to, "similarity", "--svg draws all heads, --head is one of them: give either");
     if (status == 0)
         status = model_open(options->words, options->word_count, options->heads, options->kv_heads, &s.file, to);
     if (status == 0)
         status = describe(&s, to);
     if (status == 0)
-        similarity_notes(&s, stderr, "fovea-inspect: ");
+        status = check_chosen(&s, to);
     if (status == 0)
         status = compute_all(&s, threads, to);
-    if (status == 0 && !csv_out && !svg_out)
-        similarity_table(&s, stdout);
+    if (status == 0 && standard)
+        similarity_notes(&s, stderr, "fovea-inspect: ");
+    else if (status == 0)
+        write_table(&s);
     if (status == 0)
-        status = write_file(&s, options->csv, similarity_csv, to);
-    if (status == 0)
-        status = write_file(&s, options->svg, similarity_svg, to);
+        status = write_formats(&s, formats, to);
     free_all(&s);
     return status == 0 ? INSPECT_GOOD : inspect_failed(to);
 }

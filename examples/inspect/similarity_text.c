@@ -1,18 +1,47 @@
-/* The figures of a model as a table, a line for each layer, and as CSV, a line for each head. */
+/* The figures of a model as tables: means of layers, rankings of heads, histograms, one head (similarity.h). */
 #include "similarity.h"
 
 #include "plural.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What tells stacks apart: the end of it, where that is long. */
+static int stack_label(const similarity *s, const model_layer *l, char *text, size_t size) {
+    enum { MOST = 32 };
+    const int skip = s->one_stack || s->common > l->stack_length ? l->stack_length : s->common;
+    const int length = l->stack_length - skip, cut = length > MOST ? length - MOST : 0;
+    return snprintf(text, size, "%s%.*s%s", cut > 0 ? "..." : "", length - cut, l->stack + skip + cut,
+                    length > 0 ? "." : "");
+}
 
 const char *similarity_label(const similarity *s, int64_t layer, char text[SIMILARITY_LABEL]) {
     const model_layer *l = &s->layer[layer];
-    enum { MOST = 24 };
-    const int skip = s->one_stack || s->common > l->stack_length ? l->stack_length : s->common;
-    const int length = l->stack_length - skip, cut = length > MOST ? length - MOST : 0;
-    snprintf(text, SIMILARITY_LABEL, "%.*s%s%lld%s", length - cut, l->stack + skip + cut, length > 0 ? "." : "",
-             (long long)l->number, l->cross && !s->one_stack ? " cross" : "");
+    const int length = stack_label(s, l, text, SIMILARITY_LABEL);
+    snprintf(text + length, SIMILARITY_LABEL - (size_t)length, "%lld%s", (long long)l->number,
+             l->cross && !s->one_stack ? " cross" : "");
     return text;
+}
+
+const char *similarity_name(const similarity *s, int64_t head, char text[SIMILARITY_LABEL]) {
+    const int64_t layer = similarity_layer(s, head);
+    const model_layer *l = &s->layer[layer];
+    const int length = stack_label(s, l, text, SIMILARITY_LABEL);
+    snprintf(text + length, SIMILARITY_LABEL - (size_t)length, "%lld.%lld%s", (long long)l->number,
+             (long long)(head - s->first[layer]), l->cross && !s->one_stack ? " cross" : "");
+    return text;
+}
+
+/* Layers in a row that have one stack's name and kind. */
+static int64_t stack_end(const similarity *s, int64_t begin) {
+    const model_layer *l = &s->layer[begin];
+    int64_t end = begin + 1;
+    while (end < s->layers && s->layer[end].cross == l->cross && s->layer[end].family == l->family &&
+           s->layer[end].stack_length == l->stack_length &&
+           memcmp(s->layer[end].stack, l->stack, (size_t)l->stack_length) == 0)
+        end++;
+    return end;
 }
 
 void similarity_notes(const similarity *s, FILE *to, const char *begin) {
@@ -22,6 +51,14 @@ void similarity_notes(const similarity *s, FILE *to, const char *begin) {
     for (int i = 0; i < r->count; i++)
         fprintf(to, "%sleft out: %s (%lld array%s; %s)\n", begin, rest_names(&r->item[i]), (long long)r->item[i].count,
                 plural(r->item[i].count), r->item[i].why);
+    for (int64_t i = 0, end; i < s->layers && model_partial(s->file) == NULL; i = end) {
+        const model_layer *l = &s->layer[i];
+        end = stack_end(s, i);
+        if (l->numbered && l->used == 1 && l->model_layers != 0 && l->model_layers != end - i)
+            fprintf(to, "%sattention was found in %lld of the %lld layer%s of %.*s that config.json tells of\n", begin,
+                    (long long)(end - i), (long long)l->model_layers, plural(l->model_layers), l->stack_length,
+                    l->stack);
+    }
 }
 
 double similarity_tidy(double value, int digits) {
@@ -39,23 +76,16 @@ static const struct {
                {FIGURE_LEAST_ANGLE, 6, "smallest"}, {FIGURE_SYMMETRY, 7, "symm."},    {FIGURE_RANK, 7, "rank"}};
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-static const figure_group *group_at(int first) {
-    int g = 0;
-    while (figure_groups[g].first != first)
-        g++;
-    return &figure_groups[g];
-}
-
-static void print_head(FILE *to, int label) {
+static void print_head(FILE *to, int label, const char *lines) {
     fprintf(to, "%-*s", label, "");
     for (int c = 0; c < COLUMNS; c++)
-        fprintf(to, "  %-*s", columns[c].width * group_at(columns[c].first)->count, columns[c].head);
-    fprintf(to, "\n%-*s", label, "layer");
+        fprintf(to, "  %-*s", columns[c].width * similarity_group(columns[c].first)->count, columns[c].head);
+    fprintf(to, "\n%-*s", label, lines);
     for (int c = 0; c < COLUMNS; c++) {
         fputs("  ", to);
-        for (int i = 0; i < group_at(columns[c].first)->count; i++)
+        for (int i = 0; i < similarity_group(columns[c].first)->count; i++)
             fprintf(to, "%*s", columns[c].width,
-                    group_at(columns[c].first)->count == 1 ? "W" : (const char *[]){"Q,K", "Q,V", "K,V"}[i]);
+                    similarity_group(columns[c].first)->count == 1 ? "W" : (const char *[]){"Q,K", "Q,V", "K,V"}[i]);
     }
     fputc('\n', to);
 }
@@ -63,7 +93,7 @@ static void print_head(FILE *to, int label) {
 static void print_line(FILE *to, int width, const char *label, const double figure[FIGURES]) {
     fprintf(to, "%-*s", width, label);
     for (int c = 0; c < COLUMNS; c++) {
-        const figure_group *g = group_at(columns[c].first);
+        const figure_group *g = similarity_group(columns[c].first);
         fputs("  ", to);
         for (int i = 0; i < g->count; i++)
             if (isnan(figure[g->first + i]))
@@ -94,18 +124,115 @@ static void summarise(double (*figure)[FIGURES], int64_t heads, over how, double
     }
 }
 
+/* --------------------------------------------------------------------------------------------------------- texts -- */
+
+static void print_title(const similarity *s, FILE *to) {
+    const char *type = model_type(s->file);
+    fprintf(to, "%s%s (%s): %lld layer%s, %lld head%s\n", s->path, model_files(s->file) > 1 ? " and others" : "",
+            *type != '\0' ? type : s->layer[0].family, (long long)s->layers, plural(s->layers), (long long)s->heads,
+            plural(s->heads));
+    for (int64_t i = 0, end; i < s->layers; i = end) {
+        const model_layer *l = &s->layer[i];
+        end = stack_end(s, i);
+        fprintf(to, "  %.*s: %lld layer%s of %s-attention", l->stack_length, l->stack, (long long)(end - i),
+                plural(end - i), l->cross ? "cross" : "self");
+        if (l->used > 1)
+            fprintf(to, ", used by %lld layers of the model", (long long)l->used);
+        fprintf(to, "; %lld head%s, %lld of keys and values; d_model %lld, d_k %lld; positions: %s\n",
+                (long long)l->heads, plural(l->heads), (long long)l->kv_heads, (long long)l->d_model, (long long)l->d_k,
+                l->positions != NULL ? l->positions : "unknown");
+    }
+}
+
+/* Of the column of labels. */
+static int label_width(const similarity *s) {
+    int width = 14;
+    char label[SIMILARITY_LABEL];
+    for (int64_t i = 0; i < s->layers; i++) {
+        const int length = (int)strlen(similarity_label(s, i, label)) + 6;
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+static void print_random(const similarity *s, FILE *to, int width) {
+    for (int i = 0; i < s->shapes; i++) {
+        const random_heads *r = &s->random[i];
+        if (s->shapes > 1)
+            fprintf(to, "heads of d_model %lld, d_k %lld\n", (long long)r->d_model, (long long)r->d_k);
+        print_line(to, width, "random, mean", r->mean);
+        print_line(to, width, "  deviation", r->deviation);
+    }
+}
+
+/* The first heads of each order. */
+static void print_rankings(const similarity *s, FILE *to) {
+    enum { INDENT = 42, WIDTH = 120 };
+    int64_t *head = malloc((size_t)s->heads * sizeof *head);
+    const int64_t top = s->top != 0 ? s->top : 5;
+    fputs("\nHeads, as layer.head\n", to);
+    for (int i = 0; i < SIMILARITY_RANKINGS && head != NULL; i++) {
+        const similarity_order *o = &similarity_orders[i];
+        const int64_t count = similarity_sort(s, o, head);
+        const int digits = similarity_group(o->figure)->digits;
+        int column = fprintf(to, "%-*s", INDENT, o->title);
+        for (int64_t h = 0; h < count && h < top; h++) {
+            char name[SIMILARITY_LABEL], text[SIMILARITY_LABEL + 32];
+            const int length = snprintf(text, sizeof text, "  %s (%.*f)", similarity_name(s, head[h], name), digits,
+                                        similarity_tidy(s->figure[head[h]][o->figure], digits));
+            if (column + length > WIDTH)
+                column = fprintf(to, "\n%*s", INDENT, "") - 1;
+            column += fprintf(to, "%s", text);
+        }
+        fputc('\n', to);
+    }
+    free(head);
+}
+
+/* How the heads are spread over the range of each figure, a line for each. */
+static void print_histograms(const similarity *s, FILE *to) {
+    enum { PARTS = 32, HEIGHTS = 8 };
+    static const char *const block[HEIGHTS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const int shown[] = {FIGURE_COSINE,    FIGURE_COSINE + 1, FIGURE_COSINE + 2, FIGURE_ANGLE,
+                                FIGURE_ANGLE + 1, FIGURE_ANGLE + 2,  FIGURE_SYMMETRY,   FIGURE_RANK};
+    fputs("\nHeads by figure, from the lowest to the highest\n", to);
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        const similarity_range r = similarity_find_range(s, shown[i]);
+        const int digits = similarity_group(shown[i])->digits;
+        int64_t count[PARTS], most = 1;
+        if (r.least < 0)
+            continue;
+        similarity_count(s, shown[i], &r, PARTS, count);
+        for (int p = 0; p < PARTS; p++)
+            most = count[p] > most ? count[p] : most;
+        fprintf(to, "%-34s%9.*f |", similarity_words(shown[i]), digits, similarity_tidy(r.low, digits));
+        for (int p = 0; p < PARTS; p++)
+            fputs(block[(count[p] * HEIGHTS + most - 1) / most], to);
+        fprintf(to, "| %.*f\n", digits, similarity_tidy(r.high, digits));
+    }
+}
+
+static void print_foot(const similarity *s, FILE *to) {
+    fprintf(to,
+            "\nAngles: principal, in degrees. W = W^Q W^K^T; symm.: its symmetric share; rank: its effective rank. "
+            "Random: %lld heads of\nindependent normal numbers. fovea-inspect similarity --help says more.\n",
+            (long long)s->samples);
+    bool rotary = false;
+    for (int64_t i = 0; i < s->layers; i++)
+        rotary = rotary || (s->layer[i].positions != NULL && strcmp(s->layer[i].positions, "rotary") == 0);
+    if (rotary)
+        fputs("Rotary positions turn queries and keys: W alone scores pairs of tokens at the same position.\n", to);
+    similarity_notes(s, to, "");
+}
+
 void similarity_table(const similarity *s, FILE *to) {
     static const char *const over_words[] = {"mean", "lowest head", "highest head"};
-    const model_layer *l = &s->layer[0];
     double line[FIGURES];
-    char label[SIMILARITY_LABEL + 8];
-    fprintf(
-        to,
-        "%s (%s): %lld layers, %lld heads; the first: %lld heads, %lld of keys and values, d_model %lld, d_k %lld\n\n",
-        s->path, l->family, (long long)s->layers, (long long)s->heads, (long long)l->heads, (long long)l->kv_heads,
-        (long long)l->d_model, (long long)l->d_k);
-    const int width = s->one_stack ? 14 : SIMILARITY_LABEL;
-    print_head(to, width);
+    char label[SIMILARITY_LABEL];
+    const int width = label_width(s);
+    print_title(s, to);
+    fputs("means over the heads of each layer\n\n", to);
+    print_head(to, width, "layer");
     for (int64_t i = 0; i < s->layers; i++) {
         summarise(s->figure + s->first[i], s->layer[i].heads, OVER_mean, line);
         print_line(to, width, similarity_label(s, i, label), line);
@@ -115,62 +242,52 @@ void similarity_table(const similarity *s, FILE *to) {
         summarise(s->figure, s->heads, (over)how, line);
         print_line(to, width, over_words[how], line);
     }
-    for (int i = 0; i < s->shapes; i++) {
-        const random_heads *r = &s->random[i];
-        if (s->shapes > 1)
-            fprintf(to, "heads of d_model %lld, d_k %lld\n", (long long)r->d_model, (long long)r->d_k);
-        print_line(to, width, "random, mean", r->mean);
-        print_line(to, width, "  deviation", r->deviation);
+    print_random(s, to, width);
+    print_rankings(s, to);
+    print_histograms(s, to);
+    print_foot(s, to);
+}
+
+void similarity_ranking(const similarity *s, FILE *to) {
+    const similarity_order *o = &similarity_orders[s->rank];
+    const int width = label_width(s);
+    int64_t *head = malloc((size_t)s->heads * sizeof *head);
+    const int64_t count = head != NULL ? similarity_sort(s, o, head) : 0;
+    print_title(s, to);
+    fprintf(to, "%s\n\n", o->title);
+    print_head(to, width, "layer.head");
+    for (int64_t h = 0; h < count && (s->top == 0 || h < s->top); h++) {
+        char name[SIMILARITY_LABEL];
+        print_line(to, width, similarity_name(s, head[h], name), s->figure[head[h]]);
     }
-    fprintf(
-        to,
-        "\nLines of layers are means over heads. Angles: principal, in degrees. W = W^Q W^K^T; symm.: its symmetric "
-        "share; rank: its\neffective rank. Random: %lld heads of independent normal numbers. fovea-inspect "
-        "--help says more.\n",
-        (long long)s->samples);
+    free(head);
+    fputc('\n', to);
+    print_random(s, to, width);
+    print_foot(s, to);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- CSV -- */
-
-/* A field that may hold anything, by RFC 4180. */
-static void write_field(FILE *to, const char *text, int length) {
-    fputc('"', to);
-    for (int i = 0; i < length; i++) {
-        if (text[i] == '"')
-            fputc('"', to);
-        fputc(text[i], to);
+void similarity_one(const similarity *s, FILE *to) {
+    print_title(s, to);
+    for (int64_t i = 0; i < s->layers; i++) {
+        const model_layer *l = &s->layer[i];
+        char name[SIMILARITY_LABEL];
+        if (l->number != s->chosen.layer || l->heads <= s->chosen.head)
+            continue;
+        const int64_t head = s->first[i] + s->chosen.head;
+        const random_heads *r = &s->random[s->shape[i]];
+        fprintf(to, "\n%-46s%9s   random heads\n", similarity_name(s, head, name), "");
+        for (int f = 0; f < FIGURES; f++) {
+            const int digits = similarity_group(f)->digits;
+            /* A degree sign is two bytes. */
+            const char *words = similarity_words(f);
+            fprintf(to, "  %-*s", strstr(words, "°") != NULL ? 43 : 42, words);
+            if (isnan(s->figure[head][f]))
+                fprintf(to, "%11s", "-");
+            else
+                fprintf(to, "%11.*f", digits, similarity_tidy(s->figure[head][f], digits));
+            fprintf(to, "   %.*f (deviation %.*f)\n", digits, similarity_tidy(r->mean[f], digits), digits,
+                    r->deviation[f]);
+        }
     }
-    fputc('"', to);
-}
-
-static void write_figures(FILE *to, const double figure[FIGURES]) {
-    for (int f = 0; f < FIGURES; f++)
-        if (isnan(figure[f]))
-            fputc(',', to);
-        else
-            fprintf(to, ",%.9g", figure[f]);
-    fputc('\n', to);
-}
-
-void similarity_csv(const similarity *s, FILE *to) {
-    fputs("stack,layer,head,d_model,d_k", to);
-    for (int g = 0; g < FIGURE_GROUPS; g++)
-        for (int i = 0; i < figure_groups[g].count; i++)
-            fprintf(to, ",%s%s%s", figure_groups[g].column, figure_groups[g].count > 1 ? "_" : "",
-                    figure_groups[g].count > 1 ? figure_pairs[i] : "");
-    fputc('\n', to);
-    for (int64_t i = 0; i < s->layers; i++)
-        for (int64_t h = 0; h < s->layer[i].heads; h++) {
-            const model_layer *l = &s->layer[i];
-            write_field(to, l->stack, l->stack_length);
-            fprintf(to, ",%lld,%lld,%lld,%lld", (long long)l->number, (long long)h, (long long)l->d_model,
-                    (long long)l->d_k);
-            write_figures(to, s->figure[s->first[i] + h]);
-        }
-    for (int i = 0; i < s->shapes; i++)
-        for (int64_t h = 0; h < s->samples; h++) {
-            fprintf(to, "\"random\",,%lld,%lld,%lld", (long long)h, (long long)s->random[i].d_model,
-                    (long long)s->random[i].d_k);
-            write_figures(to, s->random[i].figure[h]);
-        }
+    print_foot(s, to);
 }

@@ -108,10 +108,10 @@ similarity)
     python3 - <<'PY' || fail "a.csv is not as it should be"
 import csv
 rows = list(csv.DictReader(open("a.csv")))
-assert len(rows) == 4 + 5 and len(rows[0]) == 22
+assert len(rows) == 4 + 5 and len(rows[0]) == 23
 for row in rows[:4]:
     same = row["layer"] == "0"
-    assert row["stack"] == "model.layers" and row["d_model"] == "8" and row["d_k"] == "2"
+    assert row["stack"] == "model.layers" and row["attention"] == "self" and row["d_model"] == "8" and row["d_k"] == "2"
     for pair in ("qk", "qv", "kv"):
         assert abs(float(row["cosine_" + pair]) - same) < 1e-7
         assert abs(float(row["distance_" + pair]) - (not same)) < 1e-7
@@ -120,15 +120,15 @@ for row in rows[:4]:
     assert abs(float(row["symmetry"]) - (1 if same else 0.5)) < 1e-7 and abs(float(row["effective_rank"]) - 2) < 1e-7
 assert [row["stack"] for row in rows[4:]] == ["random"] * 5
 PY
-    svg a.svg $((14 * 8 + 2))
+    svg a.svg $((8 * 11 + 3))
     cp a.csv first.csv
     expect 0 similarity alike.safetensors --heads 2 --csv a.csv --svg - --samples 5 --threads 1
     cmp a.csv first.csv || fail "the number of threads changes figures"
     cmp out a.svg || fail "--svg - is another picture"
     [ ! -s err ] || fail "something on standard error"
     expect 0 similarity zeros.safetensors --heads 2 --csv - --svg z.svg
-    has out '^"model.layers",0,0,8,2,0,,,1,1,1,90,,,90,,,90,,,0\.5,2$'
-    svg z.svg $((14 * 7 + 2))
+    has out '^model.layers,0,self,0,8,2,0,,,1,1,1,90,,,90,,,90,,,0\.5,2$'
+    svg z.svg $((4 * 10 + 4 * 6 + 3))
     has z.svg 'class="none"'
     mkdir beside && cp alike.safetensors beside && printf '{"num_attention_heads": 2}' >beside/config.json
     expect 0 similarity beside/alike.safetensors
@@ -148,7 +148,7 @@ PY
     cmp kept.csv first.csv || fail "a file was changed in spite of an error"
     [ ! -e none.svg ] || fail "a file was written in spite of an error"
     [ -z "$(find . -name '.*.new')" ] || fail "something was left over"
-    refuses 'cannot both' similarity alike.safetensors --heads 2 --svg - --csv -
+    refuses 'only one of CSV, JSON and SVG' similarity alike.safetensors --heads 2 --svg - --csv -
     refuses 'not a regular file' similarity alike.safetensors --heads 2 --svg beside
     if [ -c /dev/full ]; then
         "$INSPECT" similarity alike.safetensors --heads 2 >/dev/full 2>err && fail "a full disk is not noticed"
@@ -156,17 +156,166 @@ PY
     fi
     ;;
 
-memory) # one layer at a time: 30 layers of 1.6 MB, less memory than half of the file
-    "$MAKE_MODEL" 30 16 1024 16 large.safetensors || fail "no model"
-    python3 - "$INSPECT" <<'PY' || fail "more memory than it should take"
-import os, resource, subprocess, sys
-subprocess.run([sys.argv[1], "similarity", "large.safetensors", "--heads", "16", "--samples", "2", "--threads", "1"], check=True,
-               stdout=subprocess.DEVNULL)
-most, file = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, os.path.getsize("large.safetensors")
-print(f"{most / 1e6:.1f} MB, the file has {file / 1e6:.1f} MB")
-assert most < file / 2
+families) # every family by the names and the config.json of its own, with no --heads but where there is no config.json
+    python3 "$SOURCE/test_families.py" write . || fail "no models"
+    [ "$(find . -name expected.json | wc -l)" -ge 34 ] || fail "families are missing"
+    for family in *; do
+        [ -f "$family/expected.json" ] || continue
+        heads=()
+        [ -f "$family/config.json" ] || heads=(--heads 4)
+        expect 0 similarity "$family" "${heads[@]}" --samples 2 --csv - --json "$family/out.json"
+        cp out "$family/out.csv"
+        cp err "$family/err"
+        python3 "$SOURCE/test_families.py" check "$family" || fail "$family is read wrong"
+    done
+    refuses '--heads N is needed, as there is no config.json' similarity mha
+    expect 0 similarity unknown
+    has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognised.$' \
+        '^attention was found in 1 of the 2 layers of model.layers that config.json tells of$'
+    expect 0 similarity albert
+    has out 'albert_layers: 1 layer of self-attention, used by 12 layers of the model; 4 heads'
+    expect 0 similarity t5
+    has out 'decoder.block: 1 layer of cross-attention; 4 heads, 4 of keys and values; d_model 12, d_k 5; positions: relative$'
+    ;;
+
+shards) # a model in several files, given in every way; one that is not whole; and files that are wrong
+    python3 "$SOURCE/test_families.py" write . || fail "no models"
+    cp -r llama whole && python3 "$SOURCE/test_families.py" shard llama 4 || fail "no shards"
+    index=llama/model.safetensors.index.json
+    expect 0 similarity whole --csv whole.csv --samples 2
+    for way in llama llama/ $index "$(echo llama/model-0000*)"; do
+        # shellcheck disable=SC2086
+        expect 0 similarity $way --csv a.csv --samples 2
+        cmp a.csv whole.csv || fail "$way is read differently"
+        ! grep -q 'shard\|left out' out || fail "$way is said to be incomplete"
+    done
+    cd llama # its own name alone, too
+    expect 0 similarity model.safetensors.index.json --csv ../a.csv --samples 2
+    cd .. && cmp a.csv whole.csv || fail "the index by its name alone"
+    # Shards of a larger model say so, and what layers lack.
+    mkdir part && cp llama/config.json llama/model-0000[13]-of-00004.safetensors part
+    refuses 'has no layer whole; it has .*\(W\^.* missing\)' similarity part/model-00001-of-00004.safetensors
+    cp llama/model-00002-of-00004.safetensors part # the first layer, and one array of the second
+    expect 0 similarity part
+    has out '^model-00001-of-00004.safetensors is a shard: 3 of the 4 files of this model are here' 'k_proj.weight .1 array; W\^Q is missing' ': 1 layer of self'
+    expect 0 similarity part --json -
+    has out '"whole": false' '"why": "W.Q is missing"'
+    has err 'is a shard: 3 of the 4 files'
+    mkdir other && cp whole/config.json other && cp whole/model.safetensors other/first.safetensors
+    printf '{"weight_map": {"a": "first.safetensors", "b": "second.safetensors"}}' >other/model.safetensors.index.json
+    expect 0 similarity other/first.safetensors
+    has out '^first.safetensors is a shard of the model of other/model.safetensors.index.json'
+    refuses 'index.json: names the shard second.safetensors, which is not there' similarity other
+    cp whole/model.safetensors other/second.safetensors
+    refuses 'is in first.safetensors, too: these are not files of one model' similarity other
+    printf '{"weight_map": {"norm.weight": "first.safetensors", "b": "first.safetensors"}}' >other/model.safetensors.index.json
+    refuses 'index.json: b is not in first.safetensors, where it should be' similarity other
+    for wrong in '{"a": "../whole/model.safetensors"}' '{"a": 1}' '{"a": "first.bin"}'; do
+        printf '{"weight_map": %s}' "$wrong" >other/model.safetensors.index.json
+        refuses 'a is not in a .safetensors file of the same folder' similarity other
+    done
+    for wrong in '' '{}' '[]' '{"weight_map": 3}' '{"weight_map": {}'; do
+        printf '%s' "$wrong" >other/model.safetensors.index.json
+        refuses 'index.json: is no index of a model' similarity other
+    done
+    printf '{"weight_map": {}}' >other/model.safetensors.index.json
+    refuses 'names no file' similarity other
+    mkdir empty
+    refuses 'empty: has no .safetensors file' similarity empty
+    refuses 'nowhere.index.json: cannot be opened' similarity nowhere.index.json
+    # A shard cut off, one whose arrays overlap, and a config.json of another model.
+    mkdir cut && cp llama/* cut && head -c 400 llama/model-00002-of-00004.safetensors >cut/model-00002-of-00004.safetensors
+    refuses 'model-00002-of-00004.safetensors: ' similarity cut
+    cp llama/* cut && python3 - cut/model-00003-of-00004.safetensors <<'PY'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+length = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + length])
+first, second = list(header)[:2]
+header[second]["data_offsets"] = header[first]["data_offsets"]
+header[second]["shape"] = header[first]["shape"]
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + length:])
 PY
-    rm large.safetensors
+    refuses 'model-00003-of-00004.safetensors: .* overlaps ' similarity cut
+    for wrong in '"num_attention_heads": 5' '"num_attention_heads": 4, "head_dim": 4' '"num_attention_heads": 4, "hidden_size": 13' \
+        '"num_attention_heads": 4, "num_key_value_heads": 4'; do
+        printf '{%s}' "$wrong" >llama/config.json
+        refuses 'llama/config.json: contradicts the model: ' similarity llama
+        [ "$(wc -l <err)" = 1 ] || fail "more than a sentence"
+        expect 0 similarity llama --heads 4
+    done
+    ;;
+
+output) # orders, histograms, one head, JSON, and the picture
+    python3 "$SOURCE/test_models.py" . || fail "no models"
+    expect 0 similarity alike.safetensors --heads 2 --json a.json --svg a.svg
+    has out '^Q and K most alike .* 0\.0 \(0\.0\)  0\.1 \(0\.0\)  1\.0 \(90\.0\)  1\.1 \(90\.0\)$' \
+        '^least symmetric W .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
+    has a.svg '>greatest 1\.000: layer 0, head 0<' '>least 0\.500: layer 1, head 0<' '>random heads [0-9.-]+<'
+    python3 - <<'PY' || fail "a.json is not as it should be"
+import json
+a = json.load(open("a.json"))
+assert a["files"] == 1 and a["whole"] and a["model_type"] == "" and a["left_out"] == []
+assert a["layers"][1] == {"stack": "model.layers", "layer": 1, "attention": "self", "d_model": 8, "d_k": 2, "heads": 2,
+                          "kv_heads": 2, "used": 1, "positions": None}
+assert [(h["layer"], h["head"], round(h["cosine_qk"], 6)) for h in a["heads"]] == [(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0)]
+assert a["histograms"]["symmetry"] == {"low": 0.5, "high": 1, "heads": [2] + [0] * 18 + [2]}
+assert a["random"][0]["heads"] == 32 and abs(a["random"][0]["mean"]["cosine_qk"]) < 0.3
+PY
+    expect 0 similarity alike.safetensors --heads 2 --rank least-symmetric --top 3
+    [ "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" = '1.0 1.1 0.0 ' ] || fail "another order"
+    while read -r order title; do
+        expect 0 similarity alike.safetensors --heads 2 --rank "$order"
+        [ "$(grep -cE '^[0-9]+\.[0-9]+ ' out)" = 4 ] || fail "$order lists not all heads"
+        has out "^$title"
+    done <<'END'
+most-alike Q and K most alike
+least-alike Q and K least alike
+most-symmetric most symmetric
+least-symmetric least symmetric
+lowest-rank lowest effective rank
+highest-rank highest effective rank
+most-alike-qv Q and V most alike
+most-alike-kv K and V most alike
+by-name by layer and head
+END
+    [ "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" = '0.0 0.1 1.0 1.1 ' ] || fail "not by name"
+    expect 2 similarity alike.safetensors --rank backwards
+    expect 0 similarity alike.safetensors --heads 2 --head 1.1 --csv a.csv
+    has out '^1\.1 ' '^  Q and K: cosine +0\.000 +-?0\.[0-9]+ \(deviation ' '^  symmetric share of W +0\.500 '
+    [ "$(grep -vc random a.csv)" = 2 ] || fail "more than one head"
+    refuses 'has no head 1.2: layers are 0 to 1' similarity alike.safetensors --heads 2 --head 1.2
+    refuses 'give either' similarity alike.safetensors --heads 2 --head 1.1 --svg b.svg
+    # 100 layers x 100 heads: as large as it is readable, and no more.
+    "$MAKE_MODEL" 100 100 8 1 many.safetensors || fail "no model"
+    expect 0 similarity many.safetensors --heads 100 --svg many.svg --samples 2
+    python3 - <<'PY' || fail "many.svg cannot be read"
+import os, re
+text = open("many.svg").read()
+width, height = map(float, re.search(r'width="(\d+)" height="(\d+)"', text).groups())
+scales = {float(s) for s in re.findall(r"scale\(([\d.]+)\)", text)}
+assert width < 1400 and height < 3500 and min(scales) >= 4, (width, height, scales)
+assert text.count('class="small soft"') < 8 * 40 and text.count(">least ") == 8 and os.path.getsize("many.svg") < 2e6
+PY
+    ;;
+
+memory) # one layer at a time: 30 layers of 1.6 MB, less memory than half of the file
+    mkdir large && "$MAKE_MODEL" 30 16 1024 16 large/model.safetensors || fail "no model"
+    bounded() { # bounded FILES: their sum is more than twice the memory that the program takes
+        python3 - "$INSPECT" "$@" <<'PY' || fail "more memory than it should take"
+import os, resource, subprocess, sys
+subprocess.run([sys.argv[1], "similarity", "large", "--heads", "16", "--samples", "2", "--threads", "1"], check=True,
+               stdout=subprocess.DEVNULL)
+most, files = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, sum(map(os.path.getsize, sys.argv[2:]))
+print(f"{most / 1e6:.1f} MB, the model has {files / 1e6:.1f} MB")
+assert most < files / 2
+PY
+    }
+    bounded large/model.safetensors
+    python3 "$SOURCE/test_families.py" shard large 7 || fail "no shards"
+    bounded large/model-*
+    rm -r large
     ;;
 
 attention)
