@@ -96,7 +96,8 @@ run) # the way of an operator: run, show, check, explain, report, merge
         cmp own both || fail "merged with itself it is another file"
         expect 0 report own -o page.html --budget 2s --shape 'q_heads=2 q_len=64 head_dim=32' \
             --shape 'linear rows=20 in=96 out=64'
-        has page.html '<svg' 'GF/s' 'r20_in96_out64' '</html>'
+        has page.html '<svg' 'GF/s' 'r20_in96_out64' '</html>' 'fill="#fde725"' '--attention:#0072b2' # colours of palette.h
+        ! grep -q 'hsl(' page.html || fail "the page has colours of its own"
         ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
     fi
     expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336' --preset gpt2
