@@ -36,6 +36,7 @@ static paged paged_make(const fovea_tensor *t, int64_t page_keys, fv_kv_layout l
     }
     const uintptr_t base = p.count > 0 ? (uintptr_t)p.blocks[0]->data : 0;
     p.side = (fv_kv_side){.data = p.count > 0 ? p.blocks[0]->data : NULL,
+                          .dtype = t->dtype,
                           .layout = layout,
                           .channels = channels,
                           .stride = {1, page_keys * channels, layout == FV_KV_LANES ? FV_LANES * channels : channels},

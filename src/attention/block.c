@@ -20,7 +20,7 @@ static bool copies_values(const fv_block *x) {
     if (x->rows < FV_COPY_ROWS || x->range.begin == x->range.end)
         return false;
     const fv_kv_run run = fv_kv_run_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
-    const uintptr_t first = (uintptr_t)run.at, step = (uintptr_t)(run.stride * (int64_t)sizeof(float));
+    const uintptr_t first = (uintptr_t)run.at, step = (uintptr_t)(run.stride * fv_dtype_size(v->dtype));
     return (first | step) % FV_ALIGNMENT != 0 || step >= 2048 || fv_kv_short_pages(v);
 }
 

@@ -6,7 +6,11 @@
 #include <assert.h>
 
 static fv_kv_side side_of(const fovea_tensor *t) {
-    return (fv_kv_side){.data = t->data, .channels = t->shape[3], .stride = {t->stride[0], t->stride[1], t->stride[2]}};
+    return (fv_kv_side){.data = t->data,
+                        .dtype = t->dtype,
+                        .quantisation = t->quantisation,
+                        .channels = t->shape[3],
+                        .stride = {t->stride[0], t->stride[1], t->stride[2]}};
 }
 
 fv_kv fv_kv_of_tensors(const fovea_tensor *k, const fovea_tensor *v) { return (fv_kv){side_of(k), side_of(v)}; }

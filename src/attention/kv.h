@@ -10,6 +10,7 @@
 #ifndef FV_ATTENTION_KV_H
 #define FV_ATTENTION_KV_H
 
+#include "core/core.h"
 #include "fovea/fovea.h"
 #include "kernels.h"
 
@@ -22,7 +23,9 @@ typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
 
 /* Keys, or values. */
 typedef struct fv_kv_side {
-    const float *data;
+    const void *data;
+    fovea_dtype dtype;
+    const fovea_quantisation *quantisation; /* scales; NULL: the elements are the numbers */
     fv_kv_layout layout;
     int64_t channels;
     /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or group. */
@@ -38,17 +41,34 @@ typedef struct fv_kv {
 
 /* The memory of count keys. */
 typedef struct fv_kv_run {
-    const float *at;
+    const void *at;
     int64_t stride, count; /* to the next key (rows) or group (lanes) */
 } fv_kv_run;
 
 /* Contiguous keys and values. */
 fv_kv fv_kv_of_tensors(const fovea_tensor *k, const fovea_tensor *v);
 
+/* So many elements behind an address. */
+static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int64_t elements) {
+    return (const char *)at + elements * fv_dtype_size(side->dtype);
+}
+
 /* Of a sequence or page. */
-static inline const float *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
-    return side->data + block * side->stride[0] + head * side->stride[1] +
-           (side->layout == FV_KV_LANES ? key / FV_LANES : key) * side->stride[2];
+static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
+    return fv_kv_step(side, side->data,
+                      block * side->stride[0] + head * side->stride[1] +
+                          (side->layout == FV_KV_LANES ? key / FV_LANES : key) * side->stride[2]);
+}
+
+/* Of a run, the channel of its first key (rows), or its group of keys (lanes). */
+static inline const void *fv_kv_channel(const fv_kv_side *side, const fv_kv_run *run, int64_t channel) {
+    assert(side->layout == FV_KV_ROWS);
+    return fv_kv_step(side, run->at, channel);
+}
+
+static inline const void *fv_kv_group(const fv_kv_side *side, const fv_kv_run *run, int64_t group) {
+    assert(side->layout == FV_KV_LANES);
+    return fv_kv_step(side, run->at, group * run->stride);
 }
 
 /* The part of keys [key, last) of a segment that is in one page. */

@@ -47,7 +47,7 @@ static void clear_part(fv_next_part *part) {
 static bool next_run(fv_next_part *part) {
     while (part->range.at == part->range.end && part->key < part->end) {
         const fv_kv_run run = fv_kv_long_run_of(part->side, part->sequence, part->head, part->key, part->end);
-        part->range = (fv_prefetch_range){run.at, run.at + fv_kv_contiguous(part->side, &run)};
+        part->range = (fv_prefetch_range){run.at, fv_kv_step(part->side, run.at, fv_kv_contiguous(part->side, &run))};
         part->key += run.count;
     }
     return part->range.at != part->range.end;

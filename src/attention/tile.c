@@ -142,7 +142,7 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
         count = run.count;
         if (x->kv->k.layout == FV_KV_LANES) {
             for (int64_t i = 0; i < count; i += FV_LANES)
-                p->kernels.copy(dim, FV_LANES, run.at + i / FV_LANES * run.stride, FV_LANES, to + i, p->panel);
+                p->kernels.copy(dim, FV_LANES, fv_kv_group(&x->kv->k, &run, i / FV_LANES), FV_LANES, to + i, p->panel);
             s->norm = INFINITY; /* unknown */
             continue;
         }
@@ -171,8 +171,8 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
         const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
         count = run.count;
         for (int64_t at = 0; at < p->desc.value_dim; at += panel)
-            p->kernels.copy(count, fv_min(panel, p->desc.value_dim - at), run.at + at, run.stride,
-                            x->v + at * FV_SEGMENT + key * panel, panel);
+            p->kernels.copy(count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &run, at),
+                            run.stride, x->v + at * FV_SEGMENT + key * panel, panel);
     }
 }
 

@@ -16,8 +16,6 @@ fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int
     return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(heads, head), head, token, 1}, NULL};
 }
 
-static int64_t dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
-
 fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                int64_t channels) {
     const int64_t head = channels, token = times(heads, head);
@@ -28,7 +26,7 @@ fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t cou
     const bool there = first >= 0 && count >= 0 && first <= tensor.shape[2] && count <= tensor.shape[2] - first;
     tensor.shape[2] = there ? count : -1;
     if (there && tensor.data) {
-        const int64_t bytes = times(times(first, tensor.stride[2]), dtype_size(tensor.dtype));
+        const int64_t bytes = times(times(first, tensor.stride[2]), fv_dtype_size(tensor.dtype));
         tensor.data = (void *)((uintptr_t)tensor.data + (uintptr_t)bytes);
     }
     return tensor;
@@ -112,7 +110,7 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
     }
     int64_t bytes;
-    const int64_t size = dtype_size(tensor->dtype);
+    const int64_t size = fv_dtype_size(tensor->dtype);
     if (!fv_add(last, 1, &bytes) || !fv_multiply(bytes, size, &bytes) || begin > UINTPTR_MAX - (uintptr_t)bytes)
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
     if (begin % (uintptr_t)size != 0)
