@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "machine.h"
 #include "output.h"
+#include "plural.h"
 #include "problem.h"
 
 #include <jansson.h>
@@ -31,7 +32,8 @@ int tune_merge(const tune_options *options) {
         return TUNE_FAILED;
     }
     if (ok)
-        printf("%s: %d rows for %d CPUs and builds\n", options->output, all->rows, all->sections);
+        printf("%s: %d row%s for %d CPU%s and build%s\n", options->output, all->rows, plural(all->rows), all->sections,
+               plural(all->sections), plural(all->sections));
     else
         fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
     fovea_tuning_destroy(all);

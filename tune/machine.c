@@ -4,6 +4,7 @@
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "peak_run.h"
+#include "plural.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -152,8 +153,8 @@ void tune_machine_print(const fovea_context *ctx) {
         printf("a cgroup quota of %d", quota);
     else
         printf("no cgroup quota");
-    printf("; %d thread%s\nmemory    %" PRId64 " MiB may be taken\n", ctx->threads.count,
-           ctx->threads.count == 1 ? "" : "s", tune_memory_allowed() >> 20);
+    printf("; %d thread%s\nmemory    %" PRId64 " MiB may be taken\n", ctx->threads.count, plural(ctx->threads.count),
+           tune_memory_allowed() >> 20);
     print_steadiness(ctx);
 }
 
@@ -172,7 +173,8 @@ fovea_context *tune_context(const tune_options *options) {
         fprintf(stderr, "fovea-tune: tier %s is unavailable on this system: %s\n", fovea_isa_name(options->isa),
                 ctx->reason);
     else if (options->threads > 0 && ctx->threads.count != options->threads)
-        fprintf(stderr, "fovea-tune: %d threads are unavailable on this system: %s\n", options->threads, ctx->reason);
+        fprintf(stderr, "fovea-tune: %d thread%s %s unavailable on this system: %s\n", options->threads,
+                plural(options->threads), options->threads == 1 ? "is" : "are", ctx->reason);
     else
         return ctx;
     fovea_context_destroy(ctx);

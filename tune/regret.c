@@ -15,6 +15,7 @@
 #include "candidates.h"
 #include "machine.h"
 
+#include "plural.h"
 #include "search.h"
 
 #include <inttypes.h>
@@ -85,8 +86,8 @@ static void tune_into(fovea_context *ctx, const tune_options *options, const tun
             printf("# %s: %s (%.3f seen, %.0f %% of the bound)\n", classes[i].name, tune_verdicts[r->verdict], r->seen,
                    100 * r->share);
     }
-    printf("# tuned in %.0f s: %d of %d classes have another choice than the default, %d were too noisy\n",
-           tune_now() - begin, rows, count, noisy);
+    printf("# tuned in %.0f s: %d of %d class%s with another choice than the default, %d too noisy\n",
+           tune_now() - begin, rows, count, plural_es(count), noisy);
     fflush(stdout);
     free(results);
     fovea_context_destroy(plain);
@@ -256,12 +257,12 @@ static int sweep_all(fovea_context *const contexts[NAMED], const tune_class *cla
                exp(r->tuned.high), exp(-r->best.median), exp(r->regret.median));
         if (own->handicap > 1)
             printf(" %8.3f", exp(-r->whole.median));
-        printf("  %d candidates, %d blocks%s%s\n", r->candidates, r->blocks,
+        printf("  %d candidate%s, %d block%s%s%s\n", r->candidates, plural(r->candidates), r->blocks, plural(r->blocks),
                r->best.median < -log(worth_naming) ? "; best: " : "",
                r->best.median < -log(worth_naming) ? r->fastest : "");
         fflush(stdout);
     }
-    printf("# swept in %.0f s, %d of %d shapes measured\n", tune_now() - begin, n, own->shapes);
+    printf("# swept in %.0f s, %d of %d shape%s measured\n", tune_now() - begin, n, own->shapes, plural(own->shapes));
     return n;
 }
 

@@ -7,6 +7,7 @@
 #include "machine.h"
 #include "output.h"
 #include "palette.h"
+#include "plural.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,8 +48,7 @@ static void head(const page *p, const char *tuning) {
     fputs("<h1>Fovea on this machine</h1>\n<p>", p->file);
     put_text(p, p->ctx->cpu.name);
     fprintf(p->file, ", tier %s, %d thread%s.<br><span class=\"faint\">Tuning file: ",
-            fovea_isa_name((fovea_isa)p->ctx->target.isa), p->ctx->threads.count,
-            p->ctx->threads.count == 1 ? "" : "s");
+            fovea_isa_name((fovea_isa)p->ctx->target.isa), p->ctx->threads.count, plural(p->ctx->threads.count));
     put_text(p, tuning);
     fputs(".</span></p>\n", p->file);
 }

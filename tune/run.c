@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "machine.h"
 #include "output.h"
+#include "plural.h"
 #include "search.h"
 
 #include <inttypes.h>
@@ -72,7 +73,7 @@ static void describe(const tune_class *c, const tune_result *r, double seconds) 
     printf("%-62s  %-52s", c->name, words);
     if (r->share > 0)
         printf("  %3.0f %% of %s", 100 * r->share, tune_is_cold(c->operation) ? "memory bandwidth" : "peak");
-    printf("  %d candidates, %.1f s\n", r->candidates, seconds);
+    printf("  %d candidate%s, %.1f s\n", r->candidates, plural(r->candidates), seconds);
     fflush(stdout);
 }
 
@@ -168,7 +169,8 @@ static int dry_run(const tune_options *options, const tune_class *classes, int c
         dry_run_json(options, classes, count);
     if (options->json || options->quiet)
         return TUNE_GOOD;
-    printf("%d classes of shapes, %.1f s for each on average:\n", count, budget / (count ? count : 1));
+    printf("%d class%s of shapes, %.1f s for each on average:\n", count, plural_es(count),
+           budget / (count ? count : 1));
     for (int i = 0; i < count; i++) {
         char name[96];
         printf("%-62s  search on %s\n", classes[i].name, tune_shape_name(&classes[i].search, name, sizeof name));
@@ -189,8 +191,9 @@ static void print_outcome(const tune_outcome *o, int count, const char *path) {
     const int kept = o->counts[VERDICT_default] + o->counts[VERDICT_unconfirmed] + o->counts[VERDICT_bound];
     const char *file = tune_is_standard_output(path) ? "standard output" : path;
     if (o->counts[VERDICT_tuned] > 0)
-        printf("%d of %d classes have a faster choice: %.3f times as fast as the default on average",
-               o->counts[VERDICT_tuned], count, o->gain);
+        printf("%d of %d class%s %s a faster choice: %.3f times as fast as the default on average",
+               o->counts[VERDICT_tuned], count, plural_es(count), o->counts[VERDICT_tuned] == 1 ? "has" : "have",
+               o->gain);
     else if (kept > 0)
         printf("The defaults serve this machine well: no class of %d has a faster choice that could be confirmed",
                count);
@@ -275,7 +278,7 @@ static double find_scale(progress *p, fovea_context *ctx, const fv_tuning_machin
             printf("caches count as %lld %% of what the system reports: by the file, found with tier %s and %lld "
                    "thread%s\n",
                    (long long)told->cache_scale, fv_isa_word(told->isa), (long long)told->threads,
-                   told->threads == 1 ? "" : "s");
+                   plural(told->threads));
     } else {
         tune_find_scale(ctx, p->classes, p->count, o->effort, o->budget, show, p, scale);
         if (!scale->known && told->cache_scale)
@@ -295,7 +298,7 @@ static void search(fovea_context *ctx, const fv_tuning_machine *told, progress *
     const bool prints = !o->quiet && !o->json;
     p->terminal = prints && has_terminal();
     if (prints)
-        printf("%d classes of shapes, %.0f s\n", p->count, o->budget);
+        printf("%d class%s of shapes, %.0f s\n", p->count, plural_es(p->count), o->budget);
     fflush(stdout);
     const double spent = find_scale(p, ctx, told, scale);
     tune_search_all(ctx, p->classes, p->count, o->effort, o->budget - spent, show, report, p, results);

@@ -2,6 +2,7 @@
 #include "shapes.h"
 #include "attention/attention.h"
 #include "core/core.h"
+#include "plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -215,8 +216,8 @@ static bool add_lines(list *l, char *text, size_t length, const char *path) {
         at += size + 1;
     }
     if (skipped > 0)
-        fprintf(stderr, "fovea-tune: %s: skipped %d of %d lines, which are blank or not text; the first is line %d\n",
-                path, skipped, line, first);
+        fprintf(stderr, "fovea-tune: %s: skipped %d of %d line%s, blank or not text; the first is line %d\n", path,
+                skipped, line, plural(line), first);
     return true;
 }
 

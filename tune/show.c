@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
+#include "plural.h"
 #include "trial.h"
 
 #include <inttypes.h>
@@ -41,8 +42,8 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
         snprintf(text, size, "only by contexts of tier %s (FOVEA_ISA, options); here it is %s", fv_isa_word(row->isa),
                  fv_isa_word(ctx->target.isa));
     else if (row->threads != ctx->threads.count)
-        snprintf(text, size, "only by contexts of %" PRId64 " threads; here it is %d", row->threads,
-                 ctx->threads.count);
+        snprintf(text, size, "only by contexts of %" PRId64 " thread%s; here it is %d", row->threads,
+                 plural(row->threads), ctx->threads.count);
     else
         snprintf(text, size, named ? "used by contexts that load this file" : "used");
 }
@@ -118,7 +119,8 @@ int tune_show(const tune_options *options) {
     }
     json_t *list = json_array();
     if (!options->json)
-        printf("%s: %d rows for %d CPUs and builds\nthis is %s\n", path, tuning->rows, tuning->sections, own.text);
+        printf("%s: %d row%s for %d CPU%s and build%s\nthis is %s\n", path, tuning->rows, plural(tuning->rows),
+               tuning->sections, plural(tuning->sections), plural(tuning->sections), own.text);
     if (!options->json && index >= 0)
         show_machine(&tuning->machine[index], tuning, index);
     for (int i = 0; i < tuning->rows; i++) {
@@ -141,7 +143,7 @@ int tune_show(const tune_options *options) {
             const tune_class c = tune_class_of_row(row, row->isa);
             printf("line %-4d %s, %s, %" PRId64
                    " thread%s: %.3f times as fast as the default (%.3f to %.3f)\n          %s\n",
-                   row->line, c.name, fv_isa_word(row->isa), row->threads, row->threads == 1 ? "" : "s",
+                   row->line, c.name, fv_isa_word(row->isa), row->threads, plural(row->threads),
                    (double)row->evidence.gain / 1000, (double)row->evidence.low / 1000,
                    (double)row->evidence.high / 1000, choice);
             if (instead[0])
@@ -227,9 +229,10 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
     }
     if (fitting == 0 && others > 0) {
         fprintf(stderr,
-                "fovea-tune: its %d rows for this CPU and build are for other tiers or numbers of threads: here it is "
+                "fovea-tune: its %d row%s for this CPU and build %s for other tiers or numbers of threads: here it is "
                 "tier %s and %d thread%s (fovea-tune show lists them)\n",
-                others, fv_isa_word(ctx->target.isa), ctx->threads.count, ctx->threads.count == 1 ? "" : "s");
+                others, plural(others), others == 1 ? "is" : "are", fv_isa_word(ctx->target.isa), ctx->threads.count,
+                plural(ctx->threads.count));
         return TUNE_FOREIGN;
     }
     const int blocks = tune_proof_blocks(options->effort);
@@ -254,9 +257,9 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
     if (!options->quiet && !options->json && fitting == 0)
         puts("For this CPU and build, the file says that the default is best: there is nothing to measure.");
     else if (!options->quiet && !options->json)
-        printf(
-            "%d of %d rows for this tier and number of threads measured: %d still faster, %d no longer, %d too noisy\n",
-            done, fitting, counts[FINDING_good], counts[FINDING_drift], counts[FINDING_noisy]);
+        printf("%d of %d row%s for this tier and number of threads measured: %d still faster, %d no longer, %d too "
+               "noisy\n",
+               done, fitting, plural(fitting), counts[FINDING_good], counts[FINDING_drift], counts[FINDING_noisy]);
     if (counts[FINDING_drift] > 0)
         return TUNE_DRIFT;
     if (tune_stopped)

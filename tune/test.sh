@@ -75,6 +75,9 @@ dry-run)
     [ ! -s out ] || fail "--quiet prints"
     expect 0 --dry-run
     has out 'machine' 'caches' 'cores' 'quota' 'steady' 'attention rows 1,' 'linear rows 1,' 'search on'
+    has out '^[0-9]{2,} classes of shapes,'
+    expect 0 --dry-run --shape "linear rows=8 in=64 out=64"
+    has out '^1 class of shapes,'
     [ ! -e "$XDG_CACHE_HOME" ] || fail "a dry run wrote something"
     ;;
 
@@ -139,11 +142,11 @@ check) # rows that are not faster are never called so, and rows for others are s
     echo "linear_f32 isa=$isa threads=1 $linear k_block=1 $evidence" | made slow
     echo "linear_f32 isa=$isa threads=2 $linear $evidence" | made others
     expect 1 check same --threads 1 --budget 3s --effort quick
-    has out 'line 3 +no longer faster: 1\.000 times' 'of 1 rows'
+    has out 'line 3 +no longer faster: 1\.000 times' 'of 1 row '
     expect '1|3' check slow --threads 1 --budget 3s --effort quick
-    has out 'line 3 +(no longer faster|too noisy to tell)' 'of 1 rows'
+    has out 'line 3 +(no longer faster|too noisy to tell)' 'of 1 row '
     expect 5 check others --threads 1
-    has err '1 rows .* for other tiers or numbers of threads: here it is tier [a-z0-9]+ and 1 thread'
+    has err '1 row .* for other tiers or numbers of threads: here it is tier [a-z0-9]+ and 1 thread'
     made none-faster </dev/null
     expect 0 check none-faster
     has out 'the default is best|defaults are best'
@@ -192,7 +195,7 @@ no-shapes) # logs and words that are no shapes: a sentence, or told to be skippe
     shape='attention q_heads=2 q_len=40 head_dim=32'
     printf '%s\n\n \t\n\0\0\0\0\nlinear rows=3 in=5 out=7\r\n\0\0%s\n%s' "$shape" "$shape" "$shape" >log
     expect 0 explain --log log --threads 1
-    has err 'log: skipped 4 of 7 lines, which are blank or not text; the first is line 2'
+    has err 'log: skipped 4 of 7 lines, blank or not text; the first is line 2'
     [ "$(grep -cE '^b1_h2_q40_kv40_d32' out)" = 2 ] && [ "$(grep -c '^r3_in5_out7' out)" = 1 ] || fail "other shapes"
     printf '\0\0\n\n' >nuls
     expect 2 explain --log nuls
@@ -340,7 +343,7 @@ interrupt) # a signal keeps what was proved: the file is whole, and the status t
         status=0
         wait $pid || status=$?
         [[ $status = 130 || $status = 3 ]] || fail "SIG$signal: status $status"
-        has out '^(The defaults serve|No class of)|of .* classes have'
+        has out '^(The defaults serve|No class of)|of .* class(es)? ha(s|ve)'
         [ ! -e kept ] || sound kept
     done
     (trap '' HUP && exec "$TUNE" "${small[@]}" --budget 3s -o kept >out 2>err) &

@@ -75,8 +75,9 @@ static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
         fitting += row->section == use->section && row->isa == use->isa && row->threads == use->threads;
     }
     snprintf(use->text, sizeof use->text,
-             "%.200s: %d of the %d rows for this CPU and build are for tier %s and %d thread%s", use->path, fitting,
-             rows, fv_isa_word(use->isa), use->threads, use->threads == 1 ? "" : "s");
+             "%.200s: %d of the %d row%s for this CPU and build %s for tier %s and %d thread%s", use->path, fitting,
+             rows, rows == 1 ? "" : "s", fitting == 1 ? "is" : "are", fv_isa_word(use->isa), use->threads,
+             use->threads == 1 ? "" : "s");
     use->rows = fitting;
     use->cache_scale = fv_tuning_cache_scale(use->tuning, use->section);
     if (use->cache_scale != 100) {
