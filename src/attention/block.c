@@ -78,7 +78,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fv_item at = fv_attention_item(plan, item);
     x->item = item;
     x->following = next;
-    fv_next_open(&x->next, plan, args, x->kv, next);
+    fv_prefetch_open(&x->queue, plan, args, x->kv, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
     x->first = fv_attention_place(plan, at.kv_head, at.first_row);
@@ -187,13 +187,13 @@ static void fetch_next(fv_block *x, int64_t index, int64_t end) {
         return;
     if (x->tile_count == 1) {
         const fv_range seen = fv_range_in_segment(x->range, index);
-        fv_next_one_tile(&x->next, x->plan, x->args, x->kv, x->item,
-                         (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
+        fv_prefetch_one_tile(&x->queue, x->plan, x->args, x->kv, x->item,
+                             (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
         return;
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         tiles += x->tiles[i].last >= index;
-    fv_next_segment(&x->next, x->plan, x->args, x->kv, item, key, tiles);
+    fv_prefetch_segment(&x->queue, x->plan, x->args, x->kv, item, key, tiles);
 }
 
 void fv_block_run(fv_block *x) {
@@ -209,7 +209,7 @@ void fv_block_run(fv_block *x) {
                 continue;
             if (index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
                 const fv_row_place at = fv_place_of(x, tile->first);
-                fv_next_outputs(&x->next, x->args, x->sequence.index, at.head, at.query, tile->count);
+                fv_prefetch_outputs(&x->queue, x->args, x->sequence.index, at.head, at.query, tile->count);
             }
             fv_tile_run(x, tile, &segment);
             if (index == tile->last) /* while what the tile wrote is in the first-level cache */

@@ -32,7 +32,7 @@ typedef struct fv_block {
     fv_range *ranges;
     fv_keybits *bits;
     fv_range *groups;
-    fv_next next;
+    fv_prefetch_queue queue; /* what is prefetched meanwhile */
 } fv_block;
 
 /* A block without an item, in one thread's scratch. */

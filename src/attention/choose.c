@@ -194,7 +194,7 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);
     plan->partition_rows = rows_to_partition(plan);
-    /* Of equal length: without limits 1.8% faster. */
+    /* Of equal length: threads end together. */
     c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));
     plan->blocks = plan->rows / plan->partition_rows * fv_ceil_div(plan->partition_rows, c->block_rows);
     c->tile_rows = fv_min(c->tile_rows, c->block_rows);

@@ -14,7 +14,7 @@ enum {
 };
 
 /* Rows [first, first + rows) of heads from head on, as far as they are contiguous. */
-static void set_rows(fv_next_part *part, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first,
+static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first,
                      int64_t rows) {
     const int64_t channels = t->shape[3];
     part->key = part->end = 0;
@@ -29,7 +29,7 @@ static void set_rows(fv_next_part *part, const fovea_tensor *t, int64_t batch, i
 }
 
 /* Keys of an item's head; in lanes, whole groups. */
-static void set_keys(fv_next_part *part, const fv_kv_side *side, const fv_item *at, fv_range keys) {
+static void set_keys(fv_prefetch_part *part, const fv_kv_side *side, const fv_item *at, fv_range keys) {
     part->key = side->layout == FV_KV_LANES ? fv_round_down(keys.begin, FV_LANES) : keys.begin;
     part->end = keys.end;
     part->side = side;
@@ -38,13 +38,13 @@ static void set_keys(fv_next_part *part, const fv_kv_side *side, const fv_item *
     part->range.at = part->range.end = NULL;
 }
 
-static void clear_part(fv_next_part *part) {
+static void clear_part(fv_prefetch_part *part) {
     part->range.at = part->range.end = NULL;
     part->key = part->end = 0;
 }
 
 /* Goes on to the next run that is contiguous; false if there is none. */
-static bool next_run(fv_next_part *part) {
+static bool next_run(fv_prefetch_part *part) {
     while (part->range.at == part->range.end && part->key < part->end) {
         const fv_kv_run run = fv_kv_long_run_of(part->side, part->sequence, part->head, part->key, part->end);
         part->range = (fv_prefetch_range){run.at, fv_kv_step(part->side, run.at, fv_kv_contiguous(part->side, &run))};
@@ -54,63 +54,64 @@ static bool next_run(fv_next_part *part) {
 }
 
 /* Is there anything left? */
-static inline bool part_left(fv_next_part *part) {
+static inline bool part_left(fv_prefetch_part *part) {
     return part->range.at != part->range.end || (part->key < part->end && next_run(part));
 }
 
-static void part_take(fv_next_part *part, int64_t floats, fv_prefetch *prefetch) {
+static void part_take(fv_prefetch_part *part, int64_t floats, fv_prefetch *prefetch) {
     if (part_left(part))
         fv_prefetch_take(&part->range, floats, prefetch);
 }
 
 /* Floats of it, if all are contiguous. */
-static int64_t part_floats(const fv_next_part *part) {
+static int64_t part_floats(const fv_prefetch_part *part) {
     return part->range.end - part->range.at + (part->side ? (part->end - part->key) * part->side->channels : 0);
 }
 
 /* The part behind those that there are: it counts if there is anything in it. */
-static fv_next_part *open_part(fv_next *next) {
-    assert(next->count < (int)(sizeof next->part / sizeof next->part[0]));
-    return &next->part[next->count];
+static fv_prefetch_part *open_part(fv_prefetch_queue *queue) {
+    assert(queue->count < (int)(sizeof queue->part / sizeof queue->part[0]));
+    return &queue->part[queue->count];
 }
 
-static void add_keys(fv_next *next, const fv_kv_side *side, const fv_item *at, fv_range keys) {
-    fv_next_part *part = open_part(next);
+static void add_keys(fv_prefetch_queue *queue, const fv_kv_side *side, const fv_item *at, fv_range keys) {
+    fv_prefetch_part *part = open_part(queue);
     set_keys(part, side, at, keys);
-    next->count += part_left(part);
+    queue->count += part_left(part);
 }
 
 /* Queries or outputs of an item. */
-static void add_rows(fv_next *next, const fovea_attention_plan *plan, const fovea_tensor *t, const fv_item *at) {
+static void add_rows(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_tensor *t,
+                     const fv_item *at) {
     const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row);
-    fv_next_part *part = open_part(next);
+    fv_prefetch_part *part = open_part(queue);
     set_rows(part, t, at->batch, first.head, first.query, at->rows);
-    next->count += part_left(part);
+    queue->count += part_left(part);
 }
 
-static void clear(fv_next *next) {
-    clear_part(&next->outputs);
-    clear_part(&next->beside_scores);
-    clear_part(&next->beside_values);
-    next->count = next->now = 0;
-    next->floats = -1;
-    next->credit = 0;
-    next->one_tile = false;
+static void clear(fv_prefetch_queue *queue) {
+    clear_part(&queue->outputs);
+    clear_part(&queue->beside_scores);
+    clear_part(&queue->beside_values);
+    queue->count = queue->now = 0;
+    queue->floats = -1;
+    queue->credit = 0;
+    queue->one_tile = false;
 }
 
-void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                  int64_t item) {
-    clear(next);
+void fv_prefetch_open(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                      const fv_kv *kv, int64_t item) {
+    clear(queue);
     if (!plan->fetches_next || item >= plan->items)
         return;
     const fv_item at = fv_attention_item(plan, item);
-    add_rows(next, plan, &args->q, &at);
+    add_rows(queue, plan, &args->q, &at);
     if (at.first_row == 0) {
         const int64_t keys = fv_attention_sequence(plan, args, at.batch).kv_len;
-        add_keys(next, &kv->k, &at, (fv_range){0, keys});
-        add_keys(next, &kv->v, &at, (fv_range){0, keys});
+        add_keys(queue, &kv->k, &at, (fv_range){0, keys});
+        add_keys(queue, &kv->v, &at, (fv_range){0, keys});
     }
-    add_rows(next, plan, &args->out, &at);
+    add_rows(queue, plan, &args->out, &at);
 }
 
 /* What the first and the last of an item's rows that there are see, and what lies between: both ends of what a row sees
@@ -136,71 +137,72 @@ static fv_range keys_of_segment(const fovea_attention_plan *plan, const fovea_at
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                     int64_t item, int64_t key, int64_t tiles) {
-    clear(next);
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                         const fv_kv *kv, int64_t item, int64_t key, int64_t tiles) {
+    clear(queue);
     if (item >= plan->items || tiles < 1)
         return;
     const fv_item at = fv_attention_item(plan, item);
     if (key < 0)
-        add_rows(next, plan, &args->q, &at);
+        add_rows(queue, plan, &args->q, &at);
     const fv_range keys = keys_of_segment(plan, args, &at, key);
-    add_keys(next, &kv->k, &at, keys);
-    add_keys(next, &kv->v, &at, keys);
+    add_keys(queue, &kv->k, &at, keys);
+    add_keys(queue, &kv->v, &at, keys);
     int64_t all = 0;
-    for (int i = 0; i < next->count; i++)
-        all += part_floats(&next->part[i]);
+    for (int i = 0; i < queue->count; i++)
+        all += part_floats(&queue->part[i]);
     const int64_t calls = tiles * (fv_ceil_div(FV_SEGMENT, plan->panel) + 1); /* a panel each, and the values */
-    next->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
+    queue->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
 }
 
-void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                      const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key) {
-    clear(next);
-    next->one_tile = true;
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                          const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key) {
+    clear(queue);
+    queue->one_tile = true;
     fv_item at = fv_attention_item(plan, item);
-    set_keys(&next->beside_scores, &kv->v, &at, keys);
+    set_keys(&queue->beside_scores, &kv->v, &at, keys);
     if (following >= plan->items)
         return;
     at = fv_attention_item(plan, following);
     keys = keys_of_segment(plan, args, &at, next_key);
-    set_keys(&next->beside_values, &kv->k, &at, keys);
+    set_keys(&queue->beside_values, &kv->k, &at, keys);
 }
 
-void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
-                     int64_t rows) {
-    set_rows(&next->outputs, &args->out, batch, head, query, rows);
+void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, int64_t batch, int64_t head,
+                         int64_t query, int64_t rows) {
+    set_rows(&queue->outputs, &args->out, batch, head, query, rows);
 }
 
 /* At most a line a step of k. Where it is to come evenly, some calls prefetch a line every few steps, the others
  * nothing: one that ends in the midst of a call is slower. */
-static void take(fv_next *next, const fv_kernel *gemm, int64_t rows, int64_t k, fv_prefetch *prefetch) {
+static void take(fv_prefetch_queue *queue, const fv_kernel *gemm, int64_t rows, int64_t k, fv_prefetch *prefetch) {
     const int64_t lines = fv_ceil_div(rows, gemm->mr) * k;
-    const bool evenly = next->floats >= 0;
-    next->credit += evenly ? next->floats : 0;
-    if (part_left(&next->outputs)) {
-        part_take(&next->outputs, lines * LINE, prefetch);
+    const bool evenly = queue->floats >= 0;
+    queue->credit += evenly ? queue->floats : 0;
+    if (part_left(&queue->outputs)) {
+        part_take(&queue->outputs, lines * LINE, prefetch);
         return;
     }
     const int64_t floats = evenly ? lines / SPARSE * LINE : lines * LINE;
-    if (next->now >= next->count || (evenly && next->credit < floats))
+    if (queue->now >= queue->count || (evenly && queue->credit < floats))
         return;
-    next->credit -= evenly ? floats : 0;
-    part_take(&next->part[next->now], floats, prefetch);
-    next->now += !part_left(&next->part[next->now]);
+    queue->credit -= evenly ? floats : 0;
+    part_take(&queue->part[queue->now], floats, prefetch);
+    queue->now += !part_left(&queue->part[queue->now]);
 }
 
-void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_prefetch *prefetch) {
-    if (next->one_tile) /* a panel's part of a segment's values */
-        part_take(&next->beside_scores, plan->panel * plan->desc.value_dim, prefetch);
+void fv_prefetch_beside_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
+                               fv_prefetch *prefetch) {
+    if (queue->one_tile) /* a panel's part of a segment's values */
+        part_take(&queue->beside_scores, plan->panel * plan->desc.value_dim, prefetch);
     else
-        take(next, plan->choice.score, rows, plan->desc.head_dim, prefetch);
+        take(queue, plan->choice.score, rows, plan->desc.head_dim, prefetch);
 }
 
-void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                           fv_prefetch *prefetch) {
-    if (next->one_tile)
-        part_take(&next->beside_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
+void fv_prefetch_beside_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                               fv_prefetch *prefetch) {
+    if (queue->one_tile)
+        part_take(&queue->beside_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
     else if (!prefetch->streams)
-        take(next, plan->choice.value, rows, keys, prefetch);
+        take(queue, plan->choice.value, rows, keys, prefetch);
 }

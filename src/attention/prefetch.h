@@ -3,8 +3,8 @@
  * and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with its
  * values. Only contiguous rows are prefetched.
  */
-#ifndef FV_ATTENTION_NEXT_H
-#define FV_ATTENTION_NEXT_H
+#ifndef FV_ATTENTION_PREFETCH_H
+#define FV_ATTENTION_PREFETCH_H
 
 #include "attention/kv.h"
 #include "attention/plan.h"
@@ -12,46 +12,47 @@
 #include "dispatch/dispatch.h"
 
 /* Rows of one operand: what is contiguous, and behind it keys [key, end) of a side. */
-typedef struct fv_next_part {
+typedef struct fv_prefetch_part {
     fv_prefetch_range range;
     const fv_kv_side *side;
     int64_t sequence, head, key, end;
-} fv_next_part;
+} fv_prefetch_part;
 
 /* Rows of queries, keys, values and outputs, in the order in which they are needed. */
-typedef struct fv_next {
-    fv_next_part outputs; /* of the tile that is being computed */
-    fv_next_part part[4];
+typedef struct fv_prefetch_queue {
+    fv_prefetch_part outputs; /* of the tile that is being computed */
+    fv_prefetch_part part[4];
     int count, now; /* parts; the one that is being prefetched */
     int64_t floats; /* that a call may prefetch on average, or -1: as many as it can */
     int64_t credit; /* what calls before were allowed and did not take */
     bool one_tile;  /* then by the gemms of these: */
-    fv_next_part beside_scores, beside_values;
-} fv_next;
+    fv_prefetch_part beside_scores, beside_values;
+} fv_prefetch_queue;
 
 /* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
-void fv_next_open(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                  int64_t item);
+void fv_prefetch_open(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                      const fv_kv *kv, int64_t item);
 
 /* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
  * or queries and first segment if key < 0. */
-void fv_next_segment(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                     int64_t item, int64_t key, int64_t tiles);
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                         const fv_kv *kv, int64_t item, int64_t key, int64_t tiles);
 
 /* Before one tile goes through a segment of item number item, of which it sees these keys: its values are prefetched
  * while its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
  * its first segment if next_key < 0. */
-void fv_next_one_tile(fv_next *next, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                      const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key);
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
+                          const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key);
 
 /* Before the last segment of rows that begin with query query of a head: their outputs. */
-void fv_next_outputs(fv_next *next, const fovea_attention_args *args, int64_t batch, int64_t head, int64_t query,
-                     int64_t rows);
+void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, int64_t batch, int64_t head,
+                         int64_t query, int64_t rows);
 
 /* What a call prefetches: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
  * keys, whose prefetch says whether they stream. */
-void fv_next_beside_scores(fv_next *next, const fovea_attention_plan *plan, int64_t rows, fv_prefetch *prefetch);
-void fv_next_beside_values(fv_next *next, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                           fv_prefetch *prefetch);
+void fv_prefetch_beside_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
+                               fv_prefetch *prefetch);
+void fv_prefetch_beside_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                               fv_prefetch *prefetch);
 
 #endif

@@ -220,7 +220,7 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
             const fv_epilogue epilogue = {.row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
                                           .accumulate_max = at > t->columns.begin};
             fv_prefetch prefetch = {0};
-            fv_next_beside_scores(&x->next, p, rows, &prefetch);
+            fv_prefetch_beside_scores(&x->queue, p, rows, &prefetch);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
                              panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &epilogue,
                              &prefetch);
@@ -310,7 +310,7 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
             no_values(x, to, first, g.rows);
             continue;
         }
-        fv_next_beside_values(&x->next, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
+        fv_prefetch_beside_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
         if (x->copy_values)
             multiply_copy(x, &g, to, &prefetch);
         else
