@@ -102,7 +102,7 @@ void attention_write_svg(const attention *a, FILE *to) {
                TOP + down * ceil((double)maps / (double)across) + 12.0,
                "Heat maps of attention weights, a map for each head, tokens on both axes");
     heat_text(to, 16.0, 28.0, "title", HEAT_START, false, 60 + (int)(step * (double)across / 12.0), a->title);
-    char text[200], blocks[64] = "";
+    char text[240], blocks[80] = "";
     if (l.block > 1)
         snprintf(blocks, sizeof blocks, " A cell: the largest of %lld x %lld.", (long long)l.block, (long long)l.block);
     snprintf(text, sizeof text,
