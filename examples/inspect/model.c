@@ -108,6 +108,8 @@ static int find_entries(model *m, complaint to) {
 static int complain_of_none(const model *m, complaint to) {
     char list[512] = "";
     size_t length = 0;
+    if (source_partial(m->file) != NULL)
+        return complain(to, source_path(m->file, 0), "has no layer whole; %s", source_partial(m->file));
     for (int i = 0; i < m->rest.count && i < 3; i++) {
         const rest_item *r = &m->rest.item[i];
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%.120s (%s)", i == 0 ? "; it has " : ", ",

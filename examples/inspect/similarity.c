@@ -124,7 +124,8 @@ static int describe(similarity *s, complaint to) {
         find_common(s, l);
     }
     s->figure = malloc((size_t)s->heads * sizeof *s->figure);
-    return s->figure != NULL ? 0 : complain(to, s->path, "out of memory");
+    s->sorted = malloc((size_t)s->heads * sizeof *s->sorted);
+    return s->figure != NULL && s->sorted != NULL ? 0 : complain(to, s->path, "out of memory");
 }
 
 /* Is a layer, or a head of it, asked for? */
@@ -225,6 +226,7 @@ static void free_all(similarity *s) {
     free(s->first);
     free(s->shape);
     free(s->figure);
+    free(s->sorted);
     model_close(s->file);
 }
 

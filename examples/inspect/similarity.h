@@ -13,6 +13,12 @@ typedef struct random_heads {
     double mean[FIGURES], deviation[FIGURES];
 } random_heads;
 
+/* A head in an order. */
+typedef struct similarity_place {
+    double key;
+    int64_t head;
+} similarity_place;
+
 typedef struct similarity {
     const char *path; /* what the user gave: the first */
     model *file;
@@ -21,6 +27,7 @@ typedef struct similarity {
     int64_t *first;        /* [layers]: a layer's first head in figure */
     int *shape;            /* [layers]: its random heads */
     double (*figure)[FIGURES];
+    similarity_place *sorted; /* [heads]: room for similarity_sort() */
     random_heads *random;
     int shapes;
     int64_t samples;
@@ -43,8 +50,9 @@ typedef struct similarity_order {
 enum { SIMILARITY_ORDERS = 9, SIMILARITY_RANKINGS = 5 }; /* rankings: those that are shown unasked come first */
 extern const similarity_order similarity_orders[SIMILARITY_ORDERS];
 
-/* The heads by an order, those without the figure left out; returns how many. head[heads]; ties by layer and head. */
-int64_t similarity_sort(const similarity *s, const similarity_order *order, int64_t *head);
+/* Fills s->sorted with the heads by an order, those without the figure left out; returns how many. Ties by layer and
+ * head. */
+int64_t similarity_sort(const similarity *s, const similarity_order *order);
 
 /* The layer that a head, counted over all layers, is of. */
 int64_t similarity_layer(const similarity *s, int64_t head);

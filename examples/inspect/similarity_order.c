@@ -19,30 +19,19 @@ const similarity_order similarity_orders[SIMILARITY_ORDERS] = {
 
 /* ------------------------------------------------------------------------------------------------------- sorting -- */
 
-typedef struct place {
-    double key;
-    int64_t head;
-} place;
-
 static int compare(const void *a, const void *b) {
-    const place *x = a, *y = b;
+    const similarity_place *x = a, *y = b;
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->head > y->head) - (x->head < y->head);
 }
 
-int64_t similarity_sort(const similarity *s, const similarity_order *order, int64_t *head) {
+int64_t similarity_sort(const similarity *s, const similarity_order *order) {
     int64_t count = 0;
-    place *places = malloc((size_t)s->heads * sizeof *places);
-    if (places == NULL)
-        return -1;
     for (int64_t h = 0; h < s->heads; h++) {
         const double value = order->figure < 0 ? 0.0 : s->figure[h][order->figure];
         if (!isnan(value))
-            places[count++] = (place){order->falling ? -value : value, h};
+            s->sorted[count++] = (similarity_place){order->falling ? -value : value, h};
     }
-    qsort(places, (size_t)count, sizeof *places, compare);
-    for (int64_t i = 0; i < count; i++)
-        head[i] = places[i].head;
-    free(places);
+    qsort(s->sorted, (size_t)count, sizeof *s->sorted, compare);
     return count;
 }
 

@@ -4,7 +4,6 @@
 #include "plural.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What tells stacks apart: the end of it, where that is long. */
@@ -168,25 +167,23 @@ static void print_random(const similarity *s, FILE *to, int width) {
 /* The first heads of each order. */
 static void print_rankings(const similarity *s, FILE *to) {
     enum { INDENT = 42, WIDTH = 120 };
-    int64_t *head = malloc((size_t)s->heads * sizeof *head);
     const int64_t top = s->top != 0 ? s->top : 5;
     fputs("\nHeads, as layer.head\n", to);
-    for (int i = 0; i < SIMILARITY_RANKINGS && head != NULL; i++) {
+    for (int i = 0; i < SIMILARITY_RANKINGS; i++) {
         const similarity_order *o = &similarity_orders[i];
-        const int64_t count = similarity_sort(s, o, head);
+        const int64_t count = similarity_sort(s, o);
         const int digits = similarity_group(o->figure)->digits;
         int column = fprintf(to, "%-*s", INDENT, o->title);
         for (int64_t h = 0; h < count && h < top; h++) {
             char name[SIMILARITY_LABEL], text[SIMILARITY_LABEL + 32];
-            const int length = snprintf(text, sizeof text, "  %s (%.*f)", similarity_name(s, head[h], name), digits,
-                                        similarity_tidy(s->figure[head[h]][o->figure], digits));
+            const int length = snprintf(text, sizeof text, "  %s (%.*f)", similarity_name(s, s->sorted[h].head, name),
+                                        digits, similarity_tidy(s->figure[s->sorted[h].head][o->figure], digits));
             if (column + length > WIDTH)
                 column = fprintf(to, "\n%*s", INDENT, "") - 1;
             column += fprintf(to, "%s", text);
         }
         fputc('\n', to);
     }
-    free(head);
 }
 
 /* How the heads are spread over the range of each figure, a line for each. */
@@ -251,16 +248,14 @@ void similarity_table(const similarity *s, FILE *to) {
 void similarity_ranking(const similarity *s, FILE *to) {
     const similarity_order *o = &similarity_orders[s->rank];
     const int width = label_width(s);
-    int64_t *head = malloc((size_t)s->heads * sizeof *head);
-    const int64_t count = head != NULL ? similarity_sort(s, o, head) : 0;
+    const int64_t count = similarity_sort(s, o);
     print_title(s, to);
     fprintf(to, "%s\n\n", o->title);
     print_head(to, width, "layer.head");
     for (int64_t h = 0; h < count && (s->top == 0 || h < s->top); h++) {
         char name[SIMILARITY_LABEL];
-        print_line(to, width, similarity_name(s, head[h], name), s->figure[head[h]]);
+        print_line(to, width, similarity_name(s, s->sorted[h].head, name), s->figure[s->sorted[h].head]);
     }
-    free(head);
     fputc('\n', to);
     print_random(s, to, width);
     print_foot(s, to);

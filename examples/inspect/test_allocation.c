@@ -12,7 +12,7 @@
 #include <string.h>
 
 static test_option options[] = {TEST_FILE_OPTION, {0}};
-static char path[4096], config_file[4096], text[512];
+static char path[4096], config_file[4096], index_file[4096], text[512];
 static const complaint to = {text, sizeof text};
 
 /* jansson is a shared library: it is handed the functions that fail. It does not always say that memory ran out: it may
@@ -52,6 +52,13 @@ static int read_model(void) {
     return status;
 }
 
+static int read_index(void) {
+    model *m;
+    const int status = model_open((const char *const[]){index_file}, 1, 2, 0, &m, to);
+    model_close(m);
+    return status;
+}
+
 static int make_space(void) {
     figures_space *space;
     const int status = figures_space_create(8, 3, &space);
@@ -83,7 +90,7 @@ int main(int argc, char **argv) {
     static const uint8_t data[3 * 4 * 6 * 4];
     char header[1024] = "{";
     test_begin(argc, argv, "inspect-allocation", options);
-    snprintf(path, sizeof path, "%s", test_file_path(options, "test_allocation.tmp"));
+    snprintf(path, sizeof path, "%s", test_file_path(options, "test_allocation.safetensors"));
     snprintf(config_file, sizeof config_file, "%s", test_file_path(options, "config.json"));
     for (int part = 0; part < 3; part++) {
         char name[64];
@@ -92,13 +99,18 @@ int main(int argc, char **argv) {
     }
     test_file_write_safetensors(path, -1, header, data, sizeof data);
     test_file_write(config_file, "{\"n_head\":2}", 12);
+    snprintf(index_file, sizeof index_file, "%s", test_file_path(options, "test_allocation.index.json"));
+    static const char index[] = "{\"weight_map\":{\"l.0.self_attn.q_proj.weight\":\"test_allocation.safetensors\"}}";
+    test_file_write(index_file, index, sizeof index - 1);
     json_set_alloc_funcs(json_allocate, json_free);
     read_config(); /* makes jansson's seed */
     try_all("safetensors_open", read_safetensors, "out of memory");
     try_all("config_open", read_config, "out of memory");
     try_all("model", read_model, "out of memory");
+    try_all("index", read_index, "out of memory");
     try_all("figures_space_create", make_space, "out of memory");
     remove(path);
     remove(config_file);
+    remove(index_file);
     return test_end();
 }
