@@ -251,7 +251,7 @@ output) # orders, histograms, one head, JSON, and the picture
     python3 "$SOURCE/test_models.py" . || fail "no models"
     expect 0 similarity alike.safetensors --heads 2 --json a.json --svg a.svg
     has out '^Q and K most alike .* 0\.0 \(0\.0\)  0\.1 \(0\.0\)  1\.0 \(90\.0\)  1\.1 \(90\.0\)$' \
-        '^least symmetric W .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
+        '^most symmetric W .* 0\.0 \(1\.000\)  0\.1 \(1\.000\)  1\.0 \(0\.500\)' '^least symmetric W .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
     has a.svg '>greatest 1\.000: layer 0, head 0<' '>least 0\.500: layer 1, head 0<' '>random heads [0-9.-]+<'
     python3 - <<'PY' || fail "a.json is not as it should be"
 import json
