@@ -47,7 +47,7 @@ typedef enum attention_figure {
 void attention_summarise(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
 
 void attention_write_svg(const attention *a, FILE *to);
-void attention_write_csv(const attention *a, FILE *to);   /* a line for each weight */
+void attention_write_csv(const attention *a, FILE *to);   /* a line for each head and token that looks */
 void attention_write_json(const attention *a, FILE *to);  /* weights and summaries */
 void attention_write_table(const attention *a, FILE *to); /* summaries, a line for each head */
 

@@ -83,20 +83,31 @@ void attention_write_table(const attention *a, FILE *to) {
 
 /* --------------------------------------------------------------------------------------------------------- weights -- */
 
+/* A column for each token that is looked at: "2 insect". A line for each weight would repeat the sentence too often. */
+static void write_csv_head_line(const attention *a, FILE *to) {
+    fputs("sentence,layer,head,query,token", to);
+    for (int64_t key = 0; key < a->tokens; key++) {
+        char name[256];
+        snprintf(name, sizeof name, "%lld %.200s", (long long)key, a->token[key].text);
+        fputc(',', to);
+        record_csv_text(to, name);
+    }
+    fputc('\n', to);
+}
+
 void attention_write_csv(const attention *a, FILE *to) {
-    fputs("sentence,layer,head,query,query_token,key,key_token,weight\n", to);
+    write_csv_head_line(a, to);
     for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
         for (int64_t head = a->first_head; head <= a->last_head; head++) {
             const float *weight = attention_weights(a, layer, head);
-            for (int64_t query = 0; query < a->tokens; query++)
-                for (int64_t key = 0; key < a->tokens; key++) {
-                    record_csv_text(to, a->sentence);
-                    fprintf(to, ",%lld,%lld,%lld,", (long long)layer, (long long)head, (long long)query);
-                    record_csv_text(to, a->token[query].text);
-                    fprintf(to, ",%lld,", (long long)key);
-                    record_csv_text(to, a->token[key].text);
-                    fprintf(to, isnan(*weight) ? ",nan\n" : ",%.9g\n", (double)*weight), weight++;
-                }
+            for (int64_t query = 0; query < a->tokens; query++) {
+                record_csv_text(to, a->sentence);
+                fprintf(to, ",%lld,%lld,%lld,", (long long)layer, (long long)head, (long long)query);
+                record_csv_text(to, a->token[query].text);
+                for (int64_t key = 0; key < a->tokens; key++, weight++)
+                    fprintf(to, isnan(*weight) ? ",nan" : ",%.9g", (double)*weight);
+                fputc('\n', to);
+            }
         }
 }
 

@@ -351,7 +351,7 @@ def check(path, rows, wanted):
     rows = list(csv.DictReader(open(rows, newline="")))
     assert data["sentence"] == "who <" and data["tokens"] == ["[CLS]", "who", "<", "[SEP]"] and data["causal"] is False
     assert [(head["layer"], head["head"]) for head in data["heads"]] == wanted
-    assert len(rows) == 16 * len(wanted)
+    assert len(rows) == 4 * len(wanted)
     at = iter(rows)
     for head in data["heads"]:
         alone = (head["layer"], head["head"]) == (1, 11)
@@ -361,12 +361,13 @@ def check(path, rows, wanted):
                             "first": 0.25 * (not alone), "self": 0.25, "previous": third, "next": third}.items():
             assert abs(head["summary"][name] - value) < 1e-6, (head["layer"], head["head"], name)
         for q, weights in enumerate(head["weights"]):
+            row = next(at)
+            assert row["sentence"] == "who <" and (row["layer"], row["head"]) == (str(head["layer"]), str(head["head"]))
+            assert (row["query"], row["token"]) == (str(q), data["tokens"][q])
+            assert list(row)[5:] == [f"{k} {token}" for k, token in enumerate(data["tokens"])]
             for k, weight in enumerate(weights):
-                row = next(at)
-                assert abs(weight - (k == 1 if alone else 0.25)) < 1e-6 and float(row["weight"]) == weight
-                assert row["sentence"] == "who <" and (row["layer"], row["head"]) == (str(head["layer"]), str(head["head"]))
-                assert (row["query"], row["key"]) == (str(q), str(k))
-                assert (row["query_token"], row["key_token"]) == (data["tokens"][q], data["tokens"][k])
+                assert abs(weight - (k == 1 if alone else 0.25)) < 1e-6
+                assert float(row[f"{k} {data['tokens'][k]}"]) == weight
 check("a.json", "a.csv", [(layer, head) for layer in range(2) for head in range(12)])
 check("out", "b.csv", [(1, 11)])
 PY
