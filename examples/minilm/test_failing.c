@@ -5,11 +5,14 @@
 #include "failing.h"
 #include "test_file.h"
 #include "test_model.h"
+#include "tokenizer.h"
 #include "wordpiece.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { SENTENCES = 4, MOST = 10000 };
 
@@ -64,6 +67,44 @@ static void fail_wordpiece(bool later) {
         wordpiece_free(pieces);
     }
     check_count("wordpiece_load", n, before);
+}
+
+/* The tokenizer of a folder that is made of one or two files. */
+static void fail_tokenizer(bool later, const char *name, const char *content, const char *merges) {
+    char folder[4096], path[4200], merges_path[4200];
+    snprintf(folder, sizeof folder, "%s", test_file_path(options, "test_failing.folder"));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(merges_path, sizeof merges_path, "%s/merges.txt", folder);
+    mkdir(folder, 0777);
+    test_file_write(path, content, strlen(content));
+    if (merges != NULL)
+        test_file_write(merges_path, merges, strlen(merges));
+    const long long before = live;
+    int64_t n = 0;
+    for (bool through = false; !through && n < MOST;) {
+        tokenizer *t = (tokenizer *)&n;
+        text[0] = 0;
+        arm(++n, later);
+        const int status = tokenizer_open(folder, TOKENIZER_NONE, &t, to);
+        through = came_through(name, n, status, folder, t, before);
+        tokenizer_close(t);
+    }
+    check_count(name, n, before);
+    remove(path);
+    remove(merges_path);
+    rmdir(folder);
+}
+
+static void fail_tokenizers(bool later) {
+    fail_tokenizer(later, "vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2}", "#version: 0.2\na b\n");
+    fail_tokenizer(later, "tokenizer.json",
+                   "{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"vocab\": "
+                   "{\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [[\"a\", \"b\"]]}}",
+                   NULL);
+    fail_tokenizer(later, "tokenizer.json",
+                   "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"[CLS]\": 0, \"[SEP]\": 1, \"[UNK]\": 2}}}",
+                   NULL);
+    fail_tokenizer(later, "vocab.txt", "[CLS]\n[SEP]\n[UNK]\n", NULL);
 }
 
 /* A pool of the caller's that has no thread but the caller's. */
@@ -154,6 +195,7 @@ int main(int argc, char **argv) {
         test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
         fail_safetensors(later);
         fail_wordpiece(later);
+        fail_tokenizers(later);
         fail_load(ctx, later);
         encoder *e;
         if (test_check(encoder_load(ctx, model_path, HEADS, &e, to) == 0, "%s", text)) {
