@@ -133,8 +133,8 @@ static void print_title(const similarity *s, FILE *to) {
     for (int64_t i = 0, end; i < s->layers; i = end) {
         const model_layer *l = &s->layer[i];
         end = stack_end(s, i);
-        fprintf(to, "  %.*s: %lld layer%s of %s-attention", l->stack_length, l->stack, (long long)(end - i),
-                plural(end - i), l->cross ? "cross" : "self");
+        fprintf(to, "  %.*s%s%lld layer%s of %s-attention", l->stack_length, l->stack, l->stack_length > 0 ? ": " : "",
+                (long long)(end - i), plural(end - i), l->cross ? "cross" : "self");
         if (l->used > 1)
             fprintf(to, ", used by %lld layers of the model", (long long)l->used);
         fprintf(to, "; %lld head%s, %lld of keys and values; d_model %lld, d_k %lld; positions: %s\n",
@@ -214,9 +214,13 @@ static void print_foot(const similarity *s, FILE *to) {
             "\nAngles: principal, in degrees. W = W^Q W^K^T; symm.: its symmetric share; rank: its effective rank. "
             "Random: %lld heads of\nindependent normal numbers. fovea-inspect similarity --help says more.\n",
             (long long)s->samples);
-    bool rotary = false;
-    for (int64_t i = 0; i < s->layers; i++)
+    bool rotary = false, cross = false;
+    for (int64_t i = 0; i < s->layers; i++) {
+        cross = cross || s->layer[i].cross;
         rotary = rotary || (s->layer[i].positions != NULL && strcmp(s->layer[i].positions, "rotary") == 0);
+    }
+    if (cross)
+        fputs("In cross-attention Q reads other vectors than K and V: likeness to Q says less there.\n", to);
     if (rotary)
         fputs("Rotary positions turn queries and keys: W alone scores pairs of tokens at the same position.\n", to);
     similarity_notes(s, to, "");

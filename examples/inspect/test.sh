@@ -166,8 +166,8 @@ families) # every family by the names and the config.json of its own, with no --
         expect 0 similarity "$family" "${heads[@]}" --samples 2 --csv - --json "$family/out.json"
         cp out "$family/out.csv"
         cp err "$family/err"
-        python3 "$SOURCE/test_families.py" check "$family" || fail "$family is read wrong"
     done
+    python3 "$SOURCE/test_families.py" check . || fail "a family is read wrong"
     refuses '--heads N is needed, as there is no config.json' similarity mha
     expect 0 similarity unknown
     has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognised.$' \

@@ -3,7 +3,7 @@
 (as transformers 5.24 writes them, and PyTorch for nn.MultiheadAttention), the numbers are random.
 
     test_families.py write FOLDER       writes FOLDER/FAMILY/model.safetensors, config.json and expected.json
-    test_families.py check FOLDER       compares what fovea-inspect wrote of a family, FOLDER/out.csv, out.json and err, with
+    test_families.py check FOLDER       compares what fovea-inspect wrote of each, FOLDER/FAMILY/out.csv, out.json and err, with
                                         the matrices that went in
     test_families.py shard FOLDER N     parts FOLDER/model.safetensors into N files with an index
 """
@@ -254,7 +254,11 @@ def main():
         for name, (config, stacks, others, positions) in FAMILIES.items():
             make(name, config, stacks, others, positions, folder / name)
     elif sys.argv[1] == "check":
-        check(folder)
+        for name in FAMILIES:
+            try:
+                check(folder / name)
+            except AssertionError as error:
+                raise SystemExit(f"{name}: {error!r}") from None
     else:
         shard(folder, int(sys.argv[3]))
 
