@@ -1,0 +1,218 @@
+/* test-onnx: the node tests of the ONNX operator Attention, recorded by data/onnx_attention.py, mapped as a user would
+ * by fovea_from_onnx(). Outputs are compared with the recorded ones, closer than ONNX asks for, and bit for bit with the
+ * scalar tier's. Cases with 16-bit operands wait for 16-bit types: they are SKIPPED, and counted. */
+#include "attention_case.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum onnx_type { ONNX_ABSENT, ONNX_F32, ONNX_F16, ONNX_BF16, ONNX_BOOL, ONNX_INT64 } onnx_type;
+
+typedef struct onnx_tensor {
+    onnx_type type;
+    int rank;
+    int64_t shape[4];
+    int32_t first; /* word of the pool */
+} onnx_tensor;
+
+typedef struct onnx_attributes {
+    int is_causal;
+    double scale, softcap; /* 0: absent */
+    int64_t q_num_heads, kv_num_heads, left_window_size, right_window_size;
+    int qk_matmul_output_mode;
+} onnx_attributes;
+
+enum { Q, K, V, ATTN_MASK, PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN, INPUTS };
+enum { Y, PRESENT_KEY, PRESENT_VALUE, QK_MATMUL_OUTPUT, OUTPUTS };
+
+typedef struct onnx_case {
+    const char *name;
+    int opset;
+    onnx_attributes attributes;
+    onnx_tensor in[INPUTS], out[OUTPUTS];
+} onnx_case;
+
+#include "data/onnx_attention.h"
+
+enum { CASES = sizeof onnx_cases / sizeof onnx_cases[0], MAX_BATCH = 4 };
+
+static int64_t count_of(const onnx_tensor *t) {
+    int64_t n = t->type == ONNX_ABSENT ? 0 : 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+/* A copy of the elements, as the library takes them. NULL if absent. Freed by the caller. */
+static void *elements(const onnx_tensor *t) {
+    const int64_t n = count_of(t);
+    const uint32_t *words = onnx_pool + t->first;
+    if (t->type == ONNX_ABSENT)
+        return NULL;
+    if (t->type == ONNX_BOOL) {
+        uint8_t *bytes = must_alloc(n, 1);
+        for (int64_t i = 0; i < n; i++)
+            bytes[i] = words[i] != 0;
+        return bytes;
+    }
+    if (t->type == ONNX_INT64) {
+        int64_t *numbers = must_alloc(n, sizeof *numbers);
+        for (int64_t i = 0; i < n; i++)
+            numbers[i] = (int32_t)words[i];
+        return numbers;
+    }
+    float *floats = must_alloc(n, sizeof *floats);
+    memcpy(floats, words, (size_t)n * sizeof *floats);
+    return floats;
+}
+
+/* A 4-D tensor, or a 3-D one of heads side by side, in memory of its elements. */
+static fovea_tensor view(const onnx_tensor *t, int64_t heads, void *data) {
+    return t->rank == 3 ? fovea_tensor_bthd(data, FOVEA_DTYPE_F32, t->shape[0], t->shape[1], heads, t->shape[2] / heads)
+                        : fovea_tensor_aligned(data, FOVEA_DTYPE_F32, t->rank, t->shape);
+}
+
+static void copy_tokens(const fovea_tensor *from, const fovea_tensor *to) {
+    for (int64_t b = 0; b < from->shape[0]; b++)
+        for (int64_t h = 0; h < from->shape[1]; h++)
+            for (int64_t t = 0; t < from->shape[2]; t++)
+                memcpy(tensor_row(to, b, h, t), tensor_row(from, b, h, t), (size_t)from->shape[3] * sizeof(float));
+}
+
+/* present = past, then new: contiguous, freed by the caller. As it comes where there is no past: *owned is NULL. */
+static fovea_tensor present_of(const onnx_tensor *past, void *past_data, fovea_tensor fresh, float **owned) {
+    *owned = NULL;
+    if (past->type == ONNX_ABSENT)
+        return fresh;
+    const fovea_tensor old = view(past, 0, past_data);
+    const int64_t tokens = old.shape[2] + fresh.shape[2];
+    *owned = must_alloc(fresh.shape[0] * fresh.shape[1] * tokens * fresh.shape[3], sizeof(float));
+    const fovea_tensor all =
+        fovea_tensor_bhtd(*owned, FOVEA_DTYPE_F32, fresh.shape[0], fresh.shape[1], tokens, fresh.shape[3]);
+    const fovea_tensor head = fovea_tensor_tokens(all, 0, old.shape[2]),
+                       tail = fovea_tensor_tokens(all, old.shape[2], fresh.shape[2]);
+    copy_tokens(&old, &head);
+    copy_tokens(&fresh, &tail);
+    return all;
+}
+
+/* ONNX asks for 1e-7 + 1e-3 |want|. */
+static bool close_to(const float *got, const onnx_tensor *want, const char *name, const char *output) {
+    const uint32_t *words = onnx_pool + want->first;
+    for (int64_t i = 0; i < count_of(want); i++) {
+        float expected;
+        memcpy(&expected, words + i, sizeof expected);
+        const bool equal = isinf(expected)
+                               ? got[i] == expected
+                               : fabs((double)got[i] - (double)expected) <= 1e-7 + 1e-5 * fabs((double)expected);
+        if (!equal)
+            return test_check(false, "%s: %s[%lld] is %.9g, recorded %.9g", name, output, (long long)i, (double)got[i],
+                              (double)expected);
+    }
+    return true;
+}
+
+/* NULL, or what the library does not have yet. */
+static const char *waits_for(const onnx_case *c) {
+    if (c->in[Q].type != ONNX_F32)
+        return c->in[Q].type == ONNX_F16 ? "waits for float16" : "waits for bfloat16";
+    if (c->attributes.softcap != 0.0)
+        return "waits for softcap";
+    if (c->out[QK_MATMUL_OUTPUT].type != ONNX_ABSENT && c->attributes.qk_matmul_output_mode != 3)
+        return "waits for raw scores as an output";
+    return NULL;
+}
+
+static bool execute(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args,
+                    const char *name) {
+    fovea_attention_plan *plan;
+    bool ok =
+        test_check(fovea_attention_plan_create(ctx, desc, &plan) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
+    ok = ok &&
+         test_check(fovea_attention_execute(plan, args, NULL, 0) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+    return ok;
+}
+
+/* The outputs of the operator. */
+typedef struct results {
+    float *y, *scores;
+} results;
+
+static bool run(const fovea_context *ctx, const onnx_case *c, const results *out) {
+    const onnx_attributes *a = &c->attributes;
+    void *in[INPUTS];
+    for (int i = 0; i < INPUTS; i++)
+        in[i] = elements(&c->in[i]);
+    float *owned_k, *owned_v;
+    const fovea_tensor k = present_of(&c->in[PAST_KEY], in[PAST_KEY], view(&c->in[K], a->kv_num_heads, in[K]),
+                                      &owned_k),
+                       v = present_of(&c->in[PAST_VALUE], in[PAST_VALUE], view(&c->in[V], a->kv_num_heads, in[V]),
+                                      &owned_v);
+    bool ok = true;
+    if (c->out[PRESENT_KEY].type != ONNX_ABSENT)
+        ok = close_to(k.data, &c->out[PRESENT_KEY], c->name, "present_key") &&
+             close_to(v.data, &c->out[PRESENT_VALUE], c->name, "present_value");
+
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    int64_t room[2 * MAX_BATCH];
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    fovea_from_tensors(&desc, &args, view(&c->in[Q], a->q_num_heads, in[Q]), k, v,
+                       view(&c->out[Y], a->q_num_heads, out->y));
+    const onnx_tensor *mask = &c->in[ATTN_MASK];
+    fovea_from_onnx(&desc, &args,
+                    fovea_tensor_aligned(in[ATTN_MASK], mask->type == ONNX_BOOL ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32,
+                                         mask->rank, mask->shape),
+                    a->is_causal, c->in[PAST_KEY].type == ONNX_ABSENT ? 0 : c->in[PAST_KEY].shape[2],
+                    in[NONPAD_KV_SEQLEN], room);
+    desc.has_scale = a->scale != 0.0;
+    desc.scale = a->scale;
+    desc.window_left = a->left_window_size;
+    desc.window_right = a->right_window_size;
+    if (out->scores)
+        args.weights = view(&c->out[QK_MATMUL_OUTPUT], 0, out->scores);
+    ok = execute(ctx, &desc, &args, c->name) && ok;
+    for (int i = 0; i < INPUTS; i++)
+        free(in[i]);
+    free(owned_k);
+    free(owned_v);
+    return ok;
+}
+
+static bool run_case(const fovea_context *ctx, const fovea_context *scalar, const onnx_case *c) {
+    const int64_t n = count_of(&c->out[Y]), m = count_of(&c->out[QK_MATMUL_OUTPUT]);
+    float *memory = must_alloc(2 * (n + m), sizeof *memory);
+    poison_fill(memory, 2 * (n + m));
+    const results got = {memory, m > 0 ? memory + n : NULL}, want = {memory + n + m, m > 0 ? memory + 2 * n + m : NULL};
+    bool ok = run(ctx, c, &got) && run(scalar, c, &want);
+    ok = ok && close_to(got.y, &c->out[Y], c->name, "Y");
+    ok = ok && close_to(got.scores, &c->out[QK_MATMUL_OUTPUT], c->name, "qk_matmul_output");
+    ok = ok && test_same(memory, want.y, n + m, "%s: the scalar tier's bits", c->name);
+    free(memory);
+    return ok;
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "onnx", NULL);
+    fovea_context *ctx = test_context_untuned(), *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
+    int passed = 0, waiting = 0;
+    for (int i = 0; i < CASES; i++) {
+        const char *reason = waits_for(&onnx_cases[i]);
+        if (reason) {
+            test_skip("%s: %s", onnx_cases[i].name, reason);
+            waiting++;
+        } else {
+            passed += run_case(ctx, scalar, &onnx_cases[i]);
+        }
+    }
+    printf("ONNX Attention: %d of %d cases passed, %d waiting\n", passed, (int)CASES, waiting);
+    test_check(CASES == 93, "%d cases were recorded, not 93", (int)CASES);
+    fovea_context_destroy(ctx);
+    fovea_context_destroy(scalar);
+    return test_end();
+}
