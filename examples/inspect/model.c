@@ -184,7 +184,7 @@ static int misfit(const model *m, const entry *e, int64_t channels, const char *
     if (m->heads == 0)
         return complain(to, config_path(m->config),
                         "contradicts the model: %s has %lld channels, and %lld channels are not those of %s "
-                        "(--heads N goes before config.json)",
+                        "(--heads N overrides config.json)",
                         name_of(e), (long long)channels, (long long)channels, what);
     return complain(to, path_of(m, e), "%s: %lld channels are not those of %s", name_of(e), (long long)channels, what);
 }
@@ -264,7 +264,7 @@ int model_describe(const model *m, int64_t index, model_layer *l, complaint to) 
                                               : "there is no config.json beside it that says how many heads there are");
         if (told.d_model != 0 && told.d_model != l->d_model && !l->cross)
             return complain(to, config_path(m->config),
-                            "contradicts the model: it says %lld channels, %s reads %lld (--heads N goes before "
+                            "contradicts the model: it says %lld channels, %s reads %lld (--heads N overrides "
                             "config.json)",
                             (long long)told.d_model, name_of(e), (long long)l->d_model);
     }

@@ -54,9 +54,9 @@ void similarity_notes(const similarity *s, FILE *to, const char *begin) {
         const model_layer *l = &s->layer[i];
         end = stack_end(s, i);
         if (l->numbered && l->used == 1 && l->model_layers != 0 && l->model_layers != end - i)
-            fprintf(to, "%sattention was found in %lld of the %lld layer%s of %.*s that config.json tells of\n", begin,
-                    (long long)(end - i), (long long)l->model_layers, plural(l->model_layers), l->stack_length,
-                    l->stack);
+            fprintf(to, "%sconfig.json names %lld layer%s of %.*s; attention was found in %lld\n", begin,
+                    (long long)l->model_layers, plural(l->model_layers), l->stack_length, l->stack,
+                    (long long)(end - i));
     }
 }
 
@@ -220,9 +220,9 @@ static void print_foot(const similarity *s, FILE *to) {
         rotary = rotary || (s->layer[i].positions != NULL && strcmp(s->layer[i].positions, "rotary") == 0);
     }
     if (cross)
-        fputs("In cross-attention Q reads other vectors than K and V: likeness to Q says less there.\n", to);
+        fputs("In cross-attention, Q reads one sequence, and K and V another: similarity to Q means less there.\n", to);
     if (rotary)
-        fputs("Rotary positions turn queries and keys: W alone scores pairs of tokens at the same position.\n", to);
+        fputs("Rotary positions rotate queries and keys: W alone scores tokens at the same position only.\n", to);
     similarity_notes(s, to, "");
 }
 

@@ -85,7 +85,7 @@ static json_t *read_index(const char *path, complaint to) {
     if (text == NULL)
         complain(to, path, "out of memory");
     else if (!json_is_object(json_object_get(index, "weight_map")))
-        complain(to, path, "is no index of a model: a JSON object with weight_map, of at most 16 MiB");
+        complain(to, path, "is not a model index: a JSON object with weight_map, of at most 16 MiB");
     free(text);
     if (json_is_object(json_object_get(index, "weight_map")))
         return index;
@@ -279,7 +279,7 @@ int source_open(const char *const *paths, int count, source **out, complaint to)
             status = add_path(s, paths[i], to);
     }
     if (status == 0 && s->path.count == 0)
-        status = complain(to, paths[0], "names no file");
+        status = complain(to, paths[0], "lists no files");
     if (status == 0)
         status = open_files(s, to);
     for (int i = 0; status == 0 && i < s->index.count; i++)

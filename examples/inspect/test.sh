@@ -171,7 +171,7 @@ families) # every family by the names and the config.json of its own, with no --
     refuses '--heads N is needed, as there is no config.json' similarity mha
     expect 0 similarity unknown
     has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognised.$' \
-        '^attention was found in 1 of the 2 layers of model.layers that config.json tells of$'
+        '^config.json names 2 layers of model.layers; attention was found in 1$'
     expect 0 similarity albert
     has out 'albert_layers: 1 layer of self-attention, used by 12 layers of the model; 4 heads'
     expect 0 similarity t5
@@ -216,10 +216,10 @@ shards) # a model in several files, given in every way; one that is not whole; a
     done
     for wrong in '' '{}' '[]' '{"weight_map": 3}' '{"weight_map": {}'; do
         printf '%s' "$wrong" >other/model.safetensors.index.json
-        refuses 'index.json: is no index of a model' similarity other
+        refuses 'index.json: is not a model index' similarity other
     done
     printf '{"weight_map": {}}' >other/model.safetensors.index.json
-    refuses 'names no file' similarity other
+    refuses 'lists no files' similarity other
     mkdir empty
     refuses 'empty: has no .safetensors file' similarity empty
     refuses 'nowhere.index.json: cannot be opened' similarity nowhere.index.json
