@@ -78,7 +78,7 @@ static void print_size(const cost_form *form, FILE *to) {
                 trimmed(heads * one, text[2]), trimmed(factors, text[3]));
 }
 
-/* Up to how many queries each other order of the products is cheaper than form 1, for as many keys. */
+/* With how many queries each other order of the products is cheaper than form 1, for as many keys. */
 static void print_break_even(const cost_form *form, int64_t kv_len, FILE *to) {
     if (kv_len == COST_MANY)
         fputs("break-even with very many keys, fewer flops than form 1: ", to);
@@ -88,16 +88,19 @@ static void print_break_even(const cost_form *form, int64_t kv_len, FILE *to) {
     for (int i = 1; i < COST_FORMS; i++) {
         if (!form[i].possible || !is_reordered(&form[i]))
             continue;
-        const int64_t queries = cost_break_even(&form[i], &form[0].desc, kv_len);
+        const cost_range cheaper = cost_cheaper(&form[i], &form[0].desc, kv_len);
         fprintf(to, "%s%s ", first ? "" : ", ", form[i].name);
         first = false;
-        if (queries == 0 || queries == COST_MANY) {
-            fputs(queries == 0 ? "never" : "always", to);
+        if (cheaper.to == 0 || (cheaper.from == 1 && cheaper.to == COST_MANY)) {
+            fputs(cheaper.to == 0 ? "never" : "always", to);
             continue;
         }
-        fprintf(to, "up to %lld", (long long)queries);
+        const bool above = cheaper.from > 1;
+        const int64_t queries = above ? cheaper.from : cheaper.to;
+        fprintf(to, "%s %lld", above ? "from" : "up to", (long long)queries);
         if (!named)
             fprintf(to, " quer%s", plural_y(queries));
+        fputs(above ? " on" : "", to);
         named = true;
     }
     fputc('\n', to);
@@ -156,14 +159,14 @@ static void print_table(const cost_form *form, bool measured, int threads, FILE 
 /* A form that the shape does not have has no figures. */
 static void print_csv(const cost_form *form, FILE *to) {
     fputs("form,what,parameters,projection_flops,attention_flops,output_flops,bytes,scratch,seconds,time_ratio,"
-          "cannot_hold,break_even_queries\n",
+          "cannot_hold,cheaper_from_queries,cheaper_to_queries\n",
           to);
     for (int i = 0; i < COST_FORMS; i++) {
         const cost_form *f = &form[i];
         const fovea_mha_costs *c = &f->cost;
         fprintf(to, "%s,\"%s\",", f->name, f->what);
         if (!f->possible) {
-            fputs(",,,,,,,,,\n", to);
+            fputs(",,,,,,,,,,\n", to);
             continue;
         }
         fprintf(to, "%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,", c->parameters, c->projection_flops, c->attention_flops,
@@ -175,13 +178,16 @@ static void print_csv(const cost_form *form, FILE *to) {
         for (int b = 0, before = 0; b < COST_BIASES; b++)
             if (f->lacks[b])
                 fprintf(to, "%s%s", before++ > 0 ? " " : "", cost_bias_names[b]);
-        const int64_t queries = is_reordered(f) ? cost_break_even(f, &form[0].desc, f->attention.kv_len) : 0;
-        if (queries == COST_MANY)
-            fputs(",inf\n", to);
-        else if (is_reordered(f))
-            fprintf(to, ",%lld\n", (long long)queries);
+        if (!is_reordered(f)) {
+            fputs(",,\n", to);
+            continue;
+        }
+        const cost_range cheaper = cost_cheaper(f, &form[0].desc, f->attention.kv_len);
+        fprintf(to, ",%lld,", (long long)cheaper.from);
+        if (cheaper.to == COST_MANY)
+            fputs("inf\n", to);
         else
-            fputs(",\n", to);
+            fprintf(to, "%lld\n", (long long)cheaper.to);
     }
 }
 

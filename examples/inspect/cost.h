@@ -35,8 +35,12 @@ void cost_evaluate(cost_form *f, const fovea_mha_desc *layer);
 
 double cost_flops(const fovea_mha_costs *c);
 
-/* The largest number of queries with which a form takes fewer flops than form 1: 0: none, COST_MANY: any. */
-int64_t cost_break_even(const cost_form *f, const fovea_mha_desc *layer, int64_t kv_len);
+/* The numbers of queries with which a form takes fewer flops than form 1: from 1 on, up to COST_MANY, or 0 to 0: none. */
+typedef struct cost_range {
+    int64_t from, to;
+} cost_range;
+
+cost_range cost_cheaper(const cost_form *f, const fovea_mha_desc *layer, int64_t kv_len);
 
 /* Finds out which biases each form cannot hold. */
 int cost_probe_biases(cost_form form[COST_FORMS], complaint to);

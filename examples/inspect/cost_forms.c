@@ -1,5 +1,5 @@
-/* What the library says of each form (cost.h): its cost, which biases it cannot hold, up to how many queries it is
- * cheaper than form 1. Nothing is computed here by formula: fovea_mha_cost() and fovea_mha_create() are asked. */
+/* What the library says of each form (cost.h): its cost, which biases it cannot hold, and with how many queries it
+ * is cheaper than form 1. Nothing is computed here by formula: fovea_mha_cost() and fovea_mha_create() are asked. */
 #include "cost.h"
 
 #include <string.h>
@@ -60,17 +60,17 @@ static bool is_cheaper(const cost_form *f, const fovea_mha_desc *layer, int64_t 
            cost_flops(&b) < cost_flops(&a);
 }
 
-int64_t cost_break_even(const cost_form *f, const fovea_mha_desc *layer, int64_t kv_len) {
-    if (!is_cheaper(f, layer, 1, kv_len))
-        return 0;
-    if (is_cheaper(f, layer, COST_MANY, kv_len))
-        return COST_MANY;
-    int64_t cheaper = 1, dearer = COST_MANY;
-    while (dearer - cheaper > 1) {
-        const int64_t middle = cheaper + (dearer - cheaper) / 2;
-        *(is_cheaper(f, layer, middle, kv_len) ? &cheaper : &dearer) = middle;
+/* Flops grow with the queries, in each form at a rate of its own: there is one change at most. */
+cost_range cost_cheaper(const cost_form *f, const fovea_mha_desc *layer, int64_t kv_len) {
+    const bool few = is_cheaper(f, layer, 1, kv_len), many = is_cheaper(f, layer, COST_MANY, kv_len);
+    if (few == many)
+        return few ? (cost_range){1, COST_MANY} : (cost_range){0, 0};
+    int64_t low = 1, high = COST_MANY;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        *(is_cheaper(f, layer, middle, kv_len) == few ? &low : &high) = middle;
     }
-    return cheaper;
+    return few ? (cost_range){1, low} : (cost_range){high, COST_MANY};
 }
 
 /* ------------------------------------------------------------------------------------------------------- biases -- */

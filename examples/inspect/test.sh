@@ -80,6 +80,9 @@ PY
         '^of all 12 heads: W_i 7.078 M numbers; W\^Q and W\^K 1.18 M$' \
         '^break-even with 512 keys, fewer flops than form 1: 1v up to 27 queries, 2q up to 27, 2k never, 2v up to 27$' \
         '^break-even with very many keys, .*: 1v up to 69 queries, 2q up to 69, 2k never, 2v up to 69$'
+    # 2k by hand: n > n_k d_model (d_model - d_k) / (d_model d_k - n_k (d_model - d_k)) = 99.4.
+    expect 0 cost --d-model 768 --heads 12 --q-len 1000 --kv-len 8
+    has out '^break-even with 8 keys, .*: 1v never, 2q never, 2k from 100 queries on, 2v never$' '^2k .* 0[.]61 '
     ! grep -q '[*]' out || fail "a form is marked that has no biases to hold"
     expect 0 cost --d-model 512 --heads 8 --d-k 512 --q-len 1
     has out '^break-even with 1 key, .*: 1v always, 2q always, 2k always, 2v always$' ' 1 query, 1 key$'
@@ -91,7 +94,10 @@ PY
     has out '^1 ' '^1v[*] ' '^2q ' '^2k[*] ' '^2v[*] ' '^[*] 2k is counted without the bias it cannot hold: q_bias' '^[*] 2v .*v_bias'
     [ "$(grep -c '[*]' out)" = 6 ] || fail "other forms are marked"
     expect 0 cost --d-model 8 --heads 2 --biases --csv -
-    has out ',cannot_hold,break_even_queries$' '^1,.*,,$' '^1v,.*,v_bias,[0-9]+$' '^2q,.*,,,[0-9]+$' '^2k,.*,q_bias,0$'
+    has out ',cannot_hold,cheaper_from_queries,cheaper_to_queries$' '^1,.*,,,$' '^1v,.*,v_bias,1,[0-9]+$' '^2q,.*,,,1,[0-9]+$' \
+        '^2k,.*,q_bias,0,0$'
+    expect 0 cost --d-model 768 --heads 12 --q-len 1000 --kv-len 8 --csv -
+    has out '^2k,.*,100,inf$' '^4,.*,,,$'
     refuses 'not a multiple of heads' cost --d-model 8 --heads 3
     refuses 'not a multiple of kv_heads' cost --d-model 8 --heads 4 --kv-heads 3
     refuses 'too large to be measured' cost --d-model 10000000 --heads 1 --batch 10000000 --measure
