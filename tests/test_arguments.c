@@ -271,10 +271,10 @@ static void test_one_element(void) {
 /* Lengths and offsets that an output, or the workspace, would write over. */
 static void test_lengths_aliased(const problem *p) {
     fovea_attention_args args = p->args;
-    const int64_t **arrays[] = {&args.q_lens, &args.kv_lens, &args.q_offsets};
-    static const char *const names[] = {"q_lens", "kv_lens", "q_offsets"};
+    const int64_t **arrays[] = {&args.q_lens, &args.kv_lens, &args.q_starts, &args.kv_starts, &args.q_offsets};
+    static const char *const names[] = {"q_lens", "kv_lens", "q_starts", "kv_starts", "q_offsets"};
     const bool offsets = p->c.desc.causal == FOVEA_CAUSAL_NONE || p->c.desc.causal == FOVEA_CAUSAL_OFFSET;
-    for (int i = 0; i < (offsets ? 3 : 2); i++) {
+    for (int i = 0; i < (offsets ? 5 : 4); i++) {
         const int64_t *const given = *arrays[i];
         for (int which = 0; which < TENSORS; which++) {
             const fovea_tensor *t = tensor_of(&args, which);
@@ -319,6 +319,26 @@ static void test_lengths(problem *p) {
         check_args(p, "kv_lens", &args, FOVEA_ERROR_SHAPE, words);
         args.kv_lens = NULL;
     }
+    for (int i = 0; i < 5; i++) { /* starts of whole sequences have the same range */
+        int at = i == 1 || i == 3;
+        snprintf(words, sizeof words, "q_starts|%" PRId64, bad_q[i][at]);
+        args.q_starts = bad_q[i];
+        check_args(p, "q_starts", &args, FOVEA_ERROR_SHAPE, words);
+        args.q_starts = NULL;
+        snprintf(words, sizeof words, "kv_starts|%" PRId64, bad_kv[i][at]);
+        args.kv_starts = bad_kv[i];
+        check_args(p, "kv_starts", &args, FOVEA_ERROR_SHAPE, words);
+        args.kv_starts = NULL;
+    }
+    static const int64_t lens[] = {4, 6}, late[] = {6, 5};
+    args.q_lens = lens;
+    args.q_starts = late;
+    check_args(p, "q_starts and q_lens", &args, FOVEA_ERROR_SHAPE, "q_starts[1] is 5|q_lens[1] is 6|10 tokens");
+    args.q_starts = NULL;
+    args.kv_lens = lens;
+    args.kv_starts = (const int64_t[]){16, 15};
+    check_args(p, "kv_starts and kv_lens", &args, FOVEA_ERROR_SHAPE, "kv_starts[1] is 15|kv_lens[1] is 6|20 tokens");
+    args.q_lens = args.kv_lens = args.kv_starts = NULL;
     static const int64_t offsets[] = {1, 2};
     args.q_offsets = p->c.desc.causal == FOVEA_CAUSAL_OFFSET ? NULL : offsets;
     fovea_status want = p->c.desc.causal == FOVEA_CAUSAL_OFFSET ? FOVEA_ERROR_NULL
@@ -353,12 +373,16 @@ static void test_args(fovea_mask_kind mask, fovea_causal causal) {
     fovea_attention_args args = p.args;
     args.v = fovea_tensor_bhtd(args.v.data, FOVEA_DTYPE_F32, 2, 2, 19, 24);
     check_args(&p, "k of 20 tokens, v of 19", &args, FOVEA_ERROR_SHAPE, "v|19|20");
-    const size_t versions[] = {0, sizeof args - 8, sizeof args + 8, SIZE_MAX};
+    const size_t least = offsetof(fovea_attention_args, weights) + sizeof args.weights; /* of version 0.2 */
+    const size_t versions[] = {0, least - 8, sizeof args + 8, SIZE_MAX};
     for (int i = 0; i < 4; i++) {
         args = p.args;
         args.struct_size = versions[i];
         check_args(&p, "struct_size of the arguments", &args, FOVEA_ERROR_VERSION, "");
     }
+    args = p.args;
+    args.struct_size = least;
+    check_args(&p, "arguments of an older caller", &args, FOVEA_OK, NULL);
     if (mask == FOVEA_MASK_NONE) {
         args = p.args;
         args.mask = fovea_tensor_bhtd(p.memory, FOVEA_DTYPE_BOOL, 2, 4, 10, 20);

@@ -271,7 +271,7 @@ static void test_inits(void) {
     fovea_attention_args_init(&args);
     test_check(args.struct_size == sizeof args && !args.q.data && !args.k.data && !args.v.data && !args.out.data &&
                    !args.mask.data && !args.q_lens && !args.kv_lens && !args.q_offsets && !args.lse.data &&
-                   !args.weights.data,
+                   !args.weights.data && !args.q_starts && !args.kv_starts,
                "fovea_attention_args_init");
     fovea_context_options options;
     memset(&options, 0xff, sizeof options);

@@ -220,7 +220,7 @@ static void test_refused(const fovea_context *ctx) {
     for (int i = 0; i < 13; i++) {
         bad = good;
         switch (i) {
-        case 0: bad.struct_size--; break;
+        case 0: bad.struct_size++; break;
         case 1: bad.q.data = NULL; break;
         case 2: bad.q.shape[3] = 9; break;
         case 3: bad.q.shape[2] = 4; break;

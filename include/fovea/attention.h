@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Which keys a query may see by its position. Query i of a sequence stands at key position i + offset:
+/* Which keys a query may see by its position. Positions count from a sequence's first query and its first key, wherever
+ * these are in the tensors, so that padding on either side changes no bit. Query i stands at key position i + offset:
  *   NONE          no causal limit; offset 0 (or q_offsets[b], which then only places the window)
  *   TOP_LEFT      key j <= i                         offset 0 (PyTorch is_causal)
  *   BOTTOM_RIGHT  key j <= i + kv_len - q_len        offset kv_len - q_len of that sequence (FlashAttention >= 2.1)
@@ -65,6 +66,10 @@ typedef struct fovea_attention_args {
     fovea_tensor lse;         /* optional [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
     fovea_tensor weights;     /* optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked; costs the
                                  scores a second time */
+    const int64_t
+        *q_starts; /* [batch] or NULL (0): the queries of sequence b are [q_starts[b], q_starts[b] + q_lens[b])
+                                 of the q_len tokens, without q_lens all from q_starts[b] on */
+    const int64_t *kv_starts; /* [batch] or NULL: likewise its keys and values */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */
@@ -96,15 +101,16 @@ FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan 
 FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
 
 /* out = softmax(scale * q k^T + mask) v, row by row.
- *   - A row that may see no key (or whose scores are all -inf) gives out +0, lse -inf, weights +0; so do the rows from
- *     q_lens[b] on.
- *   - Masked keys and keys past a length are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN
- *     or uninitialised and no output bit changes. NaN in an attended q or k, or a score of +inf, gives a row of NaN;
+ *   - A row that may see no key (or whose scores are all -inf) gives out +0, lse -inf, weights +0; so do the rows before
+ *     q_starts[b] and from q_starts[b] + q_lens[b] on.
+ *   - Columns of mask and weights are those of the tensors: the first key of sequence b has column kv_starts[b].
+ *   - Masked keys and padding are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN or
+ *     uninitialised and no output bit changes. NaN in an attended q or k, or a score of +inf, gives a row of NaN;
  *     NaN in an attended v gives NaN in that channel. Output NaN is always 0x7fc00000, output zero always +0.
  *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(); not shared with
  *     a concurrent call; its content before and after means nothing. NULL (and 0): allocated for this call and freed,
  *     which may fail with FOVEA_ERROR_OUT_OF_MEMORY, outputs untouched. With a workspace, nothing is allocated.
- *   - Outputs must not overlap inputs (q_lens, kv_lens and q_offsets among them), each other, or the workspace. What
+ *   - Outputs must not overlap inputs (lengths, starts and offsets among them), each other, or the workspace. What
  *     counts is the memory from a tensor's first to its last element: an output in the gaps between an input's rows is
  *     refused, too.
  *   - Floating-point exceptions neither trap nor leave a flag, here and in all functions of the library: where the

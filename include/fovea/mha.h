@@ -112,7 +112,7 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (groups 1: rows as
  *            they are); with FOVEA_MHA_PROJECTED the heads, as in attention
  *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
- *   mask, lengths, offsets, lse, weights are those of the heads' attention. Rows past q_lens: o_bias, or +0.
+ *   mask, lengths, starts, offsets, lse, weights are those of the heads' attention. Rows past q_lens: o_bias, or +0.
  * With FOVEA_MHA_MERGED, lse lacks what biases of keys add to all scores of a row. Everything else, errors and
  * workspace too, as there. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,

@@ -5,6 +5,7 @@
 #ifndef FV_ATTENTION_H
 #define FV_ATTENTION_H
 
+#include "core/core.h"
 #include "fovea/fovea.h"
 #include "kernels.h"
 
@@ -34,6 +35,11 @@ const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *g
 /* Checks all that execution relies on. */
 fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                      const void *workspace, size_t workspace_size);
+
+/* Spans of the arguments' arrays, one number or more for each sequence; empty where there is none. */
+enum { FV_ATTENTION_ARRAYS = 5 };
+void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_attention_args *args,
+                              fv_span spans[FV_ATTENTION_ARRAYS]);
 
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);

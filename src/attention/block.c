@@ -10,7 +10,7 @@
 
 /* How many rows from row on, at most limit, have the same head. */
 static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
-    return fv_min(limit, x->plan->desc.q_len - fv_place_of(x, row).query);
+    return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
 }
 
 /* Is a copy of the values worth its cost? Where each of their rows begins with a cache line, it is not, unless rows are
@@ -81,31 +81,36 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     fv_prefetch_open(&x->queue, plan, args, x->kv, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
-    x->first = fv_attention_place(plan, at.kv_head, at.first_row);
+    x->first = fv_attention_place(plan, &x->sequence, at.kv_head, at.first_row);
     x->rows = at.rows;
     x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
-    const int64_t dim = plan->desc.head_dim;
+    const int64_t dim = plan->desc.head_dim, q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
     fv_range all = {0, 0};
     bool uniform = true;
     x->one_head = run_of_head(x, 0, x->rows) == x->rows;
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = run_of_head(x, row, x->rows - row);
-        const int64_t query = fv_place_of(x, row).query;
-        const fv_range first = fv_attention_range(plan, &x->sequence, query),
-                       last = fv_attention_range(plan, &x->sequence, query + run - 1);
+        const int64_t token = fv_place_of(x, row).token;
+        const fv_range first = fv_attention_range(plan, &x->sequence, token),
+                       last = fv_attention_range(plan, &x->sequence, token + run - 1);
         /* Both ends move one way along a sequence: where first and last row see the same keys, so do all. */
         const bool same = first.begin < first.end && first.begin == last.begin && first.end == last.end;
         for (int64_t i = row; i < row + run; i++)
-            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, query + i - row);
+            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, token + i - row);
         for (int64_t i = row; i < row + (same ? 1 : run); i++)
             all = fv_range_union(all, x->ranges[i]);
         uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
-        const int64_t named = fv_max(fv_min(run, x->sequence.q_len - query), 0); /* rows past q_lens are not read */
-        if (named > 0)
-            plan->kernels.scale(named, dim, plan->scale.q, fv_row_element(x, &args->q, row), args->q.stride[2],
-                                x->q + row * dim, dim, x->norm < INFINITY ? &x->norm : NULL);
-        if (named < run) /* to set nothing takes hundreds of cycles where the page was never written */
-            memset(x->q + (row + named) * dim, 0, (size_t)((run - named) * dim) * sizeof(float));
+        /* Padding is not read. */
+        const int64_t before = fv_max(fv_min(run, q_start - token), 0),
+                      end = fv_max(fv_min(run, q_end - token), before);
+        if (before < end)
+            plan->kernels.scale(end - before, dim, plan->scale.q, fv_row_element(x, &args->q, row + before),
+                                args->q.stride[2], x->q + (row + before) * dim, dim,
+                                x->norm < INFINITY ? &x->norm : NULL);
+        if (before > 0) /* to set nothing takes hundreds of cycles where the page was never written */
+            memset(x->q + row * dim, 0, (size_t)(before * dim) * sizeof(float));
+        if (end < run)
+            memset(x->q + (row + end) * dim, 0, (size_t)((run - end) * dim) * sizeof(float));
     }
     x->range = all;
     x->uniform = uniform;
@@ -143,15 +148,17 @@ static void finish_all(const fv_block *x) {
 
 /* ------------------------------------------------------------------------------------------------------ weights -- */
 
-/* Writes the weights of a tile for the keys of a segment; keys it does not see are 0. */
+/* Writes the weights of a tile for the keys of a segment, and before the first of them for what is before the sequence;
+ * keys it does not see are 0. */
 static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) {
     const fovea_attention_plan *p = x->plan;
-    const int64_t keys = fv_min(p->desc.kv_len - segment * FV_SEGMENT, FV_SEGMENT);
+    const int64_t first = fv_first_column(x, segment), before = segment == 0 ? first : 0;
+    const int64_t keys = fv_max(fv_min(x->args->weights.shape[3] - first, FV_SEGMENT), 0);
     const int64_t begin = fv_min(t->columns.begin, keys), end = fv_min(t->columns.end, keys);
     const fv_keybits all = fv_range_bits((fv_range){0, FV_SEGMENT});
     for (int64_t i = 0; i < t->rows; i++) {
-        float *w = fv_row_element(x, &x->args->weights, t->row + i) + segment * FV_SEGMENT;
-        memset(w, 0, (size_t)begin * sizeof *w);
+        float *w = fv_row_element(x, &x->args->weights, t->row + i) + first;
+        memset(w - before, 0, (size_t)(before + begin) * sizeof *w);
         if (begin < end)
             p->kernels.weights(begin, end, x->s + i * p->s_stride, fv_score_c(p), x->lse[t->row + i],
                                t->bits ? t->bits + i * t->bits_step : &all, w);
@@ -209,7 +216,7 @@ void fv_block_run(fv_block *x) {
                 continue;
             if (index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
                 const fv_row_place at = fv_place_of(x, tile->first);
-                fv_prefetch_outputs(&x->queue, x->args, x->sequence.index, at.head, at.query, tile->count);
+                fv_prefetch_outputs(&x->queue, x->args, &x->sequence, at, tile->count);
             }
             fv_tile_run(x, tile, &segment);
             if (index == tile->last) /* while what the tile wrote is in the first-level cache */

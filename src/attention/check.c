@@ -80,6 +80,25 @@ static fovea_status check_lengths(const char *name, const int64_t *lengths, int6
     return FOVEA_OK;
 }
 
+/* Where the tokens of each sequence are in a tensor. */
+typedef struct pieces {
+    const char *lens_name, *starts_name;
+    const int64_t *lens, *starts;
+    int64_t tokens;
+} pieces;
+
+static fovea_status check_pieces(const pieces *p, int64_t batch) {
+    fovea_status status = check_lengths(p->lens_name, p->lens, batch, p->tokens);
+    if (status == FOVEA_OK)
+        status = check_lengths(p->starts_name, p->starts, batch, p->tokens);
+    for (int64_t b = 0; status == FOVEA_OK && p->lens && p->starts && b < batch; b++)
+        if (p->lens[b] > p->tokens - p->starts[b])
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld and %s[%lld] is %lld: that is past the %lld tokens",
+                           p->starts_name, (long long)b, (long long)p->starts[b], p->lens_name, (long long)b,
+                           (long long)p->lens[b], (long long)p->tokens);
+    return status;
+}
+
 static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *offsets) {
     if (d->causal == FOVEA_CAUSAL_OFFSET && !offsets)
         return fv_fail(FOVEA_ERROR_NULL, "q_offsets is NULL, and causal is FOVEA_CAUSAL_OFFSET");
@@ -91,6 +110,20 @@ static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *
             return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld, it must be from -2^60 to 2^60", (long long)b,
                            (long long)offsets[b]);
     return FOVEA_OK;
+}
+
+void fv_attention_array_spans(const fovea_attention_desc *d, const fovea_attention_args *args,
+                              fv_span spans[FV_ATTENTION_ARRAYS]) {
+    const struct {
+        const char *name;
+        const int64_t *array;
+    } all[FV_ATTENTION_ARRAYS] = {{"q_lens", args->q_lens},
+                                  {"kv_lens", args->kv_lens},
+                                  {"q_offsets", args->q_offsets},
+                                  {"q_starts", args->q_starts},
+                                  {"kv_starts", args->kv_starts}};
+    for (int i = 0; i < FV_ATTENTION_ARRAYS; i++)
+        spans[i] = fv_lens_span(all[i].name, all[i].array, d->batch);
 }
 
 static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_attention_args *args, fv_span *workspace) {
@@ -111,7 +144,7 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         {&args->lse, false, {"lse", d->dtype, {d->batch, d->q_heads, d->q_len, 1}, true, false}},
         {&args->weights, false, {"weights", d->dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, true, false}},
     };
-    enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + 3 };
+    enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + FV_ATTENTION_ARRAYS };
     fv_span spans[OPERANDS + 1];
     if (!masked && args->mask.data)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "mask is given, but desc.mask is FOVEA_MASK_NONE");
@@ -127,9 +160,7 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
             return status;
     }
     /* Read while outputs are written: a length that changed would send reads and writes anywhere. */
-    spans[TENSORS] = fv_lens_span("q_lens", args->q_lens, d->batch);
-    spans[TENSORS + 1] = fv_lens_span("kv_lens", args->kv_lens, d->batch);
-    spans[TENSORS + 2] = fv_lens_span("q_offsets", args->q_offsets, d->batch);
+    fv_attention_array_spans(d, args, spans + TENSORS);
     spans[OPERANDS] = *workspace;
     for (int i = 0; i < OPERANDS; i++)
         for (int j = 0; j <= OPERANDS; j++) {
@@ -162,9 +193,11 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     if (workspace && workspace_size < (size_t)plan->bytes)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %lld", workspace_size,
                        (long long)plan->bytes);
-    fovea_status status = check_lengths("q_lens", args->q_lens, d->batch, d->q_len);
+    const pieces queries = {"q_lens", "q_starts", args->q_lens, args->q_starts, d->q_len},
+                 keys = {"kv_lens", "kv_starts", args->kv_lens, args->kv_starts, d->kv_len};
+    fovea_status status = check_pieces(&queries, d->batch);
     if (status == FOVEA_OK)
-        status = check_lengths("kv_lens", args->kv_lens, d->batch, d->kv_len);
+        status = check_pieces(&keys, d->batch);
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
     if (status != FOVEA_OK)

@@ -99,7 +99,7 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
 }
 
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
-    const fv_kv kv = fv_kv_of_tensors(&args->k, &args->v);
+    const fv_kv kv = fv_kv_of_args(args);
     fv_attention_run_view(plan, args, &kv, workspace);
 }
 

@@ -33,6 +33,7 @@ typedef struct fv_kv_side {
     /* Keys i page_keys to (i + 1) page_keys of a sequence are in page pages[sequence * pages_stride + i]. NULL: none. */
     const int64_t *pages;
     int64_t pages_stride, page_keys;
+    const int64_t *starts; /* where the first key of a sequence is, counted in keys; NULL: 0. Rows only */
 } fv_kv_side;
 
 typedef struct fv_kv {
@@ -45,8 +46,8 @@ typedef struct fv_kv_run {
     int64_t stride, count; /* to the next key (rows) or group (lanes) */
 } fv_kv_run;
 
-/* Contiguous keys and values. */
-fv_kv fv_kv_of_tensors(const fovea_tensor *k, const fovea_tensor *v);
+/* Keys and values of tensors. */
+fv_kv fv_kv_of_args(const fovea_attention_args *args);
 
 /* So many elements behind an address. */
 static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int64_t elements) {
@@ -71,6 +72,12 @@ static inline const void *fv_kv_group(const fv_kv_side *side, const fv_kv_run *r
     return fv_kv_step(side, run->at, group * run->stride);
 }
 
+/* Where a key of a sequence is, counted in keys. */
+static inline int64_t fv_kv_place(const fv_kv_side *side, int64_t sequence, int64_t key) {
+    assert(!side->starts || side->layout == FV_KV_ROWS);
+    return side->starts ? side->starts[sequence] + key : key;
+}
+
 /* The part of keys [key, last) of a segment that is in one page. */
 fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last);
 
@@ -80,7 +87,7 @@ static inline fv_kv_run fv_kv_run_of(const fv_kv_side *side, int64_t sequence, i
     const int64_t next = (key / FV_SEGMENT + 1) * FV_SEGMENT, last = end < next ? end : next;
     if (side->pages)
         return fv_kv_run_in_page(side, sequence, head, key, last);
-    return (fv_kv_run){fv_kv_at(side, sequence, head, key), side->stride[2], last - key};
+    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], last - key};
 }
 
 /* Elements of a run if they are contiguous, else 0. */
@@ -94,12 +101,12 @@ static inline fv_kv_run fv_kv_long_run_of(const fv_kv_side *side, int64_t sequen
                                           int64_t end) {
     if (side->pages)
         return fv_kv_run_of(side, sequence, head, key, end);
-    return (fv_kv_run){fv_kv_at(side, sequence, head, key), side->stride[2], end - key};
+    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], end - key};
 }
 
 /* May rows of values lie in pages that end inside a segment? */
 static inline bool fv_kv_short_pages(const fv_kv_side *side) {
-    return side->pages && side->page_keys % FV_SEGMENT != 0;
+    return side->pages && (side->starts || side->page_keys % FV_SEGMENT != 0);
 }
 
 #endif

@@ -99,13 +99,8 @@ struct fovea_attention_plan {
 
 /* Where a row is in the caller's tensors. */
 typedef struct fv_row_place {
-    int64_t head, query;
+    int64_t head, token;
 } fv_row_place;
-
-/* Of a row of a key head: query by query, then head by head. */
-static inline fv_row_place fv_attention_place(const fovea_attention_plan *plan, int64_t kv_head, int64_t row) {
-    return (fv_row_place){kv_head * plan->group + row / plan->desc.q_len, row % plan->desc.q_len};
-}
 
 /* What is computed in one item: rows [first_row, first_row + rows) of a key head. */
 typedef struct fv_item {

@@ -13,18 +13,20 @@ enum {
     SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of gemm_tile.h) */
 };
 
-/* Rows [first, first + rows) of heads from head on, as far as they are contiguous. */
-static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, int64_t batch, int64_t head, int64_t first,
+/* The rows from first on, as far as they are contiguous. */
+static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, const fv_sequence *sequence, fv_row_place first,
                      int64_t rows) {
     const int64_t channels = t->shape[3];
+    const fv_range tokens = sequence->tokens;
     part->key = part->end = 0;
     part->side = NULL;
     part->range.at = part->range.end = NULL;
     if (t->stride[2] != channels)
         return;
-    if (t->stride[1] != t->shape[2] * channels)
-        rows = fv_min(rows, t->shape[2] - first);
-    part->range.at = (const float *)t->data + batch * t->stride[0] + head * t->stride[1] + first * t->stride[2];
+    if (t->stride[1] != (tokens.end - tokens.begin) * channels)
+        rows = fv_min(rows, tokens.end - first.token);
+    part->range.at = (const float *)t->data + sequence->entry * t->stride[0] + first.head * t->stride[1] +
+                     first.token * t->stride[2];
     part->range.end = part->range.at + rows * channels;
 }
 
@@ -82,10 +84,9 @@ static void add_keys(fv_prefetch_queue *queue, const fv_kv_side *side, const fv_
 
 /* Queries or outputs of an item. */
 static void add_rows(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_tensor *t,
-                     const fv_item *at) {
-    const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row);
+                     const fv_sequence *sequence, const fv_item *at) {
     fv_prefetch_part *part = open_part(queue);
-    set_rows(part, t, at->batch, first.head, first.query, at->rows);
+    set_rows(part, t, sequence, fv_attention_place(plan, sequence, at->kv_head, at->first_row), at->rows);
     queue->count += part_left(part);
 }
 
@@ -105,33 +106,33 @@ void fv_prefetch_open(fv_prefetch_queue *queue, const fovea_attention_plan *plan
     if (!plan->fetches_next || item >= plan->items)
         return;
     const fv_item at = fv_attention_item(plan, item);
-    add_rows(queue, plan, &args->q, &at);
+    const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
+    add_rows(queue, plan, &args->q, &sequence, &at);
     if (at.first_row == 0) {
-        const int64_t keys = fv_attention_sequence(plan, args, at.batch).kv_len;
-        add_keys(queue, &kv->k, &at, (fv_range){0, keys});
-        add_keys(queue, &kv->v, &at, (fv_range){0, keys});
+        const fv_range keys = {0, sequence.kv_len};
+        add_keys(queue, &kv->k, &at, keys);
+        add_keys(queue, &kv->v, &at, keys);
     }
-    add_rows(queue, plan, &args->out, &at);
+    add_rows(queue, plan, &args->out, &sequence, &at);
 }
 
 /* What the first and the last of an item's rows that there are see, and what lies between: both ends of what a row sees
  * move one way along a sequence. */
-static fv_range keys_of(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at) {
-    const fv_sequence sequence = fv_attention_sequence(plan, args, at->batch);
-    const fv_row_place first = fv_attention_place(plan, at->kv_head, at->first_row),
-                       last = fv_attention_place(plan, at->kv_head, at->first_row + at->rows - 1);
+static fv_range keys_of(const fovea_attention_plan *plan, const fv_sequence *sequence, const fv_item *at) {
+    const fv_row_place first = fv_attention_place(plan, sequence, at->kv_head, at->first_row),
+                       last = fv_attention_place(plan, sequence, at->kv_head, at->first_row + at->rows - 1);
     const bool one_head = first.head == last.head;
-    const int64_t from = one_head ? first.query : 0;
-    const int64_t to = fv_min(one_head ? last.query : plan->desc.q_len - 1, sequence.q_len - 1);
+    const int64_t from = fv_max(one_head ? first.token : 0, sequence->q_start);
+    const int64_t to = fv_min(one_head ? last.token : INT64_MAX, sequence->q_start + sequence->q_len - 1);
     if (from > to)
         return (fv_range){0, 0};
-    return fv_range_union(fv_attention_range(plan, &sequence, from), fv_attention_range(plan, &sequence, to));
+    return fv_range_union(fv_attention_range(plan, sequence, from), fv_attention_range(plan, sequence, to));
 }
 
 /* Of that, what lies in the segment that begins with a key; key < 0: in the first segment of it. */
-static fv_range keys_of_segment(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_item *at,
+static fv_range keys_of_segment(const fovea_attention_plan *plan, const fv_sequence *sequence, const fv_item *at,
                                 int64_t key) {
-    const fv_range all = keys_of(plan, args, at);
+    const fv_range all = keys_of(plan, sequence, at);
     const int64_t first = key < 0 ? fv_round_down(all.begin, FV_SEGMENT) : key;
     const int64_t begin = fv_max(first, all.begin), end = fv_min(first + FV_SEGMENT, all.end);
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
@@ -143,9 +144,10 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *p
     if (item >= plan->items || tiles < 1)
         return;
     const fv_item at = fv_attention_item(plan, item);
+    const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
     if (key < 0)
-        add_rows(queue, plan, &args->q, &at);
-    const fv_range keys = keys_of_segment(plan, args, &at, key);
+        add_rows(queue, plan, &args->q, &sequence, &at);
+    const fv_range keys = keys_of_segment(plan, &sequence, &at, key);
     add_keys(queue, &kv->k, &at, keys);
     add_keys(queue, &kv->v, &at, keys);
     int64_t all = 0;
@@ -164,13 +166,14 @@ void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fovea_attention_plan *
     if (following >= plan->items)
         return;
     at = fv_attention_item(plan, following);
-    keys = keys_of_segment(plan, args, &at, next_key);
+    const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
+    keys = keys_of_segment(plan, &sequence, &at, next_key);
     set_keys(&queue->beside_values, &kv->k, &at, keys);
 }
 
-void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, int64_t batch, int64_t head,
-                         int64_t query, int64_t rows) {
-    set_rows(&queue->outputs, &args->out, batch, head, query, rows);
+void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,
+                         fv_row_place first, int64_t rows) {
+    set_rows(&queue->outputs, &args->out, sequence, first, rows);
 }
 
 /* At most a line a step of k. Where it is to come evenly, some calls prefetch a line every few steps, the others

@@ -44,9 +44,9 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *p
 void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
                           const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key);
 
-/* Before the last segment of rows that begin with query query of a head: their outputs. */
-void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, int64_t batch, int64_t head,
-                         int64_t query, int64_t rows);
+/* Before the last segment of the rows from first on: their outputs. */
+void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,
+                         fv_row_place first, int64_t rows);
 
 /* What a call prefetches: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
  * keys, whose prefetch says whether they stream. */

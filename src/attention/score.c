@@ -23,7 +23,7 @@ static void add_mask(fv_block *x, const fv_tile *t, int64_t segment, float c) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
         if (keys.begin < keys.end)
             p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end,
-                                fv_row_element(x, &mask, t->row + i) + segment * FV_SEGMENT * mask.stride[3],
+                                fv_row_element(x, &mask, t->row + i) + fv_first_column(x, segment) * mask.stride[3],
                                 mask.stride[3], c, x->s + i * p->s_stride, x->bits + i);
     }
 }

@@ -55,9 +55,9 @@ static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
         const fv_row_place at = fv_place_of(x, t->row + i);
-        const uint8_t *row = (const uint8_t *)mask.data + x->sequence.index * mask.stride[0] +
-                             at.head * mask.stride[1] + at.query * mask.stride[2] +
-                             segment * FV_SEGMENT * mask.stride[3];
+        const uint8_t *row = (const uint8_t *)mask.data + x->sequence.entry * mask.stride[0] +
+                             at.head * mask.stride[1] + at.token * mask.stride[2] +
+                             fv_first_column(x, segment) * mask.stride[3];
         if (keys.begin < keys.end)
             x->plan->kernels.mask_to_bits(keys.begin, keys.end, row, mask.stride[3], &x->bits[i]);
     }
@@ -328,9 +328,10 @@ void fv_no_keys(float *m, float *l, int64_t rows) {
 /* Do outputs of these rows lie evenly in the caller's tensor, as many floats apart? */
 static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *step) {
     const fovea_tensor *out = &x->args->out;
-    const int64_t q_len = x->plan->desc.q_len, query = fv_place_of(x, row).query;
-    *step = q_len == 1 ? out->stride[1] : out->stride[2];
-    return q_len == 1 || query + rows <= q_len || out->stride[1] == q_len * out->stride[2];
+    const fv_range tokens = x->sequence.tokens;
+    const int64_t count = tokens.end - tokens.begin;
+    *step = count == 1 ? out->stride[1] : out->stride[2];
+    return count == 1 || fv_place_of(x, row).token + rows <= tokens.end || out->stride[1] == count * out->stride[2];
 }
 
 /* Scores and softmax; false if no row sees a key of the segment. */

@@ -48,10 +48,12 @@ void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, fv_segment 
 /* Where a row of the block is in the caller's tensors. */
 static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
     assert(row >= 0 && row < x->rows);
-    const int64_t q_len = x->plan->desc.q_len, query = x->first.query + row;
-    if (query < q_len) /* as a rule: no division */
-        return (fv_row_place){x->first.head, query};
-    return (fv_row_place){x->first.head + query / q_len, query % q_len};
+    const fv_range tokens = x->sequence.tokens;
+    const int64_t token = x->first.token + row;
+    if (token < tokens.end) /* as a rule: no division */
+        return (fv_row_place){x->first.head, token};
+    const int64_t past = token - tokens.begin, count = tokens.end - tokens.begin;
+    return (fv_row_place){x->first.head + past / count, tokens.begin + past % count};
 }
 
 static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
@@ -60,7 +62,12 @@ static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t he
 
 static inline float *fv_row_element(const fv_block *x, const fovea_tensor *t, int64_t row) {
     const fv_row_place at = fv_place_of(x, row);
-    return fv_element(t, x->sequence.index, at.head, at.query);
+    return fv_element(t, x->sequence.entry, at.head, at.token);
+}
+
+/* In a tensor with a column for each key: that of the first key of a segment. */
+static inline int64_t fv_first_column(const fv_block *x, int64_t segment) {
+    return x->sequence.kv_start + segment * FV_SEGMENT;
 }
 
 /* The mask, with stride 0 where its size is 1. */

@@ -6,8 +6,12 @@
 fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch) {
     const fovea_attention_desc *d = &plan->desc;
     fv_sequence s = {.index = batch,
-                     .q_len = args->q_lens ? args->q_lens[batch] : d->q_len,
-                     .kv_len = args->kv_lens ? args->kv_lens[batch] : d->kv_len};
+                     .entry = batch,
+                     .q_start = args->q_starts ? args->q_starts[batch] : 0,
+                     .kv_start = args->kv_starts ? args->kv_starts[batch] : 0,
+                     .tokens = {0, d->q_len}};
+    s.q_len = args->q_lens ? args->q_lens[batch] : d->q_len - s.q_start;
+    s.kv_len = args->kv_lens ? args->kv_lens[batch] : d->kv_len - s.kv_start;
     if (d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
         s.offset = s.kv_len - s.q_len;
     else if (args->q_offsets)

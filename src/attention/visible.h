@@ -10,11 +10,14 @@ typedef struct fv_range {
     int64_t begin, end;
 } fv_range;
 
-/* One sequence of the batch. */
+/* One sequence of the batch. Positions count from its first query and key, wherever they are in the tensors. */
 typedef struct fv_sequence {
     int64_t index; /* in the batch */
+    int64_t entry; /* of the tensors that have a row for each query */
     int64_t q_len, kv_len;
-    int64_t offset; /* key position of query 0 */
+    int64_t q_start, kv_start; /* tokens of the tensors: its first query and key */
+    fv_range tokens;           /* of q and the outputs for which there are rows; those without a query are padding */
+    int64_t offset;            /* key position of query 0 */
 } fv_sequence;
 
 fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch);
@@ -24,11 +27,19 @@ static inline int64_t fv_attention_right(const fovea_attention_desc *d) {
     return d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
 }
 
-/* Keys that query i may see by lengths, causality and window. */
+/* A row of a key head: token by token, then head by head. */
+static inline fv_row_place fv_attention_place(const fovea_attention_plan *plan, const fv_sequence *sequence,
+                                              int64_t kv_head, int64_t row) {
+    const int64_t tokens = sequence->tokens.end - sequence->tokens.begin;
+    return (fv_row_place){kv_head * plan->group + row / tokens, sequence->tokens.begin + row % tokens};
+}
+
+/* Keys that the query at a token may see by lengths, causality and window. */
 static inline fv_range fv_attention_range(const fovea_attention_plan *plan, const fv_sequence *sequence,
-                                          int64_t query) {
+                                          int64_t token) {
     const fovea_attention_desc *d = &plan->desc;
-    if (query >= sequence->q_len)
+    const int64_t query = token - sequence->q_start;
+    if (query < 0 || query >= sequence->q_len)
         return (fv_range){0, 0};
     const int64_t position = query + sequence->offset;
     const int64_t right = fv_attention_right(d);

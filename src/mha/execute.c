@@ -82,14 +82,13 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
         {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
         {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
         {"mask", args->mask.dtype, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
-    const fv_span lens[] = {fv_lens_span("q_lens", args->q_lens, a->batch),
-                            fv_lens_span("kv_lens", args->kv_lens, a->batch),
-                            fv_lens_span("q_offsets", args->q_offsets, a->batch)};
+    fv_span arrays[FV_ATTENTION_ARRAYS];
+    fv_attention_array_spans(a, args, arrays);
     fovea_status status = fv_spans_disjoint(out, workspace);
-    for (int i = 0; status == FOVEA_OK && i < 3; i++) {
-        status = fv_spans_disjoint(out, &lens[i]);
+    for (int i = 0; status == FOVEA_OK && i < FV_ATTENTION_ARRAYS; i++) {
+        status = fv_spans_disjoint(out, &arrays[i]);
         if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&lens[i], workspace);
+            status = fv_spans_disjoint(&arrays[i], workspace);
     }
     for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++) {
         status = fv_spans_disjoint(out, &inputs[i]);
@@ -165,17 +164,19 @@ static void make_inner(run *r) {
                                          m->shape.role[FV_MHA_V].channels);
 }
 
-/* Rows of an input that somebody reads: of queries those up to q_lens, of keys and values up to kv_lens, of an input
- * of both the more of them. NULL: all. */
+/* Rows of an input up to the last that somebody reads: a query, a key, of an input of both either. NULL: all. */
 static const int64_t *lens_of(const run *r, int input) {
     const fovea_attention_args *args = r->args;
-    if (r->mha->desc.inputs != FOVEA_MHA_SELF)
-        return input == FV_MHA_Q ? args->q_lens : args->kv_lens;
-    if (!args->q_lens || !args->kv_lens)
+    const bool both = r->mha->desc.inputs == FOVEA_MHA_SELF, queries = both || input == FV_MHA_Q,
+               keys = both || input != FV_MHA_Q;
+    if ((queries && !args->q_lens) || (keys && !args->kv_lens))
         return NULL;
     int64_t *lens = (int64_t *)(void *)(r->base + r->mha->lens_at);
-    for (int64_t b = 0; b < r->mha->attention.batch; b++)
-        lens[b] = fv_max(args->q_lens[b], args->kv_lens[b]);
+    for (int64_t b = 0; b < r->mha->attention.batch; b++) {
+        const int64_t q_end = queries ? args->q_lens[b] + (args->q_starts ? args->q_starts[b] : 0) : 0;
+        const int64_t kv_end = keys ? args->kv_lens[b] + (args->kv_starts ? args->kv_starts[b] : 0) : 0;
+        lens[b] = fv_max(q_end, kv_end);
+    }
     return lens;
 }
 

@@ -1,0 +1,309 @@
+/* Sequences of different lengths: wherever their queries and keys are, the same bits.
+ *
+ * A random problem of every kind, its sequences padded on the right, is computed by the scalar tier (test_reference.c
+ * compares that with its formulas). Then each sequence is put elsewhere, and the tier under test must give the same rows:
+ *     alone    one call for each sequence
+ *     left     padding before it
+ *     start    likewise, told by starts alone: it ends where the tensor ends
+ *     both     padding before and behind it, as much as is drawn
+ * All that is no sequence's holds NaN (boolean masks: attend). Operands end, or begin, at a forbidden page. Whole outputs
+ * are compared: padding is +0 (lse -inf). */
+#include "attention_case.h"
+#include "guard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef enum place_kind { PLACE_ALONE, PLACE_LEFT, PLACE_START, PLACE_BOTH, PLACES } place_kind;
+
+static const char *const place_words[PLACES] = {"alone", "left", "start", "both"};
+
+enum { MOST_BATCH = 8, OPERANDS = 7, ARRAYS = 5 };
+
+/* A tensor in memory of its own. */
+typedef struct placed {
+    fovea_tensor t;
+    guard *memory;
+} placed;
+
+/* Some sequences of a problem, put elsewhere. */
+typedef struct ragged {
+    place_kind kind;
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    int64_t first, count; /* of the problem's sequences */
+    int64_t q_at[MOST_BATCH], kv_at[MOST_BATCH], q_len[MOST_BATCH], kv_len[MOST_BATCH], offset[MOST_BATCH];
+    placed q, k, v, mask, out, lse, weights;
+} ragged;
+
+static int64_t q_len_of(const attention_case *c, const inputs *in, int64_t b) {
+    return in->q_lens ? in->q_lens[b] : c->desc.q_len;
+}
+
+static int64_t kv_len_of(const attention_case *c, const inputs *in, int64_t b) {
+    return in->kv_lens ? in->kv_lens[b] : c->desc.kv_len;
+}
+
+/* ------------------------------------------------------------------------------------------------------- memory -- */
+
+static placed place_tensor(const char *name, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+                           int64_t channels, rng *r) {
+    const size_t size = dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
+    placed p;
+    p.memory = guard_alloc(name, (size_t)(batch * heads * tokens * channels) * size,
+                           rng_below(r, 2) ? GUARD_END : GUARD_START);
+    p.t = rng_below(r, 2) ? fovea_tensor_bhtd(p.memory->data, dtype, batch, heads, tokens, channels)
+                          : fovea_tensor_bthd(p.memory->data, dtype, batch, tokens, heads, channels);
+    return p;
+}
+
+static int64_t element_of(const fovea_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) {
+    const int64_t at[4] = {b, h, i, j};
+    int64_t element = 0;
+    for (int axis = 0; axis < 4; axis++)
+        element += (t->shape[axis] == 1 ? 0 : at[axis]) * t->stride[axis];
+    return element;
+}
+
+static void copy_element(const fovea_tensor *from, int64_t at, const fovea_tensor *to, int64_t element) {
+    const size_t size = from->dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
+    memcpy((char *)to->data + (size_t)element * size, (const char *)from->data + (size_t)at * size, size);
+}
+
+/* Copies the rows of a sequence: count tokens of all heads, from token 0 of entry b on to token at. */
+static void copy_rows(const fovea_tensor *from, int64_t b, const fovea_tensor *to, int64_t entry, int64_t at,
+                      int64_t count) {
+    for (int64_t h = 0; h < to->shape[1]; h++)
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t j = 0; j < to->shape[3]; j++)
+                copy_element(from, element_of(from, b, h, i, j), to, element_of(to, entry, h, at + i, j));
+}
+
+/* The same of a tensor that has a column for each key. */
+static void copy_columns(const ragged *x, int64_t n, const fovea_tensor *from, const fovea_tensor *to, int64_t entry) {
+    for (int64_t h = 0; h < to->shape[1]; h++)
+        for (int64_t i = 0; i < x->q_len[n]; i++)
+            for (int64_t j = 0; j < x->kv_len[n]; j++)
+                copy_element(from, element_of(from, x->first + n, h, i, j), to,
+                             element_of(to, entry, h, x->q_at[n] + i, x->kv_at[n] + j));
+}
+
+static int64_t entry_of(const ragged *x, int64_t n) {
+    (void)x;
+    return n;
+}
+
+/* ------------------------------------------------------------------------------------------------------ placing -- */
+
+/* Where sequences are, and how many tokens the tensors have. */
+static void draw_places(ragged *x, int64_t *at, const int64_t *lens, int64_t longest, int64_t *tokens, rng *r) {
+    *tokens = x->kind == PLACE_ALONE ? longest : longest + rng_between(r, longest == 0, 40);
+    for (int64_t n = 0; n < x->count; n++) {
+        const int64_t padding = *tokens - lens[n];
+        at[n] = x->kind == PLACE_BOTH ? rng_between(r, 0, padding) : padding;
+    }
+}
+
+static int64_t longest_of(const int64_t *lens, int64_t count) {
+    int64_t longest = 0;
+    for (int64_t n = 0; n < count; n++)
+        longest = lens[n] > longest ? lens[n] : longest;
+    return longest;
+}
+
+static void ragged_make(ragged *x, place_kind kind, const attention_case *c, const inputs *in, int64_t first,
+                        int64_t count, rng *r) {
+    const fovea_attention_desc *d = &c->desc;
+    int64_t q_tokens, kv_tokens;
+    memset(x, 0, sizeof *x);
+    x->kind = kind;
+    x->first = first;
+    x->count = count;
+    for (int64_t n = 0; n < count; n++) {
+        x->q_len[n] = q_len_of(c, in, first + n);
+        x->kv_len[n] = kv_len_of(c, in, first + n);
+        x->offset[n] = in->q_offsets ? in->q_offsets[first + n] : 0;
+    }
+    draw_places(x, x->q_at, x->q_len, longest_of(x->q_len, count), &q_tokens, r);
+    draw_places(x, x->kv_at, x->kv_len, longest_of(x->kv_len, count), &kv_tokens, r);
+    x->desc = *d;
+    x->desc.batch = count;
+    x->desc.q_len = q_tokens;
+    x->desc.kv_len = kv_tokens;
+    const int64_t entries = count;
+    x->q = place_tensor("q", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->head_dim, r);
+    x->k = place_tensor("k", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->head_dim, r);
+    x->v = place_tensor("v", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->value_dim, r);
+    x->out = place_tensor("out", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->value_dim, r);
+    x->args = in->args;
+    if (d->mask != FOVEA_MASK_NONE) {
+        const fovea_dtype dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
+        const int64_t heads = in->args.mask.shape[1] == 1 ? 1 : d->q_heads;
+        x->mask = place_tensor("mask", dtype, entries, heads, q_tokens, kv_tokens, r);
+        if (x->mask.t.shape[3] > 1 && x->mask.t.stride[3] != 1)
+            abort();
+    }
+    if (c->lse)
+        x->lse = place_tensor("lse", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, 1, r);
+    if (c->weights)
+        x->weights = place_tensor("weights", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, kv_tokens, r);
+    for (int64_t n = 0; n < count; n++) {
+        const int64_t b = first + n, entry = entry_of(x, n);
+        copy_rows(&in->args.q, b, &x->q.t, entry, x->q_at[n], x->q_len[n]);
+        copy_rows(&in->args.k, b, &x->k.t, entry, x->kv_at[n], x->kv_len[n]);
+        copy_rows(&in->args.v, b, &x->v.t, entry, x->kv_at[n], x->kv_len[n]);
+        if (x->mask.memory)
+            copy_columns(x, n, &in->args.mask, &x->mask.t, entry);
+    }
+    fovea_tensor *const tensors[] = {&x->args.q,    &x->args.k,   &x->args.v,      &x->args.out,
+                                     &x->args.mask, &x->args.lse, &x->args.weights};
+    const placed *const from[] = {&x->q, &x->k, &x->v, &x->out, &x->mask, &x->lse, &x->weights};
+    for (int i = 0; i < OPERANDS; i++)
+        *tensors[i] = from[i]->t;
+    const bool alone = kind == PLACE_ALONE, by_starts = kind == PLACE_START;
+    x->args.q_lens = alone || by_starts ? NULL : x->q_len;
+    x->args.kv_lens = alone || by_starts ? NULL : x->kv_len;
+    x->args.q_starts = alone ? NULL : x->q_at;
+    x->args.kv_starts = alone ? NULL : x->kv_at;
+    x->args.q_offsets = in->q_offsets ? x->offset : NULL;
+}
+
+static void ragged_free(ragged *x) {
+    guard *const memory[] = {x->q.memory,    x->k.memory,   x->v.memory,      x->out.memory,
+                             x->mask.memory, x->lse.memory, x->weights.memory};
+    for (int i = 0; i < OPERANDS; i++)
+        guard_free(memory[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------------- checks -- */
+
+/* An output as it should be: padding, and the rows of the sequences. */
+static float *expected(const ragged *x, const placed *p, const fovea_tensor *want, float padding) {
+    const int64_t floats = (int64_t)(p->memory->size / sizeof(float));
+    float *memory = must_alloc(floats, sizeof *memory);
+    fovea_tensor t = p->t;
+    t.data = memory;
+    for (int64_t i = 0; i < floats; i++)
+        memory[i] = padding;
+    for (int64_t n = 0; n < x->count; n++) {
+        if (p == &x->weights)
+            copy_columns(x, n, want, &t, entry_of(x, n));
+        else
+            copy_rows(want, x->first + n, &t, entry_of(x, n), x->q_at[n], x->q_len[n]);
+    }
+    return memory;
+}
+
+static void check_output(const ragged *x, const placed *p, const fovea_tensor *want, float padding, const char *text) {
+    if (!p->memory)
+        return;
+    float *all = expected(x, p, want, padding);
+    test_same(p->memory->data, all, (int64_t)(p->memory->size / sizeof(float)), "%s, %s (%s)", p->memory->name,
+              place_words[x->kind], text);
+    free(all);
+}
+
+static void check_run(const fovea_context *ctx, const fv_attention_choice *choice, ragged *x, const outputs *want,
+                      const char *text) {
+    static const fv_attention_choice defaults = {0};
+    fovea_attention_plan *plan;
+    fovea_status status = fv_attention_plan_create_chosen(ctx, &x->desc, choice ? choice : &defaults, &plan);
+    if (!test_check(status == FOVEA_OK, "plan: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text))
+        return;
+    const placed *const outs[] = {&x->out, &x->lse, &x->weights};
+    for (int i = 0; i < 3; i++)
+        if (outs[i]->memory)
+            poison_fill(outs[i]->memory->data, (int64_t)(outs[i]->memory->size / sizeof(float)));
+    const size_t size = fovea_attention_plan_workspace_size(plan);
+    guard *workspace = guard_alloc("workspace", size, GUARD_END);
+    status = fovea_attention_execute(plan, &x->args, workspace->data, size);
+    if (test_check(status == FOVEA_OK, "execute: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text)) {
+        check_output(x, &x->out, &want->out, 0, text);
+        check_output(x, &x->lse, &want->lse, -INFINITY, text);
+        check_output(x, &x->weights, &want->weights, 0, text);
+    }
+    guard_free(workspace);
+    fovea_attention_plan_destroy(plan);
+}
+
+/* By the planner's choice and another, on one thread and three. */
+static void check_place(const case_contexts *x, place_kind kind, const attention_case *c, const inputs *in,
+                        const outputs *want, int64_t first, int64_t count, rng *r, const char *text) {
+    ragged there;
+    ragged_make(&there, kind, c, in, first, count, r);
+    const fv_attention_choice choice = choice_random(r);
+    const bool turn = rng_below(r, 2);
+    check_run(turn ? x->one : x->three, NULL, &there, want, text);
+    check_run(turn ? x->three : x->one, &choice, &there, want, text);
+    ragged_free(&there);
+}
+
+static void check_places(const case_contexts *x, const attention_case *c, const inputs *in, rng *r, const char *text) {
+    outputs *want = outputs_make(c, c->layout);
+    if (case_run(x->scalar, NULL, c, in, want))
+        for (int kind = 0; kind < PLACES; kind++) {
+            if (kind != PLACE_ALONE)
+                check_place(x, (place_kind)kind, c, in, want, 0, c->desc.batch, r, text);
+            for (int64_t b = 0; kind == PLACE_ALONE && b < c->desc.batch; b++)
+                if (q_len_of(c, in, b) > 0)
+                    check_place(x, PLACE_ALONE, c, in, want, b, 1, r, text);
+        }
+    outputs_free(want);
+}
+
+static void test_random(const case_contexts *x, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++) {
+        char name[32], text[600];
+        snprintf(name, sizeof name, "ragged %" PRId64, i);
+        rng r = rng_stream(test_seed(), name);
+        attention_case c = case_random(&r, 400000);
+        c.q_lens = c.kv_lens = true;
+        c.desc.q_len = c.desc.q_len < 2 ? rng_between(&r, 1, 3) : c.desc.q_len;
+        const int at = snprintf(text, sizeof text, "--case %" PRId64 ": ", i);
+        case_text(&c, text + at, sizeof text - (size_t)at);
+        inputs *in = inputs_make(&c, &r);
+        check_places(x, &c, in, &r, text);
+        inputs_free(in);
+    }
+}
+
+/* A problem of these lengths. */
+static void check_lengths(const case_contexts *x, attention_case c, const int64_t *q_lens, const int64_t *kv_lens,
+                          const char *text) {
+    rng r = rng_stream(test_seed(), text);
+    c.q_lens = c.kv_lens = true;
+    c.weights = true;
+    inputs *in = inputs_make_given(&c, &r, q_lens, kv_lens, NULL);
+    check_places(x, &c, in, &r, text);
+    inputs_free(in);
+}
+
+static void test_chosen(const case_contexts *x) {
+    static const int64_t ones[] = {1, 1, 1, 0, 1}, cached[] = {1500, 3, 256, 700, 0};
+    attention_case c = case_plain(5, 8, 2, 1, 1500, 24, 40);
+    check_lengths(x, c, ones, cached, "decoding");
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    c.desc.window_left = 300;
+    check_lengths(x, c, ones, cached, "decoding, window");
+
+    static const int64_t rows[] = {600, 1, 256, 257}, chunk[] = {230, 1, 30, 2};
+    c = case_plain(4, 2, 1, 600, 600, 16, 33);
+    check_lengths(x, c, rows, rows, "prefill");
+    c.desc.causal = FOVEA_CAUSAL_TOP_LEFT;
+    check_lengths(x, c, rows, rows, "prefill, causal");
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    check_lengths(x, c, chunk, rows, "chunks");
+}
+
+int main(int argc, char **argv) {
+    test_option options[] = {{"--case", "N", "only the random case N", NULL}, {NULL, NULL, NULL, NULL}};
+    test_begin(argc, argv, "ragged", options);
+    const char *one = test_option_value(options, "--case");
+    const case_contexts x = contexts_make();
+    test_random(&x, one ? atoll(one) : 0, one ? 1 : test_scaled(150));
+    if (!one)
+        test_chosen(&x);
+    contexts_free(&x);
+    return test_end();
+}
