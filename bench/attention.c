@@ -21,6 +21,7 @@ static void attention_end(bench *base) {
     free(self->args.k.data);
     free(self->args.v.data);
     free(self->args.mask.data);
+    free(self->args.bias.data);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++)
         free(attention_output(&self->args, o)->data);
     free(self->lengths);
@@ -58,9 +59,9 @@ static const char *check_one_call(const attention *self) {
     if (info.threads != self->threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
     if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
-        self->desc.window_right >= 0 || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset ||
-        self->lse || self->weights)
-        return "call=sdpa takes layout=bhtd and no mask, window, lengths, offset, lse or weights";
+        self->desc.window_right >= 0 || self->desc.has_bias || self->q_shortest >= 0 || self->kv_shortest >= 0 ||
+        self->has_offset || self->lse || self->weights)
+        return "call=sdpa takes layout=bhtd and no mask, bias, window, lengths, offset, lse or weights";
     return NULL;
 }
 
@@ -134,6 +135,8 @@ static void name_it(attention *self) {
         name_more(self, "/window:%s,%s", side(desc->window_left, left), side(desc->window_right, right));
     if (desc->mask != FOVEA_MASK_NONE)
         name_more(self, "/mask:%s", mask_words[desc->mask]);
+    if (desc->has_bias)
+        name_more(self, "/bias:1");
     if (self->q_shortest >= 0)
         name_more(self, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
@@ -187,7 +190,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, call = 0, isa = 0, threads = 1;
-    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0;
+    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
@@ -200,6 +203,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"window_left", NULL, -1, most, &window_left},
                             {"window_right", NULL, -1, most, &window_right},
                             {"mask", mask_words, 0, 0, &mask},
+                            {"bias", NULL, 0, 1, &bias},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
                             {"q_offset", NULL, -most, most, &q_offset},
@@ -231,6 +235,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.window_left = window_left;
     self->desc.window_right = window_right;
     self->desc.mask = (fovea_mask_kind)mask;
+    self->desc.has_bias = (int)bias;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
     self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
@@ -260,8 +265,9 @@ const bench_kind bench_attention = {
     "attention", attention_make,
     "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
-    "      mask=none|boolean|additive q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
+    "      mask=none|boolean|additive bias=0|1 q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys, with causal=offset or none\n"
     "      q_lens, kv_lens: the shortest length; others fall to it evenly from q_len or kv_len (batch=1: the length)\n"
+    "      mask: one for all sequences and heads; bias: one for each head, beside it\n"
     "      lse, weights: whether these are computed, too"};

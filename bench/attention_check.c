@@ -40,6 +40,8 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
     args.v = slice(&self->args.v, b, key_head, -1);
     if (desc->mask != FOVEA_MASK_NONE)
         args.mask = slice(&self->args.mask, b, h, i);
+    if (desc->has_bias)
+        args.bias = slice(&self->args.bias, b, h, i);
     args.q_lens = &queries;
     args.kv_lens = &sequence.kv_len;
     args.q_offsets = &offset;

@@ -34,6 +34,17 @@ static fovea_tensor make_mask(const fovea_attention_desc *desc) {
     return mask;
 }
 
+/* One bias for each head. */
+static fovea_tensor make_bias(const fovea_attention_desc *desc) {
+    const int64_t n = desc->q_heads * desc->q_len * desc->kv_len;
+    void *data = bench_alloc(n * (int64_t)sizeof(float));
+    fovea_tensor bias = fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, desc->batch, desc->q_heads, desc->q_len, desc->kv_len);
+    bias.stride[0] = 0;
+    if (data != NULL)
+        bench_fill(data, n, -1, 1, 7);
+    return bias;
+}
+
 /* Lengths and offsets of all sequences, of which args takes what the case gives. -1: no memory. */
 static int make_lengths(attention *self) {
     const int64_t batch = self->desc.batch;
@@ -61,12 +72,15 @@ const char *attention_make_arguments(attention *self) {
     args->out = make_tensor(self, desc->q_heads, desc->q_len, desc->value_dim);
     if (desc->mask != FOVEA_MASK_NONE)
         args->mask = make_mask(desc);
+    if (desc->has_bias)
+        args->bias = make_bias(desc);
     if (self->lse)
         args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
     if (self->weights)
         args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
     if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || (desc->mask && !args->mask.data) ||
-        (self->lse && !args->lse.data) || (self->weights && !args->weights.data) || make_lengths(self) != 0)
+        (desc->has_bias && !args->bias.data) || (self->lse && !args->lse.data) ||
+        (self->weights && !args->weights.data) || make_lengths(self) != 0)
         return "no memory";
     bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
     bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
@@ -128,5 +142,6 @@ double attention_bytes(attention *self) {
         const fovea_tensor *output = attention_output(&self->args, o);
         floats += output->data ? attention_elements(output) : 0;
     }
-    return 4.0 * (double)floats + (double)(longest.q_len * longest.kv_len * mask_size);
+    const int64_t bias_size = desc->has_bias ? 4 * desc->q_heads : 0;
+    return 4.0 * (double)floats + (double)(longest.q_len * longest.kv_len * (mask_size + bias_size));
 }

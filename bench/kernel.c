@@ -91,7 +91,8 @@ static void call_mask_to_bits(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_add_mask(const fv_kernel *kernel, operands *o) {
-    kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits);
+    float row_max[FV_LANES];
+    o->truth = kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits, row_max, NULL);
 }
 
 static void call_weights(const fv_kernel *kernel, operands *o) {

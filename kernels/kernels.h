@@ -11,7 +11,7 @@
  *   qs[d]   = +-2^e * q[d]        exact, unless it is subnormal or overflows
  *   acc     = chain over d ascending: acc = fma(qs[d], k[d], acc), acc = +0
  *   s       = c * acc             acc where c is 1
- *   s       = s + mask            additive masks only
+ *   s       = s + mask            additive mask or bias, where there is one
  *   in each segment of FV_SEGMENT keys (absolute positions 0, 256, 512 ... of the sequence):
  *   m       = max of s over the attended keys, -inf if there is none
  *   p       = exp(s - m), x = s - m rounded; masked keys: -0; where m = -inf, 0 stands for it
@@ -133,6 +133,8 @@ typedef struct fv_softmax_f32_args {
      * none. Overwritten. */
     float *lanes;
     int64_t row_max_end;
+    /* Nonzero: the maxima are those of the keys that rows attend to by their bits, which hold for these columns, too. */
+    int row_max_masked;
     /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its check.
      * Results are the same either way. */
     int no_underflow;
@@ -160,9 +162,13 @@ typedef void fv_finish_f32_fn(int64_t rows, int64_t n, const float *O, int64_t l
 typedef void fv_mask_to_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits);
 
 /* add_mask: s[i] = c * s[i] + mask[i * step] for the keys i of [begin, end), rounded twice, and clears in *bits those where
- * mask is -inf; step 0 or 1, begin a multiple of FV_LANES, 1 <= c < 2. s at cleared keys is unspecified. */
-typedef void fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s,
-                                fv_keybits *bits);
+ * mask is -inf; step 0 or 1, begin a multiple of FV_LANES, 1 <= c < 2. s at cleared keys is unspecified. mask: additive
+ * mask, bias or relative bias.
+ * row_max[j] = the maximum of the new s of keys j, j + FV_LANES, ... that *bits has left, NaN left out; -inf if none.
+ * next: elements [begin, end) of it are prefetched into the second-level cache; NULL: nothing is.
+ * Returns 1 if it cleared a bit, else 0. */
+typedef int fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s,
+                               fv_keybits *bits, float *row_max, const float *next);
 
 /* weights: w[i] = weight of key i of [begin, end) of one row, from its scores c * s[i], its lse and its bits (never NULL);
  * begin is a multiple of FV_LANES, 1 <= c < 2. */

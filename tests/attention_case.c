@@ -129,6 +129,13 @@ attention_case case_random(rng *r, int64_t work) {
     return c;
 }
 
+void case_random_scores(attention_case *c, rng *r) {
+    fovea_attention_desc *d = &c->desc;
+    d->has_bias = d->mask != FOVEA_MASK_ADDITIVE && rng_below(r, 3) == 0;
+    for (int axis = 0; axis < 4; axis++)
+        c->bias_repeats[axis] = rng_below(r, axis == 3 ? 8 : 3) == 0;
+}
+
 static const fv_kernel *random_gemm(rng *r) {
     const fv_kernel *row;
     do
@@ -157,12 +164,13 @@ const char *case_text(const attention_case *c, char *text, size_t size) {
     const fovea_attention_desc *d = &c->desc;
     snprintf(text, size,
              "b%" PRId64 " hq%" PRId64 " hkv%" PRId64 " q%" PRId64 " kv%" PRId64 " dk%" PRId64 " dv%" PRId64
-             " scale %g causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s) layout %s values %s%s%s%s%s%s",
+             " scale %g causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s)%s layout %s values %s%s%s%s%s%s",
              d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->scale,
              causal[d->causal], d->window_left, d->window_right, mask[d->mask], (double)c->mask_density,
              c->mask_repeats[0] || c->mask_repeats[1] || c->mask_repeats[2] || c->mask_repeats[3] ? ", broadcast" : "",
-             layout[c->layout], values[c->values], c->q_lens ? " q_lens" : "", c->kv_lens ? " kv_lens" : "",
-             c->q_offsets ? " q_offsets" : "", c->lse ? " lse" : "", c->weights ? " weights" : "");
+             d->has_bias ? " bias" : "", layout[c->layout], values[c->values], c->q_lens ? " q_lens" : "",
+             c->kv_lens ? " kv_lens" : "", c->q_offsets ? " q_offsets" : "", c->lse ? " lse" : "",
+             c->weights ? " weights" : "");
     return text;
 }
 

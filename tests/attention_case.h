@@ -41,13 +41,14 @@ typedef struct attention_case {
     bool q_lens, kv_lens, q_offsets; /* which of these are given */
     bool lse, weights;               /* which optional outputs are asked for */
     bool mask_repeats[4];            /* axes along which the mask is broadcast */
-    float mask_density;              /* share of keys that the mask lets through */
+    bool bias_repeats[4];            /* axes along which the bias is */
+    float mask_density;              /* share of keys that the mask lets through; of the rest, the bias half */
 } attention_case;
 
 typedef struct inputs {
     fovea_attention_args args; /* outputs absent */
     int64_t *q_lens, *kv_lens, *q_offsets;
-    void *memory[4]; /* of q, k, v, mask; k and v are NULL where q's block holds them (packed) */
+    void *memory[5]; /* of q, k, v, mask, bias; k and v are NULL where q's block holds them (packed) */
 } inputs;
 
 typedef struct outputs {
@@ -62,6 +63,9 @@ attention_case case_plain(int64_t batch, int64_t q_heads, int64_t kv_heads, int6
 
 /* Any combination of everything, of at most work multiply-adds. */
 attention_case case_random(rng *r, int64_t work);
+
+/* Adds to a case anything that happens to scores beside scale and mask. Golden problems are without. */
+void case_random_scores(attention_case *c, rng *r);
 
 /* Any tile: gemm rows of the tier under test, blocks of any size. */
 fv_attention_choice choice_random(rng *r);

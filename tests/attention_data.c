@@ -71,47 +71,44 @@ static void fill_floats(const fovea_tensor *t, case_values values, int which, co
                     tensor_row(t, b, h, i)[c] = random_value(values, which, i, t->shape[2], c, r);
 }
 
-/* A mask is one value for all its repeats, so what it holds is drawn for its own (collapsed) shape; past the lengths is
- * poison where no row of any repeat reads it. */
-static void fill_mask(const attention_case *c, const inputs *in, void *memory, rng *r) {
-    const fovea_tensor *m = &in->args.mask;
+/* A mask or bias is one value for all its repeats, so what it holds is drawn for its own (collapsed) shape; past the
+ * lengths is poison where no row of any repeat reads it. */
+static void fill_mask(const fovea_tensor *m, const bool repeats[4], float density, const inputs *in, rng *r) {
     int64_t n[4];
     for (int axis = 0; axis < 4; axis++)
-        n[axis] = c->mask_repeats[axis] && m->shape[axis] > 1 ? 1 : m->shape[axis];
+        n[axis] = repeats[axis] && m->shape[axis] > 1 ? 1 : m->shape[axis];
     for (int64_t b = 0; b < n[0]; b++)
         for (int64_t h = 0; h < n[1]; h++)
             for (int64_t i = 0; i < n[2]; i++)
                 for (int64_t j = 0; j < n[3]; j++) {
                     int64_t at = b * m->stride[0] + h * m->stride[1] + i * m->stride[2] + j * m->stride[3];
-                    bool attend = rng_unit(r) < c->mask_density;
+                    bool attend = rng_unit(r) < density;
                     float bias = rng_normal(r);
-                    bool past = (!c->mask_repeats[0] && !c->mask_repeats[2] && in->q_lens && i >= in->q_lens[b]) ||
-                                (!c->mask_repeats[0] && !c->mask_repeats[3] && in->kv_lens && j >= in->kv_lens[b]);
+                    bool past = (!repeats[0] && !repeats[2] && in->q_lens && i >= in->q_lens[b]) ||
+                                (!repeats[0] && !repeats[3] && in->kv_lens && j >= in->kv_lens[b]);
                     if (m->dtype == FOVEA_DTYPE_BOOL)
-                        ((uint8_t *)memory)[at] = (uint8_t)(attend || past ? rng_between(r, 1, 255) : 0);
+                        ((uint8_t *)m->data)[at] = (uint8_t)(attend || past ? rng_between(r, 1, 255) : 0);
                     else if (!past)
-                        ((float *)memory)[at] = attend ? bias : -INFINITY;
+                        ((float *)m->data)[at] = attend ? bias : -INFINITY;
                 }
 }
 
-static void make_mask(const attention_case *c, inputs *in, rng *r) {
+static void make_mask(const attention_case *c, fovea_dtype dtype, const bool repeats[4], float density, inputs *in,
+                      fovea_tensor *m, void **memory, rng *r) {
     const fovea_attention_desc *d = &c->desc;
     int64_t shape[4] = {d->batch, d->q_heads, d->q_len, d->kv_len}, stored[4], elements;
     for (int axis = 0; axis < 4; axis++)
-        stored[axis] = c->mask_repeats[axis] && shape[axis] > 1 ? 1 : shape[axis];
-    fovea_dtype dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
-    fovea_tensor *m = &in->args.mask;
+        stored[axis] = repeats[axis] && shape[axis] > 1 ? 1 : shape[axis];
     *m = tensor_laid_out(c->layout, dtype, stored, &elements);
-    in->memory[3] = must_alloc(elements, sizeof(float));
-    poison_fill(in->memory[3], elements);
-    m->data = in->memory[3];
+    m->data = *memory = must_alloc(elements, sizeof(float));
+    poison_fill(m->data, elements);
     bool by_stride = rng_below(r, 2); /* otherwise by a shape of 1 */
     for (int axis = 0; axis < 4; axis++)
-        if (c->mask_repeats[axis] && by_stride) {
+        if (repeats[axis] && by_stride) {
             m->shape[axis] = shape[axis];
             m->stride[axis] = 0;
         }
-    fill_mask(c, in, m->data, r);
+    fill_mask(m, repeats, density, in, r);
 }
 
 /* given[0 .. batch), or if NULL, lengths of at most most. */
@@ -176,12 +173,15 @@ inputs *inputs_make_given(const attention_case *c, rng *r, const int64_t *q_lens
     fill_floats(&args->k, c->values, IS_K, in->kv_lens, r);
     fill_floats(&args->v, c->values, IS_V, in->kv_lens, r);
     if (d->mask != FOVEA_MASK_NONE)
-        make_mask(c, in, r);
+        make_mask(c, d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32, c->mask_repeats,
+                  c->mask_density, in, &args->mask, &in->memory[3], r);
+    if (d->has_bias)
+        make_mask(c, FOVEA_DTYPE_F32, c->bias_repeats, (1 + c->mask_density) / 2, in, &args->bias, &in->memory[4], r);
     return in;
 }
 
 void inputs_free(inputs *in) {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         free(in->memory[i]);
     free(in->q_lens);
     free(in->kv_lens);

@@ -78,6 +78,17 @@ float tensor_f32(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, in
     return ((const float *)tensor->data)[tensor_index(tensor, b, h, t, c)];
 }
 
+/* What is added to scores, in order: tensors of a number for each score. */
+enum { ADDED = 1 };
+
+static int added_to_scores(const fovea_attention_desc *desc, const fovea_attention_args *args,
+                           const fovea_tensor *added[ADDED]) {
+    int n = 0;
+    if (desc->mask == FOVEA_MASK_ADDITIVE || desc->has_bias)
+        added[n++] = desc->has_bias ? &args->bias : &args->mask;
+    return n;
+}
+
 int reference_attends(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
                       int64_t i, int64_t j) {
     int64_t q_len = args->q_lens ? args->q_lens[b] : desc->q_len;
@@ -96,10 +107,13 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
     if (desc->window_right >= 0 && j - position > desc->window_right)
         return 0;
 
-    if (desc->mask == FOVEA_MASK_BOOLEAN)
-        return ((const uint8_t *)args->mask.data)[tensor_index(&args->mask, b, h, i, j)] != 0;
-    if (desc->mask == FOVEA_MASK_ADDITIVE)
-        return tensor_f32(&args->mask, b, h, i, j) != -INFINITY;
+    if (desc->mask == FOVEA_MASK_BOOLEAN &&
+        ((const uint8_t *)args->mask.data)[tensor_index(&args->mask, b, h, i, j)] == 0)
+        return 0;
+    const fovea_tensor *added[ADDED];
+    for (int n = added_to_scores(desc, args, added); n > 0; n--)
+        if (tensor_f32(added[n - 1], b, h, i, j) == -INFINITY)
+            return 0;
     return 1;
 }
 
@@ -154,8 +168,10 @@ static void find_scores(const fovea_attention_desc *desc, const fovea_attention_
         }
         double score = scale * sum;
         double error = gamma_of((double)desc->head_dim + (c != 1)) * fabs(scale) * magnitude;
-        if (desc->mask == FOVEA_MASK_ADDITIVE) {
-            score += (double)tensor_f32(&args->mask, b, h, i, j);
+        const fovea_tensor *added[ADDED];
+        const int tensors = added_to_scores(desc, args, added);
+        for (int n = 0; n < tensors; n++) {
+            score += (double)tensor_f32(added[n], b, h, i, j);
             error += U * (fabs(score) + error);
         }
         error += c * 0x1p-150 * ((double)desc->head_dim + keys) + 0x1p-150;
@@ -251,8 +267,12 @@ static float literal_score(const fovea_attention_desc *desc, const fovea_attenti
     float acc = 0;
     for (int64_t d = 0; d < desc->head_dim; d++)
         acc = fmaf(scale.two * tensor_f32(&args->q, b, h, i, d), tensor_f32(&args->k, b, h / group, j, d), acc);
-    const float score = scale.c * acc;
-    return desc->mask == FOVEA_MASK_ADDITIVE ? score + tensor_f32(&args->mask, b, h, i, j) : score;
+    float score = scale.c * acc;
+    const fovea_tensor *added[ADDED];
+    const int tensors = added_to_scores(desc, args, added);
+    for (int n = 0; n < tensors; n++)
+        score += tensor_f32(added[n], b, h, i, j);
+    return score;
 }
 
 static float or_zero(float maximum) { return maximum == -INFINITY ? 0.0F : maximum; }

@@ -388,6 +388,9 @@ static void test_args(fovea_mask_kind mask, fovea_causal causal) {
         args.mask = fovea_tensor_bhtd(p.memory, FOVEA_DTYPE_BOOL, 2, 4, 10, 20);
         check_args(&p, "a mask that the descriptor does not have", &args, FOVEA_ERROR_ARGUMENT, "mask");
     }
+    args = p.args;
+    args.bias = fovea_tensor_bhtd(p.memory, FOVEA_DTYPE_F32, 2, 4, 10, 20);
+    check_args(&p, "a bias that the descriptor does not have", &args, FOVEA_ERROR_ARGUMENT, "bias|has_bias");
     check_args(&p, "no arguments", NULL, FOVEA_ERROR_NULL, "args");
     check_status("no plan", fovea_attention_execute(NULL, &p.args, p.workspace, p.workspace_size), FOVEA_ERROR_NULL,
                  "plan");

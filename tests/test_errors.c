@@ -53,12 +53,16 @@ static void test_desc(void) {
     test_check(plan == NULL, "no descriptor: a plan");
     check_status("nowhere to put the plan", fovea_attention_plan_create(ctx, &d, NULL), FOVEA_ERROR_NULL, "plan");
 
-    const size_t versions[] = {0, 1, sizeof d - 8, sizeof d + 8, SIZE_MAX};
+    const size_t versions[] = {0, 1, offsetof(fovea_attention_desc, window_right), sizeof d + 8, SIZE_MAX};
     for (int i = 0; i < 5; i++) {
         d = good_desc();
         d.struct_size = versions[i];
         check_desc("struct_size of the descriptor", d, FOVEA_ERROR_VERSION, "");
     }
+    d = good_desc();
+    d.has_bias = 1;
+    d.mask = FOVEA_MASK_ADDITIVE;
+    check_desc("a bias beside an additive mask", d, FOVEA_ERROR_ARGUMENT, "has_bias|FOVEA_MASK_ADDITIVE");
     const int dtypes[] = {0, FOVEA_DTYPE_BOOL, 3, -1};
     for (int i = 0; i < 4; i++) {
         d = good_desc();

@@ -124,6 +124,8 @@ static void run_case(int64_t number, fovea_context *scalar, fovea_context *const
     snprintf(name, sizeof name, "reference %" PRId64, number);
     rng r = rng_stream(test_seed(), name);
     attention_case c = case_random(&r, WORK);
+    if (number % 2)
+        case_random_scores(&c, &r);
     int at = snprintf(text, sizeof text, "--case %" PRId64 ": ", number);
     case_text(&c, text + at, sizeof text - (size_t)at);
     inputs *in = inputs_make(&c, &r);

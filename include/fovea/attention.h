@@ -1,4 +1,4 @@
-/* Fovea: attention, out = softmax(scale * q k^T + mask) v: describe, plan, execute. Part of fovea.h. */
+/* Fovea: attention, out = softmax(scale * q k^T + bias) v: describe, plan, execute. Part of fovea.h. */
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H
 
@@ -46,6 +46,7 @@ typedef struct fovea_attention_desc {
     fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
     int64_t window_left;  /* keys before the query's position that it sees, inclusive; default -1: no limit */
     int64_t window_right; /* keys after it; default -1: no limit (but causal still limits) */
+    int has_bias;         /* nonzero: args.bias is added to the scores; goes with every mask but the additive one */
 } fovea_attention_desc;
 
 /* Sets struct_size and the defaults; sizes without one are 0 and must be set. */
@@ -70,6 +71,9 @@ typedef struct fovea_attention_args {
         *q_starts; /* [batch] or NULL (0): the queries of sequence b are [q_starts[b], q_starts[b] + q_lens[b])
                                  of the q_len tokens, without q_lens all from q_starts[b] on */
     const int64_t *kv_starts; /* [batch] or NULL: likewise its keys and values */
+    fovea_tensor
+        bias; /* FOVEA_DTYPE_F32 [batch, q_heads, q_len, kv_len], if desc.has_bias; a stride of 0 or a size of 1
+                          repeats. s = s + bias, rounded; exactly -inf masks the key, as false in a boolean mask does */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

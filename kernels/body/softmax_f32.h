@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f
     vf sum[GROUP];
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
-    const bool parted = FV_W > 1 && bits;
+    const bool parted = FV_W > 1 && bits && !x->row_max_masked;
     if (parted)
         softmax_weigh_all(x->begin, x->row_max_end, s, p, NULL, c, base, sum, known);
     softmax_weigh_all(parted ? x->row_max_end : x->begin, x->end, s, p, bits, c, base, sum, known);

@@ -67,6 +67,9 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (d->window_left < -1 || d->window_right < -1)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left %lld, window_right %lld: the least is -1 (no limit)",
                        (long long)d->window_left, (long long)d->window_right);
+    if (d->has_bias && d->mask == FOVEA_MASK_ADDITIVE)
+        return fv_fail(FOVEA_ERROR_ARGUMENT,
+                       "has_bias is set, but mask is FOVEA_MASK_ADDITIVE, which is a bias itself");
     if (d->has_scale && !isfinite((float)d->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float", d->scale);
     return check_sizes(d);
@@ -143,11 +146,16 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         {&args->out, true, {"out", d->dtype, {d->batch, d->q_heads, d->q_len, d->value_dim}, true, false}},
         {&args->lse, false, {"lse", d->dtype, {d->batch, d->q_heads, d->q_len, 1}, true, false}},
         {&args->weights, false, {"weights", d->dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, true, false}},
+        {&args->bias,
+         d->has_bias && d->kv_len > 0,
+         {"bias", FOVEA_DTYPE_F32, {d->batch, d->q_heads, d->q_len, d->kv_len}, false, true}},
     };
     enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + FV_ATTENTION_ARRAYS };
     fv_span spans[OPERANDS + 1];
     if (!masked && args->mask.data)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "mask is given, but desc.mask is FOVEA_MASK_NONE");
+    if (!d->has_bias && args->bias.data)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "bias is given, but desc.has_bias is 0");
     for (int i = 0; i < TENSORS; i++) {
         spans[i] = (fv_span){all[i].rule.name, 0, 0};
         if (!all[i].tensor->data) {

@@ -12,20 +12,41 @@ static bool always(const fovea_attention_desc *d) {
     return true;
 }
 
-static bool additive(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK_ADDITIVE; }
+static bool biased(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK_ADDITIVE || d->has_bias; }
 static bool boolean(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK_BOOLEAN; }
 
-/* s = c * acc + mask; keys where the mask is -inf leave the bits. */
-static void add_mask(fv_block *x, const fv_tile *t, int64_t segment, float c) {
+/* The elements of a bias that belong to a row's keys of a segment. */
+static const float *bias_row(const fv_block *x, const fovea_tensor *bias, int64_t row, int64_t segment) {
+    return fv_row_element(x, bias, row) + fv_first_column(x, segment) * bias->stride[3];
+}
+
+/* The row that is read when the next tile comes to where this one is at row i; NULL: there is none in this block, or it is
+ * near anyway. */
+static const float *next_bias_row(const fv_block *x, const fv_tile *t, const fovea_tensor *bias, int64_t i,
+                                  int64_t segment) {
+    int64_t row = t->row + t->rows + i;
+    if (row >= x->rows) {
+        row -= x->rows;
+        segment++;
+    }
+    if (row >= x->rows || (segment + 1) * FV_SEGMENT > x->plan->desc.kv_len || bias->stride[3] == 0 ||
+        bias->stride[2] == 0)
+        return NULL;
+    return bias_row(x, bias, row, segment);
+}
+
+/* s = c * acc + bias; keys where the bias is -inf leave the bits. */
+static bool add_bias(fv_block *x, const fv_tile *t, int64_t segment, float c) {
     const fovea_attention_plan *p = x->plan;
-    const fovea_tensor mask = fv_tile_mask(x);
+    const fovea_tensor bias = fv_tile_repeated(p->desc.has_bias ? &x->args->bias : &x->args->mask);
+    bool masked = false;
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
-        if (keys.begin < keys.end)
-            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end,
-                                fv_row_element(x, &mask, t->row + i) + fv_first_column(x, segment) * mask.stride[3],
-                                mask.stride[3], c, x->s + i * p->s_stride, x->bits + i);
+        masked |= p->kernels.add_mask(
+            fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, &bias, t->row + i, segment), bias.stride[3], c,
+            x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES, next_bias_row(x, t, &bias, i, segment));
     }
+    return masked;
 }
 
 /* A stage. */
@@ -33,14 +54,16 @@ typedef struct stage {
     bool (*asked)(const fovea_attention_desc *desc);
     bool keeps_maxima; /* it is one rising function for all keys of a row, and masks none */
     bool keeps_bound;  /* no |s| becomes larger than c |q| |k| */
-    void (*pass)(fv_block *block, const fv_tile *tile, int64_t segment, float c); /* NULL: none of its own */
+    bool masks;        /* it may take keys out of the bits of rows */
+    /* NULL: none of its own. Finds the maxima of what rows attend to; did it take out a key? */
+    bool (*pass)(fv_block *block, const fv_tile *tile, int64_t segment, float c);
 } stage;
 
 /* THE list, in order. The first pass takes c along. */
 static const stage stages[] = {
-    {always, true, true, NULL}, /* s = c * acc, in the first read of the scores */
-    {additive, false, false, add_mask},
-    {boolean, false, true, NULL}, /* by the bits of a row, known before the product */
+    {always, true, true, false, NULL}, /* s = c * acc, in the first read of the scores */
+    {biased, false, false, true, add_bias},
+    {boolean, false, true, true, NULL}, /* by the bits of a row, known before the product */
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };
 
@@ -59,16 +82,28 @@ float fv_score_c(const fovea_attention_plan *plan) {
     return plan->scale.c;
 }
 
-bool fv_score_stages(fv_block *x, const fv_tile *t, int64_t segment) {
+bool fv_score_masks(const fovea_attention_desc *desc) {
+    bool masks = false;
+    for (int i = 0; i < STAGES; i++)
+        masks = masks || (stages[i].masks && stages[i].asked(desc));
+    return masks;
+}
+
+void fv_score_stages(fv_block *x, fv_tile *t, int64_t segment) {
     float c = x->plan->scale.c;
-    bool any = false;
+    bool masked = false, found = false;
     for (int i = 0; i < STAGES; i++)
         if (stages[i].pass && stages[i].asked(&x->plan->desc)) {
-            stages[i].pass(x, t, segment, c);
+            masked |= stages[i].pass(x, t, segment, c);
+            found |= !stages[i].keeps_maxima;
             c = 1.0f;
-            any = true;
         }
-    return any;
+    if (found) {
+        t->row_max_end = t->columns.end;
+        t->row_max_masked = true;
+    }
+    if (masked || found)
+        fv_tile_masked(x, t, segment, masked);
 }
 
 static bool maxima_hold(const fovea_attention_desc *d) {

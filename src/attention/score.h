@@ -11,8 +11,11 @@ fv_scale fv_score_scale(float scale);
 /* What is left of c for softmax and weights, which multiply by it as they read scores: 1 after a pass. */
 float fv_score_c(const fovea_attention_plan *plan);
 
-/* The passes over the scores of a tile, in order; false if there are none. They may take keys out of its bits. */
-bool fv_score_stages(fv_block *block, const fv_tile *tile, int64_t segment);
+/* May a stage take keys out of what rows see by their ranges? */
+bool fv_score_masks(const fovea_attention_desc *desc);
+
+/* The passes over the scores of a tile, in order. They may take keys out of its bits, and find maxima. */
+void fv_score_stages(fv_block *block, fv_tile *tile, int64_t segment);
 
 /* All rows of a tile see the columns before this one, whose maxima come with the product; columns.begin: none. */
 int64_t fv_score_row_max_end(const fv_block *block, const fv_tile *tile, int64_t segment);

@@ -41,17 +41,17 @@ static fv_range widen(fv_range keys) {
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
 }
 
-fovea_tensor fv_tile_mask(const fv_block *x) {
-    fovea_tensor mask = x->args->mask;
+fovea_tensor fv_tile_repeated(const fovea_tensor *tensor) {
+    fovea_tensor t = *tensor;
     for (int i = 0; i < 4; i++)
-        if (mask.shape[i] == 1)
-            mask.stride[i] = 0;
-    return mask;
+        if (t.shape[i] == 1)
+            t.stride[i] = 0;
+    return t;
 }
 
 /* Takes out of the bits of a tile's rows what a boolean mask masks. */
 static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
-    const fovea_tensor mask = fv_tile_mask(x);
+    const fovea_tensor mask = fv_tile_repeated(&x->args->mask);
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
         const fv_row_place at = fv_place_of(x, t->row + i);
@@ -66,7 +66,7 @@ static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
 /* Keys that rows [first, first + rows) of a tile whose rows see different ones see. */
 static fv_range keys_of_rows(const fv_block *x, const fv_tile *t, int64_t segment, int64_t first, int64_t rows) {
     bool same;
-    if (x->plan->desc.mask == FOVEA_MASK_NONE)
+    if (!fv_score_masks(&x->plan->desc))
         return rows_range(x, t->row + first, rows, segment, &same);
     fv_keybits any = {{0}};
     for (int64_t i = first; i < first + rows; i++)
@@ -81,18 +81,37 @@ static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
         x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
 }
 
+/* All rows see the tile's keys. */
+static void bits_alike(const fv_block *x, fv_tile *t) {
+    t->mixed = false;
+    t->bits_step = 0;
+    t->bits = x->bits;
+    if (t->keys.begin == t->columns.begin && t->keys.end == t->columns.end)
+        t->bits = NULL;
+    else
+        x->bits[0] = fv_range_bits(t->keys);
+}
+
+void fv_tile_masked(fv_block *x, fv_tile *t, int64_t segment, bool masked) {
+    const bool whole = t->mixed && t->alike && !masked && x->plan->desc.mask != FOVEA_MASK_BOOLEAN;
+    if (whole)
+        bits_alike(x, t);
+    if (whole || masked)
+        list_groups(x, t, segment);
+}
+
 fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
     assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
     const int64_t segment = s->index, row = place->first, rows = place->count;
-    bool same;
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
-    t.keys = rows_range(x, row, rows, segment, &same);
-    t.group_rows = same ? rows : x->plan->edge_rows;
-    t.mixed = t.keys.begin < t.keys.end && (!same || x->plan->desc.mask != FOVEA_MASK_NONE);
+    t.keys = rows_range(x, row, rows, segment, &t.alike);
+    t.group_rows = t.alike ? rows : x->plan->edge_rows;
+    t.mixed = t.keys.begin < t.keys.end && (!t.alike || fv_score_masks(&x->plan->desc));
     if (t.mixed) {
         t.bits_step = 1;
         for (int64_t i = 0; i < rows; i++)
-            x->bits[i] = fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
+            x->bits[i] =
+                t.alike && i > 0 ? x->bits[0] : fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
         if (x->plan->desc.mask == FOVEA_MASK_BOOLEAN) {
             mask_bits(x, &t, segment);
             t.keys = keys_of_rows(x, &t, segment, 0, rows);
@@ -100,10 +119,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
         t.columns = widen(t.keys);
     } else {
         t.columns = widen(t.keys);
-        if (t.keys.begin == t.columns.begin && t.keys.end == t.columns.end)
-            t.bits = NULL;
-        else
-            x->bits[0] = fv_range_bits(t.keys);
+        bits_alike(x, &t);
     }
     t.row_max_end = fv_score_row_max_end(x, &t, segment);
     list_groups(x, &t, segment);
@@ -199,7 +215,7 @@ static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, 
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
+void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim, lds = p->s_stride;
     const bool pack = one_tile(x); /* each panel is used once: all go to one place */
@@ -226,8 +242,7 @@ void fv_tile_scores(fv_block *x, const fv_tile *t, fv_segment *segment) {
                              &prefetch);
         }
     }
-    if (fv_score_stages(x, t, segment->index)) /* which may mask keys */
-        list_groups(x, t, segment->index);
+    fv_score_stages(x, t, segment->index);
 }
 
 /* Are the values that the block sees of a segment finite? Asked at most once a segment, and only where it matters. */
@@ -335,7 +350,7 @@ static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *
 }
 
 /* Scores and softmax; false if no row sees a key of the segment. */
-static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float *m, float *l) {
+static bool run_scores(fv_block *x, fv_tile *t, fv_segment *segment, float *m, float *l) {
     if (t->keys.begin == t->keys.end)
         return false;
     fv_tile_scores(x, t, segment);
@@ -351,6 +366,7 @@ static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float
                                                     .bits_step = t->bits_step,
                                                     .lanes = x->lanes,
                                                     .row_max_end = t->row_max_end,
+                                                    .row_max_masked = t->row_max_masked,
                                                     .no_underflow = fv_score_no_underflow(x, segment),
                                                     .m = m,
                                                     .l = l});
@@ -360,7 +376,7 @@ static bool run_scores(fv_block *x, const fv_tile *t, fv_segment *segment, float
 void fv_tile_run(fv_block *x, fv_tile_rows *place, fv_segment *segment) {
     const fovea_attention_plan *p = x->plan;
     const int64_t row = place->first;
-    const fv_tile t = fv_tile_open(x, place, segment);
+    fv_tile t = fv_tile_open(x, place, segment);
     destination to = {.o = x->o + row * p->o_stride, .stride = p->o_stride};
     int64_t step;
     if (x->single_segment &&
@@ -381,7 +397,7 @@ void fv_tile_run(fv_block *x, fv_tile_rows *place, fv_segment *segment) {
 
 void fv_tile_run_partial(fv_block *x, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial) {
     const int64_t stride = x->plan->o_stride, row = place->first;
-    const fv_tile t = fv_tile_open(x, place, segment);
+    fv_tile t = fv_tile_open(x, place, segment);
     const destination to = {.o = partial->o + row * stride, .stride = stride};
     if (!run_scores(x, &t, segment, partial->m + row, partial->l + row))
         fv_no_keys(partial->m + row, partial->l + row, place->count);

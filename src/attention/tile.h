@@ -16,9 +16,11 @@ typedef struct fv_tile {
     fv_range columns;       /* keys, widened to granules of FV_LANES */
     const fv_keybits *bits; /* of the first row, NULL: all columns */
     int64_t bits_step;
+    bool alike; /* all rows see keys by their ranges */
     bool mixed; /* some row may not see some of keys */
-    int64_t
-        row_max_end; /* all rows see the columns before it, whose maxima come with their scores; columns.begin: none */
+    /* All rows see the columns before it, whose maxima come with their scores; columns.begin: none. */
+    int64_t row_max_end;
+    bool row_max_masked; /* but they see what bits tell, and the maxima are those of that */
 } fv_tile;
 
 /* A segment, ready for the tiles of a block. */
@@ -35,8 +37,8 @@ void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
 /* What the rows of a tile see of a segment. */
 fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
 
-/* Scores of a tile, with the additive mask, into block->s. */
-void fv_tile_scores(fv_block *block, const fv_tile *tile, fv_segment *segment);
+/* Scores of a tile, after all stages, into block->s. */
+void fv_tile_scores(fv_block *block, fv_tile *tile, fv_segment *segment);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
  * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
@@ -70,8 +72,11 @@ static inline int64_t fv_first_column(const fv_block *x, int64_t segment) {
     return x->sequence.kv_start + segment * FV_SEGMENT;
 }
 
-/* The mask, with stride 0 where its size is 1. */
-fovea_tensor fv_tile_mask(const fv_block *block);
+/* A tensor of the caller's, with stride 0 where its size is 1. */
+fovea_tensor fv_tile_repeated(const fovea_tensor *tensor);
+
+/* After passes over the scores of a tile that could mask keys, and did or did not. */
+void fv_tile_masked(fv_block *block, fv_tile *tile, int64_t segment, bool masked);
 
 /* m and l of rows that see no key. */
 void fv_no_keys(float *m, float *l, int64_t rows);

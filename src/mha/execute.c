@@ -77,11 +77,13 @@ static fovea_status check_shared(const run *r) {
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
     const fovea_attention_desc *a = &r->mha->attention;
-    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->mask};
-    const fv_tensor_rule rules[] = {
+    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->mask, &args->bias};
+    enum { TENSORS = sizeof tensors / sizeof tensors[0] };
+    const fv_tensor_rule rules[TENSORS] = {
         {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
         {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
-        {"mask", args->mask.dtype, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
+        {"mask", args->mask.dtype, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true},
+        {"bias", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
     fv_span arrays[FV_ATTENTION_ARRAYS];
     fv_attention_array_spans(a, args, arrays);
     fovea_status status = fv_spans_disjoint(out, workspace);
@@ -95,7 +97,7 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
         if (status == FOVEA_OK)
             status = fv_spans_disjoint(&inputs[i], workspace);
     }
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < TENSORS; t++) {
         fv_span span;
         if (status != FOVEA_OK || !tensors[t]->data)
             continue;

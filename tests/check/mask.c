@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 enum { SIZE_BEGIN, SIZE_END, SIZE_STEP };
-enum { OPERAND_MASK, OPERAND_BITS, OPERAND_S };
+enum { OPERAND_MASK, OPERAND_BITS, OPERAND_S, OPERAND_ROW_MAX };
 
 typedef enum mask_kind { MASK_ONES, MASK_ZEROS, MASK_RANDOM, MASK_KINDS } mask_kind;
 static const char *const mask_words[MASK_KINDS] = {"lets all pass", "lets none pass", "is random"};
@@ -121,6 +121,7 @@ static void add_mask_trial(checker *c, int64_t begin, int64_t end, int64_t step,
     s->origin = begin;
     fill_normal(t, s);
     sprinkle_specials(t, s, 16);
+    trial_floats(t, "row_max", CELL_BITS, 1, FV_LANES, FV_LANES);
     for (int64_t i = 0; i < elements; i++)
         *float_before(mask, 0, i) = some_mask(&t->rng, kind);
     for (int64_t i = 0; i < keys; i++) {
@@ -140,8 +141,9 @@ static void add_mask_trials(checker *c) {
 }
 
 static void add_mask_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.add_mask_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK), t->size[SIZE_STEP],
-                             t->c, trial_pointer(t, OPERAND_S), trial_pointer(t, OPERAND_BITS));
+    t->result = kernel->run.add_mask_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK),
+                                         t->size[SIZE_STEP], t->c, trial_pointer(t, OPERAND_S),
+                                         trial_pointer(t, OPERAND_BITS), trial_pointer(t, OPERAND_ROW_MAX), NULL);
 }
 
 static bool add_mask_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }
@@ -158,6 +160,18 @@ static void add_mask_verify(const trial *t) {
             return;
         }
     }
+    float row_max[FV_LANES];
+    for (int j = 0; j < FV_LANES; j++)
+        row_max[j] = -INFINITY;
+    for (int64_t i = 0; i < s->cols; i++)
+        if (is_set((const uint64_t *)t->operand[OPERAND_BITS].want, s->origin + i))
+            row_max[i % FV_LANES] = fmaxf(row_max[i % FV_LANES], float_want(s, 0, i));
+    for (int j = 0; j < FV_LANES; j++)
+        if (float_want(&t->operand[OPERAND_ROW_MAX], 0, j) != row_max[j]) {
+            trial_fail(t, "row_max[%d] is %.9g, the maximum is %.9g", j,
+                       (double)float_want(&t->operand[OPERAND_ROW_MAX], 0, j), (double)row_max[j]);
+            return;
+        }
 }
 
 const op_check check_add_mask = {add_mask_trials, add_mask_invoke, add_mask_verify};

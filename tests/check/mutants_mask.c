@@ -47,48 +47,69 @@ static void mask_to_bits_reads_past_mask(MASK_TO_BITS_PARAMETERS) {
 /* ------------------------------------------------------------------------------------------------------ add_mask -- */
 
 #define ADD_MASK_PARAMETERS                                                                                            \
-    int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits
+    int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits, float *row_max,  \
+        const float *next
+#define ADD_MASK_ARGUMENTS begin, end, mask, step, c, s, bits, row_max, next
 
-static void add_mask_masks_below(float limit, ADD_MASK_PARAMETERS) {
+static int add_mask_masks_below(float limit, ADD_MASK_PARAMETERS) {
+    int cleared = 0;
+    (void)next;
+    for (int64_t j = 0; j < FV_LANES; j++)
+        row_max[j] = -INFINITY;
     for (int64_t i = begin; i < end; i++) {
         const float scaled = c * s[i];
+        const uint64_t bit = (uint64_t)1 << (i % 64);
+        const int attended = (bits->word[i / 64] & bit) != 0, masks = mask[i * step] <= limit;
         s[i] = scaled + mask[i * step];
-        if (mask[i * step] <= limit)
-            bits->word[i / 64] &= ~((uint64_t)1 << (i % 64));
+        cleared |= attended && masks;
+        if (masks)
+            bits->word[i / 64] &= ~bit;
+        else if (attended && s[i] > row_max[i % FV_LANES])
+            row_max[i % FV_LANES] = s[i];
     }
+    return cleared;
 }
 
-static void add_mask_honest(ADD_MASK_PARAMETERS) {
-    add_mask_masks_below(-INFINITY, begin, end, mask, step, c, s, bits);
-}
-static void add_mask_masks_low(ADD_MASK_PARAMETERS) {
-    add_mask_masks_below(-1e30f, begin, end, mask, step, c, s, bits);
-}
+static int add_mask_honest(ADD_MASK_PARAMETERS) { return add_mask_masks_below(-INFINITY, ADD_MASK_ARGUMENTS); }
+static int add_mask_masks_low(ADD_MASK_PARAMETERS) { return add_mask_masks_below(-1e30f, ADD_MASK_ARGUMENTS); }
 
-static void add_mask_masks_by_sum(ADD_MASK_PARAMETERS) { /* a score of -inf is not a mask of -inf */
-    add_mask_honest(begin, end, mask, step, c, s, bits);
+static int add_mask_masks_by_sum(ADD_MASK_PARAMETERS) { /* a score of -inf is not a mask of -inf */
+    const int cleared = add_mask_honest(ADD_MASK_ARGUMENTS);
     for (int64_t i = begin; i < end; i++)
         if (s[i] == -INFINITY)
             bits->word[i / 64] &= ~((uint64_t)1 << (i % 64));
+    return cleared;
 }
 
-static void add_mask_forgets_bits(ADD_MASK_PARAMETERS) {
+static int add_mask_forgets_bits(ADD_MASK_PARAMETERS) {
     fv_keybits scratch = *bits;
-    add_mask_honest(begin, end, mask, step, c, s, &scratch);
+    return add_mask_honest(begin, end, mask, step, c, s, &scratch, row_max, next);
 }
 
-static void add_mask_rounds_once(ADD_MASK_PARAMETERS) {
-    fv_keybits before = *bits;
+static int add_mask_rounds_once(ADD_MASK_PARAMETERS) {
     float sum[FV_SEGMENT];
     for (int64_t i = begin; i < end; i++)
         sum[i] = fmaf(c, s[i], mask[i * step]);
-    add_mask_honest(begin, end, mask, step, c, s, &before);
-    *bits = before;
+    const int cleared = add_mask_honest(ADD_MASK_ARGUMENTS);
     memcpy(s + begin, sum + begin, (size_t)(end - begin) * sizeof *s);
+    return cleared;
 }
 
-static void add_mask_adds_unscaled(ADD_MASK_PARAMETERS) {
-    add_mask_honest(begin, end, mask, step, 1.0f + 0.0f * c, s, bits);
+static int add_mask_adds_unscaled(ADD_MASK_PARAMETERS) {
+    return add_mask_honest(begin, end, mask, step, 1.0f + 0.0f * c, s, bits, row_max, next);
+}
+
+static int add_mask_maxima_of_all(ADD_MASK_PARAMETERS) { /* of keys that were masked before, too */
+    const int cleared = add_mask_honest(ADD_MASK_ARGUMENTS);
+    for (int64_t i = begin; i < end; i++)
+        if (s[i] > row_max[i % FV_LANES])
+            row_max[i % FV_LANES] = s[i];
+    return cleared;
+}
+
+static int add_mask_says_nothing(ADD_MASK_PARAMETERS) {
+    add_mask_honest(ADD_MASK_ARGUMENTS);
+    return 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- all -- */
@@ -105,6 +126,8 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, add_mask, f32, 1, 8, add_mask_forgets_bits),
     MUTANT(DIFFERS, add_mask, f32, 1, 8, add_mask_rounds_once),
     MUTANT(DIFFERS, add_mask, f32, 1, 8, add_mask_adds_unscaled),
+    MUTANT(DIFFERS, add_mask, f32, 1, 8, add_mask_maxima_of_all),
+    MUTANT(DIFFERS, add_mask, f32, 1, 8, add_mask_says_nothing),
 };
 
 const mutant_table mutants_mask = {mutants, sizeof mutants / sizeof mutants[0]};
