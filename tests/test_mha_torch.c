@@ -1,32 +1,11 @@
 /* test-mha-torch: layers against what torch.nn.MultiheadAttention gave, recorded by data/mha_torch.py in float64. */
 #include "attention_case.h"
 #include "data/mha_torch.h"
+#include "recorded.h"
 #include "test.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* As in data/mha_torch.py. Freed by the caller. */
-static float *fill(uint32_t seed, int64_t n) {
-    float *x = must_alloc(n, sizeof *x);
-    uint32_t state = seed;
-    for (int64_t i = 0; i < n; i++) {
-        state = (state * 1103515245u + 12345u) & 0x7fffffffu;
-        x[i] = (float)((int32_t)((state >> 16) % 129) - 64) / 64.0f;
-    }
-    return x;
-}
-
-static void compare(const float *got, const float *want, int64_t n, const char *what) {
-    double worst = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        const double error = fabs((double)got[i] - (double)want[i]) / (1.0 + fabs((double)want[i]));
-        worst = error > worst || float_is_nan(got[i]) ? error : worst;
-        if (float_is_nan(got[i]))
-            break;
-    }
-    test_check(worst < 1e-5, "%s: off by %.3g", what, worst);
-}
 
 static fovea_tensor rows(const float *x, int64_t batch, int64_t tokens, int64_t features) {
     return fovea_tensor_bhtd((void *)(uintptr_t)x, FOVEA_DTYPE_F32, batch, 1, tokens, features);

@@ -2,6 +2,7 @@
  * by fovea_from_onnx(). Outputs are compared with the recorded ones, closer than ONNX asks for, and bit for bit with the
  * scalar tier's. Cases with 16-bit operands wait for 16-bit types: they are SKIPPED, and counted. */
 #include "attention_case.h"
+#include "recorded.h"
 #include "test.h"
 
 #include <math.h>
@@ -124,17 +125,6 @@ static const char *waits_for(const onnx_case *c) {
     if (c->out[QK_MATMUL_OUTPUT].type != ONNX_ABSENT && c->attributes.qk_matmul_output_mode != 3)
         return "waits for raw scores as an output";
     return NULL;
-}
-
-static bool execute(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args,
-                    const char *name) {
-    fovea_attention_plan *plan;
-    bool ok =
-        test_check(fovea_attention_plan_create(ctx, desc, &plan) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
-    ok = ok &&
-         test_check(fovea_attention_execute(plan, args, NULL, 0) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
-    fovea_attention_plan_destroy(plan);
-    return ok;
 }
 
 /* The outputs of the operator. */

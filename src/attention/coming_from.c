@@ -1,5 +1,7 @@
-/* Descriptions from the words of other systems (fovea/coming_from.h). */
+/* Descriptions from the words of other systems (fovea/coming_from.h): what is there of attention alone. */
 #include "fovea/fovea.h"
+
+#include <stdbool.h>
 
 fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int rank, const int64_t *shape) {
     int64_t sizes[4] = {1, 1, 1, 1};
@@ -32,6 +34,12 @@ static void set_mask(fovea_attention_desc *desc, fovea_attention_args *args, fov
     args->mask = mask;
 }
 
+void fovea_from_torch_sdpa(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
+                           int is_causal) {
+    set_mask(desc, args, attn_mask);
+    desc->causal = is_causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+}
+
 void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask, int is_causal,
                      int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *room) {
     int64_t *q_offsets = room, *kv_lens = room + desc->batch;
@@ -49,4 +57,110 @@ void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fov
     desc->causal = is_causal ? FOVEA_CAUSAL_OFFSET : FOVEA_CAUSAL_NONE;
     args->q_offsets = q_offsets;
     args->kv_lens = kv_lens;
+}
+
+void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k, int is_prompt,
+                        int64_t local_window_size, int64_t *room) {
+    int64_t *q_offsets = room, *kv_lens = room + desc->batch;
+    for (int64_t b = 0; b < desc->batch; b++) {
+        kv_lens[b] = (int64_t)seqlens_k[b] + 1;
+        q_offsets[b] = is_prompt ? 0 : kv_lens[b] - desc->q_len;
+    }
+    desc->causal = FOVEA_CAUSAL_OFFSET;
+    desc->window_left = local_window_size > 0 ? local_window_size - 1 : -1;
+    args->q_offsets = q_offsets;
+    args->kv_lens = kv_lens;
+}
+
+void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
+                      int64_t window_right, int64_t *room) {
+    desc->causal = causal ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
+    desc->window_left = window_left;
+    desc->window_right = window_right;
+    for (int64_t b = 0; b < desc->batch; b++)
+        room[b] = (args->kv_lens ? args->kv_lens[b] : desc->kv_len) - (args->q_lens ? args->q_lens[b] : desc->q_len);
+    args->q_offsets = causal ? NULL : room;
+}
+
+void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *cache_seqlens,
+                              int64_t new_keys, int causal, int64_t window_left, int64_t window_right, int64_t *room) {
+    for (int64_t b = 0; b < desc->batch; b++)
+        room[b] = cache_seqlens[b] + new_keys;
+    args->kv_lens = room;
+    fovea_from_flash(desc, args, causal, window_left, window_right, room + desc->batch);
+}
+
+void fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value) {
+    if (token < 0 || token >= tensor.shape[2])
+        return;
+    const int64_t channels = tensor.shape[3];
+    for (int64_t b = 0; b < tensor.shape[0]; b++)
+        for (int64_t h = 0; h < tensor.shape[1]; h++) {
+            float *to = (float *)tensor.data + b * tensor.stride[0] + h * tensor.stride[1] + token * tensor.stride[2];
+            for (int64_t c = 0; c < channels; c++)
+                to[c] = value ? value[h * channels + c] : 0.0f;
+        }
+}
+
+/* What has to hold for a query to see a key. Booleans of the two first are true where it does, unless inverted. */
+typedef struct keep_rule {
+    fovea_tensor mask;      /* [1 or batch, 1 or heads, 1 or q_len, keys] */
+    const uint8_t *keys[2]; /* [batch, count] each */
+    const uint8_t *queries; /* [batch, q_len] */
+    int64_t count;          /* of keys that masks and causal are about; those behind are seen */
+    bool inverted, causal;
+} keep_rule;
+
+static bool keeps(const keep_rule *r, const fovea_attention_desc *d, const int64_t at[4]) {
+    const int64_t b = at[0], query = at[2], key = at[3];
+    if (r->queries && !r->queries[b * d->q_len + query])
+        return false;
+    if (key >= r->count)
+        return true;
+    for (int i = 0; i < 2; i++)
+        if (r->keys[i] && (r->keys[i][b * r->count + key] != 0) == r->inverted)
+            return false;
+    if (r->mask.data) {
+        int64_t offset = 0;
+        for (int i = 0; i < 4; i++)
+            offset += r->mask.shape[i] == 1 ? 0 : at[i] * r->mask.stride[i];
+        if ((((const uint8_t *)r->mask.data)[offset] != 0) == r->inverted)
+            return false;
+    }
+    return !r->causal || key <= query;
+}
+
+/* Writes the rule as a boolean mask, no larger than it must be. */
+static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, const keep_rule *r, uint8_t *room) {
+    const bool masked = r->mask.data != NULL;
+    const int64_t batch = r->keys[0] || r->keys[1] || r->queries || !masked ? desc->batch : r->mask.shape[0],
+                  heads = masked ? r->mask.shape[1] : 1,
+                  rows = r->queries || r->causal ? desc->q_len : (masked ? r->mask.shape[2] : 1);
+    int64_t at[4], n = 0;
+    for (at[0] = 0; at[0] < batch; at[0]++)
+        for (at[1] = 0; at[1] < heads; at[1]++)
+            for (at[2] = 0; at[2] < rows; at[2]++)
+                for (at[3] = 0; at[3] < desc->kv_len; at[3]++)
+                    room[n++] = keeps(r, desc, at);
+    set_mask(desc, args, fovea_tensor_bhtd(room, FOVEA_DTYPE_BOOL, batch, heads, rows, desc->kv_len));
+}
+
+void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
+                          const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room) {
+    const bool extra = keys < desc->kv_len;
+    const keep_rule rule = {
+        .mask = attn_mask, .keys = {key_padding_mask}, .count = keys, .inverted = true, .causal = is_causal && extra};
+    desc->causal = is_causal && !extra ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+    if (attn_mask.data || key_padding_mask || rule.causal)
+        set_rule(desc, args, &rule, room);
+}
+
+void fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
+                      const uint8_t *value_mask, const uint8_t *key_mask, fovea_tensor attention_mask,
+                      int use_causal_mask, uint8_t *room) {
+    const keep_rule rule = {
+        .mask = attention_mask, .keys = {value_mask, key_mask}, .queries = query_mask, .count = desc->kv_len};
+    desc->causal = use_causal_mask ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+    if (attention_mask.data || query_mask || value_mask || key_mask)
+        set_rule(desc, args, &rule, room);
 }

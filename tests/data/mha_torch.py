@@ -49,4 +49,5 @@ def main():
     show("torch_plain_out", layer(24, 3, bias=False)(x, x, x, need_weights=False)[0])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+/* test-coming-from: descriptions filled by fovea_from_torch_*, against what PyTorch gave (data/coming_from_torch.py), and
+ * by fovea_from_flash*, against boolean masks of the formulas that FlashAttention documents, bit for bit. */
+#include "attention_case.h"
+#include "data/coming_from_torch.h"
+#include "recorded.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const fovea_tensor absent;
+
+/* As bits() in data/coming_from_torch.py. Freed by the caller. */
+static uint8_t *bits(uint32_t seed, int64_t n) {
+    float *x = fill(seed, n);
+    uint8_t *b = must_alloc(n, 1);
+    for (int64_t i = 0; i < n; i++)
+        b[i] = (int)(x[i] * 64.0f + 64.0f) % 3 == 0;
+    free(x);
+    return b;
+}
+
+/* -------------------------------------------------------------------------------- scaled_dot_product_attention -- */
+
+enum { SDPA_BATCH = 2, SDPA_HEADS = 4, SDPA_KV_HEADS = 2, SDPA_DIM = 8, SDPA_VALUE_DIM = 6 };
+
+static void sdpa(const fovea_context *ctx, int64_t q_len, int64_t kv_len, fovea_tensor mask, int is_causal,
+                 const double *scale, const float *want, const char *what) {
+    const int64_t q_size = SDPA_BATCH * SDPA_HEADS * q_len * SDPA_DIM, n = q_size / SDPA_DIM * SDPA_VALUE_DIM;
+    float *q = fill(1, q_size), *k = fill(2, SDPA_BATCH * SDPA_KV_HEADS * kv_len * SDPA_DIM);
+    float *v = fill(3, SDPA_BATCH * SDPA_KV_HEADS * kv_len * SDPA_VALUE_DIM), *out = must_alloc(n, sizeof *out);
+    for (int64_t i = 0; i < q_size; i++)
+        q[i] *= 4.0f;
+    poison_fill(out, n);
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    fovea_from_tensors(&desc, &args, fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_HEADS, q_len, SDPA_DIM),
+                       fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_KV_HEADS, kv_len, SDPA_DIM),
+                       fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_KV_HEADS, kv_len, SDPA_VALUE_DIM),
+                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_HEADS, q_len, SDPA_VALUE_DIM));
+    fovea_from_torch_sdpa(&desc, &args, mask, is_causal);
+    desc.has_scale = scale != NULL;
+    desc.scale = scale ? *scale : 0.0;
+    execute(ctx, &desc, &args, what);
+    compare(out, want, n, what);
+    free(q);
+    free(k);
+    free(v);
+    free(out);
+}
+
+static void test_sdpa(const fovea_context *ctx) {
+    const double negative = -0.3, zero = 0.0;
+    sdpa(ctx, 5, 9, absent, 1, NULL, torch_sdpa_causal_wide, "sdpa, causal, more keys");
+    sdpa(ctx, 9, 5, absent, 1, NULL, torch_sdpa_causal_tall, "sdpa, causal, more queries");
+    sdpa(ctx, 5, 9, absent, 0, &negative, torch_sdpa_scale_negative, "sdpa, negative scale");
+    sdpa(ctx, 5, 9, absent, 0, &zero, torch_sdpa_scale_zero, "sdpa, scale 0");
+    uint8_t *keep = bits(4, 5 * 9);
+    for (int i = 0; i < 5 * 9; i++)
+        keep[i] = !keep[i] && i / 9 != 2;
+    sdpa(ctx, 5, 9, fovea_tensor_aligned(keep, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){5, 9}), 0, NULL,
+         torch_sdpa_boolean, "sdpa, boolean mask");
+    float *added = fill(5, 2 * 5 * 9);
+    sdpa(ctx, 5, 9, fovea_tensor_aligned(added, FOVEA_DTYPE_F32, 4, (const int64_t[]){2, 1, 5, 9}), 0, NULL,
+         torch_sdpa_additive, "sdpa, additive mask");
+    free(keep);
+    free(added);
+}
+
+/* ------------------------------------------------------------------------------------------ nn.MultiheadAttention -- */
+
+enum { HEADS = 4, EMBED = 24, DIM = EMBED / HEADS, BATCH = 2, QUERIES = 5, KEYS = 7, EXTRA = 2 };
+
+/* Projections of the rows of x into tokens of [batch, token, channel] memory with room for all of them. */
+static void project(const float *x, int64_t rows, const float *weight, const float *bias, float *y, int64_t all) {
+    for (int64_t b = 0; b < BATCH; b++)
+        for (int64_t t = 0; t < rows; t++)
+            for (int64_t o = 0; o < EMBED; o++) {
+                double sum = (double)bias[o];
+                for (int64_t i = 0; i < EMBED; i++)
+                    sum += (double)x[(b * rows + t) * EMBED + i] * (double)weight[o * EMBED + i];
+                y[(b * all + t) * EMBED + o] = (float)sum;
+            }
+}
+
+/* A parameter of the module. */
+static float *parameter(uint32_t seed, int64_t n) {
+    float *x = fill(seed, n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] /= 4.0f;
+    return x;
+}
+
+typedef struct mha_case {
+    const char *name;
+    fovea_tensor attn_mask;
+    const uint8_t *key_padding_mask;
+    bool is_causal, bias_kv, zero;
+    const float *out, *weights;
+} mha_case;
+
+static void mha(const fovea_context *ctx, const mha_case *c) {
+    const int64_t kv_len = KEYS + c->bias_kv + c->zero, n = BATCH * QUERIES * EMBED;
+    const uint32_t seed = c->bias_kv ? 102 : 100; /* bias_k and bias_v come before */
+    float *in_bias = parameter(seed, 3 * EMBED), *in_weight = parameter(seed + 1, 3 * EMBED * EMBED);
+    float *out_bias = parameter(seed + 2, EMBED), *out_weight = parameter(seed + 3, EMBED * EMBED);
+    float *bias_k = parameter(100, EMBED), *bias_v = parameter(101, EMBED);
+    float *x[3] = {fill(1, n), fill(2, BATCH * KEYS * EMBED), fill(3, BATCH * KEYS * EMBED)}, *y[3];
+    for (int i = 0; i < 3; i++) {
+        const int64_t rows = i == 0 ? QUERIES : KEYS, all = i == 0 ? QUERIES : kv_len;
+        y[i] = must_alloc(BATCH * all * EMBED, sizeof *y[i]);
+        project(x[i], rows, in_weight + i * EMBED * EMBED, in_bias + i * EMBED, y[i], all);
+    }
+    const fovea_tensor k = fovea_tensor_bthd(y[1], FOVEA_DTYPE_F32, BATCH, kv_len, HEADS, DIM),
+                       v = fovea_tensor_bthd(y[2], FOVEA_DTYPE_F32, BATCH, kv_len, HEADS, DIM);
+    if (c->bias_kv) {
+        fovea_from_torch_key(k, KEYS, bias_k);
+        fovea_from_torch_key(v, KEYS, bias_v);
+    }
+    if (c->zero) {
+        fovea_from_torch_key(k, kv_len - 1, NULL);
+        fovea_from_torch_key(v, kv_len - 1, NULL);
+    }
+
+    float *out = must_alloc(n, sizeof *out), *weights = must_alloc(BATCH * HEADS * QUERIES * kv_len, sizeof *weights);
+    uint8_t room[BATCH * HEADS * QUERIES * (KEYS + EXTRA)];
+    fovea_attention_desc attention;
+    fovea_attention_args args;
+    fovea_attention_desc_init(&attention);
+    fovea_attention_args_init(&args);
+    fovea_from_tensors(&attention, &args, fovea_tensor_bthd(y[0], FOVEA_DTYPE_F32, BATCH, QUERIES, HEADS, DIM), k, v,
+                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED));
+    fovea_from_torch_mha(&attention, &args, c->attn_mask, c->key_padding_mask, KEYS, c->is_causal, room);
+    args.weights = fovea_tensor_bhtd(weights, FOVEA_DTYPE_F32, BATCH, HEADS, QUERIES, kv_len);
+    fovea_mha_desc desc;
+    fovea_mha_weights w;
+    fovea_mha_desc_init(&desc);
+    fovea_mha_weights_init(&w);
+    fovea_from_torch_mha_weights(&desc, &w, EMBED, in_weight, in_bias, out_weight, out_bias);
+    desc.form = FOVEA_MHA_PROJECTED; /* keys were added behind the projections */
+    desc.inputs = FOVEA_MHA_SEPARATE;
+    w.fused = (fovea_matrix){0};
+    w.fused_bias = NULL;
+    desc.attention = &attention;
+    fovea_mha *layer;
+    if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail())) {
+        test_check(fovea_mha_execute(layer, &args, NULL, 0) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail());
+        compare(out, c->out, n, c->name);
+        float mean[BATCH * QUERIES * (KEYS + EXTRA)];
+        for (int64_t b = 0; b < BATCH; b++)
+            for (int64_t i = 0; i < QUERIES * kv_len; i++) {
+                double sum = 0.0;
+                for (int64_t h = 0; h < HEADS; h++)
+                    sum += (double)weights[(b * HEADS + h) * QUERIES * kv_len + i];
+                mean[b * QUERIES * kv_len + i] = (float)(sum / HEADS);
+            }
+        compare(mean, c->weights, BATCH * QUERIES * kv_len, c->name);
+    }
+    fovea_mha_destroy(layer);
+    float *all[] = {in_bias, in_weight, out_bias, out_weight, bias_k, bias_v, x[0],
+                    x[1],    x[2],      y[0],     y[1],       y[2],   out,    weights};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+static void test_mha(const fovea_context *ctx) {
+    uint8_t *left_out = bits(6, QUERIES * KEYS), *padding = bits(7, BATCH * KEYS);
+    uint8_t *by_head = bits(8, BATCH * HEADS * QUERIES * KEYS);
+    for (int i = 0; i < BATCH * HEADS * QUERIES * KEYS; i += KEYS) {
+        by_head[i] = 0;
+        left_out[i % (QUERIES * KEYS)] = 0;
+        padding[i % (BATCH * KEYS)] = 0;
+    }
+    const fovea_tensor mask = fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
+                       heads = fovea_tensor_bhtd(by_head, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS);
+    const mha_case cases[] = {
+        {"attn_mask and key_padding_mask", mask, padding, false, false, false, torch_masks_out, torch_masks_weights},
+        {"attn_mask of each head", heads, NULL, false, false, false, torch_by_head_out, torch_by_head_weights},
+        {"attn_mask of each head and key_padding_mask", heads, padding, false, false, false, torch_by_head_padding_out,
+         torch_by_head_padding_weights},
+        {"key_padding_mask", absent, padding, false, false, false, torch_padding_out, torch_padding_weights},
+        {"add_bias_kv", absent, NULL, false, true, false, torch_bias_kv_out, torch_bias_kv_weights},
+        {"add_bias_kv and masks", mask, padding, false, true, false, torch_bias_kv_masks_out,
+         torch_bias_kv_masks_weights},
+        {"add_bias_kv, causal", absent, NULL, true, true, false, torch_bias_kv_causal_out,
+         torch_bias_kv_causal_weights},
+        {"add_zero_attn and masks", mask, padding, false, false, true, torch_zero_out, torch_zero_weights},
+        {"add_bias_kv, add_zero_attn, causal, key_padding_mask", absent, padding, true, true, true, torch_both_out,
+         torch_both_weights}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        mha(ctx, &cases[i]);
+    free(left_out);
+    free(padding);
+    free(by_head);
+}
+
+/* The module's weights as a whole layer: the bits of the same layer described by hand. */
+static void test_mha_weights(const fovea_context *ctx) {
+    float *in_bias = parameter(100, 3 * EMBED), *in_weight = parameter(101, 3 * EMBED * EMBED);
+    float *out_bias = parameter(102, EMBED), *out_weight = parameter(103, EMBED * EMBED);
+    float *x[3] = {fill(1, BATCH * QUERIES * EMBED), fill(2, BATCH * KEYS * EMBED), fill(3, BATCH * KEYS * EMBED)};
+    uint8_t *left_out = bits(6, QUERIES * KEYS), *padding = bits(7, BATCH * KEYS), room[BATCH * QUERIES * KEYS];
+    for (int i = 0; i < QUERIES * KEYS; i += KEYS)
+        left_out[i] = padding[i % (BATCH * KEYS)] = 0;
+    float out[BATCH * QUERIES * EMBED];
+    fovea_attention_desc attention;
+    fovea_attention_args args;
+    fovea_mha_desc desc;
+    fovea_mha_weights w;
+    fovea_attention_desc_init(&attention);
+    fovea_attention_args_init(&args);
+    fovea_mha_desc_init(&desc);
+    fovea_mha_weights_init(&w);
+    attention.batch = BATCH;
+    attention.q_heads = attention.kv_heads = HEADS;
+    attention.q_len = QUERIES;
+    attention.kv_len = KEYS;
+    attention.head_dim = attention.value_dim = DIM;
+    args.q = fovea_tensor_bhtd(x[0], FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED);
+    args.k = fovea_tensor_bhtd(x[1], FOVEA_DTYPE_F32, BATCH, 1, KEYS, EMBED);
+    args.v = fovea_tensor_bhtd(x[2], FOVEA_DTYPE_F32, BATCH, 1, KEYS, EMBED);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED);
+    fovea_from_torch_mha(&attention, &args,
+                         fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}), padding,
+                         KEYS, 0, room);
+    fovea_from_torch_mha_weights(&desc, &w, EMBED, in_weight, in_bias, out_weight, out_bias);
+    desc.inputs = FOVEA_MHA_SEPARATE;
+    desc.attention = &attention;
+    fovea_mha *layer;
+    if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "weights: %s", fovea_error_detail()))
+        test_check(fovea_mha_execute(layer, &args, NULL, 0) == FOVEA_OK, "weights: %s", fovea_error_detail());
+    compare(out, torch_masks_out, BATCH * QUERIES * EMBED, "weights of the module");
+    fovea_mha_destroy(layer);
+    void *all[] = {in_bias, in_weight, out_bias, out_weight, x[0], x[1], x[2], left_out, padding};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+/* --------------------------------------------------------------------------------------------- FlashAttention -- */
+
+/* May query i of q_len see key j of kv_len? As the documentation of flash_attn_func has it. */
+static bool flash_sees(int64_t i, int64_t j, int64_t q_len, int64_t kv_len, bool causal, int64_t left, int64_t right) {
+    const int64_t position = i + kv_len - q_len;
+    return j < kv_len && (!causal || j <= position) && (left < 0 || j >= position - left) &&
+           (right < 0 || j <= position + right);
+}
+
+static void flash(const fovea_context *ctx, int64_t q_len, const int32_t *cache_seqlens, int64_t new_keys, bool causal,
+                  int64_t left, int64_t right) {
+    enum { ROOM = 9, D = 8, MOST = 7 };
+    const int64_t n = BATCH * HEADS * q_len * D;
+    float *q = fill(1, n), *k = fill(2, BATCH * ROOM * 2 * D), *v = fill(3, BATCH * ROOM * 2 * D);
+    float got[BATCH * HEADS * MOST * D], want[BATCH * HEADS * MOST * D];
+    uint8_t mask[BATCH * MOST * ROOM];
+    int64_t room[2 * BATCH];
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D),
+                       fovea_tensor_bthd(k, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
+                       fovea_tensor_bthd(v, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
+                       fovea_tensor_bthd(want, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D));
+    for (int64_t b = 0; b < BATCH; b++)
+        for (int64_t i = 0; i < q_len; i++)
+            for (int64_t j = 0; j < ROOM; j++)
+                mask[(b * q_len + i) * ROOM + j] =
+                    flash_sees(i, j, q_len, cache_seqlens ? cache_seqlens[b] + new_keys : ROOM, causal, left, right);
+    fovea_from_torch_sdpa(&desc, &args, fovea_tensor_bhtd(mask, FOVEA_DTYPE_BOOL, BATCH, 1, q_len, ROOM), 0);
+    execute(ctx, &desc, &args, "mask of FlashAttention");
+    fovea_from_torch_sdpa(&desc, &args, absent, 0);
+    args.out.data = got;
+    if (cache_seqlens)
+        fovea_from_flash_kvcache(&desc, &args, cache_seqlens, new_keys, causal, left, right, room);
+    else
+        fovea_from_flash(&desc, &args, causal, left, right, room);
+    execute(ctx, &desc, &args, "FlashAttention");
+    test_same(got, want, n, "FlashAttention: q_len %d, cache %d, causal %d, window %d, %d", (int)q_len,
+              cache_seqlens != NULL, causal, (int)left, (int)right);
+    free(q);
+    free(k);
+    free(v);
+}
+
+static void test_flash(const fovea_context *ctx) {
+    static const int32_t cache_seqlens[BATCH] = {6, 1};
+    static const int64_t windows[][2] = {{-1, -1}, {2, -1}, {-1, 1}, {1, 2}, {2, 0}, {0, 0}};
+    for (int w = 0; w < 6; w++)
+        for (int causal = 0; causal < 2; causal++)
+            for (int64_t q_len = 1; q_len <= 7; q_len += 2) {
+                flash(ctx, q_len, NULL, 0, causal, windows[w][0], windows[w][1]);
+                flash(ctx, q_len, cache_seqlens, 3, causal, windows[w][0], windows[w][1]);
+            }
+}
+
+static void test_edges(void) {
+    const int64_t shape[5] = {2, 3, 4, 5, 6};
+    float x[2 * 6] = {0};
+    const fovea_tensor two = fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 2, shape);
+    test_check(two.shape[0] == 1 && two.shape[1] == 1 && two.shape[2] == 2 && two.shape[3] == 3 && two.stride[2] == 3,
+               "aligned at the last axis");
+    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 0, NULL).shape[3] == 1, "rank 0");
+    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 5, shape).shape[0] == -1, "rank 5");
+    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, -1, shape).shape[0] == -1, "rank -1");
+    const fovea_tensor tokens = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 2, 3, 2);
+    fovea_from_torch_key(tokens, -1, x);
+    fovea_from_torch_key(tokens, 3, x);
+    const float value[4] = {1, 2, 3, 4}, want[12] = {0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0};
+    fovea_from_torch_key(tokens, 1, value);
+    test_same(x, want, 12, "one token of each head");
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "coming-from", NULL);
+    fovea_context *ctx = test_context_untuned();
+    test_sdpa(ctx);
+    test_mha(ctx);
+    test_mha_weights(ctx);
+    test_flash(ctx);
+    test_edges();
+    fovea_context_destroy(ctx);
+    return test_end();
+}
