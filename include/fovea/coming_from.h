@@ -37,70 +37,71 @@ FOVEA_API void fovea_from_tensors(fovea_attention_desc *desc, fovea_attention_ar
 FOVEA_API void fovea_from_torch_sdpa(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                      int is_causal);
 
-/* The masks of torch.nn.MultiheadAttention, whose booleans are true where a key is left out. attn_mask is boolean: [1, 1,
- * q_len, keys], or [batch, q_heads, q_len, keys] for PyTorch's [batch * heads, q_len, keys]. key_padding_mask is
+/* The masks of torch.nn.MultiheadAttention, whose booleans are true where a key is left out. attn_mask is boolean: [1,
+ * 1, q_len, keys], or [batch, q_heads, q_len, keys] for PyTorch's [batch * heads, q_len, keys]. key_padding_mask is
  * [batch, keys]. desc->kv_len may be more than keys: every query sees the keys behind, those of add_bias_kv and
  * add_zero_attn, under is_causal too. Masks are inverted and merged in room, batch * q_heads * q_len * kv_len bytes
- * (without the heads, where attn_mask has one or is absent).
- * An attn_mask of floats is no argument of this function: with no key_padding_mask it is args->mask, an additive one. */
+ * (without the heads, where attn_mask has one or is absent). An attn_mask of floats is no argument of this function:
+ * with no key_padding_mask it is args->mask, an additive one. */
 FOVEA_API void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                     const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room);
 
-/* Writes one token of k or v in every sequence: value is [heads * channels] floats, as bias_k and bias_v of add_bias_kv,
- * or NULL for zeros, as add_zero_attn has them. A token that the tensor does not have is ignored. */
+/* Writes one token of k or v in every sequence: value is [heads * channels] floats, as bias_k and bias_v of
+ * add_bias_kv, or NULL for zeros, as add_zero_attn has them. A token that the tensor does not have is ignored. */
 FOVEA_API void fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value);
 
-/* The weights of torch.nn.MultiheadAttention with equal kdim and vdim, as it stores them: in_proj_weight [3 * embed_dim,
- * embed_dim], in_proj_bias [3 * embed_dim] or NULL, out_proj.weight [embed_dim, embed_dim], out_proj.bias or NULL. desc and
- * weights must have been initialised; set by hand: desc->attention, desc->inputs. */
+/* The weights of torch.nn.MultiheadAttention with equal kdim and vdim, as it stores them: in_proj_weight [3 *
+ * embed_dim, embed_dim], in_proj_bias [3 * embed_dim] or NULL, out_proj.weight [embed_dim, embed_dim], out_proj.bias
+ * or NULL. desc and weights must have been initialised; set by hand: desc->attention, desc->inputs. */
 FOVEA_API void fovea_from_torch_mha_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, int64_t embed_dim,
                                             const float *in_proj_weight, const float *in_proj_bias,
                                             const float *out_proj_weight, const float *out_proj_bias);
 
 /* --------------------------------------------------------------------------------------------------------- ONNX -- */
 
-/* Attention, opset 23 to 25. k and v hold present_key and present_value: the past_length keys that were there, then the
- * new ones. 3-D inputs are fovea_tensor_bthd(). attn_mask as for PyTorch's sdpa, by fovea_tensor_aligned(); keys past the
- * end of a shorter mask are left out (desc->kv_len, k and v are cut to it). nonpad_kv_seqlen is [batch] or NULL. room: 2 *
- * batch elements, for q_offsets and kv_lens. Set by hand: scale, window_left, window_right. */
+/* Attention, opset 23 to 25. k and v hold present_key and present_value: the past_length keys that were there, then
+ * the new ones. 3-D inputs are fovea_tensor_bthd(). attn_mask as for PyTorch's sdpa, by fovea_tensor_aligned(); keys
+ * past the end of a shorter mask are left out (desc->kv_len, k and v are cut to it). nonpad_kv_seqlen is [batch] or
+ * NULL. room: 2 * batch elements, for q_offsets and kv_lens. Set by hand: scale, window_left, window_right. */
 FOVEA_API void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *room);
 
-/* GroupQueryAttention of ONNX Runtime. k and v hold present_key and present_value, where the new keys of sequence b end
- * at seqlens_k[b]; seqlens_k, [batch], counts one less than the keys. is_prompt: no past (total_sequence_length equals the
- * sequence length), queries count from the first key. local_window_size: keys that a query sees, itself included; not
- * positive: all. room: 2 * batch elements. Set by hand: scale (0 there is the default). */
+/* GroupQueryAttention of ONNX Runtime. k and v hold present_key and present_value, where the new keys of sequence b
+ * end at seqlens_k[b]; seqlens_k, [batch], counts one less than the keys. is_prompt: no past (total_sequence_length
+ * equals the sequence length), queries count from the first key. local_window_size: keys that a query sees, itself
+ * included; not positive: all. room: 2 * batch elements. Set by hand: scale (0 there is the default). */
 FOVEA_API void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k,
                                   int is_prompt, int64_t local_window_size, int64_t *room);
 
 /* ----------------------------------------------------------------------------------------------- FlashAttention -- */
 
-/* flash_attn_func: causal and window_size (left, right; -1: no limit) count from the last query, which stands at the last
- * key, also where there is a window and causal is false. q_lens and kv_lens of args count, if they were set before. room:
- * batch elements, for q_offsets. Set by hand: softmax_scale. */
+/* flash_attn_func: causal and window_size (left, right; -1: no limit) count from the last query, which stands at the
+ * last key, also where there is a window and causal is false. q_lens and kv_lens of args count, if they were set
+ * before. room: batch elements, for q_offsets. Set by hand: softmax_scale. */
 FOVEA_API void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
                                 int64_t window_right, int64_t *room);
 
 /* flash_attn_with_kvcache: the same, with k and v the caches and their new_keys already written behind cache_seqlens[b]
- * keys. room: 2 * batch elements. */
+ * tokens, of which the first cache_leftpad[b] are none ([batch] or NULL). room: 3 * batch elements. */
 FOVEA_API void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args,
-                                        const int32_t *cache_seqlens, int64_t new_keys, int causal, int64_t window_left,
-                                        int64_t window_right, int64_t *room);
+                                        const int32_t *cache_seqlens, int64_t new_keys, const int32_t *cache_leftpad,
+                                        int causal, int64_t window_left, int64_t window_right, int64_t *room);
 
 /* -------------------------------------------------------------------------------------------------------- Keras -- */
 
 /* Masks of keras.layers.MultiHeadAttention and keras.layers.Attention, booleans that are true where something is kept;
- * what they keep together is kept: query_mask [batch, q_len] (a query left out gives +0), value_mask and key_mask [batch,
- * kv_len], attention_mask [batch, q_len, kv_len] as [batch, 1, q_len, kv_len] (batch 1: for all). use_causal_mask counts
- * from the first key. room: batch * q_len * kv_len bytes. Set by hand: the scale of Attention, which is 1 by default
- * (desc->has_scale = 1, desc->scale = 1). */
+ * what they keep together is kept: query_mask [batch, q_len] (a query left out gives +0), value_mask and key_mask
+ * [batch, kv_len], attention_mask [batch, q_len, kv_len] as [batch, 1, q_len, kv_len] (batch 1: for all).
+ * use_causal_mask counts from the first key. room: batch * q_len * kv_len bytes. Set by hand: the scale of Attention,
+ * which is 1 by default (desc->has_scale = 1, desc->scale = 1). */
 FOVEA_API void fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
                                 const uint8_t *value_mask, const uint8_t *key_mask, fovea_tensor attention_mask,
                                 int use_causal_mask, uint8_t *room);
 
-/* The weights of keras.layers.MultiHeadAttention: kernels of query, key and value [features, heads, key_dim or value_dim],
- * of the output [heads, value_dim, out_features], biases [heads, dim] and [out_features], all NULL for use_bias=False.
- * desc->attention must be set, and desc and weights initialised. Features are those of query, key, value and output. */
+/* The weights of keras.layers.MultiHeadAttention: kernels of query, key and value [features, heads, key_dim or
+ * value_dim], of the output [heads, value_dim, out_features], biases [heads, dim] and [out_features], all NULL for
+ * use_bias=False. desc->attention must be set, and desc and weights initialised. Features are those of query, key,
+ * value and output. */
 FOVEA_API void fovea_from_keras_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, const int64_t features[4],
                                         const float *const kernels[4], const float *const biases[4]);
 

@@ -83,11 +83,16 @@ void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, in
 }
 
 void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *cache_seqlens,
-                              int64_t new_keys, int causal, int64_t window_left, int64_t window_right, int64_t *room) {
-    for (int64_t b = 0; b < desc->batch; b++)
-        room[b] = cache_seqlens[b] + new_keys;
-    args->kv_lens = room;
-    fovea_from_flash(desc, args, causal, window_left, window_right, room + desc->batch);
+                              int64_t new_keys, const int32_t *cache_leftpad, int causal, int64_t window_left,
+                              int64_t window_right, int64_t *room) {
+    int64_t *kv_lens = room, *kv_starts = room + desc->batch;
+    for (int64_t b = 0; b < desc->batch; b++) {
+        kv_starts[b] = cache_leftpad ? cache_leftpad[b] : 0;
+        kv_lens[b] = cache_seqlens[b] + new_keys - kv_starts[b];
+    }
+    args->kv_lens = kv_lens;
+    args->kv_starts = kv_starts;
+    fovea_from_flash(desc, args, causal, window_left, window_right, room + 2 * desc->batch);
 }
 
 void fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value) {
