@@ -173,29 +173,30 @@ def machine(run):
 MEANING = """\
 How to read the table:
 
-- **Conditions.** float32, one thread unless a case says two. All results were compared with float64 and with each other before they
-  were timed.
-- **Ratio.** How many times as fast Fovea is as the fastest other library of that case: the median over interleaved rounds of
-  time by time, with its quartiles.
-- **Target.** What was set for a case, and against whom.
-- **GF/s** count what is attended to: 4 * D flops for each pair of a row and a key that it sees. Without a unit: as in Fovea's column.
-- **Of peak.** The share of the core's FMA peak, which is measured in each round, too. Where memory is the bound: the share of the
-  speed at which as many bytes are only read.
-- **Names.** T: queries and keys. Window 256: each query sees itself and the 255 keys before it. Decode: one query on 32 heads,
-  8 key heads, 4096 keys; its GB/s are those of keys and values. Exp: less what a call takes on one element. MiniLM: the sentence
-  encoder all-MiniLM-L6-v2 from token ids to vectors, wall clock, flops without padding."""
+- **Conditions.** float32, one thread unless a case says two. Before any was timed, all results were compared with float64 and with
+  each other.
+- **Ratio.** How many times as fast Fovea is as the fastest other library of that case: the median over interleaved rounds of the
+  ratio of times, with its quartiles.
+- **Target.** The ratio that was aimed at, and against which library.
+- **GF/s.** 4 * D flops for each pair of a row and a key that it attends to. Columns of other libraries have the unit of Fovea's column.
+- **Of peak.** The share of the core's FMA peak, which is measured in each round, too. Where memory is the limit: the share of the
+  speed of reading as many bytes and nothing else.
+- **Names.** B: batch; H: heads; T: queries and keys; D: channels of a head. Window 256: each query sees itself and the 255 keys before
+  it. Decode: one query, 32 query heads, 8 key heads, 4096 keys; its GB/s count keys and values. Exp: without the cost of a call, which
+  is measured on one element. MiniLM: the sentence encoder all-MiniLM-L6-v2, from token ids to vectors, in wall-clock time; padding is
+  not counted as flops."""
 
 
 def markdown(chosen, run):
     parts = [
         "# Fovea beside its peers",
-        f"Made by `{run['command']}`; not edited by hand.",
+        f"Made by `{run['command']}`; do not edit it by hand.",
         "![The figures of the table as bars](peers.svg)",
         machine(run),
         table(chosen, run),
         MEANING,
         "## Forms",
-        "Each library was tried in the forms below and others it has for the case, and measured in its fastest:",
+        "Each library was tried in all the forms that it has for a case, and measured in the fastest, which is listed here:",
         forms(chosen, run),
     ]
     extra = notes(chosen, run)
@@ -208,10 +209,11 @@ def index(chosen, runs):
     """The ratios of all CPUs that were measured: runs by the name of their folder."""
     lines = [
         "# Fovea beside its peers",
-        "How many times as fast Fovea is as the fastest other library of a case, which library that is, and Fovea's share of the "
-        "FMA peak (where memory is the bound: of the speed of reading). Bold: the other library is faster. float32, one thread "
-        "unless a case says two.",
-        "`make bench-peers` measures the CPU it runs on and writes its page and this one; neither is edited by hand.",
+        "Each cell shows three things: how many times as fast Fovea is as the fastest other library, which library that is, and "
+        "Fovea's share of the FMA peak (or, where memory is the limit, of the reading speed). Bold: the other library is faster. "
+        "A dash: not measured. All cases are float32, on one thread unless a case says two.",
+        "What the names of the cases mean is on the page of each CPU. `make bench-peers` measures your CPU, and writes its page and "
+        "this one; do not edit them by hand.",
     ]
     for name, run in runs.items():
         absent = [TITLES[peer] for peer in PEERS if not run["tiers"]["best"]["versions"].get(peer)]
