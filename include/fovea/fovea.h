@@ -42,6 +42,7 @@
 #include "context.h"
 #include "linear.h"
 #include "mha.h"
+#include "state.h"
 #include "tuning.h"
 #include "types.h"
 
