@@ -167,6 +167,7 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
 
 static void test_mha(const fovea_context *ctx) {
     uint8_t *left_out = bits(6, QUERIES * KEYS), *padding = bits(7, BATCH * KEYS);
+    float *floats = fill(9, QUERIES * KEYS);
     uint8_t *by_head = bits(8, BATCH * HEADS * QUERIES * KEYS);
     for (int i = 0; i < BATCH * HEADS * QUERIES * KEYS; i += KEYS) {
         by_head[i] = 0;
@@ -174,12 +175,15 @@ static void test_mha(const fovea_context *ctx) {
         padding[i % (BATCH * KEYS)] = 0;
     }
     const fovea_tensor mask = fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
+                       added = fovea_tensor_aligned(floats, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS}),
                        heads = fovea_tensor_bhtd(by_head, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS);
     const mha_case cases[] = {
         {"attn_mask and key_padding_mask", mask, padding, false, false, false, torch_masks_out, torch_masks_weights},
         {"attn_mask of each head", heads, NULL, false, false, false, torch_by_head_out, torch_by_head_weights},
         {"attn_mask of each head and key_padding_mask", heads, padding, false, false, false, torch_by_head_padding_out,
          torch_by_head_padding_weights},
+        {"attn_mask of floats and key_padding_mask", added, padding, false, false, false, torch_float_padding_out,
+         torch_float_padding_weights},
         {"key_padding_mask", absent, padding, false, false, false, torch_padding_out, torch_padding_weights},
         {"add_bias_kv", absent, NULL, false, true, false, torch_bias_kv_out, torch_bias_kv_weights},
         {"add_bias_kv and masks", mask, padding, false, true, false, torch_bias_kv_masks_out,
@@ -194,6 +198,7 @@ static void test_mha(const fovea_context *ctx) {
     free(left_out);
     free(padding);
     free(by_head);
+    free(floats);
 }
 
 /* The module's weights as a whole layer: the bits of the same layer described by hand. */

@@ -37,12 +37,12 @@ FOVEA_API void fovea_from_tensors(fovea_attention_desc *desc, fovea_attention_ar
 FOVEA_API void fovea_from_torch_sdpa(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                      int is_causal);
 
-/* The masks of torch.nn.MultiheadAttention, whose booleans are true where a key is left out. attn_mask is boolean: [1,
- * 1, q_len, keys], or [batch, q_heads, q_len, keys] for PyTorch's [batch * heads, q_len, keys]. key_padding_mask is
- * [batch, keys]. desc->kv_len may be more than keys: every query sees the keys behind, those of add_bias_kv and
- * add_zero_attn, under is_causal too. Masks are inverted and merged in room, batch * q_heads * q_len * kv_len bytes
- * (without the heads, where attn_mask has one or is absent). An attn_mask of floats is no argument of this function:
- * with no key_padding_mask it is args->mask, an additive one. */
+/* The masks of torch.nn.MultiheadAttention, whose booleans are true where a key is left out. attn_mask is [1, 1,
+ * q_len, keys], or [batch, q_heads, q_len, keys] for PyTorch's [batch * heads, q_len, keys], and boolean or
+ * FOVEA_DTYPE_F32, added. key_padding_mask is [batch, keys], boolean. If desc->kv_len is more than keys, every query
+ * sees the keys behind, those of add_bias_kv and add_zero_attn, whatever the masks and is_causal say; an attn_mask of
+ * floats then has columns for them, of 0. room, for the inverted and merged booleans: batch * q_heads * q_len * kv_len
+ * bytes; without the factor q_heads where no boolean attn_mask has that many heads. */
 FOVEA_API void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                     const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room);
 
@@ -69,7 +69,8 @@ FOVEA_API void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args 
 /* GroupQueryAttention of ONNX Runtime. k and v hold present_key and present_value, where the new keys of sequence b
  * end at seqlens_k[b]; seqlens_k, [batch], counts one less than the keys. is_prompt: no past (total_sequence_length
  * equals the sequence length), queries count from the first key. local_window_size: keys that a query sees, itself
- * included; not positive: all. room: 2 * batch elements. Set by hand: scale (0 there is the default). */
+ * included; not positive: all. room: 2 * batch elements. Set by hand: scale (0 there is the default), attention_bias
+ * (has_bias and args->bias). */
 FOVEA_API void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k,
                                   int is_prompt, int64_t local_window_size, int64_t *room);
 

@@ -152,11 +152,16 @@ static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, con
 
 void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                           const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room) {
-    const bool extra = keys < desc->kv_len;
-    const keep_rule rule = {
-        .mask = attn_mask, .keys = {key_padding_mask}, .count = keys, .inverted = true, .causal = is_causal && extra};
+    const bool extra = keys < desc->kv_len, added = attn_mask.data && attn_mask.dtype == FOVEA_DTYPE_F32;
+    const keep_rule rule = {.mask = added ? (fovea_tensor){0} : attn_mask,
+                            .keys = {key_padding_mask},
+                            .count = keys,
+                            .inverted = true,
+                            .causal = is_causal && extra};
     desc->causal = is_causal && !extra ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
-    if (attn_mask.data || key_padding_mask || rule.causal)
+    desc->has_bias = added;
+    args->bias = added ? attn_mask : (fovea_tensor){0};
+    if (rule.mask.data || key_padding_mask || rule.causal)
         set_rule(desc, args, &rule, room);
 }
 
