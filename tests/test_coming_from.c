@@ -168,6 +168,9 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
 static void test_mha(const fovea_context *ctx) {
     uint8_t *left_out = bits(6, QUERIES * KEYS), *padding = bits(7, BATCH * KEYS);
     float *floats = fill(9, QUERIES * KEYS);
+    float more[QUERIES * (KEYS + 1)] = {0}; /* as floats, and a column for bias_k */
+    for (int i = 0; i < QUERIES * KEYS; i++)
+        more[i / KEYS * (KEYS + 1) + i % KEYS] = floats[i];
     uint8_t *by_head = bits(8, BATCH * HEADS * QUERIES * KEYS);
     for (int i = 0; i < BATCH * HEADS * QUERIES * KEYS; i += KEYS) {
         by_head[i] = 0;
@@ -176,6 +179,7 @@ static void test_mha(const fovea_context *ctx) {
     }
     const fovea_tensor mask = fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
                        added = fovea_tensor_aligned(floats, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS}),
+                       wider = fovea_tensor_aligned(more, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS + 1}),
                        heads = fovea_tensor_bhtd(by_head, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS);
     const mha_case cases[] = {
         {"attn_mask and key_padding_mask", mask, padding, false, false, false, torch_masks_out, torch_masks_weights},
@@ -190,6 +194,8 @@ static void test_mha(const fovea_context *ctx) {
          torch_bias_kv_masks_weights},
         {"add_bias_kv, causal", absent, NULL, true, true, false, torch_bias_kv_causal_out,
          torch_bias_kv_causal_weights},
+        {"add_bias_kv, attn_mask of floats, key_padding_mask", wider, padding, false, true, false,
+         torch_bias_kv_floats_out, torch_bias_kv_floats_weights},
         {"add_zero_attn and masks", mask, padding, false, false, true, torch_zero_out, torch_zero_weights},
         {"add_bias_kv, add_zero_attn, causal, key_padding_mask", absent, padding, true, true, true, torch_both_out,
          torch_both_weights}};

@@ -62,6 +62,7 @@ def mha():
     record("bias_kv", bias)
     record("bias_kv_masks", bias, attn_mask=left_out, key_padding_mask=padding)
     record("bias_kv_causal", bias, attn_mask=causal)
+    record("bias_kv_floats", bias, attn_mask=fill(9, QUERIES, KEYS), key_padding_mask=padding)
     record("zero", layer(add_zero_attn=True), attn_mask=left_out, key_padding_mask=padding)
     record("both", layer(add_bias_kv=True, add_zero_attn=True), attn_mask=causal, key_padding_mask=padding)
 
