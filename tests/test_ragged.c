@@ -6,8 +6,10 @@
  *     left     padding before it
  *     start    likewise, told by starts alone: it ends where the tensor ends
  *     both     padding before and behind it, as much as is drawn
+ *     packed   all on one token axis
+ *     gaps     likewise, but the axis begins before the first and ends behind the last, and lengths leave out their ends
  * All that is no sequence's holds NaN (boolean masks: attend). Operands end, or begin, at a forbidden page. Whole outputs
- * are compared: padding is +0 (lse -inf). */
+ * are compared: padding is +0 (lse -inf); of packed sequences it is not written. */
 #include "attention_case.h"
 #include "guard.h"
 
@@ -15,11 +17,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef enum place_kind { PLACE_ALONE, PLACE_LEFT, PLACE_START, PLACE_BOTH, PLACES } place_kind;
+typedef enum place_kind {
+    PLACE_ALONE,
+    PLACE_LEFT,
+    PLACE_START,
+    PLACE_BOTH,
+    PLACE_PACKED,
+    PLACE_GAPS,
+    PLACES
+} place_kind;
 
-static const char *const place_words[PLACES] = {"alone", "left", "start", "both"};
+static const char *const place_words[PLACES] = {"alone", "left", "start", "both", "packed", "gaps"};
 
-enum { MOST_BATCH = 8, OPERANDS = 7, ARRAYS = 5 };
+static const float unwritten = -12345; /* in outputs before a call */
+
+enum { MOST_BATCH = 8, OPERANDS = 8 };
 
 /* A tensor in memory of its own. */
 typedef struct placed {
@@ -32,9 +44,10 @@ typedef struct ragged {
     place_kind kind;
     fovea_attention_desc desc;
     fovea_attention_args args;
-    int64_t first, count; /* of the problem's sequences */
-    int64_t q_at[MOST_BATCH], kv_at[MOST_BATCH], q_len[MOST_BATCH], kv_len[MOST_BATCH], offset[MOST_BATCH];
-    placed q, k, v, mask, out, lse, weights;
+    int64_t first, count;                                /* of the problem's sequences */
+    int64_t q_at[MOST_BATCH + 1], kv_at[MOST_BATCH + 1]; /* of packed ones the end of the last, too */
+    int64_t q_len[MOST_BATCH], kv_len[MOST_BATCH], offset[MOST_BATCH];
+    placed q, k, v, mask, bias, out, lse, weights;
 } ragged;
 
 static int64_t q_len_of(const attention_case *c, const inputs *in, int64_t b) {
@@ -56,6 +69,12 @@ static placed place_tensor(const char *name, fovea_dtype dtype, int64_t batch, i
     p.t = rng_below(r, 2) ? fovea_tensor_bhtd(p.memory->data, dtype, batch, heads, tokens, channels)
                           : fovea_tensor_bthd(p.memory->data, dtype, batch, tokens, heads, channels);
     return p;
+}
+
+/* One with a column for each key; heads that repeat still do. */
+static placed place_columns(const char *name, fovea_dtype dtype, const fovea_tensor *from, int64_t batch, int64_t heads,
+                            int64_t tokens, int64_t columns, rng *r) {
+    return place_tensor(name, dtype, batch, from->shape[1] == 1 ? 1 : heads, tokens, columns, r);
 }
 
 static int64_t element_of(const fovea_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -89,10 +108,9 @@ static void copy_columns(const ragged *x, int64_t n, const fovea_tensor *from, c
                              element_of(to, entry, h, x->q_at[n] + i, x->kv_at[n] + j));
 }
 
-static int64_t entry_of(const ragged *x, int64_t n) {
-    (void)x;
-    return n;
-}
+static bool is_packed(const ragged *x) { return x->kind == PLACE_PACKED || x->kind == PLACE_GAPS; }
+
+static int64_t entry_of(const ragged *x, int64_t n) { return is_packed(x) ? 0 : n; }
 
 /* ------------------------------------------------------------------------------------------------------ placing -- */
 
@@ -103,6 +121,15 @@ static void draw_places(ragged *x, int64_t *at, const int64_t *lens, int64_t lon
         const int64_t padding = *tokens - lens[n];
         at[n] = x->kind == PLACE_BOTH ? rng_between(r, 0, padding) : padding;
     }
+}
+
+/* Of packed sequences. */
+static void draw_ends(ragged *x, int64_t *at, const int64_t *lens, int64_t *tokens, rng *r) {
+    const bool gaps = x->kind == PLACE_GAPS;
+    at[0] = gaps ? rng_below(r, 20) : 0;
+    for (int64_t n = 0; n < x->count; n++)
+        at[n + 1] = at[n] + lens[n] + (gaps ? rng_below(r, 20) : 0);
+    *tokens = at[x->count] + (gaps ? rng_below(r, 20) : 0);
 }
 
 static int64_t longest_of(const int64_t *lens, int64_t count) {
@@ -125,25 +152,31 @@ static void ragged_make(ragged *x, place_kind kind, const attention_case *c, con
         x->kv_len[n] = kv_len_of(c, in, first + n);
         x->offset[n] = in->q_offsets ? in->q_offsets[first + n] : 0;
     }
-    draw_places(x, x->q_at, x->q_len, longest_of(x->q_len, count), &q_tokens, r);
-    draw_places(x, x->kv_at, x->kv_len, longest_of(x->kv_len, count), &kv_tokens, r);
     x->desc = *d;
     x->desc.batch = count;
-    x->desc.q_len = q_tokens;
-    x->desc.kv_len = kv_tokens;
-    const int64_t entries = count;
+    if (is_packed(x)) {
+        draw_ends(x, x->q_at, x->q_len, &q_tokens, r);
+        draw_ends(x, x->kv_at, x->kv_len, &kv_tokens, r);
+        x->desc.packed = 1;
+        x->desc.q_len = longest_of(x->q_len, count) + rng_between(r, 20, 40); /* more does no harm */
+        x->desc.kv_len = longest_of(x->kv_len, count) + rng_between(r, 20, 300);
+    } else {
+        draw_places(x, x->q_at, x->q_len, longest_of(x->q_len, count), &q_tokens, r);
+        draw_places(x, x->kv_at, x->kv_len, longest_of(x->kv_len, count), &kv_tokens, r);
+        x->desc.q_len = q_tokens;
+        x->desc.kv_len = kv_tokens;
+    }
+    const int64_t entries = is_packed(x) ? 1 : count;
     x->q = place_tensor("q", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->head_dim, r);
     x->k = place_tensor("k", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->head_dim, r);
     x->v = place_tensor("v", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->value_dim, r);
     x->out = place_tensor("out", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->value_dim, r);
     x->args = in->args;
-    if (d->mask != FOVEA_MASK_NONE) {
-        const fovea_dtype dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
-        const int64_t heads = in->args.mask.shape[1] == 1 ? 1 : d->q_heads;
-        x->mask = place_tensor("mask", dtype, entries, heads, q_tokens, kv_tokens, r);
-        if (x->mask.t.shape[3] > 1 && x->mask.t.stride[3] != 1)
-            abort();
-    }
+    const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
+    if (d->mask != FOVEA_MASK_NONE)
+        x->mask = place_columns("mask", mask_dtype, &in->args.mask, entries, d->q_heads, q_tokens, kv_tokens, r);
+    if (d->has_bias)
+        x->bias = place_columns("bias", FOVEA_DTYPE_F32, &in->args.bias, entries, d->q_heads, q_tokens, kv_tokens, r);
     if (c->lse)
         x->lse = place_tensor("lse", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, 1, r);
     if (c->weights)
@@ -155,41 +188,49 @@ static void ragged_make(ragged *x, place_kind kind, const attention_case *c, con
         copy_rows(&in->args.v, b, &x->v.t, entry, x->kv_at[n], x->kv_len[n]);
         if (x->mask.memory)
             copy_columns(x, n, &in->args.mask, &x->mask.t, entry);
+        if (x->bias.memory)
+            copy_columns(x, n, &in->args.bias, &x->bias.t, entry);
     }
-    fovea_tensor *const tensors[] = {&x->args.q,    &x->args.k,   &x->args.v,      &x->args.out,
-                                     &x->args.mask, &x->args.lse, &x->args.weights};
-    const placed *const from[] = {&x->q, &x->k, &x->v, &x->out, &x->mask, &x->lse, &x->weights};
+    fovea_tensor *const tensors[] = {&x->args.q,    &x->args.k,    &x->args.v,   &x->args.out,
+                                     &x->args.mask, &x->args.bias, &x->args.lse, &x->args.weights};
+    const placed *const from[] = {&x->q, &x->k, &x->v, &x->out, &x->mask, &x->bias, &x->lse, &x->weights};
     for (int i = 0; i < OPERANDS; i++)
         *tensors[i] = from[i]->t;
-    const bool alone = kind == PLACE_ALONE, by_starts = kind == PLACE_START;
-    x->args.q_lens = alone || by_starts ? NULL : x->q_len;
-    x->args.kv_lens = alone || by_starts ? NULL : x->kv_len;
-    x->args.q_starts = alone ? NULL : x->q_at;
-    x->args.kv_starts = alone ? NULL : x->kv_at;
+    const bool lens = kind != PLACE_ALONE && kind != PLACE_START && kind != PLACE_PACKED;
+    const bool starts = kind != PLACE_ALONE && !is_packed(x);
+    x->args.q_lens = lens ? x->q_len : NULL;
+    x->args.kv_lens = lens ? x->kv_len : NULL;
+    x->args.q_starts = starts ? x->q_at : NULL;
+    x->args.kv_starts = starts ? x->kv_at : NULL;
+    x->args.q_cu_seqlens = is_packed(x) ? x->q_at : NULL;
+    x->args.kv_cu_seqlens = is_packed(x) ? x->kv_at : NULL;
     x->args.q_offsets = in->q_offsets ? x->offset : NULL;
 }
 
 static void ragged_free(ragged *x) {
-    guard *const memory[] = {x->q.memory,    x->k.memory,   x->v.memory,      x->out.memory,
-                             x->mask.memory, x->lse.memory, x->weights.memory};
+    guard *const memory[] = {x->q.memory,    x->k.memory,    x->v.memory,   x->out.memory,
+                             x->mask.memory, x->bias.memory, x->lse.memory, x->weights.memory};
     for (int i = 0; i < OPERANDS; i++)
         guard_free(memory[i]);
 }
 
 /* ------------------------------------------------------------------------------------------------------- checks -- */
 
-/* An output as it should be: padding, and the rows of the sequences. */
+/* An output as it should be: padding, in the columns beside a sequence's keys, too, and the rows of the sequences. */
 static float *expected(const ragged *x, const placed *p, const fovea_tensor *want, float padding) {
     const int64_t floats = (int64_t)(p->memory->size / sizeof(float));
     float *memory = must_alloc(floats, sizeof *memory);
     fovea_tensor t = p->t;
     t.data = memory;
     for (int64_t i = 0; i < floats; i++)
-        memory[i] = padding;
+        memory[i] = is_packed(x) ? unwritten : padding;
     for (int64_t n = 0; n < x->count; n++) {
-        if (p == &x->weights)
+        if (p == &x->weights) {
+            for (int64_t h = 0; h < t.shape[1]; h++)
+                for (int64_t i = 0; i < x->q_len[n]; i++)
+                    memset(tensor_row(&t, entry_of(x, n), h, x->q_at[n] + i), 0, (size_t)t.shape[3] * sizeof(float));
             copy_columns(x, n, want, &t, entry_of(x, n));
-        else
+        } else
             copy_rows(want, x->first + n, &t, entry_of(x, n), x->q_at[n], x->q_len[n]);
     }
     return memory;
@@ -213,8 +254,8 @@ static void check_run(const fovea_context *ctx, const fv_attention_choice *choic
         return;
     const placed *const outs[] = {&x->out, &x->lse, &x->weights};
     for (int i = 0; i < 3; i++)
-        if (outs[i]->memory)
-            poison_fill(outs[i]->memory->data, (int64_t)(outs[i]->memory->size / sizeof(float)));
+        for (size_t n = 0; outs[i]->memory && n < outs[i]->memory->size / sizeof(float); n++)
+            ((float *)outs[i]->memory->data)[n] = unwritten;
     const size_t size = fovea_attention_plan_workspace_size(plan);
     guard *workspace = guard_alloc("workspace", size, GUARD_END);
     status = fovea_attention_execute(plan, &x->args, workspace->data, size);
@@ -258,6 +299,7 @@ static void test_random(const case_contexts *x, int64_t first, int64_t count) {
         snprintf(name, sizeof name, "ragged %" PRId64, i);
         rng r = rng_stream(test_seed(), name);
         attention_case c = case_random(&r, 400000);
+        case_random_scores(&c, &r);
         c.q_lens = c.kv_lens = true;
         c.desc.q_len = c.desc.q_len < 2 ? rng_between(&r, 1, 3) : c.desc.q_len;
         const int at = snprintf(text, sizeof text, "--case %" PRId64 ": ", i);
@@ -287,6 +329,10 @@ static void test_chosen(const case_contexts *x) {
     c.desc.window_left = 300;
     check_lengths(x, c, ones, cached, "decoding, window");
 
+    static const int64_t many_q[] = {1, 2, 0, 1, 1, 3, 1, 1}, many_kv[] = {256, 9, 70, 0, 2000, 300, 1, 513};
+    c = case_plain(8, 4, 1, 3, 2000, 16, 8); /* enough for claims of several items */
+    check_lengths(x, c, many_q, many_kv, "many");
+
     static const int64_t rows[] = {600, 1, 256, 257}, chunk[] = {230, 1, 30, 2};
     c = case_plain(4, 2, 1, 600, 600, 16, 33);
     check_lengths(x, c, rows, rows, "prefill");
@@ -296,14 +342,83 @@ static void test_chosen(const case_contexts *x) {
     check_lengths(x, c, chunk, rows, "chunks");
 }
 
+/* What is wrong with places of packed sequences is refused before anything is written. */
+static void test_refused(const case_contexts *x) {
+    rng r = rng_stream(test_seed(), "refused");
+    const attention_case c = case_plain(3, 2, 1, 20, 30, 8, 8);
+    inputs *in = inputs_make(&c, &r);
+    ragged good;
+    ragged_make(&good, PLACE_PACKED, &c, in, 0, 3, &r); /* 60 and 90 tokens, at most 40 to 60 and 50 to 330 of one */
+    good.desc.q_len = 20;
+    good.desc.kv_len = 30;
+    fovea_attention_plan *plan, *padded;
+    fovea_attention_desc desc = good.desc;
+    desc.packed = 0;
+    check_status("plan", fovea_attention_plan_create(x->one, &good.desc, &plan), FOVEA_OK, NULL);
+    check_status("plan", fovea_attention_plan_create(x->one, &desc, &padded), FOVEA_OK, NULL);
+    static const struct {
+        int64_t ends[4];
+        const char *words;
+    } bad[] = {{{-1, 20, 40, 60}, "cu_seqlens[0] is -1"},
+               {{INT64_MIN, 20, 40, 60}, "cu_seqlens[0] is -9223372036854775808"},
+               {{0, 20, 19, 60}, "cu_seqlens[2] is 19|the 20 before it"},
+               {{0, 20, INT64_MIN, 60}, "cu_seqlens[2]"},
+               {{40, 20, 40, 60}, "cu_seqlens[1] is 20|the 40 before it"},
+               {{80, 85, 90, 95}, "past the"},
+               {{0, 20, 40, INT64_MAX}, "cu_seqlens[3] is 9223372036854775807|past the"},
+               {{0, 20, 55, 60}, "cu_seqlens[2] is 55|longest"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        for (int side = 0; side < 2; side++) {
+            fovea_attention_args args = good.args;
+            *(side ? &args.kv_cu_seqlens : &args.q_cu_seqlens) = bad[i].ends;
+            memset(good.out.memory->data, 0, good.out.memory->size);
+            check_status(side ? "kv_cu_seqlens" : "q_cu_seqlens", fovea_attention_execute(plan, &args, NULL, 0),
+                         FOVEA_ERROR_SHAPE, bad[i].words);
+            for (size_t n = 0; n < good.out.memory->size; n++)
+                if (((char *)good.out.memory->data)[n] != 0) {
+                    test_check(false, "out was written");
+                    break;
+                }
+        }
+    static const int64_t starts[] = {0, 0, 0}, lens[] = {3, 21, 4}, negative[] = {3, -1, 4};
+    fovea_attention_args args = good.args;
+    args.q_cu_seqlens = NULL;
+    check_status("no q_cu_seqlens", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_NULL, "q_cu_seqlens");
+    args = good.args;
+    args.kv_starts = starts;
+    check_status("kv_starts", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_ARGUMENT, "kv_starts|packed");
+    args = good.args;
+    args.q_lens = lens;
+    check_status("q_lens", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_SHAPE, "q_lens[1] is 21|to 20");
+    args.q_lens = negative;
+    check_status("q_lens", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_SHAPE, "q_lens[1] is -1|to 20");
+    args = good.args;
+    args.q.shape[2] = -1;
+    check_status("q of -1 tokens", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_SHAPE, "-1");
+    args = good.args;
+    args.v.shape[2] = 89;
+    check_status("v of 89 tokens", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_SHAPE, "v: token|89|90");
+    args = good.args;
+    args.kv_cu_seqlens = (const int64_t *)good.out.memory->data; /* zeros */
+    check_status("alias", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_ALIAS, "out|kv_cu_seqlens");
+    check_status("not packed", fovea_attention_execute(padded, &good.args, NULL, 0), FOVEA_ERROR_ARGUMENT,
+                 "q_cu_seqlens|packed");
+    fovea_attention_plan_destroy(plan);
+    fovea_attention_plan_destroy(padded);
+    ragged_free(&good);
+    inputs_free(in);
+}
+
 int main(int argc, char **argv) {
     test_option options[] = {{"--case", "N", "only the random case N", NULL}, {NULL, NULL, NULL, NULL}};
     test_begin(argc, argv, "ragged", options);
     const char *one = test_option_value(options, "--case");
     const case_contexts x = contexts_make();
     test_random(&x, one ? atoll(one) : 0, one ? 1 : test_scaled(150));
-    if (!one)
+    if (!one) {
         test_chosen(&x);
+        test_refused(&x);
+    }
     contexts_free(&x);
     return test_end();
 }

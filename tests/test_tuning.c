@@ -3,7 +3,7 @@
 #include "target.h"
 #include "tuning_case.h"
 
-#include "attention/plan.h"
+#include "attention/deal.h"
 #include "dispatch/dispatch.h"
 
 #include <inttypes.h>
@@ -271,9 +271,10 @@ static void test_blocks(void) {
                 const fv_attention_choice choice = {.block_rows = most};
                 fovea_attention_plan *plan;
                 fv_attention_plan_create_chosen(ctx, &c.desc, &choice, &plan);
+                const fv_deal deal = fv_deal_make(plan, NULL, NULL, NULL);
                 int64_t done = 0, longest = 0, across = 0;
                 for (int64_t item = 0; item < plan->items; item++) {
-                    const fv_item block = fv_attention_item(plan, item);
+                    const fv_item block = fv_deal_item(&deal, item);
                     const int64_t head = block.batch * 2 + block.kv_head;
                     if (head * 3 * length + block.first_row != done)
                         break;

@@ -47,7 +47,16 @@ typedef struct fovea_attention_desc {
     int64_t window_left;  /* keys before the query's position that it sees, inclusive; default -1: no limit */
     int64_t window_right; /* keys after it; default -1: no limit (but causal still limits) */
     int has_bias;         /* nonzero: args.bias is added to the scores; goes with every mask but the additive one */
+    int packed;           /* nonzero: sequences share one token axis, see below; default 0 */
 } fovea_attention_desc;
+
+/* Packed sequences. Tensors have a batch of 1 and any number of tokens, q and the outputs as many, k and v as many:
+ * q [1, q_heads, q_tokens, head_dim], k [1, kv_heads, kv_tokens, head_dim], mask and weights [1, q_heads, q_tokens,
+ * kv_tokens]. Sequence b of desc.batch has the queries [q_cu_seqlens[b], q_cu_seqlens[b + 1]) and the keys
+ * [kv_cu_seqlens[b], kv_cu_seqlens[b + 1]) of them, at most desc.q_len and desc.kv_len. Both are required, start at 0 or
+ * more, never fall, and end at or before the last token; q_lens and kv_lens may leave out the end of sequences. Work and
+ * workspace are those of the tokens that there are. Tokens that belong to no sequence are neither read nor, in out, lse and
+ * weights, written. */
 
 /* Sets struct_size and the defaults; sizes without one are 0 and must be set. */
 #define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
@@ -74,6 +83,8 @@ typedef struct fovea_attention_args {
     fovea_tensor
         bias; /* FOVEA_DTYPE_F32 [batch, q_heads, q_len, kv_len], if desc.has_bias; a stride of 0 or a size of 1
                           repeats. s = s + bias, rounded; exactly -inf masks the key, as false in a boolean mask does */
+    const int64_t *q_cu_seqlens;  /* [batch + 1], if desc.packed, else NULL: where sequences begin, and the last ends */
+    const int64_t *kv_cu_seqlens; /* likewise, keys and values */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

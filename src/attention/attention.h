@@ -37,7 +37,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
                                      const void *workspace, size_t workspace_size);
 
 /* Spans of the arguments' arrays, one number or more for each sequence; empty where there is none. */
-enum { FV_ATTENTION_ARRAYS = 5 };
+enum { FV_ATTENTION_ARRAYS = 7 };
 void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]);
 

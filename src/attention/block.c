@@ -24,13 +24,13 @@ static bool copies_values(const fv_block *x) {
     return (first | step) % FV_ALIGNMENT != 0 || step >= 2048 || fv_kv_short_pages(v);
 }
 
-void fv_block_init(fv_block *x, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                   char *scratch) {
-    const fv_attention_scratch *s = &plan->scratch;
+void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
+    const fv_attention_scratch *s = &deal->plan->scratch;
     *x = (fv_block){
-        .plan = plan,
-        .args = args,
-        .kv = kv,
+        .deal = deal,
+        .plan = deal->plan,
+        .args = deal->args,
+        .kv = deal->kv,
         .q = (float *)(void *)(scratch + s->q),
         .o = (float *)(void *)(scratch + s->o),
         .max = (float *)(void *)(scratch + s->max),
@@ -75,10 +75,10 @@ static void deal_tiles(fv_block *x) {
 void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
-    const fv_item at = fv_attention_item(plan, item);
+    const fv_item at = fv_deal_item(x->deal, item);
     x->item = item;
     x->following = next;
-    fv_prefetch_open(&x->queue, plan, args, x->kv, next);
+    fv_prefetch_open(&x->queue, x->deal, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
     x->first = fv_attention_place(plan, &x->sequence, at.kv_head, at.first_row);
@@ -148,12 +148,15 @@ static void finish_all(const fv_block *x) {
 
 /* ------------------------------------------------------------------------------------------------------ weights -- */
 
-/* Writes the weights of a tile for the keys of a segment, and before the first of them for what is before the sequence;
- * keys it does not see are 0. */
+int64_t fv_block_weight_segments(const fv_block *x) { return fv_max(fv_ceil_div(x->sequence.kv_len, FV_SEGMENT), 1); }
+
+/* Writes the weights of a tile for the keys of a segment, with the first and the last one for what is before and behind the
+ * sequence; keys it does not see are 0. */
 static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) {
     const fovea_attention_plan *p = x->plan;
+    const bool last = segment + 1 == fv_block_weight_segments(x);
     const int64_t first = fv_first_column(x, segment), before = segment == 0 ? first : 0;
-    const int64_t keys = fv_max(fv_min(x->args->weights.shape[3] - first, FV_SEGMENT), 0);
+    const int64_t left = x->args->weights.shape[3] - first, keys = last ? left : FV_SEGMENT;
     const int64_t begin = fv_min(t->columns.begin, keys), end = fv_min(t->columns.end, keys);
     const fv_keybits all = fv_range_bits((fv_range){0, FV_SEGMENT});
     for (int64_t i = 0; i < t->rows; i++) {
@@ -168,7 +171,7 @@ static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) 
 
 /* Of segments [begin, end): scores again, now that the lse of each row is known. */
 static void run_weights(fv_block *x, int64_t begin, int64_t end) {
-    assert(0 <= begin && begin <= end && end <= x->plan->segments);
+    assert(0 <= begin && begin <= end && end <= fv_block_weight_segments(x));
     x->copy_values = false;
     x->norm = INFINITY; /* there is no softmax */
     for (int64_t index = begin; index < end; index++) {
@@ -194,13 +197,13 @@ static void fetch_next(fv_block *x, int64_t index, int64_t end) {
         return;
     if (x->tile_count == 1) {
         const fv_range seen = fv_range_in_segment(x->range, index);
-        fv_prefetch_one_tile(&x->queue, x->plan, x->args, x->kv, x->item,
+        fv_prefetch_one_tile(&x->queue, x->deal, x->item,
                              (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
         return;
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         tiles += x->tiles[i].last >= index;
-    fv_prefetch_segment(&x->queue, x->plan, x->args, x->kv, item, key, tiles);
+    fv_prefetch_segment(&x->queue, x->deal, item, key, tiles);
 }
 
 void fv_block_run(fv_block *x) {
@@ -226,7 +229,7 @@ void fv_block_run(fv_block *x) {
     if (segments.begin >= segments.end)
         finish_all(x);
     if (x->args->weights.data)
-        run_weights(x, 0, x->plan->segments);
+        run_weights(x, 0, fv_block_weight_segments(x));
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {

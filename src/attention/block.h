@@ -2,6 +2,7 @@
 #ifndef FV_ATTENTION_BLOCK_H
 #define FV_ATTENTION_BLOCK_H
 
+#include "attention/deal.h"
 #include "attention/kv.h"
 #include "attention/plan.h"
 #include "attention/prefetch.h"
@@ -11,7 +12,8 @@
 
 /* One thread's work on one item. */
 typedef struct fv_block {
-    const fovea_attention_plan *plan;
+    const fv_deal *deal;
+    const fovea_attention_plan *plan; /* the deal's, as the next two */
     const fovea_attention_args *args;
     const fv_kv *kv;
     int64_t item, following; /* numbers; following: of the item after it */
@@ -36,8 +38,7 @@ typedef struct fv_block {
 } fv_block;
 
 /* A block without an item, in one thread's scratch. */
-void fv_block_init(fv_block *block, const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                   char *scratch);
+void fv_block_init(fv_block *block, const fv_deal *deal, char *scratch);
 
 /* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none.
  */
@@ -46,8 +47,9 @@ void fv_block_open(fv_block *block, int64_t item, int64_t next);
 /* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */
 void fv_block_run(fv_block *block);
 
-/* Segments [begin, end) that the block sees. */
+/* Segments [begin, end) that the block sees, and how many its rows have weights for. */
 fv_range fv_block_segments(const fv_block *block);
+int64_t fv_block_weight_segments(const fv_block *block);
 
 /* Split rows: the results of one segment that the block sees into *partial, before those up to end, which this thread
  * does next; later all of them, in order, into outputs and lse, which stays among the partials; then the weights of

@@ -85,21 +85,50 @@ static fovea_status check_lengths(const char *name, const int64_t *lengths, int6
 
 /* Where the tokens of each sequence are in a tensor. */
 typedef struct pieces {
-    const char *lens_name, *starts_name;
-    const int64_t *lens, *starts;
-    int64_t tokens;
+    const char *lens_name, *starts_name, *ends_name;
+    const int64_t *lens, *starts, *ends; /* ends: of packed ones, with the start of the first */
+    int64_t longest, tokens;
 } pieces;
 
-static fovea_status check_pieces(const pieces *p, int64_t batch) {
-    fovea_status status = check_lengths(p->lens_name, p->lens, batch, p->tokens);
+static fovea_status check_padded(const pieces *p, int64_t batch) {
+    if (p->ends)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but desc.packed is 0", p->ends_name);
+    fovea_status status = check_lengths(p->lens_name, p->lens, batch, p->longest);
     if (status == FOVEA_OK)
-        status = check_lengths(p->starts_name, p->starts, batch, p->tokens);
+        status = check_lengths(p->starts_name, p->starts, batch, p->longest);
     for (int64_t b = 0; status == FOVEA_OK && p->lens && p->starts && b < batch; b++)
-        if (p->lens[b] > p->tokens - p->starts[b])
+        if (p->lens[b] > p->longest - p->starts[b])
             return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld and %s[%lld] is %lld: that is past the %lld tokens",
                            p->starts_name, (long long)b, (long long)p->starts[b], p->lens_name, (long long)b,
-                           (long long)p->lens[b], (long long)p->tokens);
+                           (long long)p->lens[b], (long long)p->longest);
     return status;
+}
+
+static fovea_status check_packed(const pieces *p, int64_t batch) {
+    const int64_t *ends = p->ends;
+    if (!ends)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL, and desc.packed is set", p->ends_name);
+    if (p->starts)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but sequences are packed: %s tells where they are",
+                       p->starts_name, p->ends_name);
+    if (ends[0] < 0)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s[0] is %lld, it must be at least 0", p->ends_name, (long long)ends[0]);
+    for (int64_t b = 0; b < batch; b++) {
+        if (ends[b + 1] < ends[b])
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, less than the %lld before it", p->ends_name,
+                           (long long)b + 1, (long long)ends[b + 1], (long long)ends[b]);
+        if (ends[b + 1] > p->tokens)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, past the %lld tokens", p->ends_name, (long long)b + 1,
+                           (long long)ends[b + 1], (long long)p->tokens);
+        if (ends[b + 1] - ends[b] > p->longest)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld after %lld: the longest sequence has %lld tokens",
+                           p->ends_name, (long long)b + 1, (long long)ends[b + 1], (long long)ends[b],
+                           (long long)p->longest);
+        if (p->lens && (p->lens[b] < 0 || p->lens[b] > ends[b + 1] - ends[b]))
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, it must be from 0 to %lld", p->lens_name, (long long)b,
+                           (long long)p->lens[b], (long long)(ends[b + 1] - ends[b]));
+    }
+    return FOVEA_OK;
 }
 
 static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *offsets) {
@@ -124,12 +153,33 @@ void fv_attention_array_spans(const fovea_attention_desc *d, const fovea_attenti
                                   {"kv_lens", args->kv_lens},
                                   {"q_offsets", args->q_offsets},
                                   {"q_starts", args->q_starts},
-                                  {"kv_starts", args->kv_starts}};
+                                  {"kv_starts", args->kv_starts},
+                                  {"q_cu_seqlens", args->q_cu_seqlens},
+                                  {"kv_cu_seqlens", args->kv_cu_seqlens}};
     for (int i = 0; i < FV_ATTENTION_ARRAYS; i++)
-        spans[i] = fv_lens_span(all[i].name, all[i].array, d->batch);
+        spans[i] = fv_lens_span(all[i].name, all[i].array, d->batch + (i >= FV_ATTENTION_ARRAYS - 2));
 }
 
-static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_attention_args *args, fv_span *workspace) {
+/* The shape of the tensors. */
+typedef struct shape {
+    int64_t batch, q_tokens, kv_tokens;
+} shape;
+
+static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attention_args *args, shape *s) {
+    *s = (shape){d->batch, d->q_len, d->kv_len};
+    if (!d->packed)
+        return FOVEA_OK;
+    s->batch = 1;
+    s->q_tokens = args->q.shape[2];
+    s->kv_tokens = args->k.data ? args->k.shape[2] : 0;
+    if (s->q_tokens < 0 || s->q_tokens > FV_SIZE_LIMIT || s->kv_tokens < 0 || s->kv_tokens > FV_SIZE_LIMIT)
+        return fv_fail(FOVEA_ERROR_SHAPE, "q has %lld tokens and k %lld: less than 0, or more than any memory holds",
+                       (long long)s->q_tokens, (long long)s->kv_tokens);
+    return FOVEA_OK;
+}
+
+static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_attention_args *args, const shape *s,
+                                  fv_span *workspace) {
     const bool masked = d->mask != FOVEA_MASK_NONE;
     const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
     const struct {
@@ -137,18 +187,20 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         bool required;
         fv_tensor_rule rule;
     } all[] = {
-        {&args->q, true, {"q", d->dtype, {d->batch, d->q_heads, d->q_len, d->head_dim}, false, false}},
-        {&args->k, d->kv_len > 0, {"k", d->dtype, {d->batch, d->kv_heads, d->kv_len, d->head_dim}, false, false}},
-        {&args->v, d->kv_len > 0, {"v", d->dtype, {d->batch, d->kv_heads, d->kv_len, d->value_dim}, false, false}},
+        {&args->q, true, {"q", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->head_dim}, false, false}},
+        {&args->k, s->kv_tokens > 0, {"k", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
+        {&args->v,
+         s->kv_tokens > 0,
+         {"v", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
         {&args->mask,
-         masked && d->kv_len > 0,
-         {"mask", mask_dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, false, true}},
-        {&args->out, true, {"out", d->dtype, {d->batch, d->q_heads, d->q_len, d->value_dim}, true, false}},
-        {&args->lse, false, {"lse", d->dtype, {d->batch, d->q_heads, d->q_len, 1}, true, false}},
-        {&args->weights, false, {"weights", d->dtype, {d->batch, d->q_heads, d->q_len, d->kv_len}, true, false}},
+         masked && s->kv_tokens > 0,
+         {"mask", mask_dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
+        {&args->out, true, {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
+        {&args->lse, false, {"lse", d->dtype, {s->batch, d->q_heads, s->q_tokens, 1}, true, false}},
+        {&args->weights, false, {"weights", d->dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, true, false}},
         {&args->bias,
-         d->has_bias && d->kv_len > 0,
-         {"bias", FOVEA_DTYPE_F32, {d->batch, d->q_heads, d->q_len, d->kv_len}, false, true}},
+         d->has_bias && s->kv_tokens > 0,
+         {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
     };
     enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + FV_ATTENTION_ARRAYS };
     fv_span spans[OPERANDS + 1];
@@ -201,16 +253,21 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     if (workspace && workspace_size < (size_t)plan->bytes)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %lld", workspace_size,
                        (long long)plan->bytes);
-    const pieces queries = {"q_lens", "q_starts", args->q_lens, args->q_starts, d->q_len},
-                 keys = {"kv_lens", "kv_starts", args->kv_lens, args->kv_starts, d->kv_len};
-    fovea_status status = check_pieces(&queries, d->batch);
-    if (status == FOVEA_OK)
-        status = check_pieces(&keys, d->batch);
+    shape s;
+    fovea_status status = read_shape(d, args, &s);
+    if (status != FOVEA_OK)
+        return status;
+    const pieces sides[] = {
+        {"q_lens", "q_starts", "q_cu_seqlens", args->q_lens, args->q_starts, args->q_cu_seqlens, d->q_len, s.q_tokens},
+        {"kv_lens", "kv_starts", "kv_cu_seqlens", args->kv_lens, args->kv_starts, args->kv_cu_seqlens, d->kv_len,
+         s.kv_tokens}};
+    for (int i = 0; status == FOVEA_OK && i < 2; i++)
+        status = d->packed ? check_packed(&sides[i], d->batch) : check_padded(&sides[i], d->batch);
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
     if (status != FOVEA_OK)
         return status;
     const uintptr_t begin = (uintptr_t)workspace;
     fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)plan->bytes : begin};
-    return check_tensors(d, args, &span);
+    return check_tensors(d, args, &s, &span);
 }

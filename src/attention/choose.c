@@ -75,10 +75,14 @@ static const fv_kernel *default_value(const fovea_attention_plan *plan) {
                                                : fv_gemm_for(FV_TYPE_f32, plan->ctx->target, plan->rows, columns);
 }
 
+/* Sequences that are sure to be as long as the longest. */
+static int64_t long_sequences(const fovea_attention_desc *d) { return d->packed ? 1 : d->batch; }
+
 /* Rows of a block at most, so that each thread has four and none waits long for the last. */
 static int64_t rows_for_threads(const fovea_attention_plan *plan) {
     int64_t all;
-    if (plan->ctx->threads.count == 1 || !fv_multiply(plan->rows, plan->desc.batch * plan->desc.kv_heads, &all))
+    if (plan->ctx->threads.count == 1 ||
+        !fv_multiply(plan->rows, long_sequences(&plan->desc) * plan->desc.kv_heads, &all))
         return INT64_MAX;
     return all / plan->ctx->threads.count / 4;
 }
@@ -124,9 +128,9 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
 
 /* Rows of which blocks are equal parts: those of a key head. Where causality or a window limits keys, those of each query
  * head, as the end of one head sees all keys and the beginning of the next few. */
-static int64_t rows_to_partition(const fovea_attention_plan *plan) {
-    const int64_t head = plan->desc.q_len;
-    return plan->group > 1 && fv_attention_limited(&plan->desc) && head >= FV_COPY_ROWS ? head : plan->rows;
+int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens) {
+    const bool heads = plan->group > 1 && fv_attention_limited(&plan->desc) && tokens >= FV_COPY_ROWS;
+    return heads ? tokens : plan->group * tokens;
 }
 
 /* The most segments that a window lets the queries of a sequence see, wherever they stand. */
@@ -139,10 +143,11 @@ static int64_t window_segments(const fovea_attention_desc *d) {
 /* Segments of a task where rows are split over keys, or -1: worth it only if there are too few blocks to keep the
  * threads busy, and each block is one tile. */
 static int64_t default_split(const fovea_attention_plan *plan) {
-    if (plan->ctx->threads.count == 1 || plan->items >= 2 * (int64_t)plan->ctx->threads.count ||
-        plan->seen_segments < 2 || plan->choice.block_rows > plan->choice.tile_rows)
+    const int64_t items = long_sequences(&plan->desc) * plan->desc.kv_heads * plan->blocks;
+    if (plan->ctx->threads.count == 1 || items >= 2 * (int64_t)plan->ctx->threads.count || plan->seen_segments < 2 ||
+        plan->choice.block_rows > plan->choice.tile_rows || (plan->desc.packed && fv_attention_partials_large(plan)))
         return -1;
-    return fv_max(plan->seen_segments * plan->items / (4 * (int64_t)plan->ctx->threads.count), 1);
+    return fv_max(plan->seen_segments * items / (4 * (int64_t)plan->ctx->threads.count), 1);
 }
 
 /* Are the partial results of split rows more memory than a row of a tuning file may cost? */
@@ -193,7 +198,7 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
     c->tile_rows = fv_min(c->tile_rows, plan->rows);
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);
-    plan->partition_rows = rows_to_partition(plan);
+    plan->partition_rows = fv_attention_partition(plan, d->q_len);
     /* Of equal length: threads end together. */
     c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));
     plan->blocks = plan->rows / plan->partition_rows * fv_ceil_div(plan->partition_rows, c->block_rows);

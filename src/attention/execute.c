@@ -13,23 +13,21 @@
 
 typedef struct execution execution;
 
-/* Computes an item of a pass, of those up to end that its task has claimed. */
-typedef void run_item(const execution *e, fv_block *block, int64_t item, int64_t end);
+/* Computes a unit of a pass, of those up to end that its task has claimed. */
+typedef void run_unit(const execution *e, fv_block *block, int64_t unit, int64_t end);
 
 struct execution {
     const fovea_attention_plan *plan;
-    const fovea_attention_args *args;
-    const fv_kv *kv;
+    fv_deal deal;
     char *scratches, *partials;
-    int64_t chunks; /* runs of the segments of a block, when rows are split */
-    int64_t count;  /* items of the pass */
-    run_item *run;  /* what is done with each */
+    int64_t count; /* units of the pass: items, or runs of the segments of each */
+    run_unit *run; /* what is done with each */
     _Atomic int64_t next;
 };
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
 
-static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->count, e->plan->tasks, end); }
+static int64_t claim(execution *e, int64_t *end) { return fv_deal_claim(&e->deal, e->count, &e->next, end); }
 
 static void run_block(const execution *e, fv_block *block, int64_t item, int64_t end) {
     fv_block_open(block, item, item + 1 < end ? item + 1 : e->count);
@@ -37,14 +35,14 @@ static void run_block(const execution *e, fv_block *block, int64_t item, int64_t
 }
 
 static void run_segments(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const int64_t item = unit / e->chunks, chunk = unit % e->chunks;
+    const fv_unit at = fv_deal_unit(&e->deal, true, unit);
     (void)end;
-    fv_block_open(block, item, e->count);
+    fv_block_open(block, at.item, e->count);
     const fv_range seen = fv_block_segments(block);
-    const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, e->chunks);
-    const int64_t stop = fv_min(chunk * run + run, count);
-    for (int64_t i = chunk * run; i < stop; i++) {
-        const fv_partial partial = fv_attention_partial(e->plan, e->partials, item, i);
+    const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, at.chunks);
+    const int64_t stop = fv_min(at.chunk * run + run, count);
+    for (int64_t i = at.chunk * run; i < stop; i++) {
+        const fv_partial partial = fv_attention_partial(e->plan, e->partials, at.item, i);
         fv_block_run_segment(block, seen.begin + i, seen.begin + stop, &partial);
     }
 }
@@ -57,27 +55,28 @@ static void run_merge(const execution *e, fv_block *block, int64_t item, int64_t
 
 /* Of all segments of the sequence: weights of keys that no row sees are written, too. */
 static void run_weights(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const int64_t segments = e->plan->segments, run = fv_ceil_div(segments, e->chunks);
-    const int64_t item = unit / e->chunks, begin = fv_min(unit % e->chunks * run, segments);
+    const fv_unit at = fv_deal_unit(&e->deal, true, unit);
     (void)end;
-    fv_block_open(block, item, e->count);
-    fv_block_weights(block, e->partials, item, begin, fv_min(begin + run, segments));
+    fv_block_open(block, at.item, e->count);
+    const int64_t segments = fv_block_weight_segments(block), run = fv_ceil_div(segments, at.chunks);
+    const int64_t begin = fv_min(at.chunk * run, segments);
+    fv_block_weights(block, e->partials, at.item, begin, fv_min(begin + run, segments));
 }
 
 static void work(void *arg, int64_t task) {
     execution *e = arg;
     fv_block block;
-    fv_block_init(&block, e->plan, e->args, e->kv, scratch_of(e, task));
+    fv_block_init(&block, &e->deal, scratch_of(e, task));
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             e->run(e, &block, item, end);
 }
 
-static void pass(execution *e, int64_t items, run_item *run) {
+static void pass(execution *e, bool split, run_unit *run) {
     atomic_store(&e->next, 0);
-    e->count = items;
+    e->count = fv_deal_pass(&e->deal, split);
     e->run = run;
-    fv_parallel(&e->plan->ctx->threads, fv_min(items, e->plan->tasks), &(fv_work){.task = work, .arg = e});
+    fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks), &(fv_work){.task = work, .arg = e});
 }
 
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
@@ -86,20 +85,22 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
-    execution e = {.plan = plan, .args = args, .kv = kv, .scratches = base, .partials = base + plan->partials};
+    execution e = {.plan = plan,
+                   .deal = fv_deal_make(plan, args, kv, base + plan->table),
+                   .scratches = base,
+                   .partials = base + plan->partials};
     if (plan->choice.split_segments <= 0) {
-        pass(&e, plan->items, run_block);
+        pass(&e, false, run_block);
         return;
     }
-    e.chunks = fv_ceil_div(plan->seen_segments, plan->choice.split_segments);
-    pass(&e, plan->items * e.chunks, run_segments);
-    pass(&e, plan->items, run_merge);
+    pass(&e, true, run_segments);
+    pass(&e, false, run_merge);
     if (args->weights.data)
-        pass(&e, plan->items * e.chunks, run_weights);
+        pass(&e, true, run_weights);
 }
 
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
-    const fv_kv kv = fv_kv_of_args(args);
+    const fv_kv kv = fv_kv_of_args(&plan->desc, args);
     fv_attention_run_view(plan, args, &kv, workspace);
 }
 

@@ -5,17 +5,20 @@
 
 #include <assert.h>
 
-static fv_kv_side side_of(const fovea_tensor *t, const int64_t *starts) {
+static fv_kv_side side_of(const fovea_tensor *t, int64_t entry_stride, const int64_t *starts) {
     return (fv_kv_side){.data = t->data,
                         .dtype = t->dtype,
                         .quantisation = t->quantisation,
                         .channels = t->shape[3],
-                        .stride = {t->stride[0], t->stride[1], t->stride[2]},
+                        .stride = {entry_stride, t->stride[1], t->stride[2]},
                         .starts = starts};
 }
 
-fv_kv fv_kv_of_args(const fovea_attention_args *args) {
-    return (fv_kv){side_of(&args->k, args->kv_starts), side_of(&args->v, args->kv_starts)};
+fv_kv fv_kv_of_args(const fovea_attention_desc *d, const fovea_attention_args *args) {
+    const fovea_tensor *k = &args->k, *v = &args->v;
+    if (d->packed)
+        return (fv_kv){side_of(k, 0, args->kv_cu_seqlens), side_of(v, 0, args->kv_cu_seqlens)};
+    return (fv_kv){side_of(k, k->stride[0], args->kv_starts), side_of(v, v->stride[0], args->kv_starts)};
 }
 
 fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last) {

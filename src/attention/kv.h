@@ -47,7 +47,7 @@ typedef struct fv_kv_run {
 } fv_kv_run;
 
 /* Keys and values of tensors. */
-fv_kv fv_kv_of_args(const fovea_attention_args *args);
+fv_kv fv_kv_of_args(const fovea_attention_desc *desc, const fovea_attention_args *args);
 
 /* So many elements behind an address. */
 static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int64_t elements) {

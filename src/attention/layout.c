@@ -1,19 +1,8 @@
-/* What items and partial results are, and how a plan's workspace is laid out. */
-#include "attention/plan.h"
-#include "attention/visible.h"
+/* What partial results are, and how a plan's workspace is laid out. */
+#include "attention/deal.h"
 #include "core/core.h"
 
 #include <assert.h>
-
-fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item) {
-    assert(item >= 0 && item < plan->items);
-    const int64_t rows = plan->choice.block_rows, parts = fv_ceil_div(plan->partition_rows, rows);
-    const int64_t head = item / plan->blocks, block = item % plan->blocks, done = block % parts * rows;
-    return (fv_item){.batch = head / plan->desc.kv_heads,
-                     .kv_head = head % plan->desc.kv_heads,
-                     .first_row = block / parts * plan->partition_rows + done,
-                     .rows = fv_min(rows, plan->partition_rows - done)};
-}
 
 /* Floats of the partial results of one segment of one block. */
 static int64_t partial_floats(const fovea_attention_plan *plan) {
@@ -67,6 +56,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     if (s->bytes < 0)
         return false;
     fv_reserve(&at, plan->tasks, s->bytes);
+    plan->table = fv_reserve(&at, 1, fv_deal_bytes(plan));
     plan->partials = fv_reserve(&at, floats, f);
     plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
     return at >= 0;

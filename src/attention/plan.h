@@ -77,7 +77,7 @@ struct fovea_attention_plan {
     int64_t rows;           /* of a key head: group * q_len */
     int64_t partition_rows; /* rows whose equal parts are blocks: of a key head, or of each of its heads */
     int64_t blocks;         /* of a key head */
-    int64_t items;          /* batch * kv_heads * blocks */
+    int64_t items;          /* batch * kv_heads * blocks; packed sequences may have fewer */
     int64_t segments;       /* of the longest sequence */
     int64_t seen_segments;  /* of them, those that a block sees at most */
 
@@ -93,7 +93,8 @@ struct fovea_attention_plan {
 
     fv_attention_scratch scratch;
     int64_t tasks;    /* scratches: threads that can be busy at once */
-    int64_t partials; /* where the partial results of split rows begin, in bytes */
+    int64_t table;    /* where the table of packed sequences begins, in bytes */
+    int64_t partials; /* likewise the partial results of split rows */
     int64_t bytes;    /* of workspace, with room to align it */
 };
 
@@ -101,13 +102,6 @@ struct fovea_attention_plan {
 typedef struct fv_row_place {
     int64_t head, token;
 } fv_row_place;
-
-/* What is computed in one item: rows [first_row, first_row + rows) of a key head. */
-typedef struct fv_item {
-    int64_t batch, kv_head, first_row, rows;
-} fv_item;
-
-fv_item fv_attention_item(const fovea_attention_plan *plan, int64_t item);
 
 /* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. When all are
  * merged, m of the first one has the lse of the rows. */
@@ -121,6 +115,9 @@ fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials
 /* Caches by which the choice wants sizes reckoned, in bytes. */
 int64_t fv_attention_l1(const fovea_attention_plan *plan);
 int64_t fv_attention_l2(const fovea_attention_plan *plan);
+
+/* Rows of which blocks are equal parts, of heads of so many tokens (choose.c). */
+int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens);
 
 /* Decides what wanted, which may be NULL, leaves open (choose.c). */
 void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted);

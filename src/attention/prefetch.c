@@ -100,18 +100,19 @@ static void clear(fv_prefetch_queue *queue) {
     queue->one_tile = false;
 }
 
-void fv_prefetch_open(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                      const fv_kv *kv, int64_t item) {
+void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item) {
+    const fovea_attention_plan *plan = deal->plan;
+    const fovea_attention_args *args = deal->args;
     clear(queue);
-    if (!plan->fetches_next || item >= plan->items)
+    if (!plan->fetches_next || item >= deal->items)
         return;
-    const fv_item at = fv_attention_item(plan, item);
+    const fv_item at = fv_deal_item(deal, item);
     const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
     add_rows(queue, plan, &args->q, &sequence, &at);
     if (at.first_row == 0) {
         const fv_range keys = {0, sequence.kv_len};
-        add_keys(queue, &kv->k, &at, keys);
-        add_keys(queue, &kv->v, &at, keys);
+        add_keys(queue, &deal->kv->k, &at, keys);
+        add_keys(queue, &deal->kv->v, &at, keys);
     }
     add_rows(queue, plan, &args->out, &sequence, &at);
 }
@@ -138,18 +139,18 @@ static fv_range keys_of_segment(const fovea_attention_plan *plan, const fv_seque
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                         const fv_kv *kv, int64_t item, int64_t key, int64_t tiles) {
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, int64_t key, int64_t tiles) {
+    const fovea_attention_plan *plan = deal->plan;
     clear(queue);
-    if (item >= plan->items || tiles < 1)
+    if (item >= deal->items || tiles < 1)
         return;
-    const fv_item at = fv_attention_item(plan, item);
-    const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
+    const fv_item at = fv_deal_item(deal, item);
+    const fv_sequence sequence = fv_attention_sequence(plan, deal->args, at.batch);
     if (key < 0)
-        add_rows(queue, plan, &args->q, &sequence, &at);
+        add_rows(queue, plan, &deal->args->q, &sequence, &at);
     const fv_range keys = keys_of_segment(plan, &sequence, &at, key);
-    add_keys(queue, &kv->k, &at, keys);
-    add_keys(queue, &kv->v, &at, keys);
+    add_keys(queue, &deal->kv->k, &at, keys);
+    add_keys(queue, &deal->kv->v, &at, keys);
     int64_t all = 0;
     for (int i = 0; i < queue->count; i++)
         all += part_floats(&queue->part[i]);
@@ -157,18 +158,18 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *p
     queue->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
 }
 
-void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                          const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key) {
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, fv_range keys, int64_t following,
+                          int64_t next_key) {
     clear(queue);
     queue->one_tile = true;
-    fv_item at = fv_attention_item(plan, item);
-    set_keys(&queue->beside_scores, &kv->v, &at, keys);
-    if (following >= plan->items)
+    fv_item at = fv_deal_item(deal, item);
+    set_keys(&queue->beside_scores, &deal->kv->v, &at, keys);
+    if (following >= deal->items)
         return;
-    at = fv_attention_item(plan, following);
-    const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
-    keys = keys_of_segment(plan, &sequence, &at, next_key);
-    set_keys(&queue->beside_values, &kv->k, &at, keys);
+    at = fv_deal_item(deal, following);
+    const fv_sequence sequence = fv_attention_sequence(deal->plan, deal->args, at.batch);
+    keys = keys_of_segment(deal->plan, &sequence, &at, next_key);
+    set_keys(&queue->beside_values, &deal->kv->k, &at, keys);
 }
 
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,

@@ -6,6 +6,7 @@
 #ifndef FV_ATTENTION_PREFETCH_H
 #define FV_ATTENTION_PREFETCH_H
 
+#include "attention/deal.h"
 #include "attention/kv.h"
 #include "attention/plan.h"
 #include "attention/visible.h"
@@ -30,19 +31,17 @@ typedef struct fv_prefetch_queue {
 } fv_prefetch_queue;
 
 /* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
-void fv_prefetch_open(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                      const fv_kv *kv, int64_t item);
+void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item);
 
 /* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
  * or queries and first segment if key < 0. */
-void fv_prefetch_segment(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                         const fv_kv *kv, int64_t item, int64_t key, int64_t tiles);
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, int64_t key, int64_t tiles);
 
 /* Before one tile goes through a segment of item number item, of which it sees these keys: its values are prefetched
  * while its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
  * its first segment if next_key < 0. */
-void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_attention_args *args,
-                          const fv_kv *kv, int64_t item, fv_range keys, int64_t following, int64_t next_key);
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, fv_range keys, int64_t following,
+                          int64_t next_key);
 
 /* Before the last segment of the rows from first on: their outputs. */
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,

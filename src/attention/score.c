@@ -29,7 +29,7 @@ static const float *next_bias_row(const fv_block *x, const fv_tile *t, const fov
         row -= x->rows;
         segment++;
     }
-    if (row >= x->rows || (segment + 1) * FV_SEGMENT > x->plan->desc.kv_len || bias->stride[3] == 0 ||
+    if (row >= x->rows || fv_first_column(x, segment + 1) > bias->shape[3] || bias->stride[3] == 0 ||
         bias->stride[2] == 0)
         return NULL;
     return bias_row(x, bias, row, segment);

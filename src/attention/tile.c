@@ -196,7 +196,7 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
 static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile_rows; }
 
 void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
-    assert(index >= 0 && index < x->plan->segments);
+    assert(index >= 0 && index < fv_max(x->plan->segments, 1));
     s->index = index;
     s->keys = fv_range_in_segment(x->range, index);
     s->norm = x->norm < INFINITY ? 0.0f : INFINITY;

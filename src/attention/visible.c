@@ -5,13 +5,21 @@
 
 fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch) {
     const fovea_attention_desc *d = &plan->desc;
-    fv_sequence s = {.index = batch,
-                     .entry = batch,
-                     .q_start = args->q_starts ? args->q_starts[batch] : 0,
-                     .kv_start = args->kv_starts ? args->kv_starts[batch] : 0,
-                     .tokens = {0, d->q_len}};
-    s.q_len = args->q_lens ? args->q_lens[batch] : d->q_len - s.q_start;
-    s.kv_len = args->kv_lens ? args->kv_lens[batch] : d->kv_len - s.kv_start;
+    fv_sequence s = {.index = batch};
+    int64_t q_end = d->q_len, kv_end = d->kv_len;
+    if (d->packed) {
+        s.q_start = args->q_cu_seqlens[batch];
+        s.kv_start = args->kv_cu_seqlens[batch];
+        q_end = args->q_cu_seqlens[batch + 1];
+        kv_end = args->kv_cu_seqlens[batch + 1];
+    } else {
+        s.entry = batch;
+        s.q_start = args->q_starts ? args->q_starts[batch] : 0;
+        s.kv_start = args->kv_starts ? args->kv_starts[batch] : 0;
+    }
+    s.q_len = args->q_lens ? args->q_lens[batch] : q_end - s.q_start;
+    s.kv_len = args->kv_lens ? args->kv_lens[batch] : kv_end - s.kv_start;
+    s.tokens = d->packed ? (fv_range){s.q_start, s.q_start + s.q_len} : (fv_range){0, d->q_len};
     if (d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
         s.offset = s.kv_len - s.q_len;
     else if (args->q_offsets)

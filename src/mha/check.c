@@ -127,6 +127,8 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
         status = check_enums(d);
     if (status == FOVEA_OK)
         status = fv_attention_read_desc(d->attention, attention);
+    if (status == FOVEA_OK && attention->packed)
+        status = fv_fail(FOVEA_ERROR_UNSUPPORTED, "packed is set: a layer takes no packed sequences");
     d->attention = attention;
     return status;
 }
