@@ -2,6 +2,7 @@
 #include "attention_case.h"
 
 #include "dispatch/dispatch.h"
+#include "mask_words.h"
 #include "pool.h"
 #include "target.h"
 
@@ -126,6 +127,8 @@ attention_case case_random(rng *r, int64_t work) {
     c.q_offsets = d->causal == FOVEA_CAUSAL_OFFSET || (d->causal == FOVEA_CAUSAL_NONE && rng_below(r, 2));
     c.lse = rng_below(r, 2) == 0;
     c.weights = rng_below(r, 2) == 0;
+    if (d->mask == FOVEA_MASK_BOOLEAN) /* without a draw */
+        c.say_mask = (fovea_mask_kind)((d->q_len + d->kv_len + d->head_dim) % (FOVEA_MASK_PREPARED + 1));
     return c;
 }
 
@@ -186,20 +189,34 @@ fovea_attention_args case_args(const inputs *in, const outputs *out) {
     return args;
 }
 
+/* The kind as which a mask is said, and that of which it is prepared then. */
+static mask_words said(const fovea_context *ctx, const attention_case *c, const fovea_attention_args *args) {
+    static const fovea_mask_kind inner[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS};
+    const fovea_attention_desc *d = &c->desc;
+    const bool other = d->mask == FOVEA_MASK_BOOLEAN && d->kv_len > 0 && c->say_mask > FOVEA_MASK_ADDITIVE &&
+                       mask_words_can(args, c->say_mask);
+    mask_words w;
+    mask_words_make(&w, ctx, d, args, other ? c->say_mask : d->mask, inner[d->q_len % 4], (int64_t[]){1, 1});
+    return w;
+}
+
 bool case_run(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c, const inputs *in,
               outputs *out) {
     static const fv_attention_choice free_choice = {0};
     char text[512];
     fovea_attention_plan *plan;
-    fovea_status status = fv_attention_plan_create_chosen(ctx, &c->desc, choice ? choice : &free_choice, &plan);
+    fovea_attention_args args = case_args(in, out);
+    mask_words words = said(ctx, c, &args);
+    args = words.args;
+    fovea_status status = fv_attention_plan_create_chosen(ctx, &words.desc, choice ? choice : &free_choice, &plan);
     if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))
         return false;
     size_t size = fovea_attention_plan_workspace_size(plan);
     void *workspace = must_alloc((int64_t)size, 1);
-    fovea_attention_args args = case_args(in, out);
     status = fovea_attention_execute(plan, &args, workspace, size);
     free(workspace);
     fovea_attention_plan_destroy(plan);
+    mask_words_free(&words);
     return test_check(status == FOVEA_OK, "execute: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text));
 }
 

@@ -43,6 +43,7 @@ typedef struct attention_case {
     bool mask_repeats[4];            /* axes along which the mask is broadcast */
     bool bias_repeats[4];            /* axes along which the bias is */
     float mask_density;              /* share of keys that the mask lets through; of the rest, the bias half */
+    fovea_mask_kind say_mask; /* a boolean mask is given to the library as this kind, if it can be; 0: as it is */
 } attention_case;
 
 typedef struct inputs {

@@ -63,7 +63,7 @@ static void test_desc(void) {
     d.has_bias = 1;
     d.mask = FOVEA_MASK_ADDITIVE;
     check_desc("a bias beside an additive mask", d, FOVEA_ERROR_ARGUMENT, "has_bias|FOVEA_MASK_ADDITIVE");
-    const int dtypes[] = {0, FOVEA_DTYPE_BOOL, 3, -1};
+    const int dtypes[] = {0, FOVEA_DTYPE_BOOL, 77, -1};
     for (int i = 0; i < 4; i++) {
         d = good_desc();
         d.dtype = (fovea_dtype)dtypes[i];
@@ -110,9 +110,10 @@ static void test_desc(void) {
         d = good_desc();
         d.causal = (fovea_causal)enumerators[i];
         check_desc("causal", d, FOVEA_ERROR_ARGUMENT, words);
-        snprintf(words, sizeof words, "mask is %d, no fovea_mask_kind", enumerators[i]);
+        const int kind = i == 1 ? FOVEA_MASK_PREPARED + 1 : enumerators[i];
+        snprintf(words, sizeof words, "mask is %d, no fovea_mask_kind", kind);
         d = good_desc();
-        d.mask = (fovea_mask_kind)enumerators[i];
+        d.mask = (fovea_mask_kind)kind;
         check_desc("mask", d, FOVEA_ERROR_ARGUMENT, words);
     }
     const int64_t windows[] = {-2, INT64_MIN};

@@ -3,6 +3,7 @@
 #define FOVEA_ATTENTION_H
 
 #include "context.h"
+#include "mask.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,15 +21,6 @@ typedef enum fovea_causal {
     FOVEA_CAUSAL_BOTTOM_RIGHT = 2,
     FOVEA_CAUSAL_OFFSET = 3
 } fovea_causal;
-
-/* Boolean masks say what to attend to, as those of PyTorch's scaled_dot_product_attention. The masks of its
- * nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out: invert them, or give kv_lens in place of a
- * key_padding_mask, which then need not be read. */
-typedef enum fovea_mask_kind {
-    FOVEA_MASK_NONE = 0,
-    FOVEA_MASK_BOOLEAN = 1, /* FOVEA_DTYPE_BOOL: nonzero = attend */
-    FOVEA_MASK_ADDITIVE = 2 /* FOVEA_DTYPE_F32, added to the scaled score; exactly -inf = masked, as false is */
-} fovea_mask_kind;
 
 typedef struct fovea_attention_desc {
     size_t struct_size;
@@ -48,6 +40,7 @@ typedef struct fovea_attention_desc {
     int64_t window_right; /* keys after it; default -1: no limit (but causal still limits) */
     int has_bias;         /* nonzero: args.bias is added to the scores; goes with every mask but the additive one */
     int packed;           /* nonzero: sequences share one token axis, see below; default 0 */
+    int64_t mask_block_rows, mask_block_keys; /* FOVEA_MASK_BLOCKS: queries and keys of a block, >= 1 */
 } fovea_attention_desc;
 
 /* Packed sequences. Tensors have a batch of 1 and any number of tokens, q and the outputs as many, k and v as many:
@@ -62,13 +55,26 @@ typedef struct fovea_attention_desc {
 #define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
 FOVEA_API void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size);
 
+/* What an execution went through. A tile is some rows of a key head (fovea_attention_plan_describe() says how many at
+ * most) and a segment of 256 keys. Tiles of which no row sees a key cost nothing; those of which every row sees every key
+ * cost no mask. */
+typedef struct fovea_attention_stats {
+    size_t struct_size;
+    int64_t visited_tiles, skipped_tiles; /* together: all rows, against all segments of their sequence */
+    int64_t full_tiles;                   /* visited ones of which every row sees every key */
+} fovea_attention_stats;
+
+/* Sets struct_size, and zeros. */
+#define fovea_attention_stats_init(stats) fovea_attention_stats_init_size((stats), sizeof(fovea_attention_stats))
+FOVEA_API void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size);
+
 typedef struct fovea_attention_args {
     size_t struct_size;
     fovea_tensor q;         /* [batch, q_heads, q_len, head_dim] */
     fovea_tensor k;         /* [batch, kv_heads, kv_len, head_dim] */
     fovea_tensor v;         /* [batch, kv_heads, kv_len, value_dim] */
     fovea_tensor out;       /* [batch, q_heads, q_len, value_dim], written whole */
-    fovea_tensor mask;      /* [batch, q_heads, q_len, kv_len], if desc.mask; a stride of 0 or a size of 1 repeats */
+    fovea_tensor mask;      /* if desc.mask, as its kind says (mask.h); a stride of 0 or a size of 1 repeats */
     const int64_t *q_lens;  /* [batch] or NULL: sequence b has q_lens[b] <= q_len queries; rows past it are not read */
     const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
     const int64_t *q_offsets; /* [batch], from -2^60 to 2^60, required by FOVEA_CAUSAL_OFFSET, allowed with NONE, else
@@ -85,6 +91,10 @@ typedef struct fovea_attention_args {
                           repeats. s = s + bias, rounded; exactly -inf masks the key, as false in a boolean mask does */
     const int64_t *q_cu_seqlens;  /* [batch + 1], if desc.packed, else NULL: where sequences begin, and the last ends */
     const int64_t *kv_cu_seqlens; /* likewise, keys and values */
+    const int64_t *mask_blocks;   /* FOVEA_MASK_BLOCKS: [mask_block_count] blocks of keys, list after list */
+    int64_t mask_block_count;
+    const fovea_mask *prepared;   /* FOVEA_MASK_PREPARED: of these sizes; batch or heads may be 1 */
+    fovea_attention_stats *stats; /* optional; written by the call, which nobody else may share */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

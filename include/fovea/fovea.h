@@ -41,6 +41,7 @@
 #include "coming_from.h"
 #include "context.h"
 #include "linear.h"
+#include "mask.h"
 #include "mha.h"
 #include "state.h"
 #include "tuning.h"

@@ -63,7 +63,9 @@ FOVEA_API const char *fovea_version(void);
 
 typedef enum fovea_dtype {
     FOVEA_DTYPE_F32 = 1, /* IEEE binary32, 4-byte aligned */
-    FOVEA_DTYPE_BOOL = 2 /* one byte: 0 = masked, anything else = attend */
+    FOVEA_DTYPE_BOOL = 2, /* one byte: 0 = masked, anything else = attend */
+    FOVEA_DTYPE_BITS = 3, /* one byte, 8 flags: flag j of a row is bit j % 8 (lowest first) of byte j / 8 */
+    FOVEA_DTYPE_I64 = 4   /* int64_t, 8-byte aligned */
 } fovea_dtype;
 
 /* How integers stand for numbers: scales, and what they belong to. No operation of this version takes any: every pointer

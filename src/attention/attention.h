@@ -41,6 +41,10 @@ enum { FV_ATTENTION_ARRAYS = 7 };
 void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]);
 
+/* Checks the mask among arguments, and gives the spans of its tensor and of its list of blocks. */
+fovea_status fv_attention_check_mask(const fovea_attention_desc *desc, const fovea_attention_args *args,
+                                     fv_span spans[2]);
+
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
 

@@ -31,6 +31,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .plan = deal->plan,
         .args = deal->args,
         .kv = deal->kv,
+        .mask = fv_mask_of_args(&deal->plan->desc, deal->args, deal->plan->kernels.mask_to_bits),
         .q = (float *)(void *)(scratch + s->q),
         .o = (float *)(void *)(scratch + s->o),
         .max = (float *)(void *)(scratch + s->max),
@@ -114,6 +115,9 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     }
     x->range = all;
     x->uniform = uniform;
+    x->ascending = x->one_head;
+    if (x->mask.form)
+        fv_block_narrow(x);
     x->copy_values = copies_values(x);
     deal_tiles(x);
 }
@@ -206,22 +210,30 @@ static void fetch_next(fv_block *x, int64_t index, int64_t end) {
     fv_prefetch_segment(&x->queue, x->deal, item, key, tiles);
 }
 
+/* All that there are: those that are visited count themselves. */
+static void count_tiles(fv_block *x) { x->count.tiles += x->tile_count * fv_ceil_div(x->sequence.kv_len, FV_SEGMENT); }
+
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
+    count_tiles(x);
     fv_no_keys(x->max, x->sum, x->rows);
     x->single_segment = segments.end - segments.begin == 1;
     for (int64_t index = segments.begin; index < segments.end; index++) {
+        const bool seen = fv_block_sees(x, index);
         fv_segment segment;
-        fv_segment_open(x, index, &segment);
-        fetch_next(x, index, segments.end);
+        if (seen) {
+            fv_segment_open(x, index, &segment);
+            fetch_next(x, index, segments.end);
+        }
         for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
             if (index > tile->last)
                 continue;
-            if (index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
+            if (seen && index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
                 const fv_row_place at = fv_place_of(x, tile->first);
                 fv_prefetch_outputs(&x->queue, x->args, &x->sequence, at, tile->count);
             }
-            fv_tile_run(x, tile, &segment);
+            if (seen)
+                fv_tile_run(x, tile, &segment);
             if (index == tile->last) /* while what the tile wrote is in the first-level cache */
                 finish(x, tile);
         }
@@ -233,9 +245,11 @@ void fv_block_run(fv_block *x) {
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {
-    fv_segment segment;
-    fv_segment_open(x, index, &segment);
-    fetch_next(x, index, end);
+    fv_segment segment = {.index = index};
+    if (fv_block_sees(x, index)) {
+        fv_segment_open(x, index, &segment);
+        fetch_next(x, index, end);
+    }
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
 }
@@ -244,6 +258,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
 void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
+    count_tiles(x);
     fv_no_keys(x->max, x->sum, x->rows);
     memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
     for (int64_t segment = segments.begin; segment < segments.end; segment++) {

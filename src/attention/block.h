@@ -4,11 +4,17 @@
 
 #include "attention/deal.h"
 #include "attention/kv.h"
+#include "attention/mask.h"
 #include "attention/plan.h"
 #include "attention/prefetch.h"
 #include "attention/visible.h"
 
 #include <stdbool.h>
+
+/* Tiles and segments, for fovea_attention_stats. */
+typedef struct fv_block_count {
+    int64_t tiles, visited, full;
+} fv_block_count;
 
 /* One thread's work on one item. */
 typedef struct fv_block {
@@ -16,6 +22,7 @@ typedef struct fv_block {
     const fovea_attention_plan *plan; /* the deal's, as the next two */
     const fovea_attention_args *args;
     const fv_kv *kv;
+    fv_mask mask;            /* one that selects keys */
     int64_t item, following; /* numbers; following: of the item after it */
     fv_sequence sequence;
     int64_t kv_head;
@@ -24,6 +31,7 @@ typedef struct fv_block {
     fv_range range;      /* of keys that any of the rows sees */
     bool uniform;        /* does each of them see all of it? */
     bool one_head;       /* do all rows belong to one query head? */
+    bool ascending;      /* and do both ends of their ranges move one way, those that see nothing first or last? */
     bool single_segment; /* do all keys that its rows see lie in one segment? */
     bool copy_values;    /* are the values read from a copy in v? */
     float norm;          /* the largest sum of squares of a scaled query; INFINITY: not asked for */
@@ -34,6 +42,7 @@ typedef struct fv_block {
     fv_range *ranges;
     fv_keybits *bits;
     fv_range *groups;
+    fv_block_count count;
     fv_prefetch_queue queue; /* what is prefetched meanwhile */
 } fv_block;
 

@@ -1,4 +1,5 @@
 /* Checks of descriptions and arguments: everything that can be wrong is found here, before any output is touched. */
+#include "attention/mask.h"
 #include "attention/plan.h"
 #include "core/core.h"
 
@@ -12,6 +13,11 @@ void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size) {
 void fovea_attention_args_init_size(fovea_attention_args *args, size_t size) {
     const fovea_attention_args nothing = {0};
     fv_struct_init(args, size, &nothing, sizeof nothing);
+}
+
+void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size) {
+    const fovea_attention_stats nothing = {0};
+    fv_struct_init(stats, size, &nothing, sizeof nothing);
 }
 
 static fovea_status check_sizes(const fovea_attention_desc *d) {
@@ -72,6 +78,9 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
                        "has_bias is set, but mask is FOVEA_MASK_ADDITIVE, which is a bias itself");
     if (d->has_scale && !isfinite((float)d->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float", d->scale);
+    if (d->mask == FOVEA_MASK_BLOCKS && (d->mask_block_rows < 1 || d->mask_block_keys < 1))
+        return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be at least 1",
+                       (long long)d->mask_block_rows, (long long)d->mask_block_keys);
     return check_sizes(d);
 }
 
@@ -178,10 +187,38 @@ static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attent
     return FOVEA_OK;
 }
 
+/* One that is added to scores. */
+static fovea_status check_added(const fovea_mask_desc *d, fv_span *span) {
+    const fv_tensor_rule rule = {"mask", FOVEA_DTYPE_F32, {d->batch, d->q_heads, d->q_len, d->kv_len}, false, true};
+    if (!d->mask.data)
+        return d->kv_len == 0 ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
+    return fv_tensor_check(&d->mask, &rule, span);
+}
+
+fovea_status fv_attention_check_mask(const fovea_attention_desc *d, const fovea_attention_args *args,
+                                     fv_span spans[2]) {
+    const fovea_mask_desc mask = fv_mask_desc_of(d, args);
+    const char *kind = fv_enum_name(FV_ENUM_mask_kind, (int)d->mask);
+    spans[0] = (fv_span){"mask", 0, 0};
+    spans[1] = (fv_span){"mask_blocks", 0, 0};
+    if (args->mask.data && (d->mask == FOVEA_MASK_NONE || d->mask == FOVEA_MASK_PREPARED))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "mask is given, but desc.mask is %s", kind);
+    if (args->prepared && d->mask != FOVEA_MASK_PREPARED)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "prepared is given, but desc.mask is %s", kind);
+    if (d->mask == FOVEA_MASK_NONE)
+        return FOVEA_OK;
+    if (d->mask == FOVEA_MASK_PREPARED)
+        return fv_mask_check_prepared(&mask, args->prepared);
+    return d->mask == FOVEA_MASK_ADDITIVE ? check_added(&mask, spans) : fv_mask_check(&mask, spans);
+}
+
+static fv_span stats_span(const fovea_attention_args *args) {
+    const uintptr_t begin = (uintptr_t)args->stats;
+    return (fv_span){"stats", begin, args->stats ? begin + args->stats->struct_size : begin};
+}
+
 static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_attention_args *args, const shape *s,
                                   fv_span *workspace) {
-    const bool masked = d->mask != FOVEA_MASK_NONE;
-    const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
     const struct {
         const fovea_tensor *tensor;
         bool required;
@@ -192,9 +229,6 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         {&args->v,
          s->kv_tokens > 0,
          {"v", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
-        {&args->mask,
-         masked && s->kv_tokens > 0,
-         {"mask", mask_dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
         {&args->out, true, {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
         {&args->lse, false, {"lse", d->dtype, {s->batch, d->q_heads, s->q_tokens, 1}, true, false}},
         {&args->weights, false, {"weights", d->dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, true, false}},
@@ -202,10 +236,8 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
          d->has_bias && s->kv_tokens > 0,
          {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
     };
-    enum { TENSORS = sizeof all / sizeof all[0], OPERANDS = TENSORS + FV_ATTENTION_ARRAYS };
+    enum { TENSORS = sizeof all / sizeof all[0], MASKS = TENSORS + FV_ATTENTION_ARRAYS, OPERANDS = MASKS + 3 };
     fv_span spans[OPERANDS + 1];
-    if (!masked && args->mask.data)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "mask is given, but desc.mask is FOVEA_MASK_NONE");
     if (!d->has_bias && args->bias.data)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "bias is given, but desc.has_bias is 0");
     for (int i = 0; i < TENSORS; i++) {
@@ -221,6 +253,10 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
     }
     /* Read while outputs are written: a length that changed would send reads and writes anywhere. */
     fv_attention_array_spans(d, args, spans + TENSORS);
+    const fovea_status masked = fv_attention_check_mask(d, args, &spans[MASKS]);
+    if (masked != FOVEA_OK)
+        return masked;
+    spans[MASKS + 2] = stats_span(args);
     spans[OPERANDS] = *workspace;
     for (int i = 0; i < OPERANDS; i++)
         for (int j = 0; j <= OPERANDS; j++) {
@@ -265,6 +301,8 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
         status = d->packed ? check_packed(&sides[i], d->batch) : check_padded(&sides[i], d->batch);
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
+    if (status == FOVEA_OK && args->stats)
+        status = fv_struct_check(FV_STRUCT(fovea_attention_stats, full_tiles), args->stats);
     if (status != FOVEA_OK)
         return status;
     const uintptr_t begin = (uintptr_t)workspace;

@@ -23,6 +23,7 @@ struct execution {
     int64_t count; /* units of the pass: items, or runs of the segments of each */
     run_unit *run; /* what is done with each */
     _Atomic int64_t next;
+    _Atomic int64_t tiles, visited, full; /* fv_block_count */
 };
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
@@ -70,6 +71,11 @@ static void work(void *arg, int64_t task) {
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             e->run(e, &block, item, end);
+    if (e->deal.args->stats) {
+        atomic_fetch_add(&e->tiles, block.count.tiles);
+        atomic_fetch_add(&e->visited, block.count.visited);
+        atomic_fetch_add(&e->full, block.count.full);
+    }
 }
 
 static void pass(execution *e, bool split, run_unit *run) {
@@ -77,6 +83,14 @@ static void pass(execution *e, bool split, run_unit *run) {
     e->count = fv_deal_pass(&e->deal, split);
     e->run = run;
     fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks), &(fv_work){.task = work, .arg = e});
+}
+
+static void write_stats(execution *e) {
+    const int64_t visited = atomic_load(&e->visited);
+    const fovea_attention_stats own = {.visited_tiles = visited,
+                                       .skipped_tiles = atomic_load(&e->tiles) - visited,
+                                       .full_tiles = atomic_load(&e->full)};
+    fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->deal.args->stats, &own);
 }
 
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
@@ -89,14 +103,16 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
                    .deal = fv_deal_make(plan, args, kv, base + plan->table),
                    .scratches = base,
                    .partials = base + plan->partials};
-    if (plan->choice.split_segments <= 0) {
+    if (plan->choice.split_segments <= 0)
         pass(&e, false, run_block);
-        return;
+    else {
+        pass(&e, true, run_segments);
+        pass(&e, false, run_merge);
+        if (args->weights.data)
+            pass(&e, true, run_weights);
     }
-    pass(&e, true, run_segments);
-    pass(&e, false, run_merge);
-    if (args->weights.data)
-        pass(&e, true, run_weights);
+    if (args->stats)
+        write_stats(&e);
 }
 
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {

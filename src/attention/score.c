@@ -13,7 +13,7 @@ static bool always(const fovea_attention_desc *d) {
 }
 
 static bool biased(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK_ADDITIVE || d->has_bias; }
-static bool boolean(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK_BOOLEAN; }
+static bool selecting(const fovea_attention_desc *d) { return fv_mask_selects(d->mask); }
 
 /* The elements of a bias that belong to a row's keys of a segment. */
 static const float *bias_row(const fv_block *x, const fovea_tensor *bias, int64_t row, int64_t segment) {
@@ -52,9 +52,9 @@ static bool add_bias(fv_block *x, const fv_tile *t, int64_t segment, float c) {
 /* A stage. */
 typedef struct stage {
     bool (*asked)(const fovea_attention_desc *desc);
-    bool keeps_maxima; /* it is one rising function for all keys of a row, and masks none */
+    bool keeps_maxima; /* it is one rising function for all keys of a row, and masks none that was not before */
     bool keeps_bound;  /* no |s| becomes larger than c |q| |k| */
-    bool masks;        /* it may take keys out of the bits of rows */
+    bool masks;        /* its pass may take keys out of the bits of rows */
     /* NULL: none of its own. Finds the maxima of what rows attend to; did it take out a key? */
     bool (*pass)(fv_block *block, const fv_tile *tile, int64_t segment, float c);
 } stage;
@@ -63,7 +63,7 @@ typedef struct stage {
 static const stage stages[] = {
     {always, true, true, false, NULL}, /* s = c * acc, in the first read of the scores */
     {biased, false, false, true, add_bias},
-    {boolean, false, true, true, NULL}, /* by the bits of a row, known before the product */
+    {selecting, true, true, false, NULL}, /* by the bits of a row, known before the product (fv_tile.selected) */
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };
 
@@ -120,10 +120,10 @@ static bool bound_holds(const fovea_attention_desc *d) {
     return hold;
 }
 
-/* The gemm gives the maxima of all columns that it computes: of rows of several heads that see different keys, or a first
+/* The gemm gives the maxima of all columns that it computes: of rows that see different keys in no order, or a first
  * key inside a granule, these are too many. */
 int64_t fv_score_row_max_end(const fv_block *x, const fv_tile *t, int64_t segment) {
-    if (!maxima_hold(&x->plan->desc) || t->keys.begin != t->columns.begin || (t->mixed && !x->one_head))
+    if (!maxima_hold(&x->plan->desc) || t->keys.begin != t->columns.begin || t->masked || (t->mixed && !x->ascending))
         return t->columns.begin;
     fv_range all = t->keys;
     if (t->mixed) { /* both ends move one way along a sequence */

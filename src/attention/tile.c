@@ -1,10 +1,7 @@
 /* Tiles of a block through a segment (tile.h): what their rows see, scores, softmax, values. ISA-free; all
  * arithmetic is in the kernels it calls.
  *
- * Where the rows of a tile see different keys (the edge of causality or of a window), scores and values go by groups of
- * edge_rows rows, each over the keys that its rows see, so that at most a register tile is computed that no row sees.
- * Groups that see the same of a panel of keys have their scores by one gemm. What a row does not see of its tile's columns
- * is told by its bits, and gets p = -0.
+ * Groups of rows that see the same of a panel of keys have their scores by one gemm (seen.c says what they see).
  *
  * Values are read by the gemm as they lie, or from a copy in panels as wide as the gemm's tile: where a row of values
  * begins inside a cache line, each load of a vector meets two lines. Figures: docs/measurements.md, "attention/tile.c".
@@ -15,116 +12,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* --------------------------------------------------------------------------------------------- what a tile sees -- */
-
-/* What rows see of a segment: their union, and whether each sees all of it. */
-static fv_range rows_range(const fv_block *x, int64_t row, int64_t rows, int64_t segment, bool *same) {
-    const fv_range first = fv_range_in_segment(x->ranges[row], segment),
-                   last = fv_range_in_segment(x->ranges[row + rows - 1], segment);
-    fv_range all = first;
-    *same = true;
-    /* Both ends move one way along a sequence, and rows that see nothing come before or after the others. */
-    if (x->one_head && first.begin < first.end && last.begin < last.end) {
-        *same = first.begin == last.begin && first.end == last.end;
-        return (fv_range){first.begin, last.end};
-    }
-    for (int64_t i = 1; i < rows && !x->uniform; i++) {
-        const fv_range r = fv_range_in_segment(x->ranges[row + i], segment);
-        *same = *same && r.begin == first.begin && r.end == first.end;
-        all = fv_range_union(all, r);
-    }
-    return all;
-}
-
-static fv_range widen(fv_range keys) {
-    return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
-}
-
-fovea_tensor fv_tile_repeated(const fovea_tensor *tensor) {
-    fovea_tensor t = *tensor;
-    for (int i = 0; i < 4; i++)
-        if (t.shape[i] == 1)
-            t.stride[i] = 0;
-    return t;
-}
-
-/* Takes out of the bits of a tile's rows what a boolean mask masks. */
-static void mask_bits(const fv_block *x, const fv_tile *t, int64_t segment) {
-    const fovea_tensor mask = fv_tile_repeated(&x->args->mask);
-    for (int64_t i = 0; i < t->rows; i++) {
-        const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
-        const fv_row_place at = fv_place_of(x, t->row + i);
-        const uint8_t *row = (const uint8_t *)mask.data + x->sequence.entry * mask.stride[0] +
-                             at.head * mask.stride[1] + at.token * mask.stride[2] +
-                             fv_first_column(x, segment) * mask.stride[3];
-        if (keys.begin < keys.end)
-            x->plan->kernels.mask_to_bits(keys.begin, keys.end, row, mask.stride[3], &x->bits[i]);
-    }
-}
-
-/* Keys that rows [first, first + rows) of a tile whose rows see different ones see. */
-static fv_range keys_of_rows(const fv_block *x, const fv_tile *t, int64_t segment, int64_t first, int64_t rows) {
-    bool same;
-    if (!fv_score_masks(&x->plan->desc))
-        return rows_range(x, t->row + first, rows, segment, &same);
-    fv_keybits any = {{0}};
-    for (int64_t i = first; i < first + rows; i++)
-        for (int w = 0; w < FV_SEGMENT / 64; w++)
-            any.word[w] |= t->bits[i].word[w];
-    return fv_bits_range(&any);
-}
-
-/* Lists the keys of each group of a tile's rows. */
-static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
-    for (int64_t first = 0, i = 0; first < t->rows; first += t->group_rows, i++)
-        x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
-}
-
-/* All rows see the tile's keys. */
-static void bits_alike(const fv_block *x, fv_tile *t) {
-    t->mixed = false;
-    t->bits_step = 0;
-    t->bits = x->bits;
-    if (t->keys.begin == t->columns.begin && t->keys.end == t->columns.end)
-        t->bits = NULL;
-    else
-        x->bits[0] = fv_range_bits(t->keys);
-}
-
-void fv_tile_masked(fv_block *x, fv_tile *t, int64_t segment, bool masked) {
-    const bool whole = t->mixed && t->alike && !masked && x->plan->desc.mask != FOVEA_MASK_BOOLEAN;
-    if (whole)
-        bits_alike(x, t);
-    if (whole || masked)
-        list_groups(x, t, segment);
-}
-
-fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
-    assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
-    const int64_t segment = s->index, row = place->first, rows = place->count;
-    fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
-    t.keys = rows_range(x, row, rows, segment, &t.alike);
-    t.group_rows = t.alike ? rows : x->plan->edge_rows;
-    t.mixed = t.keys.begin < t.keys.end && (!t.alike || fv_score_masks(&x->plan->desc));
-    if (t.mixed) {
-        t.bits_step = 1;
-        for (int64_t i = 0; i < rows; i++)
-            x->bits[i] =
-                t.alike && i > 0 ? x->bits[0] : fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
-        if (x->plan->desc.mask == FOVEA_MASK_BOOLEAN) {
-            mask_bits(x, &t, segment);
-            t.keys = keys_of_rows(x, &t, segment, 0, rows);
-        }
-        t.columns = widen(t.keys);
-    } else {
-        t.columns = widen(t.keys);
-        bits_alike(x, &t);
-    }
-    t.row_max_end = fv_score_row_max_end(x, &t, segment);
-    list_groups(x, &t, segment);
-    return t;
-}
 
 /* ------------------------------------------------------------------------------------------------------ compute -- */
 
@@ -349,10 +236,18 @@ static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *
     return count == 1 || fv_place_of(x, row).token + rows <= tokens.end || out->stride[1] == count * out->stride[2];
 }
 
+/* Does every row see every key that the sequence has of a segment? */
+static bool sees_all(const fv_block *x, const fv_tile *t, int64_t segment) {
+    const fv_range all = fv_range_in_segment((fv_range){0, x->sequence.kv_len}, segment);
+    return !t->mixed && t->keys.begin == all.begin && t->keys.end == all.end;
+}
+
 /* Scores and softmax; false if no row sees a key of the segment. */
 static bool run_scores(fv_block *x, fv_tile *t, fv_segment *segment, float *m, float *l) {
     if (t->keys.begin == t->keys.end)
         return false;
+    x->count.visited++;
+    x->count.full += sees_all(x, t, segment->index);
     fv_tile_scores(x, t, segment);
     x->plan->kernels.softmax(&(fv_softmax_f32_args){.rows = t->rows,
                                                     .begin = t->columns.begin,

@@ -1,5 +1,5 @@
 /* A segment of keys and the tiles of a block that go through it. Private to the flash loop: block.c drives,
- * tile.c computes. */
+ * seen.c says what rows see, tile.c computes. */
 #ifndef FV_ATTENTION_TILE_H
 #define FV_ATTENTION_TILE_H
 
@@ -16,8 +16,10 @@ typedef struct fv_tile {
     fv_range columns;       /* keys, widened to granules of FV_LANES */
     const fv_keybits *bits; /* of the first row, NULL: all columns */
     int64_t bits_step;
-    bool alike; /* all rows see keys by their ranges */
-    bool mixed; /* some row may not see some of keys */
+    bool alike;    /* all rows see keys by their ranges */
+    bool selected; /* a mask took keys of some row's range: bits, not ranges, say what rows see */
+    bool masked;   /* or a pass over the scores may */
+    bool mixed;    /* some row may not see some of keys */
     /* All rows see the columns before it, whose maxima come with their scores; columns.begin: none. */
     int64_t row_max_end;
     bool row_max_masked; /* but they see what bits tell, and the maxima are those of that */
@@ -33,6 +35,12 @@ typedef struct fv_segment {
 
 /* Packs the segment's keys, and copies its values where they lie badly. */
 void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
+
+/* Brings the block's ranges to those that its mask leaves, as far as ranges can say it. */
+void fv_block_narrow(fv_block *block);
+
+/* Does any row of the block see a key of a segment? */
+bool fv_block_sees(const fv_block *block, int64_t segment);
 
 /* What the rows of a tile see of a segment. */
 fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);

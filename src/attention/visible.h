@@ -57,6 +57,12 @@ static inline fv_range fv_range_union(fv_range a, fv_range b) {
     return (fv_range){fv_min(a.begin, b.begin), fv_max(a.end, b.end)};
 }
 
+/* The range of what is in both. */
+static inline fv_range fv_range_common(fv_range a, fv_range b) {
+    const fv_range range = {fv_max(a.begin, b.begin), fv_min(a.end, b.end)};
+    return range.begin < range.end ? range : (fv_range){0, 0};
+}
+
 /* The part of a range that lies in a segment, relative to the segment's first key. */
 static inline fv_range fv_range_in_segment(fv_range range, int64_t segment) {
     const int64_t first = segment * FV_SEGMENT;

@@ -5,14 +5,18 @@
 
 #include <stddef.h>
 
-enum { MOST_NAMES = 6 };
+enum { MOST_NAMES = 8 };
 
 /* By value; NULL where there is no such constant. */
 static const struct {
     const char *type;
     const char *name[MOST_NAMES];
 } enums[FV_ENUMS] = {
-    [FV_ENUM_dtype] = {"fovea_dtype", {[FOVEA_DTYPE_F32] = "FOVEA_DTYPE_F32", [FOVEA_DTYPE_BOOL] = "FOVEA_DTYPE_BOOL"}},
+    [FV_ENUM_dtype] = {"fovea_dtype",
+                       {[FOVEA_DTYPE_F32] = "FOVEA_DTYPE_F32",
+                        [FOVEA_DTYPE_BOOL] = "FOVEA_DTYPE_BOOL",
+                        [FOVEA_DTYPE_BITS] = "FOVEA_DTYPE_BITS",
+                        [FOVEA_DTYPE_I64] = "FOVEA_DTYPE_I64"}},
     [FV_ENUM_isa] = {"fovea_isa",
                      {[FOVEA_ISA_BEST] = "FOVEA_ISA_BEST",
                       [FOVEA_ISA_SCALAR] = "FOVEA_ISA_SCALAR",
@@ -27,7 +31,12 @@ static const struct {
     [FV_ENUM_mask_kind] = {"fovea_mask_kind",
                            {[FOVEA_MASK_NONE] = "FOVEA_MASK_NONE",
                             [FOVEA_MASK_BOOLEAN] = "FOVEA_MASK_BOOLEAN",
-                            [FOVEA_MASK_ADDITIVE] = "FOVEA_MASK_ADDITIVE"}},
+                            [FOVEA_MASK_ADDITIVE] = "FOVEA_MASK_ADDITIVE",
+                            [FOVEA_MASK_BITS] = "FOVEA_MASK_BITS",
+                            [FOVEA_MASK_KEY_PADDING] = "FOVEA_MASK_KEY_PADDING",
+                            [FOVEA_MASK_RANGES] = "FOVEA_MASK_RANGES",
+                            [FOVEA_MASK_BLOCKS] = "FOVEA_MASK_BLOCKS",
+                            [FOVEA_MASK_PREPARED] = "FOVEA_MASK_PREPARED"}},
     [FV_ENUM_activation] = {"fovea_activation",
                             {[FOVEA_ACTIVATION_NONE] = "FOVEA_ACTIVATION_NONE",
                              [FOVEA_ACTIVATION_RELU] = "FOVEA_ACTIVATION_RELU",

@@ -22,7 +22,9 @@ typedef struct fv_span {
 } fv_span;
 
 /* Bytes of an element. */
-static inline int64_t fv_dtype_size(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 1; }
+static inline int64_t fv_dtype_size(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32 ? 4 : dtype == FOVEA_DTYPE_I64 ? 8 : 1;
+}
 
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);

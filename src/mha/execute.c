@@ -77,20 +77,21 @@ static fovea_status check_shared(const run *r) {
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
     const fovea_attention_desc *a = &r->mha->attention;
-    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->mask, &args->bias};
-    enum { TENSORS = sizeof tensors / sizeof tensors[0] };
-    const fv_tensor_rule rules[TENSORS] = {
+    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->bias};
+    const fv_tensor_rule rules[] = {
         {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
         {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
-        {"mask", args->mask.dtype, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true},
         {"bias", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
-    fv_span arrays[FV_ATTENTION_ARRAYS];
-    fv_attention_array_spans(a, args, arrays);
-    fovea_status status = fv_spans_disjoint(out, workspace);
-    for (int i = 0; status == FOVEA_OK && i < FV_ATTENTION_ARRAYS; i++) {
-        status = fv_spans_disjoint(out, &arrays[i]);
+    enum { TENSORS = sizeof tensors / sizeof tensors[0], READ = FV_ATTENTION_ARRAYS + 2 };
+    fv_span read[READ];
+    fv_attention_array_spans(a, args, read);
+    fovea_status status = fv_attention_check_mask(a, args, &read[FV_ATTENTION_ARRAYS]);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(out, workspace);
+    for (int i = 0; status == FOVEA_OK && i < READ; i++) {
+        status = fv_spans_disjoint(out, &read[i]);
         if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&arrays[i], workspace);
+            status = fv_spans_disjoint(&read[i], workspace);
     }
     for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++) {
         status = fv_spans_disjoint(out, &inputs[i]);

@@ -1,0 +1,81 @@
+/* Fovea: masks, which say what a query may attend to, and masks that are prepared once. Part of fovea.h. */
+#ifndef FOVEA_MASK_H
+#define FOVEA_MASK_H
+
+#include "context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a mask is given. All kinds but ADDITIVE say what to attend to, as masks of PyTorch's scaled_dot_product_attention do.
+ * The masks of its nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out: invert them. The same
+ * visibility gives the same bits in every kind. A mask stands beside causality, windows and lengths: a query sees the keys
+ * that all of them let it see. Masks never move positions.
+ *
+ *   kind         tensor                                                              element type
+ *   BOOLEAN      [batch, q_heads, q_len, kv_len]: nonzero = attend                   FOVEA_DTYPE_BOOL
+ *   ADDITIVE     [batch, q_heads, q_len, kv_len]: added to the scaled score;         FOVEA_DTYPE_F32
+ *                exactly -inf = masked, as false is
+ *   BITS         [batch, q_heads, q_len, ceil(kv_len / 8)] bytes: key j is bit       FOVEA_DTYPE_BITS
+ *                j % 8 (lowest first) of byte j / 8, 1 = attend; stride[2] is the
+ *                bytes from row to row; bits from kv_len on mean nothing
+ *   KEY_PADDING  [batch, 1, 1, kv_len]: nonzero = attend                             FOVEA_DTYPE_BOOL
+ *   RANGES       [batch, q_heads, q_len, 2 n]: n ranges [lo, hi) a query, n >= 1,    FOVEA_DTYPE_I64
+ *                pair after pair, in any order; attends to keys of any of them.
+ *                They may overlap and reach past the keys; lo >= hi: empty
+ *   BLOCKS       [batch, q_heads, 1, ceil(q_len / block_rows) + 1]: row block i      FOVEA_DTYPE_I64
+ *                attends to the key blocks blocks[starts[i]] to
+ *                blocks[starts[i + 1] - 1], which ascend (CSR); a block is
+ *                block_rows queries and block_keys keys
+ *   PREPARED     none: a mask of fovea_mask_create()
+ *
+ * A size of 1 or a stride of 0 repeats an axis (of the last axis, in BOOLEAN and ADDITIVE masks only). One range a query
+ * serves documents, prefixes and chunks at the cost of causality; n of them, trees of drafted tokens, global tokens beside
+ * a window. In BOOLEAN, BITS and KEY_PADDING masks whole segments of 256 keys that no query of a block sees are skipped,
+ * too, but their masks are read at each call. */
+typedef enum fovea_mask_kind {
+    FOVEA_MASK_NONE = 0,
+    FOVEA_MASK_BOOLEAN = 1,
+    FOVEA_MASK_ADDITIVE = 2,
+    FOVEA_MASK_BITS = 3,
+    FOVEA_MASK_KEY_PADDING = 4,
+    FOVEA_MASK_RANGES = 5,
+    FOVEA_MASK_BLOCKS = 6,
+    FOVEA_MASK_PREPARED = 7
+} fovea_mask_kind;
+
+typedef struct fovea_mask_desc {
+    size_t struct_size;
+    fovea_mask_kind kind; /* any but NONE, ADDITIVE and PREPARED; no default */
+    int64_t batch;        /* default 1 */
+    int64_t q_heads;      /* default 1: one mask for all heads */
+    int64_t q_len, kv_len;
+    fovea_tensor mask;              /* as the kind says */
+    int64_t block_rows, block_keys; /* BLOCKS: queries and keys of a block, >= 1 */
+    const int64_t *blocks;          /* BLOCKS: [block_count] */
+    int64_t block_count;
+} fovea_mask_desc;
+
+/* Sets struct_size and the defaults. */
+#define fovea_mask_desc_init(desc) fovea_mask_desc_init_size((desc), sizeof(fovea_mask_desc))
+FOVEA_API void fovea_mask_desc_init_size(fovea_mask_desc *desc, size_t size);
+
+/* A mask that was read once, for all heads, layers, calls and threads: tiles of 64 queries and 256 keys of which no query
+ * sees a key are never visited, those that a range of keys for each query describes cost what causality does, others keep
+ * their bits (2 KiB a tile). Immutable: any number of threads may use one at once. */
+typedef struct fovea_mask fovea_mask;
+
+/* Prepares a mask. Sequences and heads that share a mask (by size 1 or stride 0) share what is kept. ctx and what desc
+ * points to are read during the call only. *mask is NULL after an error: FOVEA_ERROR_SHAPE, _STRIDE, _DTYPE and _NULL for
+ * what does not fit the kind, _ARGUMENT for lists of blocks that do not ascend or that name no block, _OVERFLOW and
+ * _OUT_OF_MEMORY. Thread-safe. */
+FOVEA_API fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *desc, fovea_mask **mask);
+
+/* Frees a mask that no thread uses any more. NULL is allowed. Thread-safe on different masks. */
+FOVEA_API void fovea_mask_destroy(fovea_mask *mask);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,369 @@
+/* Kinds of masks (mask.h): how each is read, and checked. A kind is a row of the table forms. */
+#include "attention/mask.h"
+
+#include "core/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct fv_mask_form {
+    fovea_dtype dtype;
+    bool repeats_columns;                             /* by a size of 1 or a stride of 0 */
+    int64_t (*channels)(const fovea_mask_desc *desc); /* of the tensor's last axis; 0: any even number */
+    int64_t (*rows)(const fovea_mask_desc *desc);
+    fv_range (*hull)(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
+    fv_seen (*look)(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
+    void (*take)(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
+};
+
+/* ------------------------------------------------------------------------------------------------- what they have -- */
+
+static int64_t element_of(const fv_mask *mask, const fv_mask_rows *at) {
+    const int64_t *stride = mask->tensor.stride;
+    return at->batch * stride[0] + at->head * stride[1] + at->row * stride[2];
+}
+
+static const uint8_t *bytes_of(const fv_mask *mask, const fv_mask_rows *at) {
+    return (const uint8_t *)mask->tensor.data + element_of(mask, at);
+}
+
+static const int64_t *numbers_of(const fv_mask *mask, const fv_mask_rows *at) {
+    return (const int64_t *)mask->tensor.data + element_of(mask, at);
+}
+
+static fv_seen look_none(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+    (void)mask, (void)first, (void)count, (void)column;
+    return FV_SEEN_SOME;
+}
+
+/* From the first to the last byte of a range that is not 0, eight at once. */
+static fv_range bytes_range(const uint8_t *bytes, fv_range within) {
+    int64_t begin = within.begin, end = within.end;
+    uint64_t word;
+    for (; begin + 8 <= end; begin += 8) {
+        memcpy(&word, bytes + begin, sizeof word);
+        if (word)
+            break;
+    }
+    while (begin < end && !bytes[begin])
+        begin++;
+    for (; end - 8 >= begin; end -= 8) {
+        memcpy(&word, bytes + end - 8, sizeof word);
+        if (word)
+            break;
+    }
+    while (end > begin && !bytes[end - 1])
+        end--;
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+}
+
+/* --------------------------------------------------------------------------------------------------------- bytes -- */
+
+static int64_t key_channels(const fovea_mask_desc *d) { return d->kv_len; }
+static int64_t query_rows(const fovea_mask_desc *d) { return d->q_len; }
+static int64_t one_row(const fovea_mask_desc *d) {
+    (void)d;
+    return 1;
+}
+
+static fv_range bytes_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    const uint8_t *bytes = bytes_of(mask, row);
+    if (mask->tensor.stride[3] == 0)
+        return *bytes ? within : (fv_range){0, 0};
+    return bytes_range(bytes, within);
+}
+
+static void bytes_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+    const int64_t step = mask->tensor.stride[3];
+    mask->to_bits(keys.begin, keys.end, bytes_of(mask, row) + column * step, step, bits);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- bits -- */
+
+static int64_t bits_channels(const fovea_mask_desc *d) { return fv_ceil_div(d->kv_len, 8); }
+
+/* May take in keys of the same bytes outside the range, which are cut off. */
+static fv_range bits_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    const uint8_t *bytes = bytes_of(mask, row);
+    const fv_range range = bytes_range(bytes, (fv_range){within.begin / 8, fv_ceil_div(within.end, 8)});
+    if (range.begin == range.end)
+        return range;
+    const int first = __builtin_ctz(bytes[range.begin]), last = 31 - __builtin_clz(bytes[range.end - 1]);
+    return fv_range_common((fv_range){range.begin * 8 + first, (range.end - 1) * 8 + last + 1}, within);
+}
+
+/* 64 flags from flag first on, of bytes that end at end. */
+static uint64_t flags_from(const uint8_t *bytes, int64_t first, int64_t end) {
+    uint64_t word = 0;
+    const int64_t at = first / 8, shift = first % 8;
+    const int64_t count = fv_min(end - at, 8);
+    for (int64_t i = 0; i < count; i++)
+        word |= (uint64_t)bytes[at + i] << (8 * i);
+    word >>= shift;
+    if (shift && at + 8 < end)
+        word |= (uint64_t)bytes[at + 8] << (64 - shift);
+    return word;
+}
+
+static void bits_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+    const uint8_t *bytes = bytes_of(mask, row);
+    const int64_t end = fv_ceil_div(fv_min(column + keys.end, mask->columns), 8);
+    for (int64_t word = keys.begin / 64; word * 64 < keys.end; word++)
+        bits->word[word] &= flags_from(bytes, column + word * 64, end);
+}
+
+/* -------------------------------------------------------------------------------------------------------- ranges -- */
+
+static int64_t any_pairs(const fovea_mask_desc *d) {
+    (void)d;
+    return 0;
+}
+
+static fv_range ranges_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    const int64_t *pairs = numbers_of(mask, row);
+    fv_range all = {0, 0};
+    for (int64_t i = 0; i < mask->tensor.shape[3]; i += 2)
+        all = fv_range_union(all, fv_range_common((fv_range){pairs[i], pairs[i + 1]}, within));
+    return all;
+}
+
+static fv_seen ranges_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+    (void)first, (void)count, (void)column;
+    return mask->tensor.shape[3] == 2 ? FV_SEEN_ALL : FV_SEEN_SOME;
+}
+
+/* Sets the bits of a range of columns in the segment that begins with a column. */
+static void add_range(fv_keybits *bits, fv_range range, int64_t column) {
+    const fv_range here = fv_range_common(range, (fv_range){column, column + FV_SEGMENT});
+    if (here.begin == here.end)
+        return;
+    const fv_keybits more = fv_range_bits((fv_range){here.begin - column, here.end - column});
+    for (int i = 0; i < FV_SEGMENT / 64; i++)
+        bits->word[i] |= more.word[i];
+}
+
+static void keep_only(fv_keybits *bits, const fv_keybits *kept) {
+    for (int i = 0; i < FV_SEGMENT / 64; i++)
+        bits->word[i] &= kept->word[i];
+}
+
+static void ranges_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+    const int64_t *pairs = numbers_of(mask, row);
+    fv_keybits kept = {{0}};
+    (void)keys;
+    for (int64_t i = 0; i < mask->tensor.shape[3]; i += 2)
+        add_range(&kept, (fv_range){pairs[i], pairs[i + 1]}, column);
+    keep_only(bits, &kept);
+}
+
+/* -------------------------------------------------------------------------------------------------------- blocks -- */
+
+static int64_t list_ends(const fovea_mask_desc *d) { return fv_ceil_div(d->q_len, d->block_rows) + 1; }
+
+/* The list of a row: blocks [begin, end). */
+static fv_range list_of(const fv_mask *mask, const fv_mask_rows *row) {
+    const fv_mask_rows head = {row->batch, row->head, 0};
+    const int64_t *starts = numbers_of(mask, &head) + row->row / mask->block_rows;
+    return (fv_range){starts[0], starts[1]};
+}
+
+static fv_range blocks_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    const fv_range list = list_of(mask, row);
+    if (list.begin == list.end)
+        return (fv_range){0, 0};
+    const int64_t last = mask->blocks[list.end - 1];
+    return fv_range_common((fv_range){mask->blocks[list.begin] * mask->block_keys, (last + 1) * mask->block_keys},
+                           within);
+}
+
+static void blocks_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+    const fv_range list = list_of(mask, row);
+    int64_t at = list.begin, past = list.end;
+    fv_keybits kept = {{0}};
+    while (at < past) { /* the first block that ends behind the column */
+        const int64_t middle = at + (past - at) / 2;
+        if ((mask->blocks[middle] + 1) * mask->block_keys <= column)
+            at = middle + 1;
+        else
+            past = middle;
+    }
+    for (; at < list.end && mask->blocks[at] * mask->block_keys < column + keys.end; at++) {
+        const int64_t first = mask->blocks[at] * mask->block_keys;
+        add_range(&kept, (fv_range){first, first + mask->block_keys}, column);
+    }
+    keep_only(bits, &kept);
+}
+
+/* ------------------------------------------------------------------------------------------------------ prepared -- */
+
+static fv_range prepared_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    return fv_range_common(fv_prepared_hull(mask->prepared, row), within);
+}
+
+static fv_seen prepared_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+    return fv_prepared_look(mask->prepared, first, count, column);
+}
+
+static void prepared_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
+                          fv_keybits *bits) {
+    const fv_keybits kept = fv_prepared_bits(mask->prepared, row, column);
+    (void)keys;
+    keep_only(bits, &kept);
+}
+
+/* ----------------------------------------------------------------------------------------------------- the table -- */
+
+static const fv_mask_form forms[] = {
+    [FOVEA_MASK_BOOLEAN] = {FOVEA_DTYPE_BOOL, true, key_channels, query_rows, bytes_hull, look_none, bytes_take},
+    [FOVEA_MASK_BITS] = {FOVEA_DTYPE_BITS, false, bits_channels, query_rows, bits_hull, look_none, bits_take},
+    [FOVEA_MASK_KEY_PADDING] = {FOVEA_DTYPE_BOOL, false, key_channels, one_row, bytes_hull, look_none, bytes_take},
+    [FOVEA_MASK_RANGES] = {FOVEA_DTYPE_I64, false, any_pairs, query_rows, ranges_hull, ranges_look, ranges_take},
+    [FOVEA_MASK_BLOCKS] = {FOVEA_DTYPE_I64, false, list_ends, one_row, blocks_hull, look_none, blocks_take},
+    [FOVEA_MASK_PREPARED] = {0, false, NULL, NULL, prepared_hull, prepared_look, prepared_take},
+};
+
+fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    assert(0 <= within.begin && within.begin < within.end && within.end <= mask->columns);
+    return mask->form->hull(mask, row, within);
+}
+
+fv_seen fv_mask_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+    return mask->form->look(mask, first, count, column);
+}
+
+void fv_mask_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+    assert(0 <= keys.begin && keys.begin < keys.end && keys.end <= FV_SEGMENT && column + keys.end <= mask->columns);
+    mask->form->take(mask, row, column, keys, bits);
+}
+
+/* Only bytes are so many that they come from beyond L2. */
+void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
+    if (mask->form->dtype != FOVEA_DTYPE_BOOL || mask->tensor.stride[3] == 0)
+        return;
+    const uint8_t *bytes = bytes_of(mask, row) + column;
+    for (int64_t at = 0; at < fv_min(FV_SEGMENT, mask->columns - column); at += FV_ALIGNMENT)
+        __builtin_prefetch(bytes + at);
+}
+
+fv_mask fv_mask_of_desc(const fovea_mask_desc *d, fv_mask_to_bits_u8_fn *to_bits) {
+    if (!fv_mask_selects(d->kind))
+        return (fv_mask){0};
+    fv_mask mask = {.form = &forms[d->kind],
+                    .tensor = d->mask,
+                    .columns = d->kv_len,
+                    .block_rows = d->block_rows,
+                    .block_keys = d->block_keys,
+                    .blocks = d->blocks,
+                    .to_bits = to_bits};
+    for (int i = 0; i < 4; i++)
+        if (mask.tensor.shape[i] == 1)
+            mask.tensor.stride[i] = 0;
+    mask.one_row = mask.form->rows == query_rows && mask.tensor.stride[2] == 0;
+    if (d->kind == FOVEA_MASK_KEY_PADDING)
+        mask.one_row = true;
+    if (d->kind == FOVEA_MASK_BLOCKS)
+        mask.one_row = d->q_len <= d->block_rows;
+    return mask;
+}
+
+fovea_mask_desc fv_mask_desc_of(const fovea_attention_desc *d, const fovea_attention_args *args) {
+    return (fovea_mask_desc){.struct_size = sizeof(fovea_mask_desc),
+                             .kind = d->mask,
+                             .batch = d->packed ? 1 : d->batch,
+                             .q_heads = d->q_heads,
+                             .q_len = d->packed ? args->q.shape[2] : d->q_len,
+                             .kv_len = !d->packed     ? d->kv_len
+                                       : args->k.data ? args->k.shape[2]
+                                                      : 0,
+                             .mask = args->mask,
+                             .block_rows = d->mask_block_rows,
+                             .block_keys = d->mask_block_keys,
+                             .blocks = args->mask_blocks,
+                             .block_count = args->mask_block_count};
+}
+
+fv_mask fv_mask_of_args(const fovea_attention_desc *d, const fovea_attention_args *args,
+                        fv_mask_to_bits_u8_fn *to_bits) {
+    const fovea_mask_desc desc = fv_mask_desc_of(d, args);
+    if (desc.kv_len == 0)
+        return (fv_mask){0};
+    fv_mask mask = fv_mask_of_desc(&desc, to_bits);
+    mask.prepared = args->prepared;
+    if (d->mask == FOVEA_MASK_PREPARED)
+        mask.one_row = fv_prepared_one_row(args->prepared);
+    return mask;
+}
+
+/* -------------------------------------------------------------------------------------------------------- checks -- */
+
+static int64_t different(const fovea_tensor *t, int axis) { return t->stride[axis] == 0 ? 1 : t->shape[axis]; }
+
+/* The lists of one head. */
+static fovea_status check_lists(const fovea_mask_desc *d, const int64_t *starts, int64_t lists) {
+    const int64_t most = fv_ceil_div(d->kv_len, d->block_keys);
+    for (int64_t i = 0; i < lists; i++) {
+        if (starts[i] < 0 || starts[i] > starts[i + 1] || starts[i + 1] > d->block_count)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "mask: the list of row block %lld is from %lld to %lld of %lld blocks",
+                           (long long)i, (long long)starts[i], (long long)starts[i + 1], (long long)d->block_count);
+        for (int64_t at = starts[i]; at < starts[i + 1]; at++)
+            if (d->blocks[at] < (at > starts[i] ? d->blocks[at - 1] + 1 : 0) || d->blocks[at] >= most)
+                return fv_fail(FOVEA_ERROR_ARGUMENT,
+                               "mask_blocks[%lld] is %lld: blocks of a list ascend and are from 0 to %lld",
+                               (long long)at, (long long)d->blocks[at], (long long)most - 1);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status check_blocks(const fovea_mask_desc *d) {
+    const int64_t heads[2] = {different(&d->mask, 0), different(&d->mask, 1)};
+    for (int64_t b = 0; b < heads[0]; b++)
+        for (int64_t h = 0; h < heads[1]; h++) {
+            const int64_t *starts = (const int64_t *)d->mask.data + b * d->mask.stride[0] + h * d->mask.stride[1];
+            const fovea_status status = check_lists(d, starts, d->mask.shape[3] - 1);
+            if (status != FOVEA_OK)
+                return status;
+        }
+    return FOVEA_OK;
+}
+
+static fovea_status check_block_sizes(const fovea_mask_desc *d) {
+    if (d->block_rows < 1 || d->block_keys < 1 || d->block_rows > FV_SIZE_LIMIT || d->block_keys > FV_SIZE_LIMIT)
+        return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be from 1 to 2^48",
+                       (long long)d->block_rows, (long long)d->block_keys);
+    if (d->block_count < 0 || d->block_count > FV_SIZE_LIMIT)
+        return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_count is %lld, it must be from 0 to 2^48",
+                       (long long)d->block_count);
+    if (d->block_count > 0 && !d->blocks)
+        return fv_fail(FOVEA_ERROR_NULL, "mask_blocks is NULL, and mask_block_count %lld", (long long)d->block_count);
+    return FOVEA_OK;
+}
+
+fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
+    const fv_mask_form *form = &forms[d->kind];
+    spans[0] = (fv_span){"mask", 0, 0};
+    spans[1] = (fv_span){"mask_blocks", 0, 0};
+    if (d->kind == FOVEA_MASK_BLOCKS) {
+        const fovea_status status = check_block_sizes(d);
+        if (status != FOVEA_OK)
+            return status;
+        spans[1] = fv_lens_span("mask_blocks", d->blocks, d->block_count);
+    }
+    const fovea_tensor *t = &d->mask;
+    if (!t->data)
+        return d->kv_len == 0 ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
+    const int64_t channels = form->channels(d), rows = form->rows(d);
+    const bool one_head_row = d->kind == FOVEA_MASK_KEY_PADDING;
+    if (channels == 0 && d->kind == FOVEA_MASK_RANGES && (t->shape[3] < 2 || t->shape[3] % 2 != 0))
+        return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements: ranges are pairs",
+                       (long long)t->shape[3]);
+    if (!form->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1)
+        return fv_fail(FOVEA_ERROR_STRIDE, "mask: channel stride is %lld, it must be 1", (long long)t->stride[3]);
+    const int64_t own = d->kind == FOVEA_MASK_RANGES ? t->shape[3] : channels;
+    if (!form->repeats_columns && t->shape[3] != own)
+        return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements, the description asks for %lld",
+                       (long long)t->shape[3], (long long)own);
+    const fv_tensor_rule rule = {
+        "mask", form->dtype, {d->batch, one_head_row ? 1 : d->q_heads, rows, own}, false, true};
+    const fovea_status status = fv_tensor_check(t, &rule, &spans[0]);
+    return status == FOVEA_OK && d->kind == FOVEA_MASK_BLOCKS ? check_blocks(d) : status;
+}

@@ -1,0 +1,237 @@
+/* What rows see of a segment (tile.h): by lengths, causality and window as ranges, by a mask as narrower ranges and, where
+ * ranges cannot say it, as bits.
+ *
+ * Where the rows of a tile see different keys (the edge of causality or of a window), scores and values go by groups of
+ * edge_rows rows, each over the keys that its rows see, so that at most a register tile is computed that no row sees.
+ * What a row does not see of its tile's columns is told by its bits, and gets p = -0. A tile whose mask leaves the ranges
+ * as they are goes as one without a mask.
+ */
+#include "attention/score.h"
+
+/* ---------------------------------------------------------------------------------------------------- by a range -- */
+
+/* What rows see of a segment: their union, and whether each sees all of it. */
+static fv_range rows_range(const fv_block *x, int64_t row, int64_t rows, int64_t segment, bool *same) {
+    const fv_range first = fv_range_in_segment(x->ranges[row], segment),
+                   last = fv_range_in_segment(x->ranges[row + rows - 1], segment);
+    fv_range all = first;
+    *same = true;
+    if (x->ascending && first.begin < first.end && last.begin < last.end) {
+        *same = first.begin == last.begin && first.end == last.end;
+        return (fv_range){first.begin, last.end};
+    }
+    for (int64_t i = 1; i < rows && !x->uniform; i++) {
+        const fv_range r = fv_range_in_segment(x->ranges[row + i], segment);
+        *same = *same && r.begin == first.begin && r.end == first.end;
+        all = fv_range_union(all, r);
+    }
+    return all;
+}
+
+/* ----------------------------------------------------------------------------------------------------- by a mask -- */
+
+fovea_tensor fv_tile_repeated(const fovea_tensor *tensor) {
+    fovea_tensor t = *tensor;
+    for (int i = 0; i < 4; i++)
+        if (t.shape[i] == 1)
+            t.stride[i] = 0;
+    return t;
+}
+
+/* Where a row of the block is in the mask. */
+static fv_mask_rows mask_rows(const fv_block *x, int64_t row) {
+    const fv_row_place at = fv_place_of(x, row);
+    return (fv_mask_rows){x->sequence.entry, at.head, at.token};
+}
+
+static bool empty(fv_range range) { return range.begin == range.end; }
+
+/* What the mask leaves of a range of a row's keys, as far as a range can say it. */
+static fv_range narrow_row(const fv_block *x, const fv_mask_rows *row, fv_range keys) {
+    const int64_t start = x->sequence.kv_start;
+    const fv_range hull = fv_mask_hull(&x->mask, row, (fv_range){keys.begin + start, keys.end + start});
+    return empty(hull) ? hull : (fv_range){hull.begin - start, hull.end - start};
+}
+
+void fv_block_narrow(fv_block *x) {
+    const fv_range keys = {0, x->sequence.kv_len};
+    fv_range all = {0, 0}, one = keys;
+    bool uniform = true, ascending = x->one_head, ended = false;
+    for (int64_t i = 0; i < x->rows; i++) {
+        fv_range *range = &x->ranges[i];
+        const fv_mask_rows at = mask_rows(x, i);
+        if (x->mask.one_row && !empty(keys) && (i == 0 || at.row == x->sequence.tokens.begin)) /* a head begins */
+            one = narrow_row(x, &at, keys);
+        if (!empty(*range))
+            *range = x->mask.one_row ? fv_range_common(*range, one) : narrow_row(x, &at, *range);
+        if (i > 0) {
+            const fv_range before = x->ranges[i - 1];
+            uniform = uniform && range->begin == before.begin && range->end == before.end;
+            ended = ended || (!empty(before) && empty(*range));
+            ascending = ascending &&
+                        (empty(*range) || empty(before) || (before.begin <= range->begin && before.end <= range->end));
+            ascending = ascending && !(ended && !empty(*range));
+        }
+        all = fv_range_union(all, *range);
+    }
+    x->range = all;
+    x->uniform = uniform;
+    x->ascending = ascending;
+}
+
+/* The bits of a row's range in a segment, and of them those that the mask leaves. */
+typedef struct row_bits {
+    fv_keybits range, seen;
+} row_bits;
+
+static row_bits bits_of_row(const fv_block *x, int64_t row, int64_t segment) {
+    const fv_range keys = fv_range_in_segment(x->ranges[row], segment);
+    row_bits bits = {.range = fv_range_bits(keys)};
+    bits.seen = bits.range;
+    if (!empty(keys)) {
+        const fv_mask_rows at = mask_rows(x, row);
+        fv_mask_take(&x->mask, &at, fv_first_column(x, segment), keys, &bits.seen);
+    }
+    return bits;
+}
+
+static uint64_t any_bit(const fv_keybits *bits) {
+    uint64_t any = 0;
+    for (int i = 0; i < FV_SEGMENT / 64; i++)
+        any |= bits->word[i];
+    return any;
+}
+
+static uint64_t any_difference(const row_bits *bits) {
+    uint64_t any = 0;
+    for (int i = 0; i < FV_SEGMENT / 64; i++)
+        any |= bits->range.word[i] ^ bits->seen.word[i];
+    return any;
+}
+
+/* How many rows from row on, at most limit, have the same head. */
+static int64_t rows_of_head(const fv_block *x, int64_t row, int64_t limit) {
+    return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
+}
+
+/* What is known without bits of rows of a segment. */
+static fv_seen look(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
+    fv_seen all = FV_SEEN_SOME;
+    for (int64_t i = row, run; i < row + rows; i += run) {
+        run = rows_of_head(x, i, row + rows - i);
+        const fv_mask_rows at = mask_rows(x, i);
+        const fv_seen seen = fv_mask_look(&x->mask, &at, run, fv_first_column(x, segment));
+        if (seen == FV_SEEN_SOME || (i > row && seen != all))
+            return FV_SEEN_SOME;
+        all = seen;
+    }
+    return all;
+}
+
+bool fv_block_sees(const fv_block *x, int64_t segment) {
+    if (!x->mask.form)
+        return true;
+    const fv_seen seen = look(x, 0, x->rows, segment);
+    for (int64_t i = 0; i < x->rows && seen != FV_SEEN_NONE; i++) {
+        if (empty(fv_range_in_segment(x->ranges[i], segment)))
+            continue;
+        if (seen == FV_SEEN_ALL)
+            return true;
+        const row_bits bits = bits_of_row(x, i, segment);
+        if (any_bit(&bits.seen))
+            return true;
+    }
+    return false;
+}
+
+/* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written. */
+static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
+    enum { AHEAD = 8 }; /* rows whose masks are on their way */
+    const fv_seen known = look(x, row, rows, segment);
+    if (known != FV_SEEN_SOME)
+        return known;
+    uint64_t any = 0, different = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        if (i + AHEAD < rows) {
+            const fv_mask_rows ahead = mask_rows(x, row + i + AHEAD);
+            fv_mask_prefetch(&x->mask, &ahead, fv_first_column(x, segment));
+        }
+        const row_bits bits = bits_of_row(x, row + i, segment);
+        x->bits[i] = bits.seen;
+        any |= any_bit(&bits.seen);
+        different |= any_difference(&bits);
+    }
+    return any == 0 ? FV_SEEN_NONE : different ? FV_SEEN_SOME : FV_SEEN_ALL;
+}
+
+/* --------------------------------------------------------------------------------------------------------- tiles -- */
+
+static fv_range widen(fv_range keys) {
+    return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
+}
+
+/* Keys that rows [first, first + rows) of a tile whose rows see different ones see. */
+static fv_range keys_of_rows(const fv_block *x, const fv_tile *t, int64_t segment, int64_t first, int64_t rows) {
+    bool same;
+    if (!t->masked)
+        return rows_range(x, t->row + first, rows, segment, &same);
+    fv_keybits any = {{0}};
+    for (int64_t i = first; i < first + rows; i++)
+        for (int w = 0; w < FV_SEGMENT / 64; w++)
+            any.word[w] |= t->bits[i].word[w];
+    return fv_bits_range(&any);
+}
+
+/* Lists the keys of each group of a tile's rows. */
+static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
+    for (int64_t first = 0, i = 0; first < t->rows; first += t->group_rows, i++)
+        x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
+}
+
+/* All rows see the tile's keys. */
+static void bits_alike(const fv_block *x, fv_tile *t) {
+    t->mixed = false;
+    t->bits_step = 0;
+    t->bits = x->bits;
+    if (t->keys.begin == t->columns.begin && t->keys.end == t->columns.end)
+        t->bits = NULL;
+    else
+        x->bits[0] = fv_range_bits(t->keys);
+}
+
+void fv_tile_masked(fv_block *x, fv_tile *t, int64_t segment, bool masked) {
+    const bool whole = t->mixed && t->alike && !masked && !t->selected;
+    if (whole)
+        bits_alike(x, t);
+    if (whole || masked)
+        list_groups(x, t, segment);
+}
+
+fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
+    assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
+    const int64_t segment = s->index, row = place->first, rows = place->count;
+    fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
+    t.keys = rows_range(x, row, rows, segment, &t.alike);
+    const fv_seen seen = x->mask.form && !empty(t.keys) ? look_at_rows(x, row, rows, segment) : FV_SEEN_ALL;
+    if (seen == FV_SEEN_NONE)
+        t.keys = (fv_range){0, 0};
+    t.group_rows = t.alike ? rows : x->plan->edge_rows;
+    t.selected = seen == FV_SEEN_SOME;
+    t.masked = !empty(t.keys) && (t.selected || fv_score_masks(&x->plan->desc));
+    t.mixed = !empty(t.keys) && (!t.alike || t.masked);
+    if (t.mixed) {
+        t.bits_step = 1;
+        for (int64_t i = 0; i < rows && !t.selected; i++)
+            x->bits[i] =
+                t.alike && i > 0 ? x->bits[0] : fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
+        if (t.selected)
+            t.keys = keys_of_rows(x, &t, segment, 0, rows);
+        t.columns = widen(t.keys);
+    } else {
+        t.columns = widen(t.keys);
+        bits_alike(x, &t);
+    }
+    t.row_max_end = fv_score_row_max_end(x, &t, segment);
+    list_groups(x, &t, segment);
+    return t;
+}

@@ -1,0 +1,281 @@
+/* Masks of all kinds: the same visibility, said as each kind and prepared, gives the bits of the boolean mask on the scalar
+ * tier; what no row sees is not read; tiles that are visited are those that arithmetic says. */
+#include "attention_case.h"
+#include "guard.h"
+#include "mask_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static case_contexts contexts;
+
+/* ------------------------------------------------------------------------------------------------------ patterns -- */
+
+typedef enum pattern {
+    DOCUMENTS, /* of uneven lengths, one after another */
+    PREFIX,    /* a prefix that all see, causal behind it */
+    CHUNKS,    /* causal within chunks of 100 keys */
+    TREE,      /* a prompt, and drafted tokens that see their ancestors */
+    GLOBAL,    /* the first keys beside a window */
+    TILES,     /* a chessboard of 64 x 128 */
+    PADDING,   /* keys at both ends and some in the middle are padding */
+    SCATTERED, /* one key in three */
+    UPSIDE,    /* the last rows see the first keys */
+    EMPTY,     /* nothing */
+    ALL,       /* everything */
+    PATTERNS
+} pattern;
+
+static const char *const pattern_names[] = {"documents", "prefix",    "chunks", "tree",  "global", "tiles",
+                                            "padding",   "scattered", "upside", "empty", "all"};
+
+static bool sees(pattern p, int64_t h, int64_t i, int64_t j, int64_t keys) {
+    static const int64_t ends[] = {37, 256, 300, 555, 700, 701, 900, INT64_MAX};
+    int64_t a = 0, b = 0;
+    switch (p) {
+    case DOCUMENTS:
+        while (i >= ends[a])
+            a++;
+        while (j >= ends[b])
+            b++;
+        return a == b;
+    case PREFIX: return j <= i || j < 77;
+    case CHUNKS: return j <= i && j / 100 == i / 100;
+    case TREE: /* the parent of drafted token t is (t - 1) / 2 */
+        if (j < keys / 2)
+            return true;
+        for (a = i % (keys - keys / 2); a > 0 && a != j - keys / 2;)
+            a = (a - 1) / 2;
+        return a == j - keys / 2;
+    case GLOBAL: return j < 5 || (j <= i && i - j < 40);
+    case TILES: return (i / 64 + j / 128 + h) % 2 == 0;
+    case PADDING: return j >= 3 && j < keys - 2 && (j < 260 || j >= 520);
+    case SCATTERED: return (i * 7 + j * 5 + h) % 3 == 0;
+    case UPSIDE: return j < keys - i;
+    case EMPTY: return false;
+    default: return true;
+    }
+}
+
+static void write_pattern(pattern p, const inputs *in, int64_t keys) {
+    const fovea_tensor *m = &in->args.mask;
+    for (int64_t h = 0; h < m->shape[1]; h++)
+        for (int64_t i = 0; i < m->shape[2]; i++)
+            for (int64_t j = 0; j < m->shape[3]; j++)
+                ((uint8_t *)m->data)[h * m->stride[1] + i * m->stride[2] + j] =
+                    (uint8_t)(sees(p, h, i, j, keys) ? 1 + (i + j) % 255 : 0);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- bits -- */
+
+/* Runs a problem whose boolean mask is said as a kind. */
+static bool run_as(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c,
+                   const inputs *in, fovea_mask_kind kind, fovea_mask_kind inner, const int64_t block[2], outputs *out,
+                   fovea_attention_stats *stats) {
+    mask_words w;
+    fovea_attention_plan *plan = NULL;
+    fovea_attention_args args = case_args(in, out);
+    mask_words_make(&w, ctx, &c->desc, &args, kind, inner, block);
+    w.args.stats = stats;
+    outputs_clear(out);
+    fovea_status status = fv_attention_plan_create_chosen(ctx, &w.desc, choice, &plan);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(plan, &w.args, NULL, 0);
+    fovea_attention_plan_destroy(plan);
+    mask_words_free(&w);
+    return test_check(status == FOVEA_OK, "kind %d: %s", (int)kind, fovea_error_detail());
+}
+
+/* starts: of queries and keys, where there is one sequence; NULL: none. */
+static void check_pattern(pattern p, const attention_case *c, rng *r, const int64_t *starts) {
+    static const fovea_mask_kind kinds[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_KEY_PADDING,
+                                            FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS};
+    static const int64_t ones[] = {1, 1}, tiles[] = {64, 128};
+    const fovea_context *all[] = {contexts.scalar, contexts.one, contexts.own, contexts.three, contexts.many};
+    const fv_attention_choice plain = {0};
+    inputs *in = inputs_make(c, r);
+    outputs *want = outputs_make(c, c->layout), *got = outputs_make(c, c->layout);
+    if (p < PATTERNS)
+        write_pattern(p, in, c->desc.kv_len);
+    in->args.q_starts = starts;
+    in->args.kv_starts = starts ? starts + 1 : NULL;
+    run_as(contexts.scalar, &plain, c, in, FOVEA_MASK_BOOLEAN, 0, ones, want, NULL);
+    for (int k = 0; k < 10; k++) {
+        const fovea_mask_kind kind = kinds[k / 2];
+        if (!mask_words_can(&in->args, kind))
+            continue;
+        const int64_t *block = p == TILES && kind == FOVEA_MASK_BLOCKS ? tiles : ones;
+        const fv_attention_choice choice = rng_below(r, 2) ? choice_random(r) : plain;
+        const fovea_context *ctx = all[choice.score ? 1 : rng_below(r, 5)];
+        run_as(ctx, &choice, c, in, k % 2 ? FOVEA_MASK_PREPARED : kind, kind, block, got, NULL);
+        char text[512];
+        outputs_same(got, want, "%s as kind %d%s: %s", p < PATTERNS ? pattern_names[p] : "random", (int)kind,
+                     k % 2 ? ", prepared" : "", case_text(c, text, sizeof text));
+    }
+    inputs_free(in);
+    outputs_free(want);
+    outputs_free(got);
+}
+
+static void test_patterns(void) {
+    static const int64_t shapes[][2] = {{1, 700}, {70, 70}, {300, 300}, {129, 600}, {700, 700}},
+                         starts[][2] = {{5, 13}, {0, 256}, {20, 70}};
+    for (int p = 0; p < PATTERNS; p++)
+        for (int n = 0; n < 5; n++) {
+            rng r = rng_stream(test_seed(), pattern_names[p]);
+            attention_case c = case_plain(1, 2, n % 2 ? 2 : 1, shapes[n][0], shapes[n][1], 8, 5);
+            c.desc.mask = FOVEA_MASK_BOOLEAN;
+            c.weights = n % 2 == 0;
+            c.layout = (case_layout)(n % LAYOUT_COUNT);
+            c.mask_repeats[1] = p != TILES && n != 3;
+            c.mask_repeats[2] = p == PADDING;
+            c.desc.causal = n == 4 ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
+            c.kv_lens = n == 3;
+            check_pattern((pattern)p, &c, &r, NULL);
+            for (int i = 0; i < 3 && n > 1 && !c.kv_lens; i++)
+                check_pattern((pattern)p, &c, &r, starts[i]);
+        }
+}
+
+static void test_random(void) {
+    for (int64_t n = 0, count = test_scaled(60); n < count; n++) {
+        char name[32];
+        snprintf(name, sizeof name, "kinds %" PRId64, n);
+        rng r = rng_stream(test_seed(), name);
+        attention_case c = case_random(&r, 200000);
+        if (c.desc.kv_len == 0)
+            continue;
+        c.desc.mask = FOVEA_MASK_BOOLEAN;
+        c.say_mask = FOVEA_MASK_NONE;
+        check_pattern(PATTERNS, &c, &r, NULL);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- tiles -- */
+
+/* T x T, heads of one tile size: tiles of 32 rows, segments of 256 keys, counted key by key. */
+static void check_stats(pattern p, fovea_mask_kind kind, fovea_mask_kind inner, bool split) {
+    enum { T = 700, HEADS = 2, ROWS = 32 };
+    attention_case c = case_plain(1, HEADS, HEADS, split ? 1 : T, T, 8, 8);
+    c.desc.mask = FOVEA_MASK_BOOLEAN;
+    c.mask_repeats[2] = p == PADDING;
+    c.mask_repeats[1] = p == PADDING;
+    rng r = rng_stream(test_seed(), "stats");
+    inputs *in = inputs_make(&c, &r);
+    outputs *out = outputs_make(&c, LAYOUT_BHTD);
+    write_pattern(p, in, T);
+    const fv_attention_choice choice = {.block_rows = 4 * ROWS, .tile_rows = ROWS, .split_segments = split ? 1 : -1};
+    fovea_attention_stats stats;
+    fovea_attention_stats_init(&stats);
+    stats.full_tiles = 77;
+    run_as(contexts.own, &choice, &c, in, kind, inner, (int64_t[]){1, 1}, out, &stats);
+    /* Blocks are of equal parts of at most block_rows, and so are tiles of a block. */
+    const int64_t rows = c.desc.q_len, blocks = (rows + 4 * ROWS - 1) / (4 * ROWS),
+                  block = (rows + blocks - 1) / blocks;
+    int64_t visited = 0, all = 0, full = 0;
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t first = 0; first < rows; first += block) {
+            const int64_t count = first + block < rows ? block : rows - first, tiles = (count + ROWS - 1) / ROWS;
+            for (int64_t t = 0, row = first; t < tiles; t++) {
+                const int64_t end = row + count / tiles + (t < count % tiles);
+                for (int64_t s = 0; s < T; s += 256, all++) {
+                    bool any = false, every = true;
+                    for (int64_t i = row; i < end; i++)
+                        for (int64_t j = s; j < s + 256 && j < T; j++) {
+                            any = any || sees(p, h, i, j, T);
+                            every = every && sees(p, h, i, j, T);
+                        }
+                    visited += any;
+                    full += every;
+                }
+                row = end;
+            }
+        }
+    test_check(stats.visited_tiles == visited && stats.visited_tiles + stats.skipped_tiles == all,
+               "%s as kind %d: %" PRId64 " tiles visited and %" PRId64 " skipped, instead of %" PRId64 " of %" PRId64,
+               pattern_names[p], (int)kind, stats.visited_tiles, stats.skipped_tiles, visited, all);
+    test_check(stats.full_tiles == full, "%s as kind %d: %" PRId64 " full tiles instead of %" PRId64, pattern_names[p],
+               (int)kind, stats.full_tiles, full);
+    inputs_free(in);
+    outputs_free(out);
+}
+
+static void test_stats(void) {
+    static const pattern patterns[] = {DOCUMENTS, PREFIX, CHUNKS, GLOBAL, TILES, PADDING, EMPTY, ALL};
+    static const fovea_mask_kind kinds[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS,
+                                            FOVEA_MASK_PREPARED};
+    for (int p = 0; p < 8; p++)
+        for (int k = 0; k < 5; k++)
+            for (int split = 0; split < 2; split++)
+                check_stats(patterns[p], kinds[k], FOVEA_MASK_BITS, split);
+    check_stats(PADDING, FOVEA_MASK_KEY_PADDING, 0, false);
+    check_stats(PADDING, FOVEA_MASK_PREPARED, FOVEA_MASK_KEY_PADDING, false);
+}
+
+/* Memory of a segment that no row sees is not read: it may not be touched. */
+typedef struct forbidden {
+    fovea_attention_plan *plan;
+    fovea_attention_args *args;
+    fovea_status status;
+} forbidden;
+
+static void execute(void *arg) {
+    forbidden *f = arg;
+    f->status = fovea_attention_execute(f->plan, f->args, NULL, 0);
+}
+
+static void test_forbidden(void) {
+    enum { T = 640, DIM = 16 };
+    static const fovea_mask_kind kinds[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS,   FOVEA_MASK_KEY_PADDING,
+                                            FOVEA_MASK_RANGES,  FOVEA_MASK_BLOCKS, FOVEA_MASK_PREPARED};
+    for (int k = 0; k < 6; k++)
+        for (int64_t q_len = 1; q_len <= 300; q_len += 299) {
+            attention_case c = case_plain(1, 1, 1, q_len, T, DIM, DIM);
+            c.desc.mask = FOVEA_MASK_BOOLEAN;
+            c.mask_repeats[1] = c.mask_repeats[2] = true;
+            rng r = rng_stream(test_seed(), "forbidden");
+            inputs *in = inputs_make(&c, &r);
+            outputs *out = outputs_make(&c, LAYOUT_BHTD), *want = outputs_make(&c, LAYOUT_BHTD);
+            for (int64_t j = 0; j < T; j++)
+                ((uint8_t *)in->args.mask.data)[j] = j < 256 && j % 5 != 0;
+            case_run(contexts.one, NULL, &c, in, want);
+            const size_t size = (size_t)T * DIM * sizeof(float), seen = 256 * DIM * sizeof(float);
+            guard *g[2];
+            fovea_attention_args args = case_args(in, out);
+            fovea_tensor *sides[] = {&args.k, &args.v};
+            for (int i = 0; i < 2; i++) {
+                g[i] = guard_alloc_part(i ? "v" : "k", seen, size, GUARD_START);
+                memcpy(g[i]->data, sides[i]->data, seen);
+                sides[i]->data = g[i]->data;
+            }
+            mask_words w;
+            mask_words_make(&w, contexts.one, &c.desc, &args, kinds[k], FOVEA_MASK_BOOLEAN, (int64_t[]){1, 1});
+            forbidden f = {.args = &w.args};
+            guard_fault fault;
+            test_check(fovea_attention_plan_create(contexts.one, &w.desc, &f.plan) == FOVEA_OK, "%s",
+                       fovea_error_detail());
+            const bool alive = guard_try(execute, &f, &fault);
+            test_check(alive && f.status == FOVEA_OK, "kind %d reads keys that no row sees", (int)kinds[k]);
+            outputs_same(out, want, "kind %d beside forbidden memory", (int)kinds[k]);
+            fovea_attention_plan_destroy(f.plan);
+            mask_words_free(&w);
+            guard_free(g[0]);
+            guard_free(g[1]);
+            inputs_free(in);
+            outputs_free(out);
+            outputs_free(want);
+        }
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "mask-kinds", NULL);
+    contexts = contexts_make();
+    test_patterns();
+    test_random();
+    test_stats();
+    test_forbidden();
+    contexts_free(&contexts);
+    return test_end();
+}
