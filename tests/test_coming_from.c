@@ -300,16 +300,57 @@ static void flash(const fovea_context *ctx, int64_t q_len, const int32_t *cache_
     free(v);
 }
 
+/* Sequences of different lengths in one axis of tokens: the bits of each alone. */
+static void flash_varlen(const fovea_context *ctx, bool causal, int64_t left, int64_t right) {
+    enum { SEQUENCES = 4, Q_TOKENS = 12, KV_TOKENS = 17, D = 8, MOST_Q = 6, MOST_K = 9 };
+    static const int32_t q_cu[SEQUENCES + 1] = {0, 6, 6, 8, 12}, kv_cu[SEQUENCES + 1] = {0, 4, 6, 8, 17};
+    float *q = fill(1, Q_TOKENS * HEADS * D), *k = fill(2, KV_TOKENS * 2 * D), *v = fill(3, KV_TOKENS * 2 * D);
+    float got[Q_TOKENS * HEADS * D], want[Q_TOKENS * HEADS * D];
+    int64_t room[3 * SEQUENCES + 2];
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D),
+                       fovea_tensor_bthd(k, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
+                       fovea_tensor_bthd(v, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
+                       fovea_tensor_bthd(got, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D));
+    const fovea_attention_args whole = args;
+    fovea_from_flash_varlen(&desc, &args, SEQUENCES, q_cu, kv_cu, MOST_Q, MOST_K, causal, left, right, room);
+    execute(ctx, &desc, &args, "flash_attn_varlen_func");
+    for (int b = 0; b < SEQUENCES; b++) {
+        const int64_t q_len = q_cu[b + 1] - q_cu[b], kv_len = kv_cu[b + 1] - kv_cu[b];
+        if (q_len == 0)
+            continue;
+        fovea_tensor out = whole.out;
+        out.data = want;
+        fovea_attention_desc_init(&desc);
+        fovea_attention_args_init(&args);
+        fovea_from_tensors(&desc, &args, fovea_tensor_tokens(whole.q, q_cu[b], q_len),
+                           fovea_tensor_tokens(whole.k, kv_cu[b], kv_len),
+                           fovea_tensor_tokens(whole.v, kv_cu[b], kv_len), fovea_tensor_tokens(out, q_cu[b], q_len));
+        fovea_from_flash(&desc, &args, causal, left, right, room);
+        execute(ctx, &desc, &args, "flash_attn_func of one sequence");
+    }
+    test_same(got, want, Q_TOKENS * HEADS * D, "flash_attn_varlen_func: causal %d, window %d, %d", causal, (int)left,
+              (int)right);
+    free(q);
+    free(k);
+    free(v);
+}
+
 static void test_flash(const fovea_context *ctx) {
     static const int32_t cache_seqlens[BATCH] = {6, 1}, cache_leftpad[BATCH] = {2, 1};
     static const int64_t windows[][2] = {{-1, -1}, {2, -1}, {-1, 1}, {1, 2}, {2, 0}, {0, 0}};
     for (int w = 0; w < 6; w++)
-        for (int causal = 0; causal < 2; causal++)
+        for (int causal = 0; causal < 2; causal++) {
+            flash_varlen(ctx, causal, windows[w][0], windows[w][1]);
             for (int64_t q_len = 1; q_len <= 7; q_len += 2) {
                 flash(ctx, q_len, NULL, NULL, causal, windows[w][0], windows[w][1]);
                 flash(ctx, q_len, cache_seqlens, NULL, causal, windows[w][0], windows[w][1]);
                 flash(ctx, q_len, cache_seqlens, cache_leftpad, causal, windows[w][0], windows[w][1]);
             }
+        }
 }
 
 static void test_edges(void) {

@@ -82,6 +82,13 @@ FOVEA_API void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_ar
 FOVEA_API void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
                                 int64_t window_right, int64_t *room);
 
+/* flash_attn_varlen_func: the same for packed sequences. Tensors are [1, heads, total, channels], so
+ * fovea_tensor_bthd() of batch 1; cu_seqlens_q and cu_seqlens_k are [batch + 1]. room: 3 * batch + 2 elements. */
+FOVEA_API void fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *args, int64_t batch,
+                                       const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
+                                       int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
+                                       int64_t *room);
+
 /* flash_attn_with_kvcache: the same, with k and v the caches and their new_keys already written behind cache_seqlens[b]
  * tokens, of which the first cache_leftpad[b] are none ([batch] or NULL). room: 3 * batch elements. */
 FOVEA_API void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args,

@@ -72,14 +72,38 @@ void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, 
     args->kv_lens = kv_lens;
 }
 
+/* Queries and keys of sequence b. */
+static int64_t length_of(int64_t b, int64_t most, const int64_t *lens, const int64_t *cu_seqlens) {
+    return lens ? lens[b] : cu_seqlens ? cu_seqlens[b + 1] - cu_seqlens[b] : most;
+}
+
 void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
                       int64_t window_right, int64_t *room) {
     desc->causal = causal ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
     desc->window_left = window_left;
     desc->window_right = window_right;
     for (int64_t b = 0; b < desc->batch; b++)
-        room[b] = (args->kv_lens ? args->kv_lens[b] : desc->kv_len) - (args->q_lens ? args->q_lens[b] : desc->q_len);
+        room[b] = length_of(b, desc->kv_len, args->kv_lens, args->kv_cu_seqlens) -
+                  length_of(b, desc->q_len, args->q_lens, args->q_cu_seqlens);
     args->q_offsets = causal ? NULL : room;
+}
+
+void fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *args, int64_t batch,
+                             const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
+                             int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
+                             int64_t *room) {
+    int64_t *q_cu_seqlens = room, *kv_cu_seqlens = room + batch + 1;
+    for (int64_t b = 0; b <= batch; b++) {
+        q_cu_seqlens[b] = cu_seqlens_q[b];
+        kv_cu_seqlens[b] = cu_seqlens_k[b];
+    }
+    desc->packed = 1;
+    desc->batch = batch;
+    desc->q_len = max_seqlen_q;
+    desc->kv_len = max_seqlen_k;
+    args->q_cu_seqlens = q_cu_seqlens;
+    args->kv_cu_seqlens = kv_cu_seqlens;
+    fovea_from_flash(desc, args, causal, window_left, window_right, kv_cu_seqlens + batch + 1);
 }
 
 void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *cache_seqlens,
@@ -148,6 +172,8 @@ static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, con
                 for (at[3] = 0; at[3] < desc->kv_len; at[3]++)
                     room[n++] = keeps(r, desc, at);
     set_mask(desc, args, fovea_tensor_bhtd(room, FOVEA_DTYPE_BOOL, batch, heads, rows, desc->kv_len));
+    if (!masked && rows == 1)
+        desc->mask = FOVEA_MASK_KEY_PADDING;
 }
 
 void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
