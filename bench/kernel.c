@@ -95,6 +95,10 @@ static void call_add_mask(const fv_kernel *kernel, operands *o) {
     o->truth = kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits, row_max, NULL);
 }
 
+static void call_softcap(const fv_kernel *kernel, operands *o) {
+    kernel->run.softcap_f32(o->m, o->n, 0.02F, 50, o->out[0], o->n);
+}
+
 static void call_weights(const fv_kernel *kernel, operands *o) {
     kernel->run.weights_f32(0, o->n, o->in[0], 1, 1, &o->bits, o->out[0]);
 }
@@ -124,6 +128,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_finish] = {call_finish, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_mask_to_bits] = {call_mask_to_bits, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 1},
     [FV_OP_add_mask] = {call_add_mask, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
+    [FV_OP_softcap] = {call_softcap, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1, 8},
     [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 8},
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},

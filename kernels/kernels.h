@@ -170,6 +170,11 @@ typedef void fv_mask_to_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *ma
 typedef int fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s,
                                fv_keybits *bits, float *row_max, const float *next);
 
+/* softcap: s[i][j] = cap * tanh(factor * s[i][j]) for rows x n, factor, cap > 0; rounded three times: the product with factor,
+ * tanh (body/v_tanh.h: at most 2^-24 and 2^-22 of it from exact), the product with cap. n is a multiple of FV_LANES. A
+ * rising function, so it may be given maxima, too. */
+typedef void fv_softcap_f32_fn(int64_t rows, int64_t n, float factor, float cap, float *s, int64_t lds);
+
 /* weights: w[i] = weight of key i of [begin, end) of one row, from its scores c * s[i], its lse and its bits (never NULL);
  * begin is a multiple of FV_LANES, 1 <= c < 2. */
 typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float c, float lse, const fv_keybits *bits,
@@ -209,6 +214,7 @@ typedef enum fv_op {
     FV_OP_finish,
     FV_OP_mask_to_bits,
     FV_OP_add_mask,
+    FV_OP_softcap,
     FV_OP_weights,
     FV_OP_finite,
     FV_OP_bias_act_residual,
@@ -261,6 +267,7 @@ typedef struct fv_kernel {
         fv_finish_f32_fn *finish_f32;
         fv_mask_to_bits_u8_fn *mask_to_bits_u8;
         fv_add_mask_f32_fn *add_mask_f32;
+        fv_softcap_f32_fn *softcap_f32;
         fv_weights_f32_fn *weights_f32;
         fv_finite_f32_fn *finite_f32;
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;

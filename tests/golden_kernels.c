@@ -247,6 +247,16 @@ static void golden_add_mask(golden *g) {
             gave(g, x[1] + i, 1);
 }
 
+static void golden_softcap(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = FV_LANES * rng_between(&g->r, 1, FV_SEGMENT / FV_LANES);
+    const float cap = 1.0f + 60.0f * rng_unit(&g->r), factor = 4.0f * rng_unit(&g->r) + 0.25f;
+    draw(g, x[0], rows * n);
+    begin(g);
+    g->kernel->run.softcap_f32(rows, n, factor, cap, x[0], n);
+    end();
+    gave(g, x[0], rows * n);
+}
+
 static void golden_weights(golden *g) {
     const int64_t first = FV_LANES * rng_below(&g->r, FV_SEGMENT / FV_LANES);
     const int64_t last = rng_between(&g->r, first, FV_SEGMENT);
@@ -301,6 +311,8 @@ static void golden_exp(golden *g) {
     gave(g, x[1], N);
 }
 
+/* A row a line. */
+/* clang-format off */
 static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_gemm] = golden_gemm,
     [FV_OP_gemm_masked] = golden_gemm,
@@ -313,11 +325,13 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_finish] = golden_finish,
     [FV_OP_mask_to_bits] = golden_mask_to_bits,
     [FV_OP_add_mask] = golden_add_mask,
+    [FV_OP_softcap] = golden_softcap,
     [FV_OP_weights] = golden_weights,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
 };
+/* clang-format on */
 
 bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash) {
     golden g = {.kernel = kernel, .flush = flush, .hash = {FNV_START, FNV_START}};

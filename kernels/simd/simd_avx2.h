@@ -16,6 +16,7 @@
 
 typedef __m256 vf;
 typedef __m256 vm;
+typedef __m256i vi;
 
 static inline __m256i v_first(int64_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -66,6 +67,19 @@ static inline vm v_bits(uint32_t bits) {
 static inline uint32_t v_to_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m); }
 static inline vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm256_and_ps(m, _mm256_fmadd_ps(a, b, c)); }
+
+static inline vf v_mul_where(vm m, vf a, vf b) { return _mm256_blendv_ps(a, _mm256_mul_ps(a, b), m); }
+static inline vf v_negative(vf a) { return _mm256_or_ps(a, _mm256_set1_ps(-0.0f)); }
+static inline vf v_with_sign(vf a, vf b) {
+    return _mm256_and_ps(a, _mm256_or_ps(b, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff))));
+}
+
+static inline vi v_half_octave(vf a, vf edge) {
+    const __m256i first = _mm256_sub_epi32(_mm256_castps_si256(edge), _mm256_set1_epi32((1 << 22) - 1));
+    return _mm256_srli_epi32(_mm256_sub_epi32(_mm256_max_epu32(_mm256_castps_si256(a), first), first), 22);
+}
+
+static inline vf v_lookup(vi at, const float table[8]) { return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), at); }
 
 static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     const __m256i k = _mm256_castps_si256(t), all = _mm256_loadu_si256((const __m256i *)table);

@@ -17,6 +17,7 @@
 
 typedef __m512 vf;
 typedef __mmask16 vm;
+typedef __m512i vi;
 
 static inline __mmask16 v_first(int64_t n) { return (__mmask16)((1u << n) - 1u); }
 
@@ -68,7 +69,23 @@ static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_maskz_fmadd_ps(m, a, b, c); }
 
-/* A table of 8 for an index of 4 bits. */
+static inline vf v_mul_where(vm m, vf a, vf b) { return _mm512_mask_mul_ps(a, m, a, b); }
+static inline vf v_negative(vf a) { return _mm512_or_ps(a, _mm512_set1_ps(-0.0f)); }
+static inline vf v_with_sign(vf a, vf b) { /* 0xe0: a and (b or rest) */
+    const __m512i rest = _mm512_set1_epi32(0x7fffffff);
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b), rest, 0xe0));
+}
+
+static inline vi v_half_octave(vf a, vf edge) {
+    const __m512i first = _mm512_sub_epi32(_mm512_castps_si512(edge), _mm512_set1_epi32((1 << 22) - 1));
+    return _mm512_srli_epi32(_mm512_sub_epi32(_mm512_max_epu32(_mm512_castps_si512(a), first), first), 22);
+}
+
+/* Tables of 8 for an index of 4 bits. */
+static inline vf v_lookup(vi at, const float table[8]) {
+    return _mm512_permutexvar_ps(at, _mm512_broadcast_f32x8(_mm256_loadu_ps(table)));
+}
+
 static inline __m512i v_twice(const uint32_t table[8]) {
     return _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)table));
 }

@@ -20,6 +20,7 @@
 
 typedef float32x4_t vf;
 typedef uint32x4_t vm;
+typedef uint32x4_t vi;
 
 static inline vf v_set1(float x) { return vdupq_n_f32(x); }
 static inline vf v_load(const float *p) { return vld1q_f32(p); }
@@ -78,14 +79,33 @@ static inline vf v_fma_where(vm m, vf a, vf b, vf c) {
     return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(vfmaq_f32(c, a, b))));
 }
 
-/* The table is looked up by bytes: those of entry i are 4 i to 4 i + 3. (Bytes of one rank together, whose places take
+static inline vf v_mul_where(vm m, vf a, vf b) { return vbslq_f32(m, vmulq_f32(a, b), a); }
+static inline vf v_negative(vf a) {
+    return vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(0x80000000)));
+}
+static inline vf v_with_sign(vf a, vf b) { return vbslq_f32(vdupq_n_u32(0x80000000), b, a); }
+
+static inline vi v_half_octave(vf a, vf edge) {
+    const uint32x4_t first = vsubq_u32(vreinterpretq_u32_f32(edge), vdupq_n_u32((1u << 22) - 1));
+    return vshrq_n_u32(vsubq_u32(vmaxq_u32(vreinterpretq_u32_f32(a), first), first), 22);
+}
+
+/* Tables are looked up by bytes: those of entry i are 4 i to 4 i + 3. (Bytes of one rank together, whose places take
  * a lookup and a selection instead of the product, are modelled as slower.) */
+static inline uint32x4_t v_entries(uint32x4_t at, uint32x4_t low, uint32x4_t high) {
+    const uint8x16x2_t bytes = {{vreinterpretq_u8_u32(low), vreinterpretq_u8_u32(high)}};
+    const uint32x4_t place = vmlaq_u32(vdupq_n_u32(0x03020100), vandq_u32(at, vdupq_n_u32(7)), vdupq_n_u32(0x04040404));
+    return vreinterpretq_u32_u8(vqtbl2q_u8(bytes, vreinterpretq_u8_u32(place)));
+}
+
+static inline vf v_lookup(vi at, const float table[8]) {
+    return vreinterpretq_f32_u32(
+        v_entries(at, vreinterpretq_u32_f32(vld1q_f32(table)), vreinterpretq_u32_f32(vld1q_f32(table + 4))));
+}
+
 static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
-    const uint32x4_t k = vreinterpretq_u32_f32(t), in_entry = vdupq_n_u32(0x03020100);
-    const uint8x16x2_t bytes = {{vreinterpretq_u8_u32(vld1q_u32(table)), vreinterpretq_u8_u32(vld1q_u32(table + 4))}};
-    const uint32x4_t place = vmlaq_u32(in_entry, vandq_u32(k, vdupq_n_u32(7)), vdupq_n_u32(0x04040404));
-    const uint32x4_t entry = vreinterpretq_u32_u8(vqtbl2q_u8(bytes, vreinterpretq_u8_u32(place)));
-    return vreinterpretq_f32_u32(vsubq_u32(entry, vshlq_n_u32(k, 20)));
+    const uint32x4_t k = vreinterpretq_u32_f32(t);
+    return vreinterpretq_f32_u32(vsubq_u32(v_entries(k, vld1q_u32(table), vld1q_u32(table + 4)), vshlq_n_u32(k, 20)));
 }
 
 static inline vf v_from_halves(float64x2_t a) { return vreinterpretq_f32_f64(a); }

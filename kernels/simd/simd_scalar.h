@@ -11,6 +11,11 @@
  *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
  *   v_bits               lanes of the low W bits
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
+ *   v_mul_where(m, a, b) a * b where m, else a
+ *   v_negative           -|a|                           v_with_sign(a, b)  a, whose sign bit is set, with the sign of b
+ *   vi                   W integers: v_half_octave(a, edge)  0 for |a| <= |edge|, one more for each 2^22 that the bits of a
+ *                        lie beyond; a and edge have their sign bit set, a may be a NaN, whose integer may be any
+ *   v_lookup(at, table)  entries at modulo 8
  *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
  *   v_unzip(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
@@ -38,6 +43,7 @@
 
 typedef float vf;
 typedef _Bool vm;
+typedef uint32_t vi;
 
 static inline vf v_set1(float x) { return x; }
 static inline vf v_load(const float *p) { return *p; }
@@ -76,6 +82,20 @@ static inline vm v_bits(uint32_t bits) { return bits & 1; }
 static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return m ? a : b; }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return m ? v_fma(a, b, c) : 0.0f; }
+
+static inline vf v_mul_where(vm m, vf a, vf b) { return m ? a * b : a; }
+static inline vf v_negative(vf a) { return copysignf(a, -1.0f); }
+static inline vf v_with_sign(vf a, vf b) { return copysignf(a, b); }
+
+static inline vi v_half_octave(vf a, vf edge) {
+    uint32_t bits, first;
+    memcpy(&bits, &a, sizeof bits);
+    memcpy(&first, &edge, sizeof first);
+    first -= (1u << 22) - 1;
+    return bits > first ? (bits - first) >> 22 : 0;
+}
+
+static inline vf v_lookup(vi at, const float table[8]) { return table[at % 8]; }
 
 static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     uint32_t k;

@@ -30,6 +30,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finish] = &check_finish,
     [FV_OP_mask_to_bits] = &check_mask_to_bits,
     [FV_OP_add_mask] = &check_add_mask,
+    [FV_OP_softcap] = &check_softcap,
     [FV_OP_weights] = &check_weights,
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_bias_act_residual,
