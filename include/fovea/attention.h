@@ -68,12 +68,15 @@ typedef struct fovea_attention_stats {
 #define fovea_attention_stats_init(stats) fovea_attention_stats_init_size((stats), sizeof(fovea_attention_stats))
 FOVEA_API void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size);
 
+/* M, L and O of each row: fovea/state.h. */
+typedef struct fovea_attention_state fovea_attention_state;
+
 typedef struct fovea_attention_args {
     size_t struct_size;
     fovea_tensor q;         /* [batch, q_heads, q_len, head_dim] */
     fovea_tensor k;         /* [batch, kv_heads, kv_len, head_dim] */
     fovea_tensor v;         /* [batch, kv_heads, kv_len, value_dim] */
-    fovea_tensor out;       /* [batch, q_heads, q_len, value_dim], written whole */
+    fovea_tensor out;       /* [batch, q_heads, q_len, value_dim], written whole; with a state it may be absent */
     fovea_tensor mask;      /* if desc.mask, as its kind says (mask.h); a stride of 0 or a size of 1 repeats */
     const int64_t *q_lens;  /* [batch] or NULL: sequence b has q_lens[b] <= q_len queries; rows past it are not read */
     const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
@@ -95,6 +98,8 @@ typedef struct fovea_attention_args {
     int64_t mask_block_count;
     const fovea_mask *prepared;   /* FOVEA_MASK_PREPARED: of these sizes; batch or heads may be 1 */
     fovea_attention_stats *stats; /* optional; written by the call, which nobody else may share */
+    fovea_attention_state *state; /* NULL, or where results go on from piece to piece of the keys (state.h) */
+    int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

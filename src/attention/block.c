@@ -2,6 +2,7 @@
  * up to tile_rows rows, which go through a segment one after the other (tile.h).
  */
 #include "attention/score.h"
+#include "attention/state.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,12 +127,46 @@ fv_range fv_block_segments(const fv_block *x) {
     return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
 }
 
-/* Outputs and lse of the rows of a tile. */
+/* Rows of the state go where running sums are, and back. */
+static void copy_state(const fv_block *x, int64_t first, int64_t rows, bool back) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t dim = p->desc.value_dim, stride = p->o_stride;
+    for (int64_t row = first, run; row < first + rows; row += run) {
+        run = run_of_head(x, row, first + rows - row);
+        const fv_row_place at = fv_place_of(x, row);
+        const fv_state_rows s =
+            fv_attention_state_at(x->args->state, x->sequence.index, at.head, at.token - x->sequence.tokens.begin);
+        const size_t bytes = (size_t)run * sizeof(float);
+        memcpy(back ? s.max : x->max + row, back ? x->max + row : s.max, bytes);
+        memcpy(back ? s.sum : x->sum + row, back ? x->sum + row : s.sum, bytes);
+        if (back)
+            p->kernels.copy(run, dim, x->o + row * stride, stride, s.o, dim);
+        else
+            p->kernels.copy(run, dim, s.o, dim, x->o + row * stride, stride);
+    }
+}
+
+/* Running M, L and O before the first segment. */
+static void begin_rows(fv_block *x) {
+    if (!x->args->state) {
+        fv_no_keys(x->max, x->sum, x->rows);
+        return;
+    }
+    copy_state(x, 0, x->rows, false);
+    for (int64_t i = 0; i < x->tile_count; i++)
+        x->tiles[i].output = FV_OUTPUT_RUNNING;
+}
+
+/* The end of a tile: the state, if there is one; then outputs and lse, if they are asked for. */
 static void finish(const fv_block *x, const fv_tile_rows *tile) {
     const fovea_attention_plan *p = x->plan;
     const int64_t first = tile->first, rows = tile->count;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
     const bool needs_lse = lse->data || x->args->weights.data, there = tile->output == FV_OUTPUT_IN_PLACE;
+    if (x->args->state)
+        copy_state(x, first, rows, true);
+    if (!out->data)
+        return;
     if (tile->output == FV_OUTPUT_NONE)
         memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
     for (int64_t row = first, run; row < first + rows; row += run) {
@@ -216,8 +251,8 @@ static void count_tiles(fv_block *x) { x->count.tiles += x->tile_count * fv_ceil
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     count_tiles(x);
-    fv_no_keys(x->max, x->sum, x->rows);
-    x->single_segment = segments.end - segments.begin == 1;
+    begin_rows(x);
+    x->single_segment = segments.end - segments.begin == 1 && !x->args->state;
     for (int64_t index = segments.begin; index < segments.end; index++) {
         const bool seen = fv_block_sees(x, index);
         fv_segment segment;
@@ -259,8 +294,9 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
     count_tiles(x);
-    fv_no_keys(x->max, x->sum, x->rows);
-    memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
+    if (!x->args->state)
+        memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
+    begin_rows(x);
     for (int64_t segment = segments.begin; segment < segments.end; segment++) {
         const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);
         for (int64_t i = 0; i < x->tile_count; i++) {

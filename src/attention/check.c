@@ -1,6 +1,7 @@
 /* Checks of descriptions and arguments: everything that can be wrong is found here, before any output is touched. */
 #include "attention/mask.h"
 #include "attention/plan.h"
+#include "attention/state.h"
 #include "core/core.h"
 
 #include <math.h>
@@ -217,8 +218,9 @@ static fv_span stats_span(const fovea_attention_args *args) {
     return (fv_span){"stats", begin, args->stats ? begin + args->stats->struct_size : begin};
 }
 
-static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_attention_args *args, const shape *s,
+static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_attention_args *args, const shape *s,
                                   fv_span *workspace) {
+    const fovea_attention_desc *d = &plan->desc;
     const struct {
         const fovea_tensor *tensor;
         bool required;
@@ -229,14 +231,20 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
         {&args->v,
          s->kv_tokens > 0,
          {"v", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
-        {&args->out, true, {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
+        {&args->out, !args->state, {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
         {&args->lse, false, {"lse", d->dtype, {s->batch, d->q_heads, s->q_tokens, 1}, true, false}},
         {&args->weights, false, {"weights", d->dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, true, false}},
         {&args->bias,
          d->has_bias && s->kv_tokens > 0,
          {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
     };
-    enum { TENSORS = sizeof all / sizeof all[0], MASKS = TENSORS + FV_ATTENTION_ARRAYS, OPERANDS = MASKS + 3 };
+    enum {
+        TENSORS = sizeof all / sizeof all[0],
+        MASKS = TENSORS + FV_ATTENTION_ARRAYS,
+        STATS = MASKS + 2,
+        STATE,
+        OPERANDS
+    };
     fv_span spans[OPERANDS + 1];
     if (!d->has_bias && args->bias.data)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "bias is given, but desc.has_bias is 0");
@@ -256,12 +264,15 @@ static fovea_status check_tensors(const fovea_attention_desc *d, const fovea_att
     const fovea_status masked = fv_attention_check_mask(d, args, &spans[MASKS]);
     if (masked != FOVEA_OK)
         return masked;
-    spans[MASKS + 2] = stats_span(args);
+    spans[STATS] = stats_span(args);
+    const fovea_status state = fv_attention_state_check(plan, args, &spans[STATE]);
+    if (state != FOVEA_OK)
+        return state;
     spans[OPERANDS] = *workspace;
     for (int i = 0; i < OPERANDS; i++)
         for (int j = 0; j <= OPERANDS; j++) {
-            const bool written = i < TENSORS && all[i].rule.output;
-            const bool both_written = written && j < TENSORS && all[j].rule.output;
+            const bool written = i == STATE || (i < TENSORS && all[i].rule.output);
+            const bool both_written = written && (j == STATE || (j < TENSORS && all[j].rule.output));
             if (i == j || !(written || j == OPERANDS) || (both_written && j < i))
                 continue;
             const fovea_status status = fv_spans_disjoint(&spans[i], &spans[j]);
@@ -307,5 +318,5 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
         return status;
     const uintptr_t begin = (uintptr_t)workspace;
     fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)plan->bytes : begin};
-    return check_tensors(d, args, &s, &span);
+    return check_tensors(plan, args, &s, &span);
 }

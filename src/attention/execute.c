@@ -5,6 +5,7 @@
  * blocks; where there are weights, of a third one runs of segments again.
  */
 #include "attention/block.h"
+#include "attention/state.h"
 #include "core/core.h"
 #include "threads/threads.h"
 
@@ -140,6 +141,8 @@ fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fov
                            (long long)plan->bytes);
     }
     fv_attention_run(plan, args, workspace);
+    if (args->state)
+        fv_attention_state_advance(plan, args);
     free(own);
     return FOVEA_OK;
 }

@@ -21,7 +21,7 @@ static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, const fv_seq
     part->key = part->end = 0;
     part->side = NULL;
     part->range.at = part->range.end = NULL;
-    if (t->stride[2] != channels)
+    if (!t->data || t->stride[2] != channels)
         return;
     if (t->stride[1] != (tokens.end - tokens.begin) * channels)
         rows = fv_min(rows, tokens.end - first.token);

@@ -24,6 +24,7 @@ fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_
         s.offset = s.kv_len - s.q_len;
     else if (args->q_offsets)
         s.offset = args->q_offsets[batch];
+    s.offset -= args->first_key; /* positions of a piece count from its own first key */
     return s;
 }
 

@@ -17,7 +17,7 @@ typedef struct fv_sequence {
     int64_t q_len, kv_len;
     int64_t q_start, kv_start; /* tokens of the tensors: its first query and key */
     fv_range tokens;           /* of q and the outputs for which there are rows; those without a query are padding */
-    int64_t offset;            /* key position of query 0 */
+    int64_t offset;            /* key position of query 0, counted from first_key */
 } fv_sequence;
 
 fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch);

@@ -118,6 +118,8 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     const fovea_attention_desc *a = &m->attention;
     fv_span inputs[FV_MHA_ROLES], out;
     fovea_status status = FOVEA_OK;
+    if (r->args->state)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "state is given: layers take their keys in one piece");
     for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++)
         status = check_input(r, i, &inputs[i]);
     if (status == FOVEA_OK)
