@@ -267,7 +267,7 @@ const bench_kind bench_attention = {
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive bias=0|1 q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
-    "      q_offset: position of each sequence's first query among its keys, with causal=offset or none\n"
-    "      q_lens, kv_lens: the shortest length; others fall to it evenly from q_len or kv_len (batch=1: the length)\n"
-    "      mask: one for all sequences and heads; bias: one for each head, beside it\n"
-    "      lse, weights: whether these are computed, too"};
+    "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
+    "      q_lens, kv_lens: the shortest length; the others fall evenly to it from q_len or kv_len\n"
+    "      mask: one for all sequences and heads; bias: one for each head, added beside the mask\n"
+    "      lse, weights: 1 computes these outputs, too"};

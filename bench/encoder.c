@@ -134,5 +134,5 @@ static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 }
 
 const bench_kind bench_encoder = {"encoder", sentences_make,
-                                  "sentences=1..32 (all-MiniLM-L6-v2, where it was fetched)\n"
+                                  "sentences=1..32 (needs the model: examples/minilm/fetch.py)\n"
                                   "      isa=best|scalar|avx2|avx512 threads=1"};

@@ -295,5 +295,5 @@ static bench *kernel_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     return &self->base;
 }
 
-const bench_kind bench_kernel = {"kernel", kernel_make,
-                                 "name=ROW and, of m=.. n=.. k=.., those that the operation has"};
+const bench_kind bench_kernel = {
+    "kernel", kernel_make, "name=NAME, a kernel as --list names it, and those of m= n= k= that its operation has"};

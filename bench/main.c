@@ -174,16 +174,16 @@ static bool read_seconds(void *at, const char *text, const cli_option *option) {
 #define AT(field) offsetof(settings, field)
 
 static const cli_option options_table[] = {
-    {"--list", NULL, NULL, NULL, 0, 0, AT(list), 1, "print the names of what would be measured, and stop"},
+    {"--list", NULL, NULL, NULL, 0, 0, AT(list), 1, "print the names of the cases, and stop"},
     {"--filter", "REGEX", "@text attention.*isa:avx2", cli_read_text, 0, 0, AT(filter), 1,
-     "measure only cases whose name matches (POSIX extended, anywhere in the name)"},
+     "measure only cases whose name contains a match of this POSIX extended regular expression"},
     {"--case", "TEXT", "@text attention q_heads=12 q_len=512 head_dim=64", read_case, 0, 0, AT(cases), 1,
      "measure this case instead of the default set; may be repeated"},
     {"--min-time", "SECONDS", "0.5", read_seconds, 0, 3600, AT(shim.min_time), 1,
      "how long to measure each case (default: 0.5)"},
     {"--repetitions", "N", "9", cli_read_int, 1, 1000, AT(shim.repetitions), 1,
-     "measure each case N times, in random order; print mean, median and spread (default: 1)"},
-    {"--json", "FILE", "@file bench.json", cli_read_text, 0, 0, AT(shim.json), 1, "write the results to FILE, too"},
+     "measure each case N times, in random order, and print mean, median and spread (default: 1)"},
+    {"--json", "FILE", "@file bench.json", cli_read_text, 0, 0, AT(shim.json), 1, "also write the results to FILE"},
 };
 static const cli_command command = {
     "",
@@ -192,38 +192,39 @@ static const cli_command command = {
     MOST_PASSED,
     "[--benchmark_OPTION=VALUE]...",
     "--list",
-    "measure Fovea's attention, linear maps, layers, exp and kernels; each result is checked before it is timed"};
+    "measure the speed of Fovea's attention, linear maps, layers, exp and kernels; each result is checked before it is "
+    "timed"};
 static const cli_kind arguments[] = {
     {"REGEX", "an expression"}, {"TEXT", "a case"}, {"SECONDS", "a number of seconds from 0.001 to 3600"}};
 static const char environment[] =
-    "FOVEA_ISA=TIER caps the tiers\n"
-    "FOVEA_MODEL=PATH is the model of the encoder, if not all-MiniLM-L6-v2 where it was fetched";
+    "FOVEA_ISA=TIER caps the tier\n"
+    "FOVEA_MODEL=PATH names the encoder's model (default: all-MiniLM-L6-v2 where fetch.py puts it)";
 static const char examples[] =
     "fovea-bench --filter 'attention.*isa:avx2'\n"
     "fovea-bench --repetitions 9 --case \"attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128\"\n"
     "fovea-bench --benchmark_perf_counters=CYCLES,INSTRUCTIONS";
 
 static void print_kinds(void) {
-    puts("\nTEXT is a kind and key=value words, each with a default:");
+    puts("\nTEXT is a kind of case, then key=value words. Shown are the defaults and all choices:");
     for (int i = 0; i < KINDS; i++)
         printf("  %s\n      %s\n", kinds[i]->name, kinds[i]->help);
     fputs("TIER is one of", stdout);
     for (int i = 1; bench_isa_words[i] != NULL; i++)
         printf(" %s", bench_isa_words[i]);
     puts("\n\ncolumns\n"
-         "  GFLOPS   2 flops for each multiplication with its addition; none for keys that are not attended to\n"
-         "  of_peak  the same as a share of the FMA peak of the tier, measured in this run, times threads\n"
-         "  GB/s     operands, each counted once; of a kernel, what it reads and writes\n"
-         "  Gelem/s  elements\n\n"
-         "Options that begin with --benchmark_ go to Google Benchmark, whose own manual has them.");
+         "  GFLOPS   a multiplication with its addition is 2 flops; masked keys count nothing\n"
+         "  of_peak  GFLOPS as a share of the tier's FMA peak, which is measured in this run, times threads\n"
+         "  GB/s     each operand counted once; for a kernel, what it reads and writes\n"
+         "  Gelem/s  elements, for exp and kernels that are not sums of products\n\n"
+         "Options that begin with --benchmark_ are passed to Google Benchmark; its manual describes them.");
 }
 
 static int read_settings(int argc, char **argv, settings *s) {
     const cli program = {.program = "fovea-bench",
                          .version = fovea_version(),
                          .exit_statuses =
-                             "0 good; 1 a result was wrong (its row says so); 2 wrong usage, or a FOVEA_ISA "
-                             "that is no tier",
+                             "0 success; 1 a result was wrong (its row says so); 2 wrong usage, or FOVEA_ISA "
+                             "is not a tier",
                          .environment = environment,
                          .examples = examples,
                          .more = print_kinds,

@@ -125,8 +125,8 @@ void cli_print_help(const cli *c, const cli_command *only) {
         print_item(o->name, o->argument ? o->argument : "", text, indent);
     }
     if (output)
-        print_item("-o", "FILE", "the same as --output", indent);
-    print_item("--help, --version", "", "print this, or the version", indent);
+        print_item("-o", "FILE", "same as --output", indent);
+    print_item("--help, --version", "", "print this help, or the version", indent);
     if (c->more)
         c->more();
     print_lines("files", c->files);

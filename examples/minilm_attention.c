@@ -20,12 +20,13 @@ typedef struct options {
 static int read_options(int argc, char **argv, options *opts) {
     static const cli_option table[] = {
         {"--data", "FILE", "@file " FOVEA_MINILM_DATA, cli_read_text, 0, 0, offsetof(options, data), 1,
-         "queries, keys, values and float64 answer, as examples/minilm/make_data.py writes them (default: layer 0 of "
-         "all-MiniLM-L6-v2, on the Gettysburg Address)"},
+         "queries, keys, values and the output in float64, in the format of examples/minilm/make_data.py (default: "
+         "layer 0 "
+         "of all-MiniLM-L6-v2, on the Gettysburg Address)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
-         "threads of the last line of the table (default: all CPUs this process may use)"},
+         "number of threads in the last line of the table (default: all CPUs this process may use)"},
         {"--seconds", "S", "5", cli_read_real, 0, 3600, offsetof(options, seconds), 1,
-         "how long to measure in all, about (default: 5)"},
+         "about how long to measure in total (default: 5)"},
     };
     static const cli_command command = {
         "",

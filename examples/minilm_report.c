@@ -44,11 +44,11 @@ static void print_busy(const bout *b) {
     const int threads = b->rows[b->row_count - 1].info.threads;
     const double had = threads * b->all.worked / b->all.passed; /* not a number if one thread is all */
     if (b->all.passed > 0.1 * threads && threads - had > 0.2 + 0.02 * threads)
-        printf("This machine is busy: the %d threads of the last line had %.1f CPUs, as other programs had the rest\n"
-               "(or OpenMP's settings made threads sleep). Alone they may be much faster.\n",
+        printf("This machine is busy: the %d threads of the last line got %.1f CPUs. Other programs used the rest, or\n"
+               "OpenMP's settings made threads sleep. On an idle machine they may be much faster.\n",
                threads, had);
     else if (b->one.passed > 1.1 * b->one.worked)
-        printf("This machine is busy: other programs had this CPU for %.0f%% of the time, and more than one thread\n"
+        printf("This machine is busy: other programs used this CPU for %.0f%% of the time, so more than one thread\n"
                "cannot be measured well.\n",
                100.0 * (1.0 - b->one.worked / b->one.passed));
 }
@@ -81,23 +81,23 @@ static void print_table(bout *b) {
 
 static void print_columns(const bout *b) {
     puts("\n"
-         "absolute       largest |o - o64|; o64 is the answer in float64 that the data file holds\n"
-         "relative       root of the sum of (o - o64)^2 over the sum of o64^2\n"
-         "scaled         largest |o - o64| / (2^-23 * sum p|v|): in units of what one rounding of every term\n"
-         "               may do. A score s is rounded by some 2^-23 |s|, which is a relative error of its\n"
-         "               weight p: where scores are large, as in some rows here, float32 cannot stay at a few\n"
-         "bits as        yes: every output has the same 32 bits as the scalar tier's\n"
-         "time           median of warm runs that took turns with the other lines'; of one thread its CPU\n"
-         "               time, so that other programs do not count; of more the time that passed");
-    printf("speed          multiplications and additions of q k^T and p v. Not counted: an exp for each %lld of\n"
+         "absolute       largest |o - o64|; o64 is the output in float64, from the data file\n"
+         "relative       sqrt(sum of (o - o64)^2 / sum of o64^2)\n"
+         "scaled         largest |o - o64| / (2^-23 * sum p|v|): in units of one rounding of every term.\n"
+         "               Rounding a score s changes it by about 2^-23 |s|, and its weight p by that share of p.\n"
+         "               So where scores are large, as in some rows here, float32 needs more than a few units\n"
+         "bits as        yes: every output has the same 32 bits as in the scalar tier\n"
+         "time           median of warm runs, in turns with the other lines. One thread: its CPU time, which\n"
+         "               other programs hardly disturb. Several threads: elapsed time");
+    printf("speed          multiplications and additions of q k^T and p v. Not counted: one exp for each %lld of\n"
            "               them, maxima, sums and packing\n",
            4 * (long long)b->data.head_dim);
-    puts("FMA peak       the most that the tier's instructions did between these runs, on one thread, in\n"
-         "               registers only; the scalar tier's fma is a call of libm where the CPU may lack it\n"
+    puts("FMA peak       the most that FMA instructions of the tier reached between these runs, on one thread, in\n"
+         "               registers only; the scalar tier's fma is a call of libm if the CPU may lack it\n"
          "share of peak  speed / FMA peak\n"
          "plain C        three plain loops with libm's expf (examples/plain_attention.c), one thread,\n"
-         "               compiled like the library's portable C: no instruction set named");
-    printf("\nThe float64 answer was computed again here: it differs by at most %.0f * 2^-52 * sum p|v|.\n",
+         "               compiled like the library's portable C, for no particular CPU");
+    printf("\nThe float64 output was computed again here; it differs by at most %.0f * 2^-52 * sum p|v|.\n",
            b->ref.drift);
 }
 
@@ -120,7 +120,7 @@ static int print_verdict(const bout *b) {
     double worst = 0.0;
     putchar('\n');
     if (!(b->ref.drift < 0x1p20)) {
-        puts("WRONG: the data file's answer is not that of its own q, k and v.");
+        puts("WRONG: the output in the data file does not belong to its q, k and v.");
         wrong = 1;
     }
     for (int i = 1; i < b->row_count; i++) {
@@ -128,7 +128,7 @@ static int print_verdict(const bout *b) {
         worst = fmax(worst, row->errors.of_limit);
         if (!row->same_bits || !(row->errors.of_limit <= 1.0)) {
             printf("WRONG: %s, %d thread%s: %s\n", row->name, row->info.threads, plural(row->info.threads),
-                   row->same_bits ? "an error is beyond its limit" : "the bits differ from the scalar tier's");
+                   row->same_bits ? "an error exceeds its limit" : "the bits differ from the scalar tier's");
             wrong = 1;
         }
     }

@@ -200,10 +200,11 @@ static void test_refused_desc(const fovea_context *ctx) {
     bad = good;
     bad.dtype = FOVEA_DTYPE_BOOL;
     check_status("dtype", pack(ctx, &bad), FOVEA_ERROR_DTYPE,
-                 "dtype is FOVEA_DTYPE_BOOL, linear maps take FOVEA_DTYPE_F32");
+                 "dtype is FOVEA_DTYPE_BOOL; linear maps take FOVEA_DTYPE_F32");
     bad = good;
     bad.activation = (fovea_activation)4;
-    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 4, no fovea_activation");
+    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT,
+                 "activation is 4, which is not a fovea_activation");
     bad = good;
     bad.part_count = 0;
     check_status("no part", pack(ctx, &bad), FOVEA_ERROR_SHAPE, "part_count is 0");
@@ -282,7 +283,7 @@ static void test_refused_args(const fovea_context *ctx) {
     bad = good;
     bad.x.dtype = FOVEA_DTYPE_BOOL;
     refuse(linear, p, &bad, NULL, 0, "x dtype", FOVEA_ERROR_DTYPE,
-           "x: dtype is FOVEA_DTYPE_BOOL, it must be FOVEA_DTYPE_F32");
+           "x: dtype is FOVEA_DTYPE_BOOL; it must be FOVEA_DTYPE_F32");
     const int64_t lens[] = {3, 6};
     bad = good;
     bad.lens = lens;

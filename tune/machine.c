@@ -153,7 +153,7 @@ void tune_machine_print(const fovea_context *ctx) {
         printf("a cgroup quota of %d", quota);
     else
         printf("no cgroup quota");
-    printf("; %d thread%s\nmemory    %" PRId64 " MiB may be taken\n", ctx->threads.count, plural(ctx->threads.count),
+    printf("; %d thread%s\nmemory    %" PRId64 " MiB available\n", ctx->threads.count, plural(ctx->threads.count),
            tune_memory_allowed() >> 20);
     print_steadiness(ctx);
 }

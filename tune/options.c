@@ -43,56 +43,59 @@ static const char tiers[] =
 
 static const cli_option options_table[] = {
     {"--budget", "TIME", "20s 60s 5m", tune_read_seconds, 0, 0, AT(budget), RUN | REGRET | CHECK | REPORT,
-     "how long it may take: 20s, 5m or seconds (default: 60s; check and report: 10s)"},
+     "time limit, such as 20s, 5m or 90 (default: 60s; check and report: 10s)"},
     {"--effort", "WORD", "quick normal thorough", cli_read_choice, EFFORT_quick, 0, AT(effort), RUN | REGRET | CHECK,
-     "how many measurements: quick, normal (default) or thorough"},
+     "how thoroughly to measure: quick, normal (default) or thorough"},
     {"--shape", "WORDS", "@text q_heads=12 q_len=512 head_dim=64", read_shape, 0, 0, AT(shapes),
      RUN | REGRET | EXPLAIN | REPORT,
-     "a shape, as \"q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left\" or \"linear rows=8 in=768 "
+     "a shape, such as \"q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left\" or \"linear rows=8 in=768 "
      "out=768\"; may be repeated"},
     {"--preset", "NAMES", "bert-base minilm llama-8b whisper vit-l gpt2", cli_read_text, 0, 0, AT(presets),
      RUN | REGRET | EXPLAIN,
-     "shapes of models, separated by commas (default: bert-base,minilm,llama-8b,whisper,vit-l)"},
+     "shapes of these models, separated by commas: bert-base, minilm, llama-8b, whisper, vit-l, gpt2 (default: all "
+     "but gpt2)"},
     {"--log", "FILE", "@file shapes.log", cli_read_text, 0, 0, AT(log), RUN | REGRET | EXPLAIN,
-     "shapes from a file that a program wrote under FOVEA_LOG_SHAPES=FILE"},
+     "shapes that a program logged with FOVEA_LOG_SHAPES=FILE"},
     {"--output", "FILE", "@file tuning", cli_read_text, 0, 0, AT(output), RUN | MERGE | REPORT,
-     "the file to write, or - for standard output (default: the tuning file that programs of this user load; "
-     "report: tune.html)"},
+     "file to write; - is standard output (default: the tuning file that this user's programs load; report: "
+     "tune.html)"},
     {"--isa", "TIER", tiers, cli_read_choice, FV_ISA_scalar, 0, AT(isa), RUN | REGRET | SHOW | CHECK | EXPLAIN | REPORT,
-     "for this tier (default: the best)"},
+     "tier (default: the best of this CPU)"},
     {"--threads", "N", "1 2 4 8", cli_read_int, 1, 4096, AT(threads), RUN | REGRET | SHOW | CHECK | EXPLAIN | REPORT,
-     "for this number of threads (default: as many as programs use by default)"},
-    {"--dry-run", NULL, NULL, NULL, 0, 0, AT(dry_run), RUN, "print what would be tuned; measure and write nothing"},
+     "number of threads (default: as many as programs use)"},
+    {"--dry-run", NULL, NULL, NULL, 0, 0, AT(dry_run), RUN, "only print what would be tuned"},
     {"--json", NULL, NULL, NULL, 0, 0, AT(json), RUN | SHOW | CHECK | EXPLAIN, "print JSON instead of text"},
     {"--quiet", NULL, NULL, NULL, 0, 0, AT(quiet), RUN | CHECK, "print nothing but errors"},
 };
 static const cli_command commands[] = {
-    {"run", RUN, 0, 0, "", "--budget 60s", "tune this machine and write the file (the default command)"},
-    {"show", SHOW, 0, 1, "[FILE]", "tuning", "print the file as a table, and for each row whether it is used here"},
+    {"run", RUN, 0, 0, "", "--budget 60s", "tune this machine and write the tuning file (the default command)"},
+    {"show", SHOW, 0, 1, "[FILE]", "tuning",
+     "print the rows of a tuning file, and whether each is used on this machine"},
     {"check", CHECK, 0, 1, "[FILE]", "--budget 10s",
-     "check that the file is for this CPU and build, and measure whether its choices are still faster"},
+     "check that a tuning file is for this CPU and build, and that its choices are still faster"},
     {"merge", MERGE, 1, TUNE_WORDS, "FILE... -o FILE", "tuning.a tuning.b -o tuning",
-     "join files, as for several CPU models; of two rows for the same shapes, that of the later file stays"},
+     "join files of several machines; if two files have a row for the same shapes, the later file's is kept"},
     {"explain", EXPLAIN, 0, 0, "--shape WORDS", "--shape \"q_heads=12 q_len=512 head_dim=64\"",
-     "print which plan a shape gets here, and why (or --preset, --log)"},
+     "print the plan that a shape gets on this machine, and where it comes from; --preset and --log name shapes, too"},
     {"report", REPORT, 0, 1, "[FILE]", "-o tune.html",
-     "write a page with what was gained, a map of tile sizes, and how far the bound is"},
+     "write an HTML page: gains, a map of tile sizes, and how close the machine's limits are"},
 };
 static const cli_kind kinds[] = {{"TIME", "a time from 1s to 24h"}, {"WORDS", "a shape"}, {"NAMES", "names of models"}};
 
-static const char exit_statuses[] =
-    "0 good; 1 check: a choice is no longer faster; 2 wrong usage; 3 too noisy or too little time to tell, nothing was "
-    "stored; 4 something failed; 5 check: the file is not for this CPU or build, or is not a tuning file; 130 "
-    "interrupted, what was proved until then was stored";
+static const char exit_statuses[] = "0 success; 1 check: a choice is no longer faster; 2 wrong usage; 3 too noisy or "
+                                    "too little time to tell: nothing was "
+                                    "stored; 4 failure; 5 check: there is no tuning file, or it is damaged, or for "
+                                    "another CPU, build, tier or number of "
+                                    "threads; 130 interrupted: what was proved so far was stored";
 
 static const char description[] =
-    "Measures kernels, block and tile sizes of libfovea's attention and linear maps for the shapes of some models, "
-    "and writes those that are faster than the library's defaults into a tuning file, which programs load when they "
-    "create a context. A choice is stored only if it is faster on shapes that took no part in the search, by more than "
-    "the measured noise. Results of programs never change.";
+    "Looks for kernels, block sizes and tile sizes that are faster than the library's defaults, for attention and "
+    "linear maps of the shapes that you name, and writes them into a tuning file. Programs load the file when they "
+    "create a context. A choice is stored only if it is faster on shapes that the search did not see, by more than the "
+    "measured noise. Results of programs never change.";
 
-static const char files[] = "The first of these that exists is loaded, unless FOVEA_TUNING_FILE names another:\n"
-                            "$XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset)\n"
+static const char files[] = "Programs load the first of these that exists, unless FOVEA_TUNING_FILE names another:\n"
+                            "$XDG_CACHE_HOME/fovea/tuning ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset)\n"
                             "/etc/fovea/tuning";
 
 static const char examples[] = "fovea-tune --budget 5m\n"
@@ -101,20 +104,22 @@ static const char examples[] = "fovea-tune --budget 5m\n"
                                "fovea-tune explain --shape \"q_heads=12 q_len=512 head_dim=64\"";
 
 int tune_options_read(int argc, char **argv, tune_options *options) {
-    const cli program = {.program = "fovea-tune",
-                         .version = fovea_version(),
-                         .summary = "find and prove the fastest kernels and blocks of libfovea on this machine",
-                         .description = description,
-                         .exit_statuses = exit_statuses,
-                         .files = files,
-                         .examples = examples,
-                         .commands = commands,
-                         .command_count = COUNT(commands),
-                         .first_is_default = true,
-                         .options = options_table,
-                         .option_count = COUNT(options_table),
-                         .kinds = kinds,
-                         .kind_count = COUNT(kinds)};
+    const cli program = {
+        .program = "fovea-tune",
+        .version = fovea_version(),
+        .summary =
+            "find the fastest kernels and block sizes of libfovea on this machine, and prove that they are faster",
+        .description = description,
+        .exit_statuses = exit_statuses,
+        .files = files,
+        .examples = examples,
+        .commands = commands,
+        .command_count = COUNT(commands),
+        .first_is_default = true,
+        .options = options_table,
+        .option_count = COUNT(options_table),
+        .kinds = kinds,
+        .kind_count = COUNT(kinds)};
     const cli_command *command;
     *options = (tune_options){.effort = EFFORT_normal};
     const int status = cli_read(&program, argc, argv, options, &command, options->files, &options->file_count);

@@ -69,7 +69,7 @@ static int64_t take(int64_t *at, int64_t batch, int64_t heads, int64_t tokens, i
 /* The sets that go through no cache, and memory for them; false and a sentence if there is none. */
 static bool make_sets(tune_problem *problem, int64_t set_bytes, int64_t out_bytes, char error[256]) {
     if (set_bytes < 0 || out_bytes < 0 || set_bytes > tune_memory_allowed()) {
-        snprintf(error, 256, "the shape needs more memory than may be taken (%lld MiB)",
+        snprintf(error, 256, "the shape needs more memory than is available (%lld MiB)",
                  (long long)(tune_memory_allowed() >> 20));
         return false;
     }

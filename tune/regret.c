@@ -271,9 +271,9 @@ static int read_options(int argc, char **argv, regret_options *o) {
     static const cli_option own[] = {
         {"--sweep", "TIME", "10m", tune_read_seconds, 0, 0, AT(sweep), TUNE_REGRET,
          "how long to measure all candidates (default: 10m)"},
-        {"--count", "N", "40", cli_read_int, 1, MOST_SHAPES, AT(shapes), TUNE_REGRET, "how many shapes (default: 40)"},
+        {"--count", "N", "40", cli_read_int, 1, MOST_SHAPES, AT(shapes), TUNE_REGRET, "number of shapes (default: 40)"},
         {"--handicap", "N", "2", cli_read_int, 1, 64, AT(handicap), TUNE_REGRET,
-         "choose defaults for caches of an N-th of the size: tuning must win back nine tenths of the loss"},
+         "choose defaults for caches of 1/N of their size; tuning must win back 90 % of the loss"},
         {"--again", NULL, NULL, NULL, 0, 0, AT(again), TUNE_REGRET,
          "tune twice: no shape may differ in speed by more than 2 %"},
     };

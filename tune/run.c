@@ -195,10 +195,10 @@ static void print_outcome(const tune_outcome *o, int count, const char *path) {
                o->counts[VERDICT_tuned], count, plural_es(count), o->counts[VERDICT_tuned] == 1 ? "has" : "have",
                o->gain);
     else if (kept > 0)
-        printf("The defaults serve this machine well: no class of %d has a faster choice that could be confirmed",
-               count);
+        printf("The defaults serve this machine well: no faster choice was confirmed in %d class%s", count,
+               plural_es(count));
     else
-        printf("No class of %d could be measured", count);
+        printf("No class could be measured");
     const struct {
         int count;
         const char *words;

@@ -186,7 +186,7 @@ static bool add_presets(list *l, const char *names) {
                (strlen(presets[i].name) != length || memcmp(presets[i].name, names, length) != 0))
             i++;
         if (i == sizeof presets / sizeof presets[0]) {
-            fprintf(stderr, "fovea-tune: no preset \"%.*s\"; there are", (int)length, names);
+            fprintf(stderr, "fovea-tune: there is no preset \"%.*s\"; presets are", (int)length, names);
             for (i = 0; i < sizeof presets / sizeof presets[0]; i++)
                 fprintf(stderr, " %s", presets[i].name);
             fputc('\n', stderr);
@@ -237,7 +237,7 @@ static bool add_log(list *l, const char *path) {
     } else
         ok = add_lines(l, text, length, path);
     if (ok && l->count == before) {
-        fprintf(stderr, "fovea-tune: %s: there are no shapes in it\n", path);
+        fprintf(stderr, "fovea-tune: %s: it contains no shapes\n", path);
         ok = false;
     }
     free(text);

@@ -199,7 +199,7 @@ no-shapes) # logs and words that are no shapes: a sentence, or told to be skippe
     [ "$(grep -cE '^b1_h2_q40_kv40_d32' out)" = 2 ] && [ "$(grep -c '^r3_in5_out7' out)" = 1 ] || fail "other shapes"
     printf '\0\0\n\n' >nuls
     expect 2 explain --log nuls
-    has err 'skipped 2 of 2' 'nuls: there are no shapes'
+    has err 'skipped 2 of 2' 'nuls: it contains no shapes'
     printf '%s\nheads=3\n' "$shape" >broken
     expect 2 explain --log broken
     has err 'broken line 2: unknown key "heads"; known are batch q_heads'
@@ -265,7 +265,7 @@ files) # files that are unavailable, or not for this machine
     # A log without shapes, and one that is none.
     : >empty
     expect 2 run --log empty --budget 2s -o other
-    has err 'empty: there are no shapes'
+    has err 'empty: it contains no shapes'
     expect 2 explain --log .
     has err 'names a folder'
     ;;
@@ -343,7 +343,7 @@ interrupt) # a signal keeps what was proved: the file is whole, and the status t
         status=0
         wait $pid || status=$?
         [[ $status = 130 || $status = 3 ]] || fail "SIG$signal: status $status"
-        has out '^(The defaults serve|No class of)|of .* class(es)? ha(s|ve)'
+        has out '^(The defaults serve|No class could)|of .* class(es)? ha(s|ve)'
         [ ! -e kept ] || sound kept
     done
     (trap '' HUP && exec "$TUNE" "${small[@]}" --budget 3s -o kept >out 2>err) &

@@ -50,7 +50,7 @@ static int load(const inspect_options *options, session *s, complaint to) {
         return -1;
     config.heads = options->heads > 0 ? options->heads : config.heads;
     if (config.heads == 0)
-        return complain(to, place.folder, "no config.json there says how many heads the model has: --heads N");
+        return complain(to, place.folder, "no config.json there gives the number of heads; pass --heads N");
     s->a.model = model_place_name(&place, s->model);
     s->a.causal = config.causal;
     return tokenizer_open(place.folder, config.frame, &s->tokens, to) == 0
@@ -66,10 +66,10 @@ static int choose(const inspect_options *options, session *s, complaint to) {
     a->layers = shape.layers;
     a->heads = shape.heads;
     if (layer >= a->layers)
-        return complain(to, "attention", "there is no layer %lld: they are 0 to %lld", (long long)layer,
+        return complain(to, "attention", "there is no layer %lld; layers are 0 to %lld", (long long)layer,
                         (long long)a->layers - 1);
     if (head >= a->heads)
-        return complain(to, "attention", "there is no head %lld: they are 0 to %lld", (long long)head,
+        return complain(to, "attention", "there is no head %lld; heads are 0 to %lld", (long long)head,
                         (long long)a->heads - 1);
     a->first_layer = layer >= 0 ? layer : 0;
     a->last_layer = layer >= 0 ? layer : a->layers - 1;
@@ -150,7 +150,7 @@ static int check_targets(const inspect_options *options, const target targets[TA
     if (standard > 1)
         return complain(to, "attention", "only one of --csv, --json and --output can be written to standard output");
     if (options->layer >= 0 && options->head.layer >= 0)
-        return complain(to, "attention", "--head names the layer, too: leave --layer out");
+        return complain(to, "attention", "--head already names the layer; leave out --layer");
     return 0;
 }
 

@@ -13,8 +13,9 @@ static int describe(const inspect_options *o, fovea_mha_desc *desc, fovea_attent
     fovea_attention_desc_init(a);
     desc->attention = a;
     if (o->d_k == 0 && o->d_model % o->heads != 0)
-        return complain(to, "cost", "d-model %lld is not a multiple of heads %lld: --d-k N", (long long)o->d_model,
-                        (long long)o->heads);
+        return complain(to, "cost",
+                        "d-model %lld is not a multiple of heads %lld; give the width of a head with --d-k N",
+                        (long long)o->d_model, (long long)o->heads);
     a->batch = or_else(o->batch, 1);
     a->q_heads = o->heads;
     a->kv_heads = or_else(o->kv_heads, o->heads);

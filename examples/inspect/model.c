@@ -109,7 +109,7 @@ static int complain_of_none(const model *m, complaint to) {
     char list[512] = "";
     size_t length = 0;
     if (source_partial(m->file) != NULL)
-        return complain(to, source_path(m->file, 0), "has no layer whole; %s", source_partial(m->file));
+        return complain(to, source_path(m->file, 0), "has no complete layer; %s", source_partial(m->file));
     for (int i = 0; i < m->rest.count && i < 3; i++) {
         const rest_item *r = &m->rest.item[i];
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%.120s (%s)", i == 0 ? "; it has " : ", ",
@@ -118,8 +118,7 @@ static int complain_of_none(const model *m, complaint to) {
     if (m->rest.count > 3)
         snprintf(list + length, sizeof list - length, " and %d more", m->rest.count - 3);
     return complain(to, source_path(m->file, 0), "%s%s",
-                    m->entry_count > 0 ? "has no layer whole" : "has no weights of attention with names that are known",
-                    list);
+                    m->entry_count > 0 ? "has no complete layer" : "has no attention weights with known names", list);
 }
 
 static int find_layers(model *m, complaint to) {
@@ -260,11 +259,11 @@ int model_describe(const model *m, int64_t index, model_layer *l, complaint to) 
         l->kv_heads = m->kv_heads != 0 ? m->kv_heads : told.kv_heads;
         if (l->heads == 0)
             return complain(to, path_of(m, e), "%s: --heads N is needed, as %s", name_of(e),
-                            m->config != NULL ? "config.json does not say how many heads there are"
-                                              : "there is no config.json beside it that says how many heads there are");
+                            m->config != NULL ? "config.json does not give the number of heads"
+                                              : "no config.json beside it gives the number of heads");
         if (told.d_model != 0 && told.d_model != l->d_model && !l->cross)
             return complain(to, config_path(m->config),
-                            "contradicts the model: it says %lld channels, %s reads %lld (--heads N overrides "
+                            "contradicts the model: it says %lld channels, but %s has %lld (--heads N overrides "
                             "config.json)",
                             (long long)told.d_model, name_of(e), (long long)l->d_model);
     }

@@ -28,78 +28,72 @@ static bool read_head(void *at, const char *text, const cli_option *option) {
 }
 
 static const cli_option options_table[] = {
-    {"--d-model", "N", "768", cli_read_number, SIZE, AT(d_model), COST,
-     "channels of the layer's input (must be given)"},
+    {"--d-model", "N", "768", cli_read_number, SIZE, AT(d_model), COST, "channels of the layer's input (required)"},
     {"--heads", "N", "12", cli_read_number, 1, 1 << 16, AT(heads), COST | SIMILARITY | ATTENTION,
-     "heads (cost: must be given; else: in place of what config.json beside the file says)"},
+     "number of heads (cost: required; else: overrides config.json)"},
     {"--kv-heads", "N", "4", cli_read_number, 1, 1 << 16, AT(kv_heads), COST | SIMILARITY,
-     "heads of keys and values, which groups of heads share (default: as many as heads; similarity: from config.json, "
-     "or what the file's sizes say)"},
+     "number of key-value heads, for grouped queries (default: as many as heads; similarity: from config.json or "
+     "the sizes of the matrices)"},
     {"--d-k", "N", "64", cli_read_number, SIZE, AT(d_k), COST,
-     "channels of a head's queries and keys (default: d-model / heads)"},
-    {"--d-v", "N", "64", cli_read_number, SIZE, AT(d_v), COST, "channels of a head's values (default: d-k)"},
+     "channels of a query or key in one head (default: d-model / heads)"},
+    {"--d-v", "N", "64", cli_read_number, SIZE, AT(d_v), COST, "channels of a value in one head (default: d-k)"},
     {"--d-out", "N", "768", cli_read_number, 0, 1 << 24, AT(d_out), COST,
-     "channels of the layer's output (default: d-model; 0: no W^O)"},
-    {"--q-len", "N", "512", cli_read_number, SIZE, AT(q_len), COST, "queries of a sequence (default: 512)"},
+     "channels of the layer's output; 0: no W^O (default: d-model)"},
+    {"--q-len", "N", "512", cli_read_number, SIZE, AT(q_len), COST, "number of queries in a sequence (default: 512)"},
     {"--kv-len", "N", "512", cli_read_number, SIZE, AT(kv_len), COST,
-     "keys of a sequence (default: q-len; another number: cross-attention)"},
-    {"--batch", "N", "8", cli_read_number, SIZE, AT(batch), COST, "sequences (default: 1)"},
-    {"--biases", NULL, NULL, NULL, 0, 0, AT(biases), COST, "projections have biases"},
-    {"--causal", NULL, NULL, NULL, 0, 0, AT(causal), COST, "no query sees later keys (the last one sees all)"},
+     "number of keys in a sequence; cross-attention if it differs from q-len (default: q-len)"},
+    {"--batch", "N", "8", cli_read_number, SIZE, AT(batch), COST, "number of sequences (default: 1)"},
+    {"--biases", NULL, NULL, NULL, 0, 0, AT(biases), COST, "give the projections biases"},
+    {"--causal", NULL, NULL, NULL, 0, 0, AT(causal), COST, "mask later keys; the last query sees all"},
     {"--measure", NULL, NULL, NULL, 0, 0, AT(measure), COST,
-     "run each form, taking turns, and show the median time and its ratio to form 1's"},
+     "run all forms in turn, and print the median time of each and its ratio to form 1"},
     {"--seconds", "N", "10", cli_read_number, 1, 3600, AT(seconds), COST, "how long to measure (default: 5)"},
     {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY | ATTENTION,
-     "write all figures to FILE (-: to standard output, in place of the table)"},
+     "write all figures to FILE as CSV; - prints them in place of the table"},
     {"--svg", "FILE", "@file heads.svg", cli_read_text, 0, 0, AT(svg), SIMILARITY,
-     "draw heat maps of layers x heads into FILE, with histograms"},
+     "draw heat maps of layers x heads and histograms into FILE"},
     {"--samples", "N", "32", cli_read_number, 2, 1 << 16, AT(samples), SIMILARITY,
-     "how many random heads to compare with (default: 32)"},
+     "number of random heads to compare with (default: 32)"},
     {"--model", "PATH", "@file build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, AT(model), ATTENTION,
-     "a folder with model.safetensors, its config.json, and vocab.txt, tokenizer.json, or vocab.json with merges.txt; "
-     "or a "
-     "safetensors file beside these (" MODEL_PLACE_HELP ")"},
+     "folder with model.safetensors, config.json and a tokenizer (vocab.txt, tokenizer.json, or vocab.json with "
+     "merges.txt), or the safetensors file in such a folder (" MODEL_PLACE_HELP ")"},
     {"--rank", "ORDER",
      "most-alike least-alike most-symmetric least-symmetric lowest-rank highest-rank most-alike-qv most-alike-kv "
      "by-name",
      cli_read_choice, 0, 0, AT(rank), SIMILARITY,
-     "list all heads in that order: most-alike or least-alike (Q and K, by their mean angle), most-symmetric, "
-     "least-symmetric, lowest-rank, highest-rank, most-alike-qv, most-alike-kv, by-name (layer by layer)"},
+     "list all heads in this order: most-alike or least-alike (Q and K, by mean angle), most-symmetric, "
+     "least-symmetric, lowest-rank, highest-rank, most-alike-qv, most-alike-kv, or by-name (layer by layer)"},
     {"--top", "N", "10", cli_read_number, 1, 1 << 24, AT(top), SIMILARITY,
-     "how many heads a list has (default: 5; with --rank: all)"},
+     "number of heads in a list (default: 5; with --rank: all)"},
     {"--head", "L.H", "@text 5.3", read_head, 0, 0, AT(head), SIMILARITY | ATTENTION,
      "only head H of layer L, both counted from 0"},
     {"--json", "FILE", "@file heads.json", cli_read_text, 0, 0, AT(json), SIMILARITY | ATTENTION,
-     "write all figures to FILE as JSON (-: to standard output)"},
-    {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "this layer only, counted from 0"},
+     "write all figures to FILE as JSON; - is standard output"},
+    {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "only this layer, counted from 0"},
     {"--output", "FILE", "@file attention.svg", cli_read_text, 0, 0, AT(output), ATTENTION,
-     "the SVG file to write (-: standard output; default: attention.svg, unless --csv or --json is given)"},
+     "SVG file to write; - is standard output (default: attention.svg, unless --csv or --json is given)"},
     {"--threads", "N", "2", cli_read_number, 1, 4096, AT(threads), COST | SIMILARITY | ATTENTION,
-     "threads (default: all CPUs this process may use)"},
+     "number of threads (default: all CPUs this process may use)"},
 };
 static const cli_command commands[] = {
     {"cost", COST, 0, 0, "--d-model N --heads N", "--d-model 768 --heads 12",
-     "print parameters, flops, bytes moved and scratch of a multi-head layer in every form of fovea_mha, as "
-     "fovea_mha_cost computes them; with --measure also the time"},
+     "print what a multi-head layer costs in each form of fovea_mha: parameters, flops, bytes moved and scratch, and "
+     "with --measure the time"},
     {"similarity", SIMILARITY, 1, INSPECT_WORDS, "FILE...", "model.safetensors --csv heads.csv",
-     "print how alike W^Q, W^K and W^V of each head of a model are. FILE is a safetensors file, or several, a folder, "
-     "or "
-     "a model.safetensors.index.json; config.json beside it says how many heads there are. Names of BERT, GPT-2, "
-     "LLaMA, "
-     "T5 and some 20 other families are known, fused or not. Figures: cosine; distance |A-B| / sqrt(|A|^2+|B|^2); "
-     "principal angles between column spaces; "
-     "of W = W^Q W^K^T the symmetric share |W+W^T|^2 / (4|W|^2) and the effective rank exp(entropy of its singular "
-     "values); all beside the same figures of random matrices"},
+     "print how alike W^Q, W^K and W^V are in each head of a model. FILE is one or more safetensors files, a folder, "
+     "or a model.safetensors.index.json; config.json beside it gives the number of heads. BERT, GPT-2, LLaMA, T5 and "
+     "some 30 other families are recognised by the names of their matrices. Figures: cosine; distance |A-B| / "
+     "sqrt(|A|^2+|B|^2); principal angles between column spaces; of W = W^Q W^K^T, the symmetric share |W+W^T|^2 / "
+     "(4|W|^2) and the effective rank exp(entropy of the singular values). Random matrices are shown for comparison"},
     {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE", "\"How tall is the insect?\"",
-     "draw the attention weights of a sentence in a BERT, RoBERTa, ELECTRA, DistilBERT, GPT-2 or OPT, head by head; "
-     "print for each head the "
-     "entropy of its weights in bits, and how much falls on [CLS], [SEP], the first token, the token itself, the one "
-     "before and the one after"},
+     "draw the attention weights of each head for a sentence. The model is a BERT, RoBERTa, ELECTRA, DistilBERT, "
+     "GPT-2 or OPT. For each head, print the entropy of its weights in bits, and the weight on [CLS], [SEP], the first "
+     "token, the token itself, the one before and the one after"},
 };
 static const cli_kind kinds[] = {{"L.H", "a layer and a head, as L.H"}, {"PATH", "a folder or a file"}};
-static const char exit_statuses[] = "0 good; 1 something failed, no file was changed; 2 wrong usage";
-static const char environment[] = "FOVEA_MODEL=PATH is the model of attention, if --model is not given";
-static const char summary[] = "what attention costs, how alike its matrices are, and what it looks at";
+static const char exit_statuses[] = "0 success; 1 failure: no file was changed; 2 wrong usage";
+static const char environment[] = "FOVEA_MODEL=PATH names the model of attention if --model is not given";
+static const char summary[] = "show what attention costs, how alike its matrices are, and what it looks at";
 
 int inspect_options_read(int argc, char **argv, inspect_options *options) {
     const cli program = {.program = "fovea-inspect",

@@ -50,7 +50,7 @@ static int compute(const model *file, int64_t first, int64_t heads, int64_t d_mo
     free(j.spaces);
     if (made == 0)
         return complain(to, "similarity", "out of memory");
-    return j.failed ? complain(to, "similarity", "singular values were not found: LAPACK did not converge") : 0;
+    return j.failed ? complain(to, "similarity", "LAPACK did not converge on the singular values") : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------- random -- */
@@ -246,7 +246,7 @@ int inspect_similarity(const inspect_options *options) {
     int status = context != NULL ? check_formats(formats, &standard, to) : -1;
     fovea_context_destroy(context);
     if (status == 0 && options->svg != NULL && s.chosen.layer >= 0)
-        status = complain(to, "similarity", "--svg draws all heads, --head is one of them: give either");
+        status = complain(to, "similarity", "--svg draws all heads, so it cannot be combined with --head");
     if (status == 0)
         status = model_open(options->words, options->word_count, options->heads, options->kv_heads, &s.file, to);
     if (status == 0)

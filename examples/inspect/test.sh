@@ -200,7 +200,7 @@ shards) # a model in several files, given in every way; one that is not whole; a
     cd .. && cmp a.csv whole.csv || fail "the index by its name alone"
     # Shards of a larger model say so, and what layers lack.
     mkdir part && cp llama/config.json llama/model-0000[13]-of-00004.safetensors part
-    refuses 'has no layer whole; model-00001-of-00004.safetensors is a shard: 1 of the 4 files of this model is here' similarity part/model-00001-of-00004.safetensors
+    refuses 'has no complete layer; model-00001-of-00004.safetensors is a shard: 1 of the 4 files of this model is here' similarity part/model-00001-of-00004.safetensors
     cp llama/model-00002-of-00004.safetensors part # the first layer, and one array of the second
     expect 0 similarity part
     has out '^model-00001-of-00004.safetensors is a shard: 3 of the 4 files of this model are here' 'k_proj.weight .1 array; W\^Q is missing' ': 1 layer of self'
@@ -292,7 +292,7 @@ END
     has out '^1\.1 ' '^  Q and K: cosine +0\.000 +-?0\.[0-9]+ \(deviation ' '^  symmetric share of W +0\.500 '
     [ "$(grep -vc random a.csv)" = 2 ] || fail "more than one head"
     refuses 'has no head 1.2: layers are 0 to 1' similarity alike.safetensors --heads 2 --head 1.2
-    refuses 'give either' similarity alike.safetensors --heads 2 --head 1.1 --svg b.svg
+    refuses 'cannot be combined with --head' similarity alike.safetensors --heads 2 --head 1.1 --svg b.svg
     # 100 layers x 100 heads: as large as it is readable, and no more.
     "$MAKE_MODEL" 100 100 8 1 many.safetensors || fail "no model"
     expect 0 similarity many.safetensors --heads 100 --svg many.svg --samples 2

@@ -16,7 +16,7 @@ attention)
     refuses 'no layer 2' attention --heads 12 --model minilm --layer 2 -o b.svg who
     refuses 'no layer 2' attention --heads 12 --model minilm --head 2.0 -o b.svg who
     refuses 'no head 12' attention --heads 12 --model minilm --head 0.12 -o b.svg who
-    refuses 'leave --layer out' attention --heads 12 --model minilm --head 0.1 --layer 0 -o b.svg who
+    refuses 'leave out --layer' attention --heads 12 --model minilm --head 0.1 --layer 0 -o b.svg who
     refuses 'only one of' attention --heads 12 --model minilm --csv - --json - who
     refuses '300 at most' attention --heads 12 --model minilm -o b.svg "$(printf 'who %.0s' {1..299})"
     # Numbers: all but one head give each of four tokens 1/4; that one looks at the second alone.
@@ -83,22 +83,22 @@ models) # families of models, their tokenizers, and what cannot be run
         refuses "$1" attention --model bert -o no.svg who
     }
     cp bert/config.json kept.json
-    says 'config.json: the model cannot be run: that takes rotary positions, RMS norm and a gated' '{"model_type": "llama"}'
-    says 'takes relative position biases, which' '{"model_type": "mpnet", "num_attention_heads": 2}'
-    says 'takes disentangled attention' '{"model_type": "deberta-v2"}'
+    says 'config.json: the model cannot run: it needs rotary positions, RMS norm and a gated' '{"model_type": "llama"}'
+    says 'needs relative position biases, which' '{"model_type": "mpnet", "num_attention_heads": 2}'
+    says 'needs disentangled attention' '{"model_type": "deberta-v2"}'
     says 'layers that share weights' '{"model_type": "albert"}'
-    says 'models of type dance are not known here: BERT,' '{"model_type": "dance"}'
+    says 'has an unknown model type, dance; known are BERT,' '{"model_type": "dance"}'
     says 'the activation swish' '{"hidden_act": "swish"}'
     says 'positions that are not absolute' '{"position_embedding_type": "relative_key"}'
     says 'embeddings narrower' '{"model_type": "electra", "hidden_size": 8, "embedding_size": 4}'
     says 'norms behind attention' '{"model_type": "opt", "do_layer_norm_before": false}'
-    says 'num_attention_heads is no number from 1 to 65536' '{"num_attention_heads": 0}'
-    says 'num_attention_heads is no number' '{"num_attention_heads": "two"}'
+    says 'num_attention_heads is not a number from 1 to 65536' '{"num_attention_heads": 0}'
+    says 'num_attention_heads is not a number' '{"num_attention_heads": "two"}'
     says 'epsilon of its layer norms is -1' '{"num_attention_heads": 2, "layer_norm_eps": -1}'
     says 'is no such model: .* 3 heads' '{"num_attention_heads": 3}'
-    says 'no config.json there says how many heads the model has: --heads N' '{}'
-    says 'config.json: is no JSON: line 1,' '{"num'
-    says 'config.json: is no JSON object' '[]'
+    says 'no config.json there gives the number of heads; pass --heads N' '{}'
+    says 'config.json: is not JSON: line 1,' '{"num'
+    says 'config.json: is not a JSON object' '[]'
     rm bert/config.json && mkfifo bert/config.json
     refuses 'config.json: cannot be opened .not a regular file' attention --model bert -o no.svg who
     rm bert/config.json
@@ -112,14 +112,14 @@ models) # families of models, their tokenizers, and what cannot be run
     }
     gives 'tokenizer.json: needs a tokenizer of kind Unigram' tokenizer.json '{"model": {"type": "Unigram"}}'
     gives 'needs a tokenizer of kind .none.' tokenizer.json '{}'
-    gives 'cuts words by a rule' tokenizer.json '{"model": {"type": "BPE"}, "pre_tokenizer": {"type": "Split"}}'
+    gives 'splits words by an unknown rule' tokenizer.json '{"model": {"type": "BPE"}, "pre_tokenizer": {"type": "Split"}}'
     gives 'its vocabulary is empty' tokenizer.json '{"model": {"type": "BPE"}, "pre_tokenizer": {"type": "ByteLevel"}}'
     gives 'the id of a piece' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": -1}}}'
     gives 'two pieces of its vocabulary have the id 0' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0, "b": 0}}}'
     gives 'has no .CLS.' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0}}}'
     gives 'merge 1 is not of pieces' tokenizer.json \
         '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}, "pre_tokenizer": {"type": "ByteLevel"}}'
-    gives 'merge 1 is no pair' tokenizer.json \
+    gives 'merge 1 is not a pair' tokenizer.json \
         '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [1]}, "pre_tokenizer": {"type": "ByteLevel"}}'
     gives 'line 1 is empty' vocab.txt ''
     rm gpt2/tokenizer.json
@@ -137,7 +137,7 @@ models) # families of models, their tokenizers, and what cannot be run
     found HOME="$PWD/home" XDG_CACHE_HOME= || fail "not found in ~/.cache"
     has out '"model": "all-MiniLM-L6-v2"'
     ! found HOME="$PWD/home" XDG_CACHE_HOME="$PWD/cache" || fail "found in ~/.cache in spite of XDG_CACHE_HOME"
-    has err 'all-MiniLM-L6-v2: is in no place where it is looked for: python3 examples/minilm/fetch.py gets it, --model'
+    has err 'all-MiniLM-L6-v2: was not found; fetch it with python3 examples/minilm/fetch.py, or name a model with --model'
     cp -r bert cache/fovea/models/all-MiniLM-L6-v2
     found HOME=/nowhere XDG_CACHE_HOME="$PWD/cache" || fail "not found in XDG_CACHE_HOME"
     rm -r cache/fovea && cp -r bert away/models/all-MiniLM-L6-v2
@@ -148,7 +148,7 @@ models) # families of models, their tokenizers, and what cannot be run
     refuses 'sharded: has its weights in several files' attention --model sharded -o no.svg who
     refuses 'old: has pytorch_model.bin, but' attention --model old -o no.svg who
     refuses 'home: has no model.safetensors' attention --model home -o no.svg who
-    refuses 'nowhere: is not there; python3 examples/minilm/fetch.py' attention --model nowhere -o no.svg who
+    refuses 'nowhere: does not exist; python3 examples/minilm/fetch.py' attention --model nowhere -o no.svg who
     head -c 500 bert/model.safetensors >old/model.safetensors && cp kept.json old/config.json && cp bert/vocab.txt old
     refuses 'old/model.safetensors: .*cut off' attention --model old -o no.svg who
     [ ! -e no.svg ] || fail "a file was written in spite of an error"

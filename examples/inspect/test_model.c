@@ -162,8 +162,8 @@ static void refused(const char *words, int64_t heads, int64_t kv_heads, const ar
 static void test_complaints(void) {
     const array q = {LLAMA("q"), "F32", 8, 6}, k = {LLAMA("k"), "F32", 4, 6}, v = {LLAMA("v"), "F32", 4, 6};
     const array fused = {"h.0.attn.c_attn.weight", "F32", 6, 18};
-    refused("has no weights of attention", 2, 0, ARRAYS({0}), 0);
-    refused("names that are known; it has l.0.attn.q_a.weight (not recognised)", 2, 0,
+    refused("has no attention weights", 2, 0, ARRAYS({0}), 0);
+    refused("known names; it has l.0.attn.q_a.weight (not recognised)", 2, 0,
             ARRAYS({"l.0.attn.q_a.weight", "F32", 8, 6}), 0);
     refused("l.0.attn.kv.weight (not recognised), l.*.attn.q_a.weight (not recognised), l.0.attn.qk.weight (not "
             "recognised) and 1 more",
@@ -172,7 +172,7 @@ static void test_complaints(void) {
                    {"l.0.attn.kv.weight", "F32", 8, 6}, {"l.0.attn.qk.weight", "F32", 8, 6},
                    {"l.0.attn.w_v.weight", "F32", 8, 6}),
             0);
-    refused("has no layer whole; it has l.0.self_attn.q_proj.weight (W^V is missing), l", 2, 0, ARRAYS(q, k), 0);
+    refused("has no complete layer; it has l.0.self_attn.q_proj.weight (W^V is missing), l", 2, 0, ARRAYS(q, k), 0);
     refused("(an array comes twice)", 2, 0, ARRAYS(q, k, {"l.00.self_attn.k_proj.weight", "F32", 4, 6}, v), 0);
     refused("--heads N", 0, 0, ARRAYS(q, k, v), 0);
     refused("8 channels are not those of 3 heads", 3, 0, ARRAYS(q, k, v), 0);
@@ -299,7 +299,7 @@ static void test_beside(void) {
     beside("{\"n_head\":4,\"head_dim\":4}", 0, 0, 0, "12 channels are not those of 4 heads of 4");
     beside("{\"n_head\":4,\"num_kv_heads\":4}", 0, 0, 0, "6 channels are not those of 4 key heads of 3");
     beside("{\"n_head\":4,\"hidden_size\":11}", 0, 0, 0, "it says 11 channels");
-    beside("{}", 0, 0, 0, "config.json does not say how many");
+    beside("{}", 0, 0, 0, "config.json does not give the number");
 }
 
 int main(int argc, char **argv) {

@@ -132,11 +132,12 @@ static int read_integer(const reading *r, const char *name, int64_t least, int64
     const bool absent = value == NULL || json_is_null(value);
     return absent || (json_is_integer(value) && *to >= least && *to <= most)
                ? 0
-               : complain(r->to, r->path, "%s is no number from %lld to %lld", name, (long long)least, (long long)most);
+               : complain(r->to, r->path, "%s is not a number from %lld to %lld", name, (long long)least,
+                          (long long)most);
 }
 
 static int cannot(const reading *r, const char *what) {
-    return complain(r->to, r->path, "the model cannot be run: that takes %s, which the encoder here lacks", what);
+    return complain(r->to, r->path, "the model cannot run: it needs %s, which this encoder lacks", what);
 }
 
 /* --------------------------------------------------------------------------------------------------------- checks -- */
@@ -151,7 +152,7 @@ static int find_type(const reading *r, const char *type, const struct runnable *
         if (strstr(missing[i].types, word) != NULL)
             return cannot(r, missing[i].what);
     return complain(r->to, r->path,
-                    "models of type %.40s are not known here: BERT, RoBERTa, ELECTRA, DistilBERT, GPT-2 and OPT are",
+                    "has an unknown model type, %.40s; known are BERT, RoBERTa, ELECTRA, DistilBERT, GPT-2 and OPT",
                     type);
 }
 

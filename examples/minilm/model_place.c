@@ -52,7 +52,7 @@ static int use(const char *given, model_place *place, complaint to) {
         snprintf(place->folder, sizeof place->folder, "%.*s", length, slash == NULL ? "." : given);
         snprintf(place->file, sizeof place->file, "%s", given);
         return exists(given) ? 0
-                             : complain(to, given, "is not there; python3 examples/minilm/fetch.py FOLDER gets %s",
+                             : complain(to, given, "does not exist; python3 examples/minilm/fetch.py FOLDER fetches %s",
                                         default_name);
     }
     if (!join(place->file, given, file_name))
@@ -109,8 +109,8 @@ int model_place_find(const char *given, model_place *place, complaint to) {
         if (places[i](folder) && join(place->file, folder, file_name) && exists(place->file))
             return use(folder, place, to);
     return complain(to, default_name,
-                    "is in no place where it is looked for: python3 examples/minilm/fetch.py gets it, --model or "
-                    "FOVEA_MODEL says where one is");
+                    "was not found; fetch it with python3 examples/minilm/fetch.py, or name a model with --model or "
+                    "FOVEA_MODEL");
 }
 
 const char *model_place_name(const model_place *place, char name[MODEL_PLACE_MOST]) {

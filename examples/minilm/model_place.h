@@ -8,8 +8,8 @@ enum { MODEL_PLACE_MOST = 4096 };
 
 /* What --help says of it. */
 #define MODEL_PLACE_HELP                                                                                               \
-    "default: FOVEA_MODEL of the environment; else all-MiniLM-L6-v2, in build/models of the build tree the program is "  \
-    "in, or where examples/minilm/fetch.py puts it"
+    "default: FOVEA_MODEL; else all-MiniLM-L6-v2, in build/models of the program's build tree, or where "              \
+    "examples/minilm/fetch.py puts it"
 
 typedef struct model_place {
     char folder[MODEL_PLACE_MOST]; /* of config.json and the tokenizer */

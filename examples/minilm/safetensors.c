@@ -58,17 +58,17 @@ static char *read_header(safetensors *f, int64_t *length, complaint to) {
     if (fread(prefix, 1, sizeof prefix, f->file) != sizeof prefix) {
         if (ferror(f->file))
             return complain(to, f->path, "cannot be read (%s)", strerror(errno)), NULL;
-        return complain(to, f->path, "is cut off: not even the length of its header is there"), NULL;
+        return complain(to, f->path, "is cut off inside the length of its header"), NULL;
     }
     uint64_t bytes = 0;
     for (int i = LENGTH_BYTES; i-- > 0;)
         bytes = bytes << 8 | prefix[i];
     if (bytes > HEADER_MOST)
-        return complain(to, f->path, "is no safetensors file, or has a header too large to be read: %llu bytes",
+        return complain(to, f->path, "is not a safetensors file, or has a header too large to be read: %llu bytes",
                         (unsigned long long)bytes),
                NULL;
     if ((int64_t)bytes > f->file_bytes - LENGTH_BYTES)
-        return complain(to, f->path, "is cut off: its header should have %llu bytes, %lld are there",
+        return complain(to, f->path, "is cut off: its header should have %llu bytes, but only %lld follow",
                         (unsigned long long)bytes, (long long)(f->file_bytes - LENGTH_BYTES)),
                NULL;
     char *text = malloc((size_t)bytes + 1);
@@ -97,11 +97,11 @@ static int parse_header(safetensors *f, complaint to) {
     if (f->json != NULL)
         return 0;
     if (json_error_code(&error) == json_error_duplicate_key)
-        return complain(to, f->path, "has two arrays, or two of an array's entries, of the same name, %s",
+        return complain(to, f->path, "has two arrays, or two entries of an array, of the same name, %s",
                         strstr(error.text, "near") != NULL ? strstr(error.text, "near") : "in its header");
     if (object && error.text[0] == '\0') /* what jansson says then */
         return complain(to, f->path, "out of memory");
-    return complain(to, f->path, "is no safetensors file: its header is not a JSON object");
+    return complain(to, f->path, "is not a safetensors file: its header is not a JSON object");
 }
 
 /* A JSON number that is a whole number of at least 0 and exact in a double; -1 if it is none. */
@@ -141,7 +141,7 @@ static int parse_shape(const safetensors *f, const json_t *shape, safetensors_te
     if (empty)
         t->elements = 0;
     if (t->elements > (f->file_bytes - f->data_at) / dtypes[t->dtype].bytes)
-        return complain(to, f->path, "%s: its shape asks for more elements than the file has", t->name);
+        return complain(to, f->path, "%s: its shape has more elements than the file", t->name);
     t->bytes = t->elements * dtypes[t->dtype].bytes;
     return 0;
 }
@@ -154,7 +154,7 @@ static int parse_tensor(const safetensors *f, const char *name, const json_t *en
         return -1;
     t->name = name;
     if (json_object_size(entry) != 3 || dtype == NULL || offsets == NULL || shape == NULL)
-        return complain(to, f->path, "%s does not have dtype, shape and data_offsets, and these alone", t->name);
+        return complain(to, f->path, "%s must have dtype, shape and data_offsets, and nothing else", t->name);
     const char *word = json_is_string(dtype) ? json_string_value(dtype) : "";
     while (t->dtype < SAFETENSORS_DTYPES && strcmp(word, dtypes[t->dtype].name) != 0)
         t->dtype++;
@@ -166,12 +166,12 @@ static int parse_tensor(const safetensors *f, const char *name, const json_t *en
         return complain(to, f->path, "%s: its data_offsets are not two numbers", t->name);
     const int64_t begin = whole_number(json_array_get(offsets, 0)), end = whole_number(json_array_get(offsets, 1));
     if (begin < 0 || end < begin)
-        return complain(to, f->path, "%s: its data_offsets are not a place", t->name);
+        return complain(to, f->path, "%s: its data_offsets are not a valid range", t->name);
     if (end > f->file_bytes - f->data_at)
         return complain(to, f->path, "%s lies past the end of the file: its data ends at %lld, the file's at %lld",
                         t->name, (long long)end, (long long)(f->file_bytes - f->data_at));
     if (end - begin != t->bytes)
-        return complain(to, f->path, "%s has room for %lld bytes, its shape and dtype ask for %lld", t->name,
+        return complain(to, f->path, "%s has %lld bytes, but its shape and dtype need %lld", t->name,
                         (long long)(end - begin), (long long)t->bytes);
     t->begin = f->data_at + begin;
     return 0;

@@ -57,12 +57,13 @@ static void *allocate(size_t count, size_t bytes) {
 static int read_options(int argc, char **argv, options *opts) {
     static const cli_option table[] = {
         {"--model", "FOLDER", "@directory build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, offsetof(options, model),
-         1, "model.safetensors and vocab.txt of all-MiniLM-L6-v2 (" MODEL_PLACE_HELP ")"},
+         1, "folder with model.safetensors and vocab.txt of all-MiniLM-L6-v2 (" MODEL_PLACE_HELP ")"},
         {"--text", "FILE", "@file " FOVEA_MINILM_TEXT, cli_read_text, 0, 0, offsetof(options, text), 1,
-         "UTF-8, a sentence or short passage per line (default: two chapters of Alice in Wonderland)"},
+         "text to search: UTF-8, one sentence or short passage per line (default: two chapters of Alice in "
+         "Wonderland)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
-         "threads (default: all CPUs this process may use)"},
-        {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "how many lines to print (default: 5)"},
+         "number of threads (default: all CPUs this process may use)"},
+        {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "number of lines to print (default: 5)"},
     };
     static const cli_command command = {
         "",
@@ -71,11 +72,11 @@ static int read_options(int argc, char **argv, options *opts) {
         WORDS_MOST,
         "[QUESTION...]",
         "",
-        "print the lines of a text that come nearest to a question, by the sentence encoder all-MiniLM-L6-v2"};
+        "print the lines of a text that are closest to a question, by the sentence encoder all-MiniLM-L6-v2"};
     const cli program = {.program = "fovea-search",
                          .version = fovea_version(),
-                         .exit_statuses = "0 good; 1 something cannot be read; 2 wrong usage; 77 there is no model",
-                         .environment = "FOVEA_MODEL=FOLDER is the model, if --model is not given",
+                         .exit_statuses = "0 success; 1 failure; 2 wrong usage; 77 there is no model",
+                         .environment = "FOVEA_MODEL=FOLDER names the model if --model is not given",
                          .examples = "fovea-search --top 3 \"How tall is the insect?\"",
                          .commands = &command,
                          .command_count = 1,

@@ -127,7 +127,7 @@ static void test_vocabularies(void) {
         {"[SEP]\n[UNK]\n", "has no [CLS]"},
         {"[CLS]\r\n[SEP]\r\n[UNK]\r\n", "has no [CLS]"},
         {"[CLS]\n[SEP]\n\n[UNK]\n", "line 3 is empty"},
-        {"[CLS]\n[SEP]\n[UNK]\na\nb\na\n", "line 6 is that of line 4 again"},
+        {"[CLS]\n[SEP]\n[UNK]\na\nb\na\n", "line 6 repeats line 4"},
     };
     char text[512];
     wordpiece *w;

@@ -12,13 +12,13 @@ static char *read_bytes(FILE *file, const char *path, int64_t most, int64_t *byt
     if (fseek(file, 0, SEEK_END) != 0 || (length = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) != 0)
         complain(to, path, "cannot be read (%s)", strerror(errno));
     else if (length > most)
-        complain(to, path, "is too large: %ld bytes, of which at most %lld are read", length, (long long)most);
+        complain(to, path, "is too large: %ld bytes, of which at most %lld can be read", length, (long long)most);
     else if ((text = malloc((size_t)length + 1)) == NULL)
         complain(to, path, "out of memory");
     else if (fread(text, 1, (size_t)length, file) != (size_t)length)
         complain(to, path, "cannot be read to its end");
     else if (memchr(text, 0, (size_t)length) != NULL)
-        complain(to, path, "is no text: it holds zero bytes");
+        complain(to, path, "is not text: it contains zero bytes");
     else {
         text[length] = '\0';
         *bytes = length;
@@ -54,10 +54,10 @@ int text_file_json(const char *path, int64_t most, json_t **object, complaint to
     if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
         return complain(to, path, "out of memory");
     if (json == NULL)
-        return complain(to, path, "is no JSON: line %d, %s", error.line, error.text);
+        return complain(to, path, "is not JSON: line %d, %s", error.line, error.text);
     if (!json_is_object(json)) {
         json_decref(json);
-        return complain(to, path, "is no JSON object");
+        return complain(to, path, "is not a JSON object");
     }
     *object = json;
     return 0;

@@ -111,7 +111,7 @@ static int add_json(bpe *b, const json_t *merges, const char *path, complaint to
         else
             status = left != NULL && right != NULL
                          ? bpe_add_merge(b, left, strlen(left), right, strlen(right), path, to)
-                         : complain(to, path, "merge %lld is no pair of pieces", (long long)i + 1);
+                         : complain(to, path, "merge %lld is not a pair of pieces", (long long)i + 1);
         if (status != 0)
             return -1;
     }
@@ -176,7 +176,7 @@ static int open_json_bpe(tokenizer *t, const place *p, const json_t *root, const
     const json_t *model = json_object_get(root, "model"), *merges = json_object_get(model, "merges");
     vocabulary *v;
     if (!is_byte_level(root))
-        return complain(p->to, path, "cuts words by a rule that is not known here: BPE over bytes, as GPT-2's, is");
+        return complain(p->to, path, "splits words by an unknown rule; known is byte-level BPE, like GPT-2's");
     if (vocabulary_from_json(path, json_object_get(model, "vocab"), &v, p->to) != 0 ||
         bpe_create(v, (int64_t)json_array_size(merges), path, &t->bytes, p->to) != 0 ||
         add_json(t->bytes, merges, path, p->to) != 0)
@@ -194,7 +194,7 @@ static int open_json_words(tokenizer *t, const place *p, const json_t *root, con
     if (type != NULL && strcmp(type, "BertNormalizer") == 0)
         rules = rules_of(normalizer, "lowercase", "handle_chinese_chars");
     else if (type != NULL)
-        return complain(p->to, path, "changes texts by %.40s before it cuts them: only BertNormalizer is known", type);
+        return complain(p->to, path, "normalizes text with %.40s; only BertNormalizer is known", type);
     return vocabulary_from_json(path, json_object_get(json_object_get(root, "model"), "vocab"), &v, p->to) == 0
                ? open_words(t, v, rules, path, p->to)
                : -1;
@@ -213,7 +213,7 @@ static int open_json(tokenizer *t, const place *p) {
     else if (type != NULL && strcmp(type, "WordPiece") == 0)
         status = open_json_words(t, p, root, path);
     else
-        complain(p->to, path, "needs a tokenizer of kind %.40s: WordPiece and BPE over bytes are known",
+        complain(p->to, path, "needs a tokenizer of kind %.40s; known are WordPiece and byte-level BPE",
                  type != NULL ? type : "(none)");
     json_decref(root);
     return status;
@@ -232,7 +232,7 @@ static int open_any(tokenizer *t, const place *p) {
                                                   "spm.model"};
     for (size_t i = 0; i < sizeof sentence_pieces / sizeof sentence_pieces[0]; i++)
         if (has(p, sentence_pieces[i]))
-            return complain(p->to, p->folder, "needs SentencePiece, for %s: WordPiece and BPE over bytes are known",
+            return complain(p->to, p->folder, "needs SentencePiece for %s; known are WordPiece and byte-level BPE",
                             sentence_pieces[i]);
     return complain(p->to, p->folder,
                     "has no tokenizer: no vocab.txt, no tokenizer.json, no vocab.json with merges.txt");

@@ -74,7 +74,7 @@ static int list_lines(vocabulary *v, const char *path, int64_t bytes, complaint 
         if (end == piece)
             return complain(to, path, "line %lld is empty", (long long)v->count + 1);
         if (*slot != VOCABULARY_NONE)
-            return complain(to, path, "line %lld is that of line %ld again", (long long)v->count + 1, *slot + 1L);
+            return complain(to, path, "line %lld repeats line %ld", (long long)v->count + 1, *slot + 1L);
         v->text[v->count] = piece;
         *slot = (int32_t)v->count;
         piece = end + 1;
@@ -104,7 +104,7 @@ static int measure(const char *path, const json_t *pieces, int64_t *count, size_
     json_object_foreach((json_t *)pieces, piece, id) {
         const int64_t number = json_is_integer(id) ? json_integer_value(id) : -1;
         if (number < 0 || number >= IDS_MOST)
-            return complain(to, path, "the id of a piece of its vocabulary is no number from 0 to %d", IDS_MOST - 1);
+            return complain(to, path, "the id of a piece of its vocabulary is not a number from 0 to %d", IDS_MOST - 1);
         if (*piece == '\0')
             return complain(to, path, "piece %lld of its vocabulary is empty", (long long)number);
         *bytes += strlen(piece) + 1;

@@ -8,57 +8,59 @@
 extern "C" {
 #endif
 
-/* Tiers: the instruction-set levels for which kernels exist. Those of an architecture are in the order of preference,
- * and each CPU has those of lower number too. */
+/* Tiers: the instruction-set levels for which kernels exist. Within an architecture, higher numbers are preferred, and
+ * each CPU also has the tiers below its own. */
 typedef enum fovea_isa {
-    FOVEA_ISA_BEST = 0,   /* as an option: the best that CPU, operating system and FOVEA_ISA allow */
+    FOVEA_ISA_BEST = 0,   /* an option: the best that CPU, operating system and FOVEA_ISA allow */
     FOVEA_ISA_SCALAR = 1, /* portable C */
     FOVEA_ISA_AVX2 = 2,   /* AVX2 and FMA3 */
     FOVEA_ISA_AVX512 = 3, /* AVX-512 F, BW, DQ, VL */
     FOVEA_ISA_NEON = 4    /* NEON (Advanced SIMD): every 64-bit Arm CPU */
 } fovea_isa;
 
-/* "scalar", "avx2", ...; "unknown" for any other value. These are the words that FOVEA_ISA takes. Static string.
- * Thread-safe. */
+/* "scalar", "avx2", ...: the words that FOVEA_ISA takes; "unknown" for any other value. Static string. Thread-safe. */
 FOVEA_API const char *fovea_isa_name(fovea_isa isa);
 
-/* A caller's own thread pool. Must call task(arg, i) exactly once for each i in [0, count), on any threads, in any
- * order, at once or one after another, and return when all have returned. count is at most the context's thread count.
- */
+/* A caller's own thread pool. It must call task(arg, i) exactly once for each i in [0, count), on any threads, in any
+ * order, in parallel or not, and return when all have returned. count is at most the context's number of threads. */
 typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 typedef struct fovea_context_options {
     size_t struct_size;
     fovea_isa isa;                   /* the highest tier to use; default FOVEA_ISA_BEST */
-    int threads;                     /* at most so many; default 0: no limit of the options */
+    int threads;                     /* at most this many; default 0: no limit */
     fovea_parallel_for parallel_for; /* default NULL: OpenMP */
-    void *pool;                      /* handed to parallel_for */
-    const char *tuning_file;         /* default NULL: looked for, see fovea_context_create(); "": none */
+    void *pool;                      /* passed to parallel_for */
+    const char *tuning_file;         /* default NULL: searched for, see fovea_context_create(); "": none */
 } fovea_context_options;
 
 /* Sets struct_size and the defaults. NULL is ignored. Thread-safe on different options. */
 #define fovea_context_options_init(options) fovea_context_options_init_size((options), sizeof(fovea_context_options))
 FOVEA_API void fovea_context_options_init_size(fovea_context_options *options, size_t size);
 
-/* Tier choice and thread count, immutable after creation: any number of threads may use one at once, and contexts with
- * different tiers may live in one process. Must outlive its plans. */
+/* A tier and a number of threads. Immutable: any number of threads may use one at once. Contexts with different tiers
+ * may live in one process. A context must outlive its plans. */
 typedef struct fovea_context fovea_context;
 
-/* Makes a context. options may be NULL (all defaults). The environment is read here and nowhere else:
- * FOVEA_ISA=scalar|avx2|avx512|neon caps the tier (an unknown word: FOVEA_ERROR_ENVIRONMENT; a tier above what the CPU
- * has is a cap like any other and chooses the best below it, so one of another architecture leaves the portable C);
- * FOVEA_DEBUG=1 writes to stderr what was chosen and why, for the context and for each plan and linear map;
- * FOVEA_LOG_SHAPES=file adds a line to that file for each shape that is executed, for fovea-tune to read (at most 1
- * MiB; a file that cannot be written is told by FOVEA_DEBUG=1 alone). The tuning file is options->tuning_file, or
- * FOVEA_TUNING_FILE, or else the first of $XDG_CACHE_HOME/fovea/tuning ($HOME/.cache where that is unset) and
- * /etc/fovea/tuning that is there; an empty name: none. It can change speed and no bit of any result. One that is
- * damaged, foreign or not to be trusted is not an error here: the defaults are used, and fovea_context_info() says why.
- * On error *ctx is set to NULL. Thread-safe.
+/* Creates a context. options may be NULL (all defaults). On error *ctx is set to NULL. Thread-safe.
  *
- * Its number of threads is the smallest of options->threads, what OpenMP would use for a region of the calling thread
- * (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT), the affinity mask and the cgroup quota; with a
- * parallel_for it is options->threads, or that of mask and quota. If omp_set_num_threads() asks for fewer afterwards,
- * calls use fewer; they never use more. Without OpenMP in the build and without a parallel_for it is 1. */
+ * Environment, read here and nowhere else:
+ *   FOVEA_ISA=scalar|avx2|avx512|neon  caps the tier. If the CPU lacks that tier, the best one below it is used; a tier
+ *                     of another architecture leaves portable C. An unknown word: FOVEA_ERROR_ENVIRONMENT.
+ *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
+ *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
+ *                     cannot be written, only FOVEA_DEBUG=1 says so.
+ *   FOVEA_TUNING_FILE see below.
+ *
+ * Tuning file: options->tuning_file, else FOVEA_TUNING_FILE, else the first that exists of $XDG_CACHE_HOME/fovea/tuning
+ * ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset) and /etc/fovea/tuning. An empty name means none. The file can
+ * change speed, but no bit of any result. A damaged, foreign or unsafe file is not an error here: the defaults are used,
+ * and fovea_context_info() says why.
+ *
+ * Number of threads: the smallest of options->threads, the affinity mask, the cgroup quota, and what OpenMP would use
+ * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT). With a parallel_for:
+ * options->threads, or if that is 0 the smaller of mask and quota. In a build without OpenMP and without a parallel_for:
+ * 1. If omp_set_num_threads() later asks for fewer, calls use fewer; they never use more. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
 /* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
@@ -67,15 +69,15 @@ FOVEA_API void fovea_context_destroy(fovea_context *ctx);
 typedef struct fovea_info {
     size_t struct_size;
     fovea_isa isa;     /* the tier in use */
-    int threads;       /* most threads that an execution uses, see fovea_context_create() */
+    int threads;       /* the most that an execution uses, see fovea_context_create() */
     int64_t l1d_bytes; /* data caches as plans see them: after sanity checks, with fallbacks */
     int64_t l2_bytes;
-    char cpu[64];               /* the CPU's own name */
-    char reason[512];           /* why this tier, and why not those above it; why this many threads */
+    char cpu[64];               /* the CPU's name */
+    char reason[512];           /* why this tier and none above it, and why this many threads */
     fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
-    int tuning_rows;            /* of it that plans and linear maps of this context may use */
+    int tuning_rows;            /* how many of its rows this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
-    char features[160];         /* beyond the tier that kernels may use, as "f16c, avx512_bf16"; "" of none */
+    char features[160];         /* beyond the tier, that kernels may use: "f16c, avx512_bf16"; or "" */
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
@@ -85,10 +87,10 @@ FOVEA_API void fovea_info_init_size(fovea_info *info, size_t size);
 /* Fills *info. Thread-safe. */
 FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
 
-/* Runs task(arg, i) once for each i of [0, count) on the threads of the context, in any order, and returns when all
- * have returned: for what a program computes between calls of this library, or for whole chains of calls, each of which
- * then runs on the thread of its task (those of a task that is the only one, on all threads). Rounding mode and
- * flush-to-zero are the caller's. After an error no task has run. Thread-safe. */
+/* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order, and returns when all have
+ * returned. Use it for your own work between calls, or for whole chains of calls: a call inside a task runs on the
+ * task's thread (if count is 1, on all threads). Tasks have the caller's rounding mode and flush-to-zero. After an error
+ * no task has run. Thread-safe. */
 FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
                                       void *arg);
 

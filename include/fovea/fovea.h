@@ -1,10 +1,10 @@
-/* Fovea: CPU kernels for multi-head attention, softmax(scale * Q K^T) V, fused, in float32.
+/* Fovea: CPU kernels for multi-head attention: softmax(scale * Q K^T) V, fused, in float32.
  *
  * The promise: a row of output (one query of one head) has the same bits on every instruction set, with every tile
- * size, thread count, batch size and position, whether computed alone, in a chunk, or with the whole prompt. Results
+ * size, thread count, batch size and position, whether computed alone, in a chunk, or with the whole prompt. So results
  * can be compared with memcmp.
  *
- * Use: create a context (once), describe an attention, make a plan (once per shape), execute it (many times):
+ * How to use it: create a context (once), describe an attention, make a plan (once per shape), execute it (many times):
  *
  *     fovea_context *ctx;
  *     fovea_attention_plan *plan;
@@ -21,17 +21,17 @@
  *     fovea_attention_plan_destroy(plan);
  *     fovea_context_destroy(ctx);
  *
- * or call fovea_sdpa_f32(), which does all of this for contiguous arrays.
+ * For contiguous arrays, fovea_sdpa_f32() does all of this in one call.
  *
- * Errors: functions that can fail return a fovea_status; fovea_error_detail() then gives a sentence. All arguments are
- * checked, and all memory is had, before any output is touched: after an error, outputs hold what they held before the
- * call. Nothing here aborts, prints (unless FOVEA_DEBUG=1 is in the environment) or reads past a named element.
+ * Errors: functions that can fail return a fovea_status, and fovea_error_detail() then returns a sentence. All arguments
+ * are checked, and all memory is allocated, before any output is written: after an error, outputs are unchanged. Nothing
+ * here aborts, prints (unless FOVEA_DEBUG=1 is set) or reads past an element that you named.
  *
- * Speed can be tuned to a machine by the program fovea-tune, which writes a tuning file that contexts load.
+ * Tuning: the program fovea-tune measures a machine and writes a tuning file, which contexts load.
  *
- * Sizes and strides are in elements, int64_t. Workspace sizes are in bytes, size_t.
+ * Units: sizes and strides are in elements, int64_t; workspace sizes are in bytes, size_t.
  *
- * This is the whole interface; each part has a header of its own, which may be included alone.
+ * This header includes the whole interface. Each part has a header of its own, which may be included alone.
  */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H

@@ -15,13 +15,13 @@ typedef enum fovea_activation {
     FOVEA_ACTIVATION_GELU_TANH = 3 /* its approximation t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
 } fovea_activation;
 
-/* One of the matrices that are multiplied by the same input. */
+/* One of several matrices that multiply the same input. */
 typedef struct fovea_linear_part {
-    fovea_matrix weight;    /* [in_features, any number] */
+    fovea_matrix weight;    /* [in_features, any size] */
     const void *bias;       /* [weight.out] or NULL */
     fovea_dtype bias_dtype; /* 0: that of weight */
-    int has_scale;          /* nonzero: scale is used; 0: 1 */
-    double scale;           /* multiplies weight and bias when they are packed, rounded to float32; any finite number */
+    int has_scale;          /* nonzero: scale is used; 0: the scale is 1 */
+    double scale;           /* multiplies weight and bias at packing, rounded to float32; any finite number */
 } fovea_linear_part;
 
 typedef struct fovea_linear_desc {
@@ -30,8 +30,8 @@ typedef struct fovea_linear_desc {
     fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
     int64_t in_features;            /* >= 1 */
     int64_t part_count;             /* >= 1, default 1 */
-    fovea_linear_part part;         /* the one part, where part_count is 1 and parts is NULL */
-    const fovea_linear_part *parts; /* [part_count]: several matrices, as Q, K and V, in one product */
+    fovea_linear_part part;         /* the only part, if part_count is 1 and parts is NULL */
+    const fovea_linear_part *parts; /* [part_count]: several matrices, such as Q, K and V, in one product */
 } fovea_linear_desc;
 
 /* Sets struct_size and the defaults. */
@@ -41,39 +41,40 @@ FOVEA_API void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size)
 /* Packed weights and biases. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_linear fovea_linear;
 
-/* Checks desc and packs copies of its weights and biases, which may be freed afterwards. *linear is NULL after an error
- * (FOVEA_ERROR_OUT_OF_MEMORY among them). ctx must outlive it. Thread-safe. */
+/* Checks desc and packs copies of its weights and biases; yours may be freed afterwards. After an error (among them
+ * FOVEA_ERROR_OUT_OF_MEMORY) *linear is NULL. ctx must outlive it. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
                                          fovea_linear **linear);
 
-/* Frees a map that no thread executes any more. NULL is allowed. Thread-safe on different maps. */
+/* Frees a map. No thread may be executing it. NULL is allowed. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 
 /* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL.
  * Thread-safe. */
 FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
 
-/* As fovea_attention_plan_describe(): what is decided by default, and a line for each row of the tuning file that is
- * for maps of this size (500 bytes at most; a file has room for some 200), or one that says why there is none. */
+/* Like fovea_attention_plan_describe(): the default choices, then a line for each row of the tuning file that is for
+ * maps of this size (at most 500 bytes; a file has room for about 200), or one line that says why there is none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
 typedef struct fovea_linear_args {
     size_t struct_size;
-    fovea_tensor x; /* [batch, groups, tokens, channels]: groups * channels = in_features, channel c of group g being
-                       input channel g * channels + c. So the output of attention is an input as it is, and rows of
-                       in_features are groups = 1 */
+    fovea_tensor x; /* [batch, groups, tokens, channels], groups * channels = in_features; channel c of group g is
+                       input channel g * channels + c. The output of attention fits as it is. Rows of in_features
+                       have 1 group */
     const fovea_tensor *y;        /* [part_count] of [batch, heads, tokens, channels], heads * channels = the part's
-                                     out: what attention reads, with no transpose between */
-    const fovea_tensor *residual; /* [part_count] or NULL: added to y, of y's shape; may be y itself */
-    const int64_t *lens; /* [batch] or NULL: of sequence b only the first lens[b] <= tokens rows are read and written */
+                                     out: the layout that attention reads */
+    const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself */
+    const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */
 #define fovea_linear_args_init(args) fovea_linear_args_init_size((args), sizeof(fovea_linear_args))
 FOVEA_API void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
 
-/* y = act(x W + bias) + residual, row by row: a row's bits depend on nothing but its x and the weights. Output NaN is
- * always 0x7fc00000. Workspace, overlap, rounding mode and nested calls: as fovea_attention_execute(). Thread-safe. */
+/* y = act(x W + bias) + residual, row by row: a row's bits depend only on its x, its residual and the weights. Output
+ * NaN is always 0x7fc00000. Workspace, overlap, rounding mode and nested calls: as for fovea_attention_execute().
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
                                             size_t workspace_size);
 

@@ -10,63 +10,63 @@ extern "C" {
 #endif
 
 /* How the layer MultiHead(Q, K, V) = Concat(head_1 .. head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), is
- * given. All forms that are equal in algebra give results that differ by rounding only. */
+ * given. Forms that are algebraically equal give results that differ only by rounding. */
 typedef enum fovea_mha_form {
     FOVEA_MHA_FACTORED = 0,  /* q, k, v, o as in the paper */
-    FOVEA_MHA_MERGED = 1,    /* scores Q W_i K^T: merged holds the W_i, or they are made of q and k */
-    FOVEA_MHA_FOLDED = 2,    /* outer W^Q, then W_i^Q: folded into one at creation, likewise K and V */
-    FOVEA_MHA_PROJECTED = 3, /* inputs are the heads' Q_i, K_i, V_i already */
-    FOVEA_MHA_TIED = 4,      /* q is the one W of Q, K and V, and what it gives is computed once */
-    FOVEA_MHA_FUSED = 5      /* fused holds W^Q, W^K and W^V */
+    FOVEA_MHA_MERGED = 1,    /* scores Q W_i K^T: merged has the W_i, or they are computed from q and k */
+    FOVEA_MHA_FOLDED = 2,    /* outer W^Q, then W_i^Q: multiplied into one at creation; likewise K and V */
+    FOVEA_MHA_PROJECTED = 3, /* the inputs are the heads' Q_i, K_i, V_i */
+    FOVEA_MHA_TIED = 4,      /* q is the W of Q, K and V; X W is computed once */
+    FOVEA_MHA_FUSED = 5      /* fused has W^Q, W^K and W^V */
 } fovea_mha_form;
 
 typedef enum fovea_mha_inputs {
-    FOVEA_MHA_SELF = 0,    /* one: args.q is the input of all three, read once; args.k and args.v are absent */
-    FOVEA_MHA_CROSS = 1,   /* two: args.k is the input of keys and values; args.v is absent */
-    FOVEA_MHA_SEPARATE = 2 /* three */
+    FOVEA_MHA_SELF = 0,    /* one input: args.q serves all three, and is read once; args.k and args.v are absent */
+    FOVEA_MHA_CROSS = 1,   /* two inputs: args.k serves keys and values; args.v is absent */
+    FOVEA_MHA_SEPARATE = 2 /* three inputs */
 } fovea_mha_inputs;
 
 typedef enum fovea_mha_merge {
     FOVEA_MHA_MERGE_QUERIES = 0, /* (Q W_i) K^T */
-    FOVEA_MHA_MERGE_KEYS = 1     /* Q (K W_i^T)^T; cannot hold a bias of the queries */
+    FOVEA_MHA_MERGE_KEYS = 1     /* Q (K W_i^T)^T; cannot hold q_bias */
 } fovea_mha_merge;
 
 typedef enum fovea_mha_fold {
     FOVEA_MHA_FOLD_NEVER = 0,
-    FOVEA_MHA_FOLD_CHEAPER = 1, /* where it costs fewer flops for this shape */
+    FOVEA_MHA_FOLD_CHEAPER = 1, /* if it costs fewer flops for this shape */
     FOVEA_MHA_FOLD_ALWAYS = 2
 } fovea_mha_fold;
 
 /* Order of the output channels of a fused weight. */
 typedef enum fovea_mha_order {
     FOVEA_MHA_ORDER_QKV = 0,    /* all heads of Q, then of K, then of V: PyTorch's in_proj_weight */
-    FOVEA_MHA_ORDER_GROUPED = 1 /* for each key head: its query heads, its key, its value (grouped QKV) */
+    FOVEA_MHA_ORDER_GROUPED = 1 /* for each key head: its query heads, then its key, then its value */
 } fovea_mha_order;
 
 typedef struct fovea_mha_desc {
     size_t struct_size;
     fovea_mha_form form;
     fovea_mha_inputs inputs;
-    int64_t q_features;   /* d_model of queries, keys and values; FOVEA_MHA_PROJECTED: not used */
-    int64_t k_features;   /* default 0: q_features */
-    int64_t v_features;   /* default 0: k_features */
-    int64_t out_features; /* d_out; 0: no W^O, the heads are the result */
-    int biases;           /* nonzero: those that are not NULL are used; default 0: none may be given */
+    int64_t q_features;   /* channels of the queries' input (d_model); not used by FOVEA_MHA_PROJECTED */
+    int64_t k_features;   /* of the keys' input; default 0: q_features */
+    int64_t v_features;   /* of the values' input; default 0: k_features */
+    int64_t out_features; /* channels of the result; 0: no W^O, the heads are the result */
+    int biases;           /* nonzero: biases that are not NULL are used; default 0: none may be given */
     fovea_mha_merge merge;
-    fovea_mha_fold fold_values; /* W_i^V W_i^O as one matrix behind attention over V itself; needs W^O and no v_bias
-                                       (FOLD_CHEAPER does not fold then). Not with TIED and PROJECTED */
-    const fovea_attention_desc *attention; /* shape and options, required; read during the call only. q_heads = h,
+    fovea_mha_fold fold_values; /* attention over V itself, then W_i^V W_i^O as one matrix. Needs W^O and no v_bias
+                                   (otherwise FOLD_CHEAPER does not fold). Not with TIED and PROJECTED */
+    const fovea_attention_desc *attention; /* shape and options; required; read only during the call. q_heads = h,
                                               kv_heads, head_dim = d_k, value_dim = d_v. The default scale is
                                               1/sqrt(d_k) in every form */
 } fovea_mha_desc;
 
-/* Sets struct_size and the defaults; attention is NULL and must be set. */
+/* Sets struct_size and the defaults. attention is NULL: you must set it. */
 #define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
-/* Weights: any order and strides; column i * d_k + c of q belongs to channel c of head i. For weights that lie head by
- * head ([heads, d_model, d_k]), head_stride is the distance of a head's first element to the next one's (0: heads
- * follow each other as columns, or as rows of o). */
+/* Weights, in any order and with any strides. Column i * d_k + c of q is channel c of head i. If weights are stored head
+ * by head ([heads, d_model, d_k]), give the matrix the strides within one head, and head_stride the distance from one
+ * head's first element to the next one's. head_stride 0: heads follow each other as columns (as rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
     fovea_matrix q, k, v;                          /* [features, heads * d_k or d_v], k and v with kv_heads */
@@ -87,53 +87,53 @@ typedef struct fovea_mha_weights {
 #define fovea_mha_weights_init(weights) fovea_mha_weights_init_size((weights), sizeof(fovea_mha_weights))
 FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t size);
 
-/* A layer for one shape with packed weights. Immutable: any number of threads may execute one at once. */
+/* A layer for one shape, with packed weights. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_mha fovea_mha;
 
-/* Checks, folds and packs copies of the weights, which may be freed afterwards. Products of matrices are computed in
- * float64 and rounded once. *mha is NULL after an error. ctx must outlive it. Thread-safe. */
+/* Checks, folds and packs copies of the weights; yours may be freed afterwards. Products of matrices are computed in
+ * float64 and rounded once. After an error *mha is NULL. ctx must outlive it. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc,
                                         const fovea_mha_weights *weights, fovea_mha **mha);
 
-/* The same layer for another shape: shares the packed weights, which live as long as any layer that has them; costs no
- * more than a plan. The form's choices (fold_values) stay. Thread-safe. */
+/* Creates the same layer for another shape. It shares the packed weights, which live as long as any layer that has them,
+ * and costs no more than a plan. The choice of fold_values is kept. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
                                          fovea_mha **other);
 
-/* Frees a layer that no thread executes any more. NULL is allowed. Thread-safe on different layers, also on those that
- * share weights. */
+/* Frees a layer. No thread may be executing it. NULL is allowed. Thread-safe on different layers, even if they share
+ * weights. */
 FOVEA_API void fovea_mha_destroy(fovea_mha *mha);
 
 /* Bytes of workspace that fovea_mha_execute() needs: projections and heads, and the scratch of attention. 0 for NULL.
  * Thread-safe. */
 FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
 
-/* The layer. args as for fovea_attention_execute(), but
- *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (groups 1: rows as
- *            they are); with FOVEA_MHA_PROJECTED the heads, as in attention
+/* Runs the layer. args are as for fovea_attention_execute(), but
+ *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (1 group: plain
+ *            rows); with FOVEA_MHA_PROJECTED the heads, as in attention
  *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
  *   mask, lengths, starts, offsets, lse, weights are those of the heads' attention. Rows past q_lens: o_bias, or +0.
- * With FOVEA_MHA_MERGED, lse lacks what biases of keys add to all scores of a row. Everything else, errors and
- * workspace too, as there. Thread-safe. */
+ * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row. Everything else, including errors and
+ * workspace, is as there. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
                                          size_t workspace_size);
 
 typedef struct fovea_mha_costs {
     size_t struct_size;
-    double parameters;       /* numbers that are stored, as the form stores them for execution */
-    double projection_flops; /* of Q, K and V: 2 for a multiplication and an addition */
-    double attention_flops;  /* of scores and values, for the pairs that causality and window leave (offsets as 0) */
+    double parameters;       /* numbers that the form stores for execution */
+    double projection_flops; /* of Q, K and V; a multiplication with its addition is 2 flops */
+    double attention_flops;  /* of scores and values, without masked pairs (causal, window; offsets count as 0) */
     double output_flops;     /* of W^O */
-    double bytes;            /* inputs, weights, projections, heads and output, each written or read once */
-    double scratch;          /* bytes of projections and heads between the steps */
+    double bytes;            /* inputs, weights, projections, heads and output, each read or written once */
+    double scratch;          /* bytes of projections and heads between steps */
 } fovea_mha_costs;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
 #define fovea_mha_costs_init(cost) fovea_mha_costs_init_size((cost), sizeof(fovea_mha_costs))
 FOVEA_API void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size);
 
-/* What a layer costs, from its description alone. FOLD_CHEAPER counts v_bias as absent. After an error *cost is as it
- * was. Thread-safe. */
+/* Computes what a layer costs, from its description alone. FOLD_CHEAPER assumes that v_bias is absent. After an error
+ * *cost is unchanged. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
 
 #ifdef __cplusplus

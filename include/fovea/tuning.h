@@ -8,35 +8,35 @@
 extern "C" {
 #endif
 
-/* The content of a tuning file: rows that say, for shapes of some sizes on one CPU and one build, which kernels and
- * blocks a plan or a linear map takes. Text of at most 64 KiB, with rows for any number of CPUs; written by fovea-tune.
- */
+/* The content of a tuning file. A row says which kernels and blocks plans and linear maps use, for a range of shapes on
+ * one CPU with one build. The file is text of at most 64 KiB, has rows for any number of CPUs, and is written by
+ * fovea-tune. */
 typedef struct fovea_tuning fovea_tuning;
 
-/* Reads a file, all or nothing: *tuning is NULL after an error. FOVEA_ERROR_FILE: it is not there, not readable, not a
- * regular file, too large, or not to be trusted (writable by anybody; or in a folder that is, and then a symbolic link
- * or another user's). FOVEA_ERROR_TUNING: its content; FOVEA_ERROR_VERSION: it is of a newer version and has something
- * for this build that this library does not know; FOVEA_ERROR_FOREIGN: it is of a version that only older builds read.
- * The sentence names the line. Rows for other CPUs and builds are no error here. The caller destroys it. Thread-safe.
- */
+/* Reads a file, all or nothing. After an error *tuning is NULL, and the error detail names the line:
+ *   FOVEA_ERROR_FILE     missing, unreadable, not a regular file, too large, or unsafe: writable by everybody, or, in a
+ *                        folder that is, a symbolic link or another user's file
+ *   FOVEA_ERROR_TUNING   its content is not valid
+ *   FOVEA_ERROR_VERSION  it has a newer version, and something for this build that this library does not know
+ *   FOVEA_ERROR_FOREIGN  it has a version that only older builds read
+ * Rows for other CPUs and builds are not an error here. The caller destroys *tuning. Thread-safe. */
 FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
 
-/* Writes it in place of what is there, if anything: a reader at any time, and whoever comes after a crash, finds the
- * old file whole or the new one whole. Makes missing folders. Writers lock the folder (flock); where another process
- * holds that lock for longer than a second, FOVEA_ERROR_BUSY. After an error the old file is as it was. Thread-safe as
- * long as nobody changes the tuning. */
+/* Writes the file, or replaces it atomically: readers, even after a crash, find the old file or the new one, whole.
+ * Creates missing folders. Writers lock the folder (flock); if another process holds the lock for more than a second,
+ * FOVEA_ERROR_BUSY. After an error the old file is unchanged. Thread-safe while nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path);
 
-/* Adds the rows of from to into. Where both have a row for the same shape on the same CPU and build, that of from
- * stays. After an error into is as it was. Not thread-safe for one into. */
+/* Adds the rows of from to into. If both have a row for the same shapes on the same CPU and build, that of from is kept.
+ * After an error into is unchanged. Not thread-safe on the same into. */
 FOVEA_API fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from);
 
 typedef struct fovea_tuning_match {
     size_t struct_size;
-    int found;       /* 1: there is a row; 0: there is none, and reason says why */
-    int line;        /* of the file it was loaded from; 0: none */
+    int found;       /* 1: there is a row; 0: there is none (reason says why) */
+    int line;        /* line of that row in its file; 0: no file */
     double gain;     /* time of the default / time of the choice, as measured when the row was made */
-    double gain_low; /* the 95 % interval of it */
+    double gain_low; /* 95 % interval of gain */
     double gain_high;
     char row[1024]; /* the row's text */
     char reason[256];
@@ -46,8 +46,8 @@ typedef struct fovea_tuning_match {
 #define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
 FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
 
-/* What a plan of that context and shape would take from it, were it the context's own. Thread-safe as long as nobody
- * changes the tuning. */
+/* Finds the row that a plan of this context and shape would use if the context had loaded this tuning. Thread-safe while
+ * nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
                                            const fovea_attention_desc *desc, fovea_tuning_match *match);
 

@@ -30,7 +30,7 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
                  {"value_dim", d->value_dim, 1}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].value < sizes[i].least)
-            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, it must be at least %lld", sizes[i].name,
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld; it must be at least %lld", sizes[i].name,
                            (long long)sizes[i].value, (long long)sizes[i].least);
         if (sizes[i].value > FV_SIZE_LIMIT)
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: more than any memory holds", sizes[i].name,
@@ -72,7 +72,8 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (status != FOVEA_OK)
         return status;
     if (d->window_left < -1 || d->window_right < -1)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left %lld, window_right %lld: the least is -1 (no limit)",
+        return fv_fail(FOVEA_ERROR_ARGUMENT,
+                       "window_left is %lld and window_right is %lld; they must be at least -1 (no limit)",
                        (long long)d->window_left, (long long)d->window_right);
     if (d->has_bias && d->mask == FOVEA_MASK_ADDITIVE)
         return fv_fail(FOVEA_ERROR_ARGUMENT,
@@ -88,7 +89,7 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
 static fovea_status check_lengths(const char *name, const int64_t *lengths, int64_t batch, int64_t longest) {
     for (int64_t b = 0; lengths && b < batch; b++)
         if (lengths[b] < 0 || lengths[b] > longest)
-            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, it must be from 0 to %lld", name, (long long)b,
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld; it must be from 0 to %lld", name, (long long)b,
                            (long long)lengths[b], (long long)longest);
     return FOVEA_OK;
 }
@@ -122,7 +123,7 @@ static fovea_status check_packed(const pieces *p, int64_t batch) {
         return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but sequences are packed: %s tells where they are",
                        p->starts_name, p->ends_name);
     if (ends[0] < 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "%s[0] is %lld, it must be at least 0", p->ends_name, (long long)ends[0]);
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s[0] is %lld; it must be at least 0", p->ends_name, (long long)ends[0]);
     for (int64_t b = 0; b < batch; b++) {
         if (ends[b + 1] < ends[b])
             return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, less than the %lld before it", p->ends_name,
@@ -135,7 +136,7 @@ static fovea_status check_packed(const pieces *p, int64_t batch) {
                            p->ends_name, (long long)b + 1, (long long)ends[b + 1], (long long)ends[b],
                            (long long)p->longest);
         if (p->lens && (p->lens[b] < 0 || p->lens[b] > ends[b + 1] - ends[b]))
-            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld, it must be from 0 to %lld", p->lens_name, (long long)b,
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s[%lld] is %lld; it must be from 0 to %lld", p->lens_name, (long long)b,
                            (long long)p->lens[b], (long long)(ends[b + 1] - ends[b]));
     }
     return FOVEA_OK;
@@ -143,13 +144,13 @@ static fovea_status check_packed(const pieces *p, int64_t batch) {
 
 static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *offsets) {
     if (d->causal == FOVEA_CAUSAL_OFFSET && !offsets)
-        return fv_fail(FOVEA_ERROR_NULL, "q_offsets is NULL, and causal is FOVEA_CAUSAL_OFFSET");
+        return fv_fail(FOVEA_ERROR_NULL, "q_offsets is NULL, but causal is FOVEA_CAUSAL_OFFSET");
     if (offsets && (d->causal == FOVEA_CAUSAL_TOP_LEFT || d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets is given, but causal is %s, which sets the offsets itself",
                        fv_enum_name(FV_ENUM_causal, (int)d->causal));
     for (int64_t b = 0; offsets && b < d->batch; b++)
         if (offsets[b] < -FV_POSITION_LIMIT || offsets[b] > FV_POSITION_LIMIT)
-            return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld, it must be from -2^60 to 2^60", (long long)b,
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets[%lld] is %lld; it must be from -2^60 to 2^60", (long long)b,
                            (long long)offsets[b]);
     return FOVEA_OK;
 }
@@ -298,7 +299,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
                                      const void *workspace, size_t workspace_size) {
     const fovea_attention_desc *d = &plan->desc;
     if (workspace && workspace_size < (size_t)plan->bytes)
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %lld", workspace_size,
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this plan needs %lld", workspace_size,
                        (long long)plan->bytes);
     shape s;
     fovea_status status = read_shape(d, args, &s);

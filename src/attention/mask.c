@@ -331,7 +331,7 @@ static fovea_status check_block_sizes(const fovea_mask_desc *d) {
         return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be from 1 to 2^48",
                        (long long)d->block_rows, (long long)d->block_keys);
     if (d->block_count < 0 || d->block_count > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_count is %lld, it must be from 0 to 2^48",
+        return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_count is %lld; it must be from 0 to 2^48",
                        (long long)d->block_count);
     if (d->block_count > 0 && !d->blocks)
         return fv_fail(FOVEA_ERROR_NULL, "mask_blocks is NULL, and mask_block_count %lld", (long long)d->block_count);
@@ -357,7 +357,7 @@ fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements: ranges are pairs",
                        (long long)t->shape[3]);
     if (!form->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1)
-        return fv_fail(FOVEA_ERROR_STRIDE, "mask: channel stride is %lld, it must be 1", (long long)t->stride[3]);
+        return fv_fail(FOVEA_ERROR_STRIDE, "mask: channel stride is %lld; it must be 1", (long long)t->stride[3]);
     const int64_t own = d->kind == FOVEA_MASK_RANGES ? t->shape[3] : channels;
     if (!form->repeats_columns && t->shape[3] != own)
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements, the description asks for %lld",

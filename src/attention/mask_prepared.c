@@ -183,7 +183,7 @@ static fovea_status check_desc(const fovea_mask_desc *d) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].value < 0 || sizes[i].value > FV_SIZE_LIMIT)
             return fv_fail(sizes[i].value < 0 ? FOVEA_ERROR_SHAPE : FOVEA_ERROR_OVERFLOW,
-                           "%s is %lld, it must be from 0 to 2^48", sizes[i].name, (long long)sizes[i].value);
+                           "%s is %lld; it must be from 0 to 2^48", sizes[i].name, (long long)sizes[i].value);
     fv_span spans[2];
     return fv_mask_check(d, spans);
 }

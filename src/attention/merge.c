@@ -144,7 +144,7 @@ static fovea_status check(const fovea_attention_part *parts, int64_t count, cons
                           const fovea_attention_part *whole) {
     operand own[2], of_part[2];
     if (count < 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld, it must be at least 0", (long long)count);
+        return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)count);
     if (!whole || (!parts && count > 0))
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", whole ? "parts" : "whole");
     const int64_t *shape = whole->out.shape;

@@ -72,7 +72,7 @@ static void debug(const fovea_attention_plan *plan) {
 fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
                                              const fv_attention_choice *choice, fovea_attention_plan **plan) {
     if (!plan)
-        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL: there is nowhere to put the plan");
+        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL: the plan cannot be returned");
     *plan = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");

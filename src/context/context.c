@@ -101,10 +101,10 @@ static void choose_threads(fovea_context *ctx, int wanted) {
             by = limits[i].name;
         }
     append(ctx->reason, sizeof ctx->reason, "; %d thread%s%s, limited by %s (", ctx->threads.count,
-           ctx->threads.count == 1 ? "" : "s", pool ? " in the caller's pool" : "", by);
+           fv_plural(ctx->threads.count), pool ? " in the caller's pool" : "", by);
     if (wanted > 0)
         append(ctx->reason, sizeof ctx->reason, "%d asked for, ", wanted);
-    append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, affinity == 1 ? "" : "s");
+    append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, fv_plural(affinity));
     if (ctx->cpu.fastest.count > 0 && ctx->cpu.fastest.count < affinity)
         append(ctx->reason, sizeof ctx->reason, "%d of them of the fastest kind, ", ctx->cpu.fastest.count);
     if (quota > 0)
@@ -126,7 +126,7 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
 
 fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx) {
     if (!ctx)
-        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL: there is nowhere to put the context");
+        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL: the context cannot be returned");
     *ctx = NULL;
     fovea_context_options own;
     fovea_context_options_init(&own);
@@ -140,7 +140,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (status != FOVEA_OK)
         return status;
     if (options->threads < 0)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads %d is negative (0: all allowed)", options->threads);
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d; it must be at least 0 (0: no limit)", options->threads);
     fv_isa environment;
     status = cap_of_environment(&environment);
     if (status != FOVEA_OK)

@@ -11,4 +11,7 @@ __attribute__((format(printf, 2, 3)))
 fovea_status
 fv_fail(fovea_status status, const char *format, ...);
 
+/* The ending of a counted noun: "%lld head%s". */
+static inline const char *fv_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 #endif

@@ -23,11 +23,11 @@ fovea_status fv_struct_check(fv_struct type, const void *given) {
     const size_t size = size_of(given);
     if (size > type.size)
         return fv_fail(FOVEA_ERROR_VERSION,
-                       "%s has struct_size %zu, this library (%s) knows %zu: the program needs a newer library",
+                       "%s has struct_size %zu, but this library (%s) knows %zu: the program needs a newer library",
                        type.name, size, FOVEA_VERSION_STRING, type.size);
     if (size < type.least)
-        return fv_fail(FOVEA_ERROR_VERSION, "%s has struct_size %zu, the least is %zu: call %s_init first", type.name,
-                       size, type.least, type.name);
+        return fv_fail(FOVEA_ERROR_VERSION, "%s has struct_size %zu; the smallest is %zu: call %s_init first",
+                       type.name, size, type.least, type.name);
     return FOVEA_OK;
 }
 

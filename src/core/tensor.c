@@ -44,8 +44,9 @@ static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rul
     static const char *const axes[4] = {"batch", "head", "token", "channel"};
     for (int i = 0; i < 4; i++)
         if (t->shape[i] != rule->shape[i] && !(rule->broadcast && t->shape[i] == 1))
-            return fv_fail(FOVEA_ERROR_SHAPE, "%s: %s axis has %lld elements, the description asks for %lld",
-                           rule->name, axes[i], (long long)t->shape[i], (long long)rule->shape[i]);
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s: %s axis has %lld element%s, but the description says %lld",
+                           rule->name, axes[i], (long long)t->shape[i], fv_plural(t->shape[i]),
+                           (long long)rule->shape[i]);
     if (is_empty(t))
         return FOVEA_OK;
     for (int i = 0; i < 4; i++) {
@@ -58,7 +59,7 @@ static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rul
     }
     const bool repeated = rule->broadcast && t->stride[3] == 0;
     if (t->stride[3] != 1 && !repeated && t->shape[3] > 1)
-        return fv_fail(FOVEA_ERROR_STRIDE, "%s: channel stride is %lld, it must be 1%s", rule->name,
+        return fv_fail(FOVEA_ERROR_STRIDE, "%s: channel stride is %lld; it must be 1%s", rule->name,
                        (long long)t->stride[3], rule->broadcast ? " or 0" : "");
     return FOVEA_OK;
 }
@@ -95,7 +96,8 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     if (tensor->dtype != rule->dtype)
         return refuse_dtype(tensor, rule);
     if (tensor->quantisation)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is given, this version takes none", rule->name);
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is given, but this version does not support it",
+                       rule->name);
     const fovea_status status = check_shape(tensor, rule);
     if (status != FOVEA_OK)
         return status;
@@ -107,12 +109,12 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     for (int i = 0; i < 4; i++) {
         int64_t reach;
         if (!fv_multiply(tensor->shape[i] - 1, tensor->stride[i], &reach) || !fv_add(last, reach, &last))
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides exceed the address space", rule->name);
     }
     int64_t bytes;
     const int64_t size = fv_dtype_size(tensor->dtype);
     if (!fv_add(last, 1, &bytes) || !fv_multiply(bytes, size, &bytes) || begin > UINTPTR_MAX - (uintptr_t)bytes)
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides reach past what an address can name", rule->name);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides exceed the address space", rule->name);
     if (begin % (uintptr_t)size != 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "%s: data is not aligned to its elements of %lld bytes", rule->name,
                        (long long)size);

@@ -21,7 +21,7 @@ void fovea_linear_args_init_size(fovea_linear_args *args, size_t size) {
 
 static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     if (size < 1)
-        return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld, it must be at least 1", name, (long long)part,
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld; it must be at least 1", name, (long long)part,
                        (long long)size);
     if (size > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of part %lld is %lld: more than any memory holds", name,
@@ -48,7 +48,7 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     if (status != FOVEA_OK)
         return status;
     if (w->in != d->in_features)
-        return fv_fail(FOVEA_ERROR_SHAPE, "the weight of part %lld takes %lld channels, in_features is %lld",
+        return fv_fail(FOVEA_ERROR_SHAPE, "the weight of part %lld takes %lld channels, but in_features is %lld",
                        (long long)p, (long long)w->in, (long long)d->in_features);
     if (w->in_stride < 0 || w->out_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "the weight of part %lld has a negative stride (%lld, %lld)", (long long)p,
@@ -56,12 +56,12 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     int64_t a, b, bytes;
     if (!fv_multiply(w->in, w->in_stride, &a) || !fv_multiply(w->out, w->out_stride, &b) || !fv_add(a, b, &bytes) ||
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld reach past what an address can name",
-                       (long long)p);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld exceed the address space", (long long)p);
     if (w->dtype != FOVEA_DTYPE_F32)
         return refuse_dtype("weight", p, w->dtype);
     if (w->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE, "the weight of part %lld: quantisation is given, this version takes none",
+        return fv_fail(FOVEA_ERROR_DTYPE,
+                       "the weight of part %lld: quantisation is given, but this version does not support it",
                        (long long)p);
     if (part->bias && part->bias_dtype != 0 && part->bias_dtype != FOVEA_DTYPE_F32)
         return refuse_dtype("bias", p, part->bias_dtype);
@@ -83,10 +83,10 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
     if (status != FOVEA_OK)
         return status;
     if (d->part_count < 1 || d->part_count > part_limit)
-        return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld, it must be from 1 to %lld", (long long)d->part_count,
+        return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld; it must be from 1 to %lld", (long long)d->part_count,
                        (long long)part_limit);
     if (!d->parts && d->part_count != 1)
-        return fv_fail(FOVEA_ERROR_NULL, "parts is NULL, and part_count is %lld", (long long)d->part_count);
+        return fv_fail(FOVEA_ERROR_NULL, "parts is NULL, but part_count is %lld", (long long)d->part_count);
     for (int64_t p = 0; status == FOVEA_OK && p < d->part_count; p++)
         status = check_part(d, p);
     return status;
@@ -100,10 +100,11 @@ static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args
         return fv_fail(FOVEA_ERROR_NULL, "x is NULL");
     for (int i = 0; i < 4; i++)
         if (x->shape[i] < 1)
-            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld, it must be at least 1", (long long)x->shape[i]);
+            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld; it must be at least 1", (long long)x->shape[i]);
     if (!fv_multiply(x->shape[1], x->shape[3], &channels) || channels != l->in)
-        return fv_fail(FOVEA_ERROR_SHAPE, "x has %lld groups of %lld channels, in_features is %lld",
-                       (long long)x->shape[1], (long long)x->shape[3], (long long)l->in);
+        return fv_fail(FOVEA_ERROR_SHAPE, "x has %lld group%s of %lld channel%s, but in_features is %lld",
+                       (long long)x->shape[1], fv_plural(x->shape[1]), (long long)x->shape[3], fv_plural(x->shape[3]),
+                       (long long)l->in);
     if (x->shape[0] > FV_SIZE_LIMIT || x->shape[2] > FV_SIZE_LIMIT / x->shape[0])
         return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: more than any memory holds",
                        (long long)x->shape[0], (long long)x->shape[2]);
@@ -192,7 +193,7 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
     if (!args->y)
         return fv_fail(FOVEA_ERROR_NULL, "y is NULL");
     if (workspace && workspace_size < (size_t)l->bytes)
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this linear map needs %lld", workspace_size,
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this linear map needs %lld", workspace_size,
                        (long long)l->bytes);
     fv_span x;
     fovea_status status = check_x(l, args, &x);
@@ -208,7 +209,7 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
     /* Only now: x's batch, by which lens is read, is that of all. */
     for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)
         if (args->lens[b] < 0 || args->lens[b] > args->x.shape[2])
-            status = fv_fail(FOVEA_ERROR_SHAPE, "lens[%lld] is %lld, it must be from 0 to %lld", (long long)b,
+            status = fv_fail(FOVEA_ERROR_SHAPE, "lens[%lld] is %lld; it must be from 0 to %lld", (long long)b,
                              (long long)args->lens[b], (long long)args->x.shape[2]);
     return status;
 }

@@ -74,7 +74,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
     FV_HOLD_EXCEPTIONS();
     if (!linear)
-        return fv_fail(FOVEA_ERROR_NULL, "linear is NULL: there is nowhere to put the packed weights");
+        return fv_fail(FOVEA_ERROR_NULL, "linear is NULL: the packed weights cannot be returned");
     *linear = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");

@@ -53,14 +53,15 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     for (int i = 0; i < FV_MHA_ROLES && d->form != FOVEA_MHA_PROJECTED; i++) {
         if (s->role[i].features < 1 || s->role[i].features > FV_SIZE_LIMIT)
             return fv_fail(s->role[i].features < 1 ? FOVEA_ERROR_SHAPE : FOVEA_ERROR_OVERFLOW,
-                           "%s is %lld, it must be from 1 to what memory holds", names[i],
+                           "%s is %lld; it must be at least 1, and fit in memory", names[i],
                            (long long)s->role[i].features);
         if (s->role[i].features != s->role[fv_mha_input(d, i)].features)
             return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, but its input has %lld", names[i],
                            (long long)s->role[i].features, (long long)s->role[fv_mha_input(d, i)].features);
     }
     if (d->out_features < 0 || d->out_features > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld", (long long)d->out_features);
+        return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld; it must be at least 0, and fit in memory",
+                       (long long)d->out_features);
     if (d->inputs == FOVEA_MHA_SELF && d->attention->q_len != d->attention->kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
                        (long long)d->attention->q_len, (long long)d->attention->kv_len);
@@ -76,7 +77,7 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
                        fv_enum_name(FV_ENUM_mha_inputs, (int)d->inputs));
     if (d->form == FOVEA_MHA_FUSED && d->inputs != FOVEA_MHA_SELF &&
         (k->features != q->features || v->features != q->features))
-        return fv_fail(FOVEA_ERROR_SHAPE, "a fused weight takes inputs of the same features");
+        return fv_fail(FOVEA_ERROR_SHAPE, "a fused weight needs inputs with equal numbers of features");
     if (d->form == FOVEA_MHA_TIED) {
         if (s->d_k != s->d_v || s->heads != s->kv_heads || q->features != k->features || q->features != v->features)
             return fv_fail(FOVEA_ERROR_SHAPE, "one W for all needs kv_heads = q_heads, value_dim = head_dim and inputs "
@@ -92,13 +93,13 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
         other->shared = true;
         if (mapped == k && s->heads != s->kv_heads)
             return fv_fail(FOVEA_ERROR_UNSUPPORTED,
-                           "merged keys are as many as query heads: kv_heads %lld, q_heads %lld",
+                           "merged keys need kv_heads = q_heads: kv_heads is %lld, q_heads is %lld",
                            (long long)s->kv_heads, (long long)s->heads);
     }
     const bool possible = s->o_out > 0 && !v_bias && !raw && d->form != FOVEA_MHA_TIED;
     if (d->fold_values == FOVEA_MHA_FOLD_ALWAYS && !possible)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
-                       "values are folded into W^O where both are matrices and v_bias is absent");
+                       "values can be folded into W^O only if both are matrices and v_bias is absent");
     s->fold = possible && (d->fold_values == FOVEA_MHA_FOLD_ALWAYS ||
                            (d->fold_values == FOVEA_MHA_FOLD_CHEAPER &&
                             value_flops(d->attention, s, true) < value_flops(d->attention, s, false)));

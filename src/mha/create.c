@@ -124,7 +124,7 @@ fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *de
                               fovea_mha **mha) {
     FV_HOLD_EXCEPTIONS();
     if (!mha)
-        return fv_fail(FOVEA_ERROR_NULL, "mha is NULL: there is nowhere to put the layer");
+        return fv_fail(FOVEA_ERROR_NULL, "mha is NULL: the layer cannot be returned");
     *mha = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");

@@ -30,8 +30,9 @@ static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t 
     if (!t->data)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
     if (t->shape[1] < 1 || t->shape[3] < 1 || !fv_multiply(t->shape[1], t->shape[3], &channels) || channels != features)
-        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld groups of %lld channels, the layer asks for %lld channels", name,
-                       (long long)t->shape[1], (long long)t->shape[3], (long long)features);
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld group%s of %lld channel%s, but the layer has %lld channels",
+                       name, (long long)t->shape[1], fv_plural(t->shape[1]), (long long)t->shape[3],
+                       fv_plural(t->shape[3]), (long long)features);
     const fv_tensor_rule rule = {name, FOVEA_DTYPE_F32, {batch, t->shape[1], tokens, t->shape[3]}, output, false};
     return fv_tensor_check(t, &rule, span);
 }
@@ -45,7 +46,7 @@ static fovea_status check_input(const run *r, int role, fv_span *span) {
     const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
     *span = (fv_span){names[role], 0, 0};
     if (fv_mha_input(&m->desc, role) != role)
-        return t->data ? fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but inputs is %s: another input serves for it",
+        return t->data ? fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but inputs is %s, which does not use it",
                                  names[role], fv_enum_name(FV_ENUM_mha_inputs, (int)m->desc.inputs))
                        : FOVEA_OK;
     if (tokens == 0)
@@ -55,8 +56,8 @@ static fovea_status check_input(const run *r, int role, fv_span *span) {
     const fovea_status status =
         check_rows(t, names[role], a->batch, tokens, heads ? x->heads * x->channels : x->features, false, span);
     if (status == FOVEA_OK && heads && t->shape[1] != x->heads)
-        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld heads, the description asks for %lld", names[role],
-                       (long long)t->shape[1], (long long)x->heads);
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld head%s, but the description says %lld", names[role],
+                       (long long)t->shape[1], fv_plural(t->shape[1]), (long long)x->heads);
     return status;
 }
 
@@ -67,7 +68,7 @@ static fovea_status check_shared(const run *r) {
         const int input = fv_mha_input(&r->mha->desc, i);
         const fovea_tensor *t = input_of(r->args, input);
         if (r->mha->shape.role[i].shared && t->data && t->shape[1] > 1 && t->stride[1] != t->shape[3])
-            return fv_fail(FOVEA_ERROR_STRIDE, "%s: this form reads whole rows, its groups must follow each other",
+            return fv_fail(FOVEA_ERROR_STRIDE, "%s: this form reads whole rows, so its groups must be contiguous",
                            names[input]);
     }
     return FOVEA_OK;
@@ -229,7 +230,7 @@ fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args 
     if (status != FOVEA_OK)
         return status;
     if (workspace && workspace_size < (size_t)mha->bytes)
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this layer needs %lld", workspace_size,
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this layer needs %lld", workspace_size,
                        (long long)mha->bytes);
     void *own = NULL;
     if (!workspace) {

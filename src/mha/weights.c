@@ -23,7 +23,7 @@ static fovea_status check_matrix(const rule *r) {
     if (!m->data)
         return r->required ? fv_fail(FOVEA_ERROR_NULL, "weights: %s is NULL", r->name) : FOVEA_OK;
     if (m->in != r->in || m->out != r->out)
-        return fv_fail(FOVEA_ERROR_SHAPE, "weights: %s is %lld x %lld, the description asks for %lld x %lld", r->name,
+        return fv_fail(FOVEA_ERROR_SHAPE, "weights: %s is %lld x %lld, but the description says %lld x %lld", r->name,
                        (long long)m->in, (long long)m->out, (long long)r->in, (long long)r->out);
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
@@ -33,12 +33,13 @@ static fovea_status check_matrix(const rule *r) {
         return fv_dtype_refuse(field, m->dtype, "layers take FOVEA_DTYPE_F32");
     }
     if (m->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is given, this version takes none", r->name);
+        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is given, but this version does not support it",
+                       r->name);
     int64_t a, b, c, bytes;
     if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
         !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "weights: the strides of %s reach past what an address can name", r->name);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "weights: the strides of %s exceed the address space", r->name);
     return FOVEA_OK;
 }
 
@@ -69,7 +70,8 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but %s", all[i].name, all[i].lacks);
     }
     if (d->form == FOVEA_MHA_MERGED && w->q_bias && (w->merged || d->merge == FOVEA_MHA_MERGE_KEYS))
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "q_bias: only W_i made of q and k, multiplied by the queries, hold it");
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "q_bias: a merged layer holds it only with FOVEA_MHA_MERGE_QUERIES and W_i made of q and k");
     return FOVEA_OK;
 }
 

@@ -26,12 +26,12 @@
 #include <stdlib.h>
 
 static test_option options[] = {
-    {"--list", NULL, "print the names of the rows, best first", NULL},
-    {"-k", "GLOB", "only rows whose name matches", NULL},
-    {"--isa", "TIER", "only rows of that tier (default: all, or FOVEA_ISA)", NULL},
-    {"--repeat", "N", "run with N seeds, each one more than the one before", NULL},
-    {"--flush-to-zero", NULL, "call the rows under flush-to-zero, as set by the caller", NULL},
-    {"--self-test", NULL, "check that broken kernels are found out", NULL},
+    {"--list", NULL, "print the names of the kernels, best first", NULL},
+    {"-k", "GLOB", "test only kernels whose name matches", NULL},
+    {"--isa", "TIER", "test only kernels of this tier (default: all, or FOVEA_ISA)", NULL},
+    {"--repeat", "N", "run with N seeds, counting up from the first", NULL},
+    {"--flush-to-zero", NULL, "call the kernels with flush-to-zero set, as a caller may", NULL},
+    {"--self-test", NULL, "check that broken kernels are detected", NULL},
     {NULL, NULL, NULL, NULL},
 };
 
