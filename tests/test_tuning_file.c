@@ -112,7 +112,7 @@ static void test_refused(void) {
     snprintf(path, sizeof path, "%s", files_name("writable"));
     write_sound(path);
     chmod(path, 0666);
-    check_load("a file that anybody may write", path, FOVEA_ERROR_FILE, "written by anybody");
+    check_load("a file that anybody may write", path, FOVEA_ERROR_FILE, "writable by everybody");
 
     /* A link is fine where nobody else can put one, and not in a shared folder. */
     snprintf(path, sizeof path, "%s", files_name("link"));

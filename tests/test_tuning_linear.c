@@ -27,8 +27,8 @@ static const struct {
     {"rows at once beyond any number", "row_block=21", " :", "row_block=21 chunk=99999999999999999999", "line 5|chunk"},
     {"items too many", "row_block=21", " :", "row_block=21 items=65", "line 5|items=65|64"},
     {"items never", "row_block=21", " :", "row_block=21 items=-1", "line 5|items=-1"},
-    {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|\"keys\" is no key"},
-    {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|\"tile_rows\" is no choice"},
+    {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 5|\"keys\" is not a known key"},
+    {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 5|\"tile_rows\" is not a known choice"},
     {"no input", "in=1..1024", " out", "in=0..3", "line 5|in|at least 1"},
     {"many rows that are few", " out=1..1024", " : gemm", " out=1..1024 rows=8", "line 5|rows=8|at least 9"},
 };

@@ -35,7 +35,7 @@ static void test_text(void) {
         {"cache_scale=400", " :", "cache_scale=9", "line 3|cache_scale=9|10 to 6400"},
         {"cache_scale=400", " :", "cache_scale=6401", "line 3|6401"},
         {"cache_scale=400", " :", "", "line 3"},
-        {"cache_scale=400", " :", "cache_scale=400 cores=2", "line 3|\"cores\" is no word about a machine"},
+        {"cache_scale=400", " :", "cache_scale=400 cores=2", "line 3|\"cores\" is not a known word about a machine"},
         {": isa=scalar", " threads", ":", "line 3|isa= is missing"},
         {" gain=", " low", "", "line 3|gain= is missing"},
         {" : isa", "\n", "", "line 3|evidence|missing"},

@@ -174,7 +174,7 @@ families) # every family by the names and the config.json of its own, with no --
         cp err "$family/err"
     done
     python3 "$SOURCE/test_families.py" check . || fail "a family is read wrong"
-    refuses '--heads N is needed, as there is no config.json' similarity mha
+    refuses '--heads N is needed, as no config.json' similarity mha
     expect 0 similarity unknown
     has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognised.$' \
         '^config.json names 2 layers of model.layers; attention was found in 1$'

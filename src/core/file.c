@@ -107,9 +107,9 @@ static fovea_status check_opened(const place *p, int file, char error[FV_FILE_ER
     if (!S_ISREG(status.st_mode))
         return fail(error, "%.300s is not a regular file", p->path);
     if (status.st_mode & S_IWOTH)
-        return fail(error, "%.300s may be written by anybody: not trusted", p->path);
+        return fail(error, "%.300s is writable by everybody: not trusted", p->path);
     if (p->shared && status.st_uid != geteuid() && status.st_uid != 0)
-        return fail(error, "%.300s is another user's, in a folder where anybody may put files: not trusted", p->path);
+        return fail(error, "%.300s is another user's file, in a folder that everybody may write: not trusted", p->path);
     return FOVEA_OK;
 }
 
@@ -127,7 +127,7 @@ static fovea_status open_checked(const char *path, int flags, int *file, bool *a
     if (*file < 0) {
         *absent = reason == ENOENT;
         opened = reason == ELOOP ? fail(error,
-                                        "%.300s is a symbolic link, in a folder where anybody may put files: not "
+                                        "%.300s is a symbolic link, in a folder that everybody may write: not "
                                         "trusted",
                                         p.path)
                                  : fail(error, "%.300s: %s", p.path, strerror(reason));

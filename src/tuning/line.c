@@ -45,7 +45,7 @@ static bool unknown(fv_tuning_reader *r, const char *name, const char *what) {
         return fv_tuning_refuse(r, FOVEA_ERROR_VERSION,
                                 "\"%s\" is unknown here: the file is of version %d, this library knows version %d",
                                 name, r->version, FV_TUNING_VERSION);
-    return fv_tuning_wrong(r, "\"%s\" is no %s", name, what);
+    return fv_tuning_wrong(r, "\"%s\" is not a known %s", name, what);
 }
 
 /* A part ends with the line or at " : ". */
@@ -68,7 +68,7 @@ static int take_word(fv_tuning_reader *r, const part *p, int next, fv_word *word
     }
     const char *begin = r->at;
     if (begin[0] != ' ' || begin[1] == ' ' || fv_word_next(&r->at, " ", word) != FV_WORD_FOUND)
-        return fv_tuning_wrong(r, "\"%.40s\" is no word after one space", begin), -1;
+        return fv_tuning_wrong(r, "\"%.40s\" is not a word after one space", begin), -1;
     const size_t good = strspn(word->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-");
     if (word->value[good])
         return fv_tuning_wrong(r, "%s=%.40s has other characters than letters, digits and _.,+-", word->name,
@@ -97,7 +97,7 @@ static bool check_range(fv_tuning_reader *r, const char *name, int64_t number, f
 
 static bool read_size(fv_tuning_reader *r, const fv_word *word, fv_interval range, int64_t *number) {
     if (!fv_word_number(word->value, number))
-        return fv_tuning_wrong(r, "%s=%.40s is no number", word->name, word->value);
+        return fv_tuning_wrong(r, "%s=%.40s is not a number", word->name, word->value);
     return check_range(r, word->name, *number, range);
 }
 
@@ -124,7 +124,7 @@ static bool interval_of(const char *value, int64_t most, fv_interval *interval) 
 
 static bool read_interval(fv_tuning_reader *r, const fv_word *word, fv_interval range, fv_interval *interval) {
     if (!interval_of(word->value, range.most, interval))
-        return fv_tuning_wrong(r, "%s=%.40s is no size, as 7, 7..9 or 7..any", word->name, word->value);
+        return fv_tuning_wrong(r, "%s=%.40s is not a size, such as 7, 7..9 or 7..any", word->name, word->value);
     if (interval->least > interval->most)
         return fv_tuning_wrong(r, "%s=%.40s is empty", word->name, word->value);
     return check_range(r, word->name, interval->least, range) && check_range(r, word->name, interval->most, range);
@@ -132,7 +132,7 @@ static bool read_interval(fv_tuning_reader *r, const fv_word *word, fv_interval 
 
 static bool read_isa(fv_tuning_reader *r, const fv_word *word, fv_isa *isa) {
     *isa = fv_isa_named(word->value);
-    return *isa != FV_ISA_none || fv_tuning_wrong(r, "isa=%.40s is no tier of this build", word->value);
+    return *isa != FV_ISA_none || fv_tuning_wrong(r, "isa=%.40s is not a tier of this build", word->value);
 }
 
 /* "1.043" as 1043. */
@@ -232,7 +232,7 @@ bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *r
     while (op < FV_TUNING_OPERATIONS && strcmp(fv_tuning_operations[op]->name, name) != 0)
         op++;
     if (op == FV_TUNING_OPERATIONS)
-        return unknown(r, name, "operation that is tuned");
+        return unknown(r, name, "operation");
     const fv_tuning_operation *operation = fv_tuning_operations[op];
     r->at += length;
     row->operation = (fv_tuning_op)op;
@@ -295,7 +295,7 @@ bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, fv_
         if (i == CPU_features)
             machine->features = fv_features_named(word.value);
         if (i == CPU_kernels && (strlen(word.value) != 16 || strspn(word.value, "0123456789abcdef") != 16))
-            return fv_tuning_wrong(r, "kernels=%.40s is no hash of 16 digits", word.value);
+            return fv_tuning_wrong(r, "kernels=%.40s is not a hash of 16 digits", word.value);
         if (!text && i != CPU_kernels && !read_size(r, &word, (fv_interval){0, INT64_MAX}, &number))
             return false;
     }
