@@ -98,7 +98,7 @@ fovea_status fv_attention_state_check(const fovea_attention_plan *plan, const fo
     if (status != FOVEA_OK)
         return status;
     if (first < 0 || first > FV_SIZE_LIMIT || first % FV_SEGMENT != 0)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "first_key is %lld, it must be a multiple of %d, from 0 to 2^48",
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "first_key is %lld; it must be a multiple of %d, from 0 to 2^48",
                        (long long)first, FV_SEGMENT);
     if (plan->desc.causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
