@@ -7,22 +7,22 @@ FUZZ_SECONDS := 3600
 REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
 
 help:
-	@echo 'make run              computes the attention of a real model, on every tier of this CPU, and checks it; then'
-	@echo '                      searches a text by the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
+	@echo 'make run              computes the attention of a real model on every tier of this CPU, and checks it; then'
+	@echo '                      searches a text with the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
 	@echo 'make test-exhaustive  exp on every float, log on each row sum, activations; tuning while disturbed'
 	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
-	@echo 'make bench            fovea-bench'
-	@echo 'make bench-peers      the same cases beside ONNX Runtime; PEERS=all: PyTorch, OpenVINO, zentorch, OpenBLAS too'
-	@echo 'make bench-builds     the same cases in this tree beside another revision: make bench-builds BASE=HEAD'
-	@echo 'make mca              models the loops of the 64-bit Arm kernels on cores that are not here (llvm-mca)'
-	@echo 'make bench-report     CPU, compiler and figures of this machine in one file, to send to others'
+	@echo 'make bench            times this library alone (fovea-bench)'
+	@echo 'make bench-peers      times it beside ONNX Runtime; PEERS=all: also PyTorch, OpenVINO, zentorch, OpenBLAS'
+	@echo 'make bench-builds     times this tree beside another revision: make bench-builds BASE=HEAD'
+	@echo 'make mca              models the loops of the 64-bit Arm kernels with llvm-mca'
+	@echo 'make bench-report     writes CPU, compiler and figures of this machine into one file, to send to others'
 	@echo 'make format           clang-format on all C and C++'
 	@echo 'make clean            removes build/'
-	@echo 'What a build needs and is missing is installed first (apt-get; cmake/setup.sh).'
+	@echo 'These commands first install what a build needs (apt-get; cmake/setup.sh).'
 
 run: build/release/build.ninja
 	@cmake --build --preset release --target fovea-minilm fovea-search fovea-inspect fovea-tune
@@ -34,10 +34,10 @@ run: build/release/build.ninja
 	        build/release/examples/fovea-inspect attention -o build/attention.svg -- "$${QUESTION:-How tall is the insect?}" | \
 	                head -n 1; }; \
 	else \
-	    echo 'So the one layer above, whose data is in this repository, is all that ran; the search needs the model.'; \
+	    echo 'So only the layer above ran, whose data is in this repository. The search needs the model.'; \
 	fi
 	@echo
-	@echo 'Tuning to this machine for 20 seconds (the file is build/tuning; fovea-tune writes one for all programs):'
+	@echo 'Tuning for this machine, 20 seconds, into build/tuning (fovea-tune alone writes the file that programs load):'
 	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning && \
 	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
 

@@ -103,8 +103,8 @@ void report_heat_map(const page *p, const tune_class *c, double until) {
     const double range = fmax(log(most / least), 0.05); /* differences that are noise look alike */
     const fv_tuning_value *kernel = h.chosen.knob;
     fprintf(p->file,
-            "<h2>Time over %s and %s: %s</h2>\n<p>With %s%s%s, measured now; time / time of the default: the "
-            "lighter, the faster. The frame is what a plan takes.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
+            "<h2>Time over %s and %s: %s</h2>\n<p>With %s%s%s, measured now, as time / time of the default. "
+            "Lighter is faster. The frame marks the plan's choice.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
             a.down_name, a.across_name, tune_shape_name(&c->search, name, sizeof name), kernel[0].kernel->name,
             kernel[1].kernel ? " and " : "", kernel[1].kernel ? kernel[1].kernel->name : "", HIGH * h.downs + 64);
     for (int i = 0; i < h.downs * h.acrosses; i++) {

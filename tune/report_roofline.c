@@ -66,12 +66,13 @@ void report_roofline(const page *p, const tune_class *classes, int count, double
     static point points[MOST_POINTS];
     const int n = roofline_points(p, classes, count, until, points);
     const double ridge = peak / bandwidth, start = fmax(pow(10, a.bottom) / bandwidth, 0.1);
-    fprintf(p->file,
-            "<h2>How far the bound is</h2>\n<p>Measured now: %.0f GF/s of fused multiply-adds, %.1f GB/s from memory. "
-            "The line is what these allow, points are the defaults, <span style=\"color:var(--attention)\">attentions"
-            "</span> and <span style=\"color:var(--linear)\">linear maps</span>, numbered as in the table. Operands "
-            "that are in cache may lie beyond the slope.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
-            peak * 1e-9, bandwidth * 1e-9, TOP + HEIGHT + 48);
+    fprintf(
+        p->file,
+        "<h2>How close the limits are</h2>\n<p>Measured now: %.0f GF/s of fused multiply-adds, %.1f GB/s from memory. "
+        "The line is what these allow. Points are the defaults of <span style=\"color:var(--attention)\">attentions"
+        "</span> and <span style=\"color:var(--linear)\">linear maps</span>, numbered as in the table. With "
+        "operands in cache, points may lie above the slope.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
+        peak * 1e-9, bandwidth * 1e-9, TOP + HEIGHT + 48);
     roofline_grid(p, &a);
     fprintf(p->file, "<polyline class=\"ink\" points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\"/>\n", across(start),
             down(&a, start * bandwidth), across(ridge), down(&a, peak), across(1000), down(&a, peak));
