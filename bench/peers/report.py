@@ -98,7 +98,7 @@ def target_text(case, record):
         return f"{wanted}: reached"
     there = case.target * (share(case, record, rivals(record, case.against)[0]) or 0)
     bound = "reading" if case.bytes else "the peak"
-    return f"{wanted}: {ratio_text(case.target, measured)}" + (f" (it takes {100 * there:.0f}% of {bound})" if there else "")
+    return f"{wanted}: {ratio_text(case.target, measured)}" + (f" (needs {100 * there:.0f}% of {bound})" if there else "")
 
 
 def peer_cells(case, record, run):
