@@ -20,7 +20,7 @@ static void attention_end(bench *base) {
     free(self->args.q.data);
     free(self->args.k.data);
     free(self->args.v.data);
-    free(self->args.mask.data);
+    attention_free_mask(self);
     free(self->args.bias.data);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++)
         free(attention_output(&self->args, o)->data);
@@ -101,7 +101,9 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
 
 /* ------------------------------------------------------------------------------------------------------- making -- */
 
-static const char *const mask_words[] = {"none", "boolean", "additive", NULL};
+static const char *const mask_words[] = {"none",   "boolean", "additive", "bits", "key_padding",
+                                         "ranges", "blocks",  "prepared", NULL};
+static const char *const pattern_words[] = {"scattered", "causal", "documents", "padded", NULL};
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
 static const char *const call_words[] = {"plan", "sdpa", NULL};
 static const char *const dtype_words[] = {"f32", NULL};
@@ -135,6 +137,8 @@ static void name_it(attention *self) {
         name_more(self, "/window:%s,%s", side(desc->window_left, left), side(desc->window_right, right));
     if (desc->mask != FOVEA_MASK_NONE)
         name_more(self, "/mask:%s", mask_words[desc->mask]);
+    if (self->pattern != PATTERN_SCATTERED)
+        name_more(self, "/pattern:%s", pattern_words[self->pattern]);
     if (desc->has_bias)
         name_more(self, "/bias:1");
     if (self->q_shortest >= 0)
@@ -189,7 +193,8 @@ static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
 static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
-    int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, layout = 0, call = 0, isa = 0, threads = 1;
+    int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
+            threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
@@ -203,6 +208,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"window_left", NULL, -1, most, &window_left},
                             {"window_right", NULL, -1, most, &window_right},
                             {"mask", mask_words, 0, 0, &mask},
+                            {"pattern", pattern_words, 0, 0, &pattern},
                             {"bias", NULL, 0, 1, &bias},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
@@ -235,6 +241,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.window_left = window_left;
     self->desc.window_right = window_right;
     self->desc.mask = (fovea_mask_kind)mask;
+    attention_mask_blocks(&self->desc);
+    self->pattern = (attention_pattern)pattern;
     self->desc.has_bias = (int)bias;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
@@ -248,7 +256,9 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->threads = (int)threads;
     name_it(self);
     /* The library itself says what is wrong with a shape. */
-    const char *problem = make_plan(self);
+    const char *problem = attention_mask_problem(self);
+    if (problem == NULL)
+        problem = make_plan(self);
     if (problem == NULL && self->call == CALL_SDPA)
         problem = check_one_call(self);
     if (problem != NULL)
@@ -265,9 +275,12 @@ const bench_kind bench_attention = {
     "attention", attention_make,
     "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
-    "      mask=none|boolean|additive bias=0|1 q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
+    "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
+    "      pattern=scattered|causal|documents|padded bias=0|1 q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
     "      q_lens, kv_lens: the shortest length; the others fall evenly to it from q_len or kv_len\n"
-    "      mask: one for all sequences and heads; bias: one for each head, added beside the mask\n"
+    "      mask: one for all sequences and heads; pattern: what it lets queries see (scattered: 7 keys in 8;\n"
+    "      documents: 16 of them; padded: all keys but the last eighth); bias: one for each head, added beside the "
+    "mask\n"
     "      lse, weights: 1 computes these outputs, too"};

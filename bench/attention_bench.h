@@ -16,6 +16,15 @@ typedef enum memory_layout { LAYOUT_BHTD, LAYOUT_BTHD } memory_layout;
 /* fovea_attention_execute, or fovea_sdpa_f32. */
 typedef enum attention_call { CALL_PLAN, CALL_SDPA } attention_call;
 
+/* What a mask lets rows see: all but one key in eight, no key behind the row, one of 16 documents, all but the last
+ * eighth. */
+typedef enum attention_pattern {
+    PATTERN_SCATTERED,
+    PATTERN_CAUSAL,
+    PATTERN_DOCUMENTS,
+    PATTERN_PADDED
+} attention_pattern;
+
 /* Outputs of an attention: out, and what args may ask for besides. */
 enum { ATTENTION_OUTPUTS = 3 };
 
@@ -27,6 +36,7 @@ typedef struct attention {
     bool has_offset, lse, weights;
     memory_layout layout;
     attention_call call;
+    attention_pattern pattern;
     fovea_isa isa;
     int threads;
     double pairs; /* attended to, of rows and keys */
@@ -35,7 +45,10 @@ typedef struct attention {
     fovea_context *context;
     fovea_attention_plan *plan;
     fovea_attention_args args;
-    int64_t *lengths; /* what args.q_lens, args.kv_lens and args.q_offsets point into: [3][batch] */
+    int64_t *lengths;  /* what args.q_lens, args.kv_lens and args.q_offsets point into: [3][batch] */
+    fovea_tensor seen; /* what a mask that selects keys lets rows see, as bytes */
+    fovea_mask *prepared;
+    int64_t *blocks;
     void *workspace;
     size_t workspace_size;
 } attention;
@@ -77,6 +90,13 @@ static inline attention_sequence attention_sequence_of(const attention *self, in
 
 /* Makes self->args for the shape and options of the case, outputs unwritten; NULL, or what is wrong. */
 const char *attention_make_arguments(attention *self);
+
+/* attention_mask.c: what is wrong with a kind of mask and its pattern, or NULL; block sizes; the mask of args, of which the
+ * context is there; NULL, or what is wrong. */
+const char *attention_mask_problem(const attention *self);
+void attention_mask_blocks(fovea_attention_desc *desc);
+const char *attention_make_mask(attention *self);
+void attention_free_mask(attention *self);
 
 /* Pairs of a row and a key that it attends to: of one head of a sequence (boolean: its mask, or NULL), and of all. Bytes of
  * all operands. */

@@ -38,8 +38,10 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
     args.q = slice(&self->args.q, b, h, i);
     args.k = slice(&self->args.k, b, key_head, -1);
     args.v = slice(&self->args.v, b, key_head, -1);
-    if (desc->mask != FOVEA_MASK_NONE)
-        args.mask = slice(&self->args.mask, b, h, i);
+    if (self->seen.data != NULL)
+        args.mask = slice(&self->seen, 0, 0, i);
+    else if (desc->mask != FOVEA_MASK_NONE)
+        args.mask = slice(&self->args.mask, 0, 0, i);
     if (desc->has_bias)
         args.bias = slice(&self->args.bias, b, h, i);
     args.q_lens = &queries;
@@ -93,6 +95,8 @@ const char *attention_check(attention *self) {
     fovea_attention_desc desc = self->desc;
     desc.batch = desc.q_heads = desc.kv_heads = desc.q_len = 1;
     desc.causal = self->desc.causal == FOVEA_CAUSAL_NONE ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_OFFSET;
+    if (self->seen.data != NULL)
+        desc.mask = FOVEA_MASK_BOOLEAN;
     fovea_context *context = NULL;
     fovea_attention_plan *alone = NULL;
     float *expected = bench_alloc((desc.value_dim + 1 + desc.kv_len) * (int64_t)sizeof(float)); /* of all outputs */

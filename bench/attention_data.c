@@ -16,24 +16,6 @@ static fovea_tensor make_tensor(const attention *self, int64_t heads, int64_t to
                                        : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, tokens, heads, channels);
 }
 
-/* One mask for all heads and sequences: boolean ones leave out one key in eight, additive ones leave out none. */
-static fovea_tensor make_mask(const fovea_attention_desc *desc) {
-    bool boolean = desc->mask == FOVEA_MASK_BOOLEAN;
-    int64_t n = desc->q_len * desc->kv_len;
-    void *data = bench_alloc(n * (boolean ? 1 : (int64_t)sizeof(float)));
-    fovea_tensor mask = fovea_tensor_bhtd(data, boolean ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32, desc->batch,
-                                          desc->q_heads, desc->q_len, desc->kv_len);
-    mask.stride[0] = mask.stride[1] = 0;
-    uint64_t state = 5;
-    if (data != NULL && boolean) {
-        for (int64_t i = 0; i < n; i++)
-            ((uint8_t *)data)[i] = bench_random(&state) % 8 != 0;
-    } else if (data != NULL) {
-        bench_fill(data, n, -1, 1, state);
-    }
-    return mask;
-}
-
 /* One bias for each head. */
 static fovea_tensor make_bias(const fovea_attention_desc *desc) {
     const int64_t n = desc->q_heads * desc->q_len * desc->kv_len;
@@ -70,15 +52,14 @@ const char *attention_make_arguments(attention *self) {
     args->k = make_tensor(self, desc->kv_heads, desc->kv_len, desc->head_dim);
     args->v = make_tensor(self, desc->kv_heads, desc->kv_len, desc->value_dim);
     args->out = make_tensor(self, desc->q_heads, desc->q_len, desc->value_dim);
-    if (desc->mask != FOVEA_MASK_NONE)
-        args->mask = make_mask(desc);
+    const char *masked = attention_make_mask(self);
     if (desc->has_bias)
         args->bias = make_bias(desc);
     if (self->lse)
         args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
     if (self->weights)
         args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
-    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || (desc->mask && !args->mask.data) ||
+    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || masked != NULL ||
         (desc->has_bias && !args->bias.data) || (self->lse && !args->lse.data) ||
         (self->weights && !args->weights.data) || make_lengths(self) != 0)
         return "no memory";
@@ -115,7 +96,7 @@ double attention_pairs_of(const fovea_attention_desc *desc, const attention_sequ
 
 double attention_pairs(const attention *self) {
     const fovea_attention_desc *desc = &self->desc;
-    const uint8_t *boolean = desc->mask == FOVEA_MASK_BOOLEAN ? self->args.mask.data : NULL;
+    const uint8_t *boolean = self->seen.data;
     attention_sequence last = {-1, -1, 0};
     double pairs = 0, of_last = 0;
     for (int64_t b = 0; b < desc->batch; b++) {

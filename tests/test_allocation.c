@@ -164,6 +164,85 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
     outputs_free(want);
 }
 
+/* A boolean mask [1, heads, T, T], repeated along heads, of one key in two. */
+static fovea_mask_desc scattered(uint8_t *bytes, int64_t heads, int64_t T) {
+    fovea_mask_desc d;
+    fovea_mask_desc_init(&d);
+    d.kind = FOVEA_MASK_BOOLEAN;
+    d.q_heads = heads;
+    d.q_len = d.kv_len = T;
+    d.mask = fovea_tensor_bhtd(bytes, FOVEA_DTYPE_BOOL, 1, 1, T, T);
+    for (int64_t i = 0; i < T * T; i++)
+        bytes[i] = (uint8_t)(i % 3 != 0);
+    return d;
+}
+
+static void fail_mask(const fovea_context *ctx, bool later) {
+    uint8_t *bytes = must_alloc(600 * 600, 1);
+    const fovea_mask_desc d = scattered(bytes, 3, 600);
+    int64_t n = 0;
+    for (bool through = false; !through && n < 1000;) {
+        long long before = live;
+        fovea_mask *mask = (fovea_mask *)&n;
+        arm(++n, later);
+        fovea_status status = fovea_mask_create(ctx, &d, &mask);
+        through = disarm("fovea_mask_create", n, status, before);
+        test_check(through == (mask != NULL), "fovea_mask_create: a mask in spite of a failure");
+        if (through) {
+            fovea_mask_destroy(mask);
+            test_check(live == before, "fovea_mask_destroy leaves %lld blocks", live - before);
+        }
+    }
+    test_check(n == 5, "fovea_mask_create allocates %" PRId64 " times", n - 1);
+    free(bytes);
+}
+
+/* A mask of [1, 1, T, T] is kept once for 64 heads, prepared or not, and is never expanded. */
+static void test_flat_masks(void) {
+    enum { T = 600 };
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
+    uint8_t *bytes = must_alloc(T * T, 1);
+    long long prepared[2], planned[2];
+    for (int many = 0; many < 2; many++) {
+        const int64_t heads = many ? 64 : 1;
+        const fovea_mask_desc d = scattered(bytes, heads, T);
+        fovea_mask *mask;
+        long long before = asked;
+        test_check(fovea_mask_create(ctx, &d, &mask) == FOVEA_OK, "%s", fovea_error_detail());
+        prepared[many] = asked - before;
+        for (int kind = 0; kind < 2; kind++) {
+            attention_case c = case_plain(1, heads, heads, T, T, 8, 8);
+            c.desc.mask = kind ? FOVEA_MASK_PREPARED : FOVEA_MASK_BOOLEAN;
+            float *floats = must_alloc(4 * heads * T * 8, sizeof *floats);
+            rng r = rng_stream(test_seed(), "flat");
+            rng_fill_normal(&r, floats, 4 * heads * T * 8);
+            fovea_attention_args args;
+            fovea_attention_args_init(&args);
+            fovea_tensor *all[] = {&args.q, &args.k, &args.v, &args.out};
+            for (int i = 0; i < 4; i++)
+                *all[i] = fovea_tensor_bhtd(floats + i * heads * T * 8, FOVEA_DTYPE_F32, 1, heads, T, 8);
+            if (kind)
+                args.prepared = mask;
+            else
+                args.mask = d.mask;
+            fovea_attention_plan *plan;
+            before = asked;
+            test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "%s", fovea_error_detail());
+            test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+            planned[many] = asked - before;
+            fovea_attention_plan_destroy(plan);
+            free(floats);
+        }
+        fovea_mask_destroy(mask);
+    }
+    test_check(prepared[0] == prepared[1], "a prepared mask takes %lld bytes for a head, %lld for 64", prepared[0],
+               prepared[1]);
+    test_check(planned[0] == planned[1], "an attention takes %lld bytes for a head, %lld for 64", planned[0],
+               planned[1]);
+    free(bytes);
+    fovea_context_destroy(ctx);
+}
+
 static void fail_linear(const fovea_context *ctx, bool later) {
     rng r = rng_stream(test_seed(), "fail linear");
     const linear_case c = linear_case_plain(1, 9, 30, 20);
@@ -267,6 +346,7 @@ int main(int argc, char **argv) {
     test_sdpa(); /* first, for the default context to be made here */
     fail_context(NULL, false);
     fail_context(NULL, true);
+    test_flat_masks();
     files_begin();
     fail_tuning(false);
     fail_tuning(true);
@@ -277,6 +357,7 @@ int main(int argc, char **argv) {
     static const char *const names[] = {"one thread", "default threads", "a pool of 3"};
     for (int i = 0; i < 3; i++) {
         fail_plan(contexts[i], i & 1);
+        fail_mask(contexts[i], i & 1);
         check_refused(contexts[i]);
         fail_linear(contexts[i], i & 1);
         for (int q_len = 1; q_len <= 60; q_len += 59) {

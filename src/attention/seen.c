@@ -79,34 +79,10 @@ void fv_block_narrow(fv_block *x) {
     x->ascending = ascending;
 }
 
-/* The bits of a row's range in a segment, and of them those that the mask leaves. */
-typedef struct row_bits {
-    fv_keybits range, seen;
-} row_bits;
-
-static row_bits bits_of_row(const fv_block *x, int64_t row, int64_t segment) {
-    const fv_range keys = fv_range_in_segment(x->ranges[row], segment);
-    row_bits bits = {.range = fv_range_bits(keys)};
-    bits.seen = bits.range;
-    if (!empty(keys)) {
-        const fv_mask_rows at = mask_rows(x, row);
-        fv_mask_take(&x->mask, &at, fv_first_column(x, segment), keys, &bits.seen);
-    }
-    return bits;
-}
-
-static uint64_t any_bit(const fv_keybits *bits) {
-    uint64_t any = 0;
-    for (int i = 0; i < FV_SEGMENT / 64; i++)
-        any |= bits->word[i];
-    return any;
-}
-
-static uint64_t any_difference(const row_bits *bits) {
-    uint64_t any = 0;
-    for (int i = 0; i < FV_SEGMENT / 64; i++)
-        any |= bits->range.word[i] ^ bits->seen.word[i];
-    return any;
+/* Takes what a mask does not let a row see from the bits of its keys of a segment. */
+static void take(const fv_block *x, int64_t row, int64_t segment, fv_range keys, fv_keybits *bits) {
+    const fv_mask_rows at = mask_rows(x, row);
+    fv_mask_take(&x->mask, &at, fv_first_column(x, segment), keys, bits);
 }
 
 /* How many rows from row on, at most limit, have the same head. */
@@ -133,35 +109,52 @@ bool fv_block_sees(const fv_block *x, int64_t segment) {
         return true;
     const fv_seen seen = look(x, 0, x->rows, segment);
     for (int64_t i = 0; i < x->rows && seen != FV_SEEN_NONE; i++) {
-        if (empty(fv_range_in_segment(x->ranges[i], segment)))
+        const fv_range keys = fv_range_in_segment(x->ranges[i], segment);
+        if (empty(keys))
             continue;
-        if (seen == FV_SEEN_ALL)
-            return true;
-        const row_bits bits = bits_of_row(x, i, segment);
-        if (any_bit(&bits.seen))
+        fv_keybits bits = fv_range_bits(keys);
+        if (seen == FV_SEEN_SOME)
+            take(x, i, segment, keys, &bits);
+        if (!empty(fv_bits_range(&bits)))
             return true;
     }
     return false;
 }
 
-/* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written. */
-static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
+/* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written, and keys becomes the range of what
+ * any of them sees. */
+static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range *keys) {
     enum { AHEAD = 8 }; /* rows whose masks are on their way */
     const fv_seen known = look(x, row, rows, segment);
     if (known != FV_SEEN_SOME)
         return known;
-    uint64_t any = 0, different = 0;
+    const bool repeats = x->mask.one_row && x->one_head;
+    fv_keybits all = {{0}}, any = {{0}};
+    fv_range before = {0, 0};
+    uint64_t different = 0;
     for (int64_t i = 0; i < rows; i++) {
-        if (i + AHEAD < rows) {
+        const fv_range here = fv_range_in_segment(x->ranges[row + i], segment);
+        const bool same = here.begin == before.begin && here.end == before.end;
+        if (!same)
+            all = fv_range_bits(before = here);
+        if (i + AHEAD < rows && !repeats) {
             const fv_mask_rows ahead = mask_rows(x, row + i + AHEAD);
             fv_mask_prefetch(&x->mask, &ahead, fv_first_column(x, segment));
         }
-        const row_bits bits = bits_of_row(x, row + i, segment);
-        x->bits[i] = bits.seen;
-        any |= any_bit(&bits.seen);
-        different |= any_difference(&bits);
+        x->bits[i] = all;
+        if (i > 0 && same && repeats)
+            x->bits[i] = x->bits[i - 1];
+        else if (!empty(here))
+            take(x, row + i, segment, here, &x->bits[i]);
+        for (int w = 0; w < FV_SEGMENT / 64; w++) {
+            any.word[w] |= x->bits[i].word[w];
+            different |= all.word[w] ^ x->bits[i].word[w];
+        }
     }
-    return any == 0 ? FV_SEEN_NONE : different ? FV_SEEN_SOME : FV_SEEN_ALL;
+    const fv_range seen = fv_bits_range(&any);
+    if (different)
+        *keys = seen;
+    return empty(seen) ? FV_SEEN_NONE : different ? FV_SEEN_SOME : FV_SEEN_ALL;
 }
 
 /* --------------------------------------------------------------------------------------------------------- tiles -- */
@@ -212,7 +205,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
     const int64_t segment = s->index, row = place->first, rows = place->count;
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
     t.keys = rows_range(x, row, rows, segment, &t.alike);
-    const fv_seen seen = x->mask.form && !empty(t.keys) ? look_at_rows(x, row, rows, segment) : FV_SEEN_ALL;
+    const fv_seen seen = x->mask.form && !empty(t.keys) ? look_at_rows(x, row, rows, segment, &t.keys) : FV_SEEN_ALL;
     if (seen == FV_SEEN_NONE)
         t.keys = (fv_range){0, 0};
     t.group_rows = t.alike ? rows : x->plan->edge_rows;
@@ -224,8 +217,6 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
         for (int64_t i = 0; i < rows && !t.selected; i++)
             x->bits[i] =
                 t.alike && i > 0 ? x->bits[0] : fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
-        if (t.selected)
-            t.keys = keys_of_rows(x, &t, segment, 0, rows);
         t.columns = widen(t.keys);
     } else {
         t.columns = widen(t.keys);

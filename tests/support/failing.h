@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static atomic_llong calls, live;
+static atomic_llong calls, live, asked; /* asked: bytes */
 static atomic_llong fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_later. */
 static atomic_bool fail_later, failed;
 
@@ -46,9 +46,15 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
 void __wrap_free(void *block);
 
-void *__wrap_malloc(size_t size) { return allowed() ? counted(__real_malloc(size)) : NULL; }
+void *__wrap_malloc(size_t size) {
+    asked += (long long)size;
+    return allowed() ? counted(__real_malloc(size)) : NULL;
+}
 
-void *__wrap_calloc(size_t n, size_t size) { return allowed() ? counted(__real_calloc(n, size)) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) {
+    asked += (long long)(n * size);
+    return allowed() ? counted(__real_calloc(n, size)) : NULL;
+}
 
 void *__wrap_realloc(void *block, size_t size) {
     if (!allowed())
