@@ -22,6 +22,7 @@ static void attention_end(bench *base) {
     free(self->args.v.data);
     attention_free_mask(self);
     free(self->args.bias.data);
+    free(self->args.relative.data);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++)
         free(attention_output(&self->args, o)->data);
     free(self->lengths);
@@ -59,9 +60,9 @@ static const char *check_one_call(const attention *self) {
     if (info.threads != self->threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
     if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
-        self->desc.window_right >= 0 || self->desc.has_bias || self->q_shortest >= 0 || self->kv_shortest >= 0 ||
-        self->has_offset || self->lse || self->weights)
-        return "call=sdpa takes layout=bhtd and no mask, bias, window, lengths, offset, lse or weights";
+        self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative || self->q_shortest >= 0 ||
+        self->kv_shortest >= 0 || self->has_offset || self->lse || self->weights)
+        return "call=sdpa takes layout=bhtd and no mask, bias, relative, window, lengths, offset, lse or weights";
     return NULL;
 }
 
@@ -104,6 +105,7 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
 static const char *const mask_words[] = {"none",   "boolean", "additive", "bits", "key_padding",
                                          "ranges", "blocks",  "prepared", NULL};
 static const char *const pattern_words[] = {"scattered", "causal", "documents", "padded", NULL};
+static const char *const relative_words[] = {"none", "alibi", "toeplitz", "t5", "window_2d", NULL};
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
 static const char *const call_words[] = {"plan", "sdpa", NULL};
 static const char *const dtype_words[] = {"f32", NULL};
@@ -141,6 +143,8 @@ static void name_it(attention *self) {
         name_more(self, "/pattern:%s", pattern_words[self->pattern]);
     if (desc->has_bias)
         name_more(self, "/bias:1");
+    if (desc->relative != FOVEA_RELATIVE_NONE)
+        name_more(self, "/relative:%s", relative_words[desc->relative]);
     if (self->q_shortest >= 0)
         name_more(self, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
@@ -195,7 +199,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
-    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0;
+    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
@@ -210,6 +214,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"mask", mask_words, 0, 0, &mask},
                             {"pattern", pattern_words, 0, 0, &pattern},
                             {"bias", NULL, 0, 1, &bias},
+                            {"relative", relative_words, 0, 0, &relative},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
                             {"q_offset", NULL, -most, most, &q_offset},
@@ -244,6 +249,14 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     attention_mask_blocks(&self->desc);
     self->pattern = (attention_pattern)pattern;
     self->desc.has_bias = (int)bias;
+    self->desc.relative = (fovea_relative)relative;
+    self->desc.relative_bidirectional = 1;
+    self->desc.relative_buckets = 32;
+    self->desc.relative_max_distance = 128;
+    self->desc.relative_height = 1;
+    while (self->desc.relative_height * self->desc.relative_height < fv_max(self->desc.q_len, self->desc.kv_len))
+        self->desc.relative_height++;
+    self->desc.relative_width = self->desc.relative_height;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
     self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
@@ -276,11 +289,13 @@ const bench_kind bench_attention = {
     "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
-    "      pattern=scattered|causal|documents|padded bias=0|1 q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
+    "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"
+    "      q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
     "      q_lens, kv_lens: the shortest length; the others fall evenly to it from q_len or kv_len\n"
     "      mask: one for all sequences and heads; pattern: what it lets queries see (scattered: 7 keys in 8;\n"
     "      documents: 16 of them; padded: all keys but the last eighth); bias: one for each head, added beside the "
     "mask\n"
+    "      relative: a bias by positions; t5 has 32 buckets to 128 tokens, both ways; window_2d is a square\n"
     "      lse, weights: 1 computes these outputs, too"};

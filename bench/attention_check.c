@@ -44,6 +44,8 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
         args.mask = slice(&self->args.mask, 0, 0, i);
     if (desc->has_bias)
         args.bias = slice(&self->args.bias, b, h, i);
+    if (desc->relative != FOVEA_RELATIVE_NONE)
+        args.relative = slice(&self->args.relative, 0, h, -1);
     args.q_lens = &queries;
     args.kv_lens = &sequence.kv_len;
     args.q_offsets = &offset;

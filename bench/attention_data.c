@@ -27,6 +27,19 @@ static fovea_tensor make_bias(const fovea_attention_desc *desc) {
     return bias;
 }
 
+/* Slopes or a table for each head. */
+static fovea_tensor make_relative(const fovea_attention_desc *desc) {
+    const int64_t window = (2 * desc->relative_height - 1) * (2 * desc->relative_width - 1);
+    const int64_t entries = desc->relative == FOVEA_RELATIVE_ALIBI      ? 1
+                            : desc->relative == FOVEA_RELATIVE_TOEPLITZ ? 2 * desc->kv_len + 1
+                            : desc->relative == FOVEA_RELATIVE_T5       ? desc->relative_buckets
+                                                                        : window;
+    void *data = bench_alloc(desc->q_heads * entries * (int64_t)sizeof(float));
+    if (data != NULL)
+        bench_fill(data, desc->q_heads * entries, 0, 0.5F, 8);
+    return fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, 1, desc->q_heads, 1, entries);
+}
+
 /* Lengths and offsets of all sequences, of which args takes what the case gives. -1: no memory. */
 static int make_lengths(attention *self) {
     const int64_t batch = self->desc.batch;
@@ -55,13 +68,15 @@ const char *attention_make_arguments(attention *self) {
     const char *masked = attention_make_mask(self);
     if (desc->has_bias)
         args->bias = make_bias(desc);
+    if (desc->relative != FOVEA_RELATIVE_NONE)
+        args->relative = make_relative(desc);
     if (self->lse)
         args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
     if (self->weights)
         args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
     if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || masked != NULL ||
-        (desc->has_bias && !args->bias.data) || (self->lse && !args->lse.data) ||
-        (self->weights && !args->weights.data) || make_lengths(self) != 0)
+        (desc->has_bias && !args->bias.data) || (desc->relative && !args->relative.data) ||
+        (self->lse && !args->lse.data) || (self->weights && !args->weights.data) || make_lengths(self) != 0)
         return "no memory";
     bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
     bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);

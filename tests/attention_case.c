@@ -137,6 +137,23 @@ void case_random_scores(attention_case *c, rng *r) {
     d->has_bias = d->mask != FOVEA_MASK_ADDITIVE && rng_below(r, 3) == 0;
     for (int axis = 0; axis < 4; axis++)
         c->bias_repeats[axis] = rng_below(r, axis == 3 ? 8 : 3) == 0;
+    d->relative = rng_below(r, 2) ? FOVEA_RELATIVE_NONE : (fovea_relative)rng_below(r, 5);
+    c->relative_entries = 2 * rng_below(r, rng_below(r, 2) ? 5 : d->q_len + d->kv_len + 1) + 1;
+    c->relative_repeats[0] = rng_below(r, 2);
+    c->relative_repeats[1] = rng_below(r, 3) == 0;
+    d->relative_bidirectional = (int)rng_below(r, 2);
+    d->relative_buckets = rng_below(r, 2) ? 32 : rng_between(r, d->relative_bidirectional ? 4 : 2, 40);
+    d->relative_max_distance = rng_below(r, 2) ? 128 : rng_between(r, d->relative_buckets, 2000);
+    if (d->relative != FOVEA_RELATIVE_WINDOW_2D)
+        return;
+    /* Whatever the offset, positions must lie in the window. */
+    if (c->q_offsets || d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT) {
+        c->q_offsets = false;
+        d->causal = FOVEA_CAUSAL_TOP_LEFT;
+    }
+    const int64_t tokens = d->q_len > d->kv_len ? d->q_len : d->kv_len;
+    d->relative_width = rng_between(r, 1, rng_below(r, 2) ? 20 : tokens + 1);
+    d->relative_height = (tokens + d->relative_width - 1) / d->relative_width + rng_below(r, 2);
 }
 
 static const fv_kernel *random_gemm(rng *r) {
@@ -162,18 +179,19 @@ fv_attention_choice choice_random(rng *r) {
 const char *case_text(const attention_case *c, char *text, size_t size) {
     static const char *const causal[] = {"none", "top_left", "bottom_right", "offset"};
     static const char *const mask[] = {"none", "boolean", "additive"};
+    static const char *const relative[] = {"", " alibi", " toeplitz", " t5", " window_2d"};
     static const char *const layout[] = {"bhtd", "bthd", "packed", "odd"};
     static const char *const values[] = {"random", "equal", "one_huge", "rising", "falling", "overflow", "subnormal"};
     const fovea_attention_desc *d = &c->desc;
     snprintf(text, size,
              "b%" PRId64 " hq%" PRId64 " hkv%" PRId64 " q%" PRId64 " kv%" PRId64 " dk%" PRId64 " dv%" PRId64
-             " scale %g causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s)%s layout %s values %s%s%s%s%s%s",
+             " scale %g causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s)%s%s layout %s values %s%s%s%s%s%s",
              d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->scale,
              causal[d->causal], d->window_left, d->window_right, mask[d->mask], (double)c->mask_density,
              c->mask_repeats[0] || c->mask_repeats[1] || c->mask_repeats[2] || c->mask_repeats[3] ? ", broadcast" : "",
-             d->has_bias ? " bias" : "", layout[c->layout], values[c->values], c->q_lens ? " q_lens" : "",
-             c->kv_lens ? " kv_lens" : "", c->q_offsets ? " q_offsets" : "", c->lse ? " lse" : "",
-             c->weights ? " weights" : "");
+             d->has_bias ? " bias" : "", relative[d->relative], layout[c->layout], values[c->values],
+             c->q_lens ? " q_lens" : "", c->kv_lens ? " kv_lens" : "", c->q_offsets ? " q_offsets" : "",
+             c->lse ? " lse" : "", c->weights ? " weights" : "");
     return text;
 }
 

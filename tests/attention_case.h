@@ -42,6 +42,8 @@ typedef struct attention_case {
     bool lse, weights;               /* which optional outputs are asked for */
     bool mask_repeats[4];            /* axes along which the mask is broadcast */
     bool bias_repeats[4];            /* axes along which the bias is */
+    int64_t relative_entries;        /* TOEPLITZ: of a head */
+    bool relative_repeats[2];        /* is relative the same for all sequences, for all heads? */
     float mask_density;              /* share of keys that the mask lets through; of the rest, the bias half */
     fovea_mask_kind say_mask; /* a boolean mask is given to the library as this kind, if it can be; 0: as it is */
 } attention_case;
@@ -49,7 +51,7 @@ typedef struct attention_case {
 typedef struct inputs {
     fovea_attention_args args; /* outputs absent */
     int64_t *q_lens, *kv_lens, *q_offsets;
-    void *memory[5]; /* of q, k, v, mask, bias; k and v are NULL where q's block holds them (packed) */
+    void *memory[6]; /* of q, k, v, mask, bias, relative; k and v are NULL where q's block holds them (packed) */
 } inputs;
 
 typedef struct outputs {

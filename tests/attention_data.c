@@ -111,6 +111,30 @@ static void make_mask(const attention_case *c, fovea_dtype dtype, const bool rep
     fill_mask(m, repeats, density, in, r);
 }
 
+/* Slopes, or tables in which one entry of 16 masks. */
+static void make_relative(const attention_case *c, inputs *in, rng *r) {
+    const fovea_attention_desc *d = &c->desc;
+    const int64_t window = (2 * d->relative_height - 1) * (2 * d->relative_width - 1);
+    const int64_t entries = d->relative == FOVEA_RELATIVE_ALIBI      ? 1
+                            : d->relative == FOVEA_RELATIVE_TOEPLITZ ? c->relative_entries
+                            : d->relative == FOVEA_RELATIVE_T5       ? d->relative_buckets
+                                                                     : window;
+    const int64_t shape[4] = {c->relative_repeats[0] ? 1 : d->batch, c->relative_repeats[1] ? 1 : d->q_heads, 1,
+                              entries};
+    int64_t floats;
+    fovea_tensor *t = &in->args.relative;
+    *t = tensor_laid_out(c->layout, FOVEA_DTYPE_F32, shape, &floats);
+    t->data = in->memory[5] = must_alloc(floats, sizeof(float));
+    poison_fill(t->data, floats);
+    for (int64_t b = 0; b < shape[0]; b++)
+        for (int64_t h = 0; h < shape[1]; h++)
+            for (int64_t e = 0; e < entries; e++) {
+                const float normal = rng_normal(r);
+                const bool masks = d->relative != FOVEA_RELATIVE_ALIBI && rng_below(r, 16) == 0;
+                tensor_row(t, b, h, 0)[e] = masks ? -INFINITY : normal;
+            }
+}
+
 /* given[0 .. batch), or if NULL, lengths of at most most. */
 static int64_t *make_lengths(const int64_t *given, int64_t batch, int64_t most, rng *r) {
     int64_t *lens = must_alloc(batch, sizeof *lens);
@@ -177,11 +201,13 @@ inputs *inputs_make_given(const attention_case *c, rng *r, const int64_t *q_lens
                   c->mask_density, in, &args->mask, &in->memory[3], r);
     if (d->has_bias)
         make_mask(c, FOVEA_DTYPE_F32, c->bias_repeats, (1 + c->mask_density) / 2, in, &args->bias, &in->memory[4], r);
+    if (d->relative != FOVEA_RELATIVE_NONE)
+        make_relative(c, in, r);
     return in;
 }
 
 void inputs_free(inputs *in) {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         free(in->memory[i]);
     free(in->q_lens);
     free(in->kv_lens);

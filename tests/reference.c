@@ -6,8 +6,9 @@
  *
  * Score. The computed score is s_j + e_j. With scale = +-2^e c, the query is multiplied by +-2^e (exact), a chain of
  * head_dim fma follows, and the sum is multiplied by c (1 rounding, none where c is 1), so each product q k meets at most
- * head_dim + 1 roundings; an additive mask costs one rounding of the sum. With A_j = |scale| sum_d |q_d k_d|:
- *     |e_j| <= g(head_dim + (c != 1)) A_j  [+ u (|s_j| + g A_j) with an additive mask]
+ * head_dim + 1 roundings; a bias, additive mask or relative bias costs one rounding of the sum, the slope of ALiBi one
+ * of its product. With A_j = |scale| sum_d |q_d k_d|:
+ *     |e_j| <= g(head_dim + (c != 1)) A_j  [+ u (|s_j| + g A_j) with a bias]
  *              + c 2^-150 (head_dim + sum_d |k_d|) + 2^-150
  * the last line for results that are subnormal. This is why the error grows with head_dim and with |q| |k|.
  *
@@ -78,14 +79,56 @@ float tensor_f32(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, in
     return ((const float *)tensor->data)[tensor_index(tensor, b, h, t, c)];
 }
 
-/* What is added to scores, in order: tensors of a number for each score. */
-enum { ADDED = 1 };
+/* Key position of query 0 of a sequence. */
+static int64_t offset_of(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b) {
+    if (desc->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
+        return (args->kv_lens ? args->kv_lens[b] : desc->kv_len) - (args->q_lens ? args->q_lens[b] : desc->q_len);
+    return args->q_offsets ? args->q_offsets[b] : 0;
+}
 
-static int added_to_scores(const fovea_attention_desc *desc, const fovea_attention_args *args,
-                           const fovea_tensor *added[ADDED]) {
+int64_t reference_bucket(const fovea_attention_desc *desc, int64_t d) {
+    const int64_t buckets = desc->relative_bidirectional ? desc->relative_buckets / 2 : desc->relative_buckets;
+    const int64_t exact = buckets / 2, add = desc->relative_bidirectional && d < 0 ? buckets : 0;
+    const int64_t n = d >= 0 ? d : desc->relative_bidirectional ? -d : 0;
+    if (n < exact)
+        return add + n;
+    const double share = log((double)n / (double)exact) / log((double)desc->relative_max_distance / (double)exact);
+    const int64_t bucket = exact + (int64_t)floor(share * (double)(buckets - exact) + 1e-9);
+    return add + (bucket < buckets ? bucket : buckets - 1);
+}
+
+/* The relative bias of a score, a product that is still to be rounded for ALIBI, d being the distance to the key. */
+static double relative_bias(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
+                            int64_t i, int64_t j) {
+    const fovea_tensor *t = &args->relative;
+    const int64_t position = i + offset_of(desc, args, b), d = position - j, w = desc->relative_width;
+    int64_t entry = 0;
+    switch (desc->relative) {
+    case FOVEA_RELATIVE_TOEPLITZ: {
+        const int64_t reach = t->shape[3] / 2;
+        entry = reach + (d < -reach ? -reach : d > reach ? reach : d);
+        break;
+    }
+    case FOVEA_RELATIVE_T5: entry = reference_bucket(desc, d); break;
+    case FOVEA_RELATIVE_WINDOW_2D:
+        entry = (position / w - j / w + desc->relative_height - 1) * (2 * w - 1) + position % w - j % w + w - 1;
+        break;
+    default: break;
+    }
+    const double value = (double)tensor_f32(t, b, h, 0, entry);
+    return desc->relative == FOVEA_RELATIVE_ALIBI ? -value * fabs((double)d) : value;
+}
+
+/* What is added to a score, in order; exact, and so is the product of ALIBI here. Returns how many. */
+enum { ADDED = 2 };
+
+static int added_to_score(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
+                          int64_t i, int64_t j, double added[ADDED]) {
     int n = 0;
     if (desc->mask == FOVEA_MASK_ADDITIVE || desc->has_bias)
-        added[n++] = desc->has_bias ? &args->bias : &args->mask;
+        added[n++] = (double)tensor_f32(desc->has_bias ? &args->bias : &args->mask, b, h, i, j);
+    if (desc->relative != FOVEA_RELATIVE_NONE)
+        added[n++] = relative_bias(desc, args, b, h, i, j);
     return n;
 }
 
@@ -96,10 +139,7 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
     if (i >= q_len || j >= kv_len)
         return 0;
 
-    int64_t offset = args->q_offsets ? args->q_offsets[b] : 0;
-    if (desc->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
-        offset = kv_len - q_len;
-    int64_t position = i + offset;
+    int64_t position = i + offset_of(desc, args, b);
     if (desc->causal != FOVEA_CAUSAL_NONE && j > position)
         return 0;
     if (desc->window_left >= 0 && position - j > desc->window_left)
@@ -110,9 +150,9 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
     if (desc->mask == FOVEA_MASK_BOOLEAN &&
         ((const uint8_t *)args->mask.data)[tensor_index(&args->mask, b, h, i, j)] == 0)
         return 0;
-    const fovea_tensor *added[ADDED];
-    for (int n = added_to_scores(desc, args, added); n > 0; n--)
-        if (tensor_f32(added[n - 1], b, h, i, j) == -INFINITY)
+    double added[ADDED];
+    for (int n = added_to_score(desc, args, b, h, i, j, added); n > 0; n--)
+        if (added[n - 1] == -INFINITY)
             return 0;
     return 1;
 }
@@ -168,11 +208,13 @@ static void find_scores(const fovea_attention_desc *desc, const fovea_attention_
         }
         double score = scale * sum;
         double error = gamma_of((double)desc->head_dim + (c != 1)) * fabs(scale) * magnitude;
-        const fovea_tensor *added[ADDED];
-        const int tensors = added_to_scores(desc, args, added);
-        for (int n = 0; n < tensors; n++) {
-            score += (double)tensor_f32(added[n], b, h, i, j);
+        double added[ADDED];
+        const int n = added_to_score(desc, args, b, h, i, j, added);
+        for (int a = 0; a < n; a++) {
+            score += added[a];
             error += U * (fabs(score) + error);
+            if (desc->relative == FOVEA_RELATIVE_ALIBI && a == n - 1)
+                error += (1 + U) * (U * fabs(added[a]) + 0x1p-150); /* the product's rounding, too */
         }
         error += c * 0x1p-150 * ((double)desc->head_dim + keys) + 0x1p-150;
         r->key[r->n] = j;
@@ -268,10 +310,10 @@ static float literal_score(const fovea_attention_desc *desc, const fovea_attenti
     for (int64_t d = 0; d < desc->head_dim; d++)
         acc = fmaf(scale.two * tensor_f32(&args->q, b, h, i, d), tensor_f32(&args->k, b, h / group, j, d), acc);
     float score = scale.c * acc;
-    const fovea_tensor *added[ADDED];
-    const int tensors = added_to_scores(desc, args, added);
-    for (int n = 0; n < tensors; n++)
-        score += tensor_f32(added[n], b, h, i, j);
+    double added[ADDED];
+    const int n = added_to_score(desc, args, b, h, i, j, added);
+    for (int a = 0; a < n; a++)
+        score += (float)added[a];
     return score;
 }
 

@@ -40,6 +40,9 @@ void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *a
 int reference_attends(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
                       int64_t i, int64_t j);
 
+/* T5's bucket of a key that lies d before the query. */
+int64_t reference_bucket(const fovea_attention_desc *desc, int64_t d);
+
 /* Element (b, h, t, c) of a float32 tensor; sizes of 1 repeat. */
 float tensor_f32(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, int64_t c);
 

@@ -196,6 +196,10 @@ static void ragged_make(ragged *x, place_kind kind, const attention_case *c, con
     const placed *const from[] = {&x->q, &x->k, &x->v, &x->out, &x->mask, &x->bias, &x->lse, &x->weights};
     for (int i = 0; i < OPERANDS; i++)
         *tensors[i] = from[i]->t;
+    if (d->relative != FOVEA_RELATIVE_NONE && in->args.relative.shape[0] > 1) {
+        x->args.relative.data = tensor_row(&in->args.relative, first, 0, 0);
+        x->args.relative.shape[0] = count;
+    }
     const bool lens = kind != PLACE_ALONE && kind != PLACE_START && kind != PLACE_PACKED;
     const bool starts = kind != PLACE_ALONE && !is_packed(x);
     x->args.q_lens = lens ? x->q_len : NULL;

@@ -22,6 +22,34 @@ typedef enum fovea_causal {
     FOVEA_CAUSAL_OFFSET = 3
 } fovea_causal;
 
+/* A bias by positions, of query and key alone, computed from a small table or slopes that are never expanded. i and j count
+ * from the sequence's first query and first key, d = i + offset - j, offset as for fovea_causal: the key lies d before the
+ * query. The bias t is added to the score after args.bias: s = s + t, rounded; t of exactly -inf masks the key.
+ *
+ *   ALIBI      t = -(slope * |d|), |d| rounded to float32 (exact to 2^24), the product rounded. Each head has one entry,
+ *              its slope. As FlashAttention, whose offset is that of BOTTOM_RIGHT. ggml and the paper add slope * j or
+ *              slope * (j - i) under a causal mask: equal but for rounding, as softmax ignores what all keys share.
+ *   TOEPLITZ   t = table[R + min(max(d, -R), R)] of 2R + 1 entries: the first is that of keys R or more after the query.
+ *   T5         t = table[bucket] of relative_buckets entries. n = |d|; B = relative_buckets, halved (rounded down) if
+ *              relative_bidirectional; D = relative_max_distance; E = B / 2, rounded down.
+ *                one direction:  n = 0 where d < 0 (keys after the query)
+ *                bidirectional:  B is added to the bucket where d < 0
+ *                bucket = n                                                                   where n < E
+ *                         min(E + floor(log(n / E) / log(D / E) * (B - E)), B - 1)             else
+ *              the floor in exact arithmetic, by integers: the largest x with n^(B-E) E^x >= D^x E^(B-E). (In floats, as
+ *              transformers computes it, a distance on the edge of a bucket may fall to either side of it.)
+ *   WINDOW_2D  tokens are the cells of a window of relative_height x relative_width, row by row, as in Swin. With
+ *              i + offset = yi * width + xi and j = yj * width + xj:
+ *              t = table[(yi - yj + height - 1) * (2 width - 1) + xi - xj + width - 1]
+ *              of (2 height - 1) (2 width - 1) entries. All keys and queries must lie in the window. */
+typedef enum fovea_relative {
+    FOVEA_RELATIVE_NONE = 0,
+    FOVEA_RELATIVE_ALIBI = 1,
+    FOVEA_RELATIVE_TOEPLITZ = 2,
+    FOVEA_RELATIVE_T5 = 3,
+    FOVEA_RELATIVE_WINDOW_2D = 4
+} fovea_relative;
+
 typedef struct fovea_attention_desc {
     size_t struct_size;
     fovea_dtype dtype;    /* default and only choice: FOVEA_DTYPE_F32 */
@@ -41,6 +69,12 @@ typedef struct fovea_attention_desc {
     int has_bias;         /* nonzero: args.bias is added to the scores; goes with every mask but the additive one */
     int packed;           /* nonzero: sequences share one token axis, see below; default 0 */
     int64_t mask_block_rows, mask_block_keys; /* FOVEA_MASK_BLOCKS: queries and keys of a block, >= 1 */
+    fovea_relative relative;                  /* default FOVEA_RELATIVE_NONE */
+    int relative_bidirectional;    /* T5: nonzero: keys before and after the query have buckets of their own */
+    int64_t relative_buckets;      /* T5: from 2, bidirectional from 4, to 256 */
+    int64_t relative_max_distance; /* T5: D, from E + 1 to 2^30 */
+    int64_t relative_height;       /* WINDOW_2D: each from 1 to 2^20 */
+    int64_t relative_width;
 } fovea_attention_desc;
 
 /* Packed sequences. Tensors have a batch of 1 and any number of tokens, q and the outputs as many, k and v as many:
@@ -100,6 +134,8 @@ typedef struct fovea_attention_args {
     fovea_attention_stats *stats; /* optional; written by the call, which nobody else may share */
     fovea_attention_state *state; /* NULL, or where results go on from piece to piece of the keys (state.h) */
     int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
+    fovea_tensor relative; /* FOVEA_DTYPE_F32 [batch, q_heads, 1, entries], if desc.relative; batch and q_heads may be 1
+                              or have a stride of 0, entries are contiguous */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

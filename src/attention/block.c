@@ -44,6 +44,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .v = (float *)(void *)(scratch + s->v),
         .granule = (float *)(void *)(scratch + s->granule),
         .chain = (float *)(void *)(scratch + s->chain),
+        .line = (float *)(void *)(scratch + s->line),
         .s = (float *)(void *)(scratch + s->s),
         .lanes = (float *)(void *)(scratch + s->lanes),
         .bits = (fv_keybits *)(void *)(scratch + s->bits),

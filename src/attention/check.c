@@ -1,6 +1,7 @@
 /* Checks of descriptions and arguments: everything that can be wrong is found here, before any output is touched. */
 #include "attention/mask.h"
 #include "attention/plan.h"
+#include "attention/relative.h"
 #include "attention/state.h"
 #include "core/core.h"
 
@@ -83,7 +84,8 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (d->mask == FOVEA_MASK_BLOCKS && (d->mask_block_rows < 1 || d->mask_block_keys < 1))
         return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be at least 1",
                        (long long)d->mask_block_rows, (long long)d->mask_block_keys);
-    return check_sizes(d);
+    status = check_sizes(d);
+    return status == FOVEA_OK ? fv_relative_check_desc(d) : status;
 }
 
 static fovea_status check_lengths(const char *name, const int64_t *lengths, int64_t batch, int64_t longest) {
@@ -238,6 +240,13 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
         {&args->bias,
          d->has_bias && s->kv_tokens > 0,
          {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
+        {&args->relative,
+         d->relative != FOVEA_RELATIVE_NONE && s->kv_tokens > 0,
+         {"relative",
+          FOVEA_DTYPE_F32,
+          {d->batch, d->q_heads, 1, fv_relative_entries(d, &args->relative)},
+          false,
+          true}},
     };
     enum {
         TENSORS = sizeof all / sizeof all[0],
@@ -319,5 +328,6 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
         return status;
     const uintptr_t begin = (uintptr_t)workspace;
     fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)plan->bytes : begin};
-    return check_tensors(plan, args, &s, &span);
+    status = fv_relative_check_args(plan, args);
+    return status == FOVEA_OK ? check_tensors(plan, args, &s, &span) : status;
 }

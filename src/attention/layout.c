@@ -1,5 +1,6 @@
 /* What partial results are, and how a plan's workspace is laid out. */
 #include "attention/deal.h"
+#include "attention/relative.h"
 #include "core/core.h"
 
 #include <assert.h>
@@ -44,6 +45,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     s->b = fv_reserve(&at, tile, f);
     s->granule = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
     s->chain = fv_reserve(&at, tile, plan->o_stride * f);
+    s->line = fv_reserve(&at, fv_relative_floats(plan), f);
     s->bytes = at;
 
     int64_t units = plan->items, floats = 0;

@@ -2,6 +2,7 @@
  */
 #include "attention/plan.h"
 
+#include "attention/relative.h"
 #include "attention/score.h"
 #include "attention/tuning.h"
 #include "core/core.h"
@@ -81,13 +82,16 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     const fovea_status status = fv_attention_read_desc(given, &own);
     if (status != FOVEA_OK)
         return status;
-    fovea_attention_plan *made = calloc(1, sizeof *made);
+    const int64_t buckets = fv_relative_buckets(desc);
+    fovea_attention_plan *made = calloc(1, sizeof *made + (size_t)buckets * sizeof made->bucket_starts[0]);
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a plan (%zu bytes)", sizeof *made);
     made->ctx = ctx;
     made->desc = *desc;
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
+    if (buckets > 0)
+        fv_relative_bucket_starts(desc, made->bucket_starts);
     made->scale = fv_score_scale((float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim)));
     fv_attention_choice tuned = {0};
     char why[640];

@@ -61,6 +61,7 @@ typedef struct fv_attention_scratch {
     int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
     int64_t groups;        /* [groups of edge_rows rows of a tile] fv_range */
     int64_t m, l, a, b;    /* [tile_rows] of the merge */
+    int64_t line;          /* relative biases of a segment (relative.h) */
     int64_t bytes;
 } fv_attention_scratch;
 
@@ -96,6 +97,8 @@ struct fovea_attention_plan {
     int64_t table;    /* where the table of packed sequences begins, in bytes */
     int64_t partials; /* likewise the partial results of split rows */
     int64_t bytes;    /* of workspace, with room to align it */
+
+    int64_t bucket_starts[]; /* of T5's buckets (relative.h) */
 };
 
 /* Where a row is in the caller's tensors. */

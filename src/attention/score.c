@@ -1,6 +1,8 @@
 /* The score stage (score.h). */
 #include "attention/score.h"
 
+#include "attention/relative.h"
+
 #include <math.h>
 
 /* Norms cost as much as they save with fewer rows of a block or keys. With more channels they could be off by more than
@@ -13,6 +15,7 @@ static bool always(const fovea_attention_desc *d) {
 }
 
 static bool biased(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK_ADDITIVE || d->has_bias; }
+static bool relative(const fovea_attention_desc *d) { return d->relative != FOVEA_RELATIVE_NONE; }
 static bool selecting(const fovea_attention_desc *d) { return fv_mask_selects(d->mask); }
 
 /* The elements of a bias that belong to a row's keys of a segment. */
@@ -49,6 +52,19 @@ static bool add_bias(fv_block *x, const fv_tile *t, int64_t segment, float c) {
     return masked;
 }
 
+/* The same with the bias of positions. */
+static bool add_relative(fv_block *x, const fv_tile *t, int64_t segment, float c) {
+    const fovea_attention_plan *p = x->plan;
+    bool masked = false;
+    for (int64_t i = 0; i < t->rows; i++) {
+        fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
+        keys.begin = fv_round_down(keys.begin, FV_LANES);
+        masked |= p->kernels.add_mask(keys.begin, keys.end, fv_relative_row(x, t->row + i, segment, keys), 1, c,
+                                      x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES, NULL);
+    }
+    return masked;
+}
+
 /* A stage. */
 typedef struct stage {
     bool (*asked)(const fovea_attention_desc *desc);
@@ -63,6 +79,7 @@ typedef struct stage {
 static const stage stages[] = {
     {always, true, true, false, NULL}, /* s = c * acc, in the first read of the scores */
     {biased, false, false, true, add_bias},
+    {relative, false, false, true, add_relative},
     {selecting, true, true, false, NULL}, /* by the bits of a row, known before the product (fv_tile.selected) */
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };

@@ -6,6 +6,7 @@
  * Values are read by the gemm as they lie, or from a copy in panels as wide as the gemm's tile: where a row of values
  * begins inside a cache line, each load of a vector meets two lines. Figures: docs/measurements.md, "attention/tile.c".
  */
+#include "attention/relative.h"
 #include "attention/score.h"
 
 #include "dispatch/dispatch.h"
@@ -88,6 +89,7 @@ void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
     s->keys = fv_range_in_segment(x->range, index);
     s->norm = x->norm < INFINITY ? 0.0f : INFINITY;
     s->finite = -1;
+    fv_relative_open(x, index);
     if (!one_tile(x))
         pack_keys(x, s);
     if (x->copy_values)

@@ -78,11 +78,12 @@ static fovea_status check_shared(const run *r) {
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
     const fovea_attention_desc *a = &r->mha->attention;
-    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->bias};
+    const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->bias, &args->relative};
     const fv_tensor_rule rules[] = {
         {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
         {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
-        {"bias", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true}};
+        {"bias", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true},
+        {"relative", FOVEA_DTYPE_F32, {a->batch, a->q_heads, 1, args->relative.shape[3]}, false, true}};
     enum { TENSORS = sizeof tensors / sizeof tensors[0], READ = FV_ATTENTION_ARRAYS + 2 };
     fv_span read[READ];
     fv_attention_array_spans(a, args, read);
