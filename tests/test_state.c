@@ -275,6 +275,82 @@ static void test_padded(void) {
     outputs_free(got);
 }
 
+/* A prefix that sequences share goes in once, for all their queries; then each goes on with keys of its own, by lengths or
+ * packed. */
+static void test_shared_prefix(void) {
+    enum { BATCH = 3, HEADS = 4, PREFIX = 512, DIM = 12 };
+    enum { LENGTHS, PACKED, ALONE, WAYS }; /* alone: packed, each with the prefix for itself */
+    static const int64_t q_lens[] = {1, 5};
+    for (int n = 0; n < 2 * WAYS; n++) {
+        const int way = n % WAYS;
+        const int64_t q_len = q_lens[n / WAYS], own = 70, keys = PREFIX + own, tokens = BATCH * q_len;
+        attention_case c = case_plain(BATCH, HEADS, 2, q_len, keys, DIM, DIM);
+        c.layout = LAYOUT_BTHD; /* queries of all sequences one after another */
+        c.desc.causal = FOVEA_CAUSAL_OFFSET;
+        c.q_offsets = c.kv_lens = true;
+        const int64_t lens[] = {keys, PREFIX + 9, PREFIX + 33},
+                      offsets[] = {keys - q_len, PREFIX + 9 - q_len, PREFIX + 30};
+        rng r = rng_stream(test_seed(), "shared prefix");
+        inputs *in = inputs_make_given(&c, &r, NULL, lens, offsets);
+        for (int64_t b = 1; b < BATCH; b++)
+            for (int64_t i = 0; i < 2 * PREFIX; i++) {
+                const size_t row = DIM * sizeof(float);
+                memcpy(tensor_row(&in->args.k, b, i % 2, i / 2), tensor_row(&in->args.k, 0, i % 2, i / 2), row);
+                memcpy(tensor_row(&in->args.v, b, i % 2, i / 2), tensor_row(&in->args.v, 0, i % 2, i / 2), row);
+            }
+        outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
+        case_run(contexts.scalar, NULL, &c, in, want);
+
+        fovea_attention_desc all = c.desc, rest = c.desc;
+        all.batch = 1;
+        all.q_len = tokens;
+        all.kv_len = PREFIX;
+        all.causal = FOVEA_CAUSAL_NONE;
+        rest.packed = way != LENGTHS;
+        rest.kv_len = rest.packed ? keys : own;
+        fovea_attention_plan *plan = plan_of(&all), *after = plan_of(&rest);
+        const int64_t left[BATCH] = {own, 9, 33}, prefixes[BATCH] = {PREFIX, PREFIX, PREFIX};
+        const int64_t q_at[] = {0, q_len, 2 * q_len, 3 * q_len}, all_at[] = {0, keys, 2 * keys, 3 * keys};
+        const int64_t kv_at[] = {0, keys, 2 * keys, 3 * keys - PREFIX};
+        fovea_attention_args more = case_args(in, got);
+        if (rest.packed) {
+            more.q = fovea_tensor_bthd(more.q.data, FOVEA_DTYPE_F32, 1, tokens, HEADS, DIM);
+            more.out = fovea_tensor_bthd(got->out.data, FOVEA_DTYPE_F32, 1, tokens, HEADS, DIM);
+            more.lse = fovea_tensor_bthd(got->lse.data, FOVEA_DTYPE_F32, 1, tokens, HEADS, 1);
+            more.k.shape[0] = more.v.shape[0] = 1;
+            more.k.shape[2] = more.v.shape[2] = BATCH * keys;
+            more.q_cu_seqlens = q_at;
+            more.kv_cu_seqlens = all_at;
+        }
+        fovea_attention_args args = more;
+        args.out.data = args.lse.data = NULL;
+        args.kv_lens = prefixes;
+        if (way != ALONE) {
+            args.q = fovea_tensor_bthd(args.q.data, FOVEA_DTYPE_F32, 1, tokens, HEADS, DIM);
+            args.k = fovea_tensor_tokens(args.k, 0, PREFIX);
+            args.v = fovea_tensor_tokens(args.v, 0, PREFIX);
+            args.k.shape[0] = args.v.shape[0] = 1;
+            args.q_offsets = args.kv_lens = args.q_cu_seqlens = args.kv_cu_seqlens = NULL;
+        }
+        args.state = more.state = state_of(way == ALONE ? after : plan);
+        check_status("the prefix", fovea_attention_execute(way == ALONE ? after : plan, &args, NULL, 0), FOVEA_OK,
+                     NULL);
+        more.k = fovea_tensor_tokens(more.k, PREFIX, more.k.shape[2] - PREFIX);
+        more.v = fovea_tensor_tokens(more.v, PREFIX, more.v.shape[2] - PREFIX);
+        more.kv_lens = left;
+        more.kv_cu_seqlens = rest.packed ? kv_at : NULL;
+        more.first_key = PREFIX;
+        check_status("the rest", fovea_attention_execute(after, &more, NULL, 0), FOVEA_OK, NULL);
+        outputs_same(got, want, "a shared prefix, %" PRId64 " queries, way %d", q_len, way);
+        fovea_attention_plan_destroy(plan);
+        fovea_attention_plan_destroy(after);
+        free(args.state);
+        inputs_free(in);
+        outputs_free(want);
+        outputs_free(got);
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "state", NULL);
     contexts = contexts_make();
@@ -282,6 +358,7 @@ int main(int argc, char **argv) {
     test_prefixes();
     test_gap_and_copy();
     test_padded();
+    test_shared_prefix();
     contexts_free(&contexts);
     return test_end();
 }

@@ -65,7 +65,7 @@ FOVEA_API fovea_status fovea_attention_merge(const fovea_attention_part *parts, 
  *   - kv_lens (and kv_starts) tell of each sequence the keys that this piece has. mask and bias have a column for each key
  *     of the piece.
  *   - Pieces of different length need plans of different kv_len, or one plan of the longest and kv_lens. All plans that a
- *     state goes through must have its batch, q_heads, q_len and value_dim. It is for the caller that they have one scale,
+ *     state goes through must have its batch, q_heads, q_len and value_dim (but see below). It is for the caller that they have one scale,
  *     and that q is the same.
  *   - A call whose args.out is present finishes: it writes out and, where asked for, lse, of all keys that have gone in by
  *     then. The state stays as it is without finishing, so more keys may follow. A piece of no key (kv_lens all 0, at any
@@ -77,6 +77,16 @@ FOVEA_API fovea_status fovea_attention_merge(const fovea_attention_part *parts, 
  *
  * It lies in memory of the caller's, holds no pointer, and needs no end: it may be copied byte by byte (to go on from it
  * twice, say) to memory with the alignment of int64_t, and goes from tier to tier. */
+
+/* A prefix that sequences share is read once for all of them if it goes into a state as one sequence of all their queries:
+ *
+ *     a plan of batch 1 and q_len N, all queries one after another, makes the state, and takes the prefix, of a multiple of
+ *         256 keys (q is a view, [1, q_heads, N, head_dim]: of q_len 1 its token stride is the batch stride)
+ *     a plan of N / q_len sequences of q_len queries, or a packed one of N tokens in all, takes in the same state, with
+ *         first_key, the keys that each sequence has of its own, and finishes
+ *
+ * The bits are those of sequences that have the prefix each by itself. Windows and causality of the first plan are those of a
+ * sequence of N queries: leave them out where every query sees the whole prefix. */
 
 /* Bytes of a state: 4 for each row and each channel of a row, and a little more. 0 for a NULL plan. Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_state_size(const fovea_attention_plan *plan);

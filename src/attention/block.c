@@ -134,9 +134,7 @@ static void copy_state(const fv_block *x, int64_t first, int64_t rows, bool back
     const int64_t dim = p->desc.value_dim, stride = p->o_stride;
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = run_of_head(x, row, first + rows - row);
-        const fv_row_place at = fv_place_of(x, row);
-        const fv_state_rows s =
-            fv_attention_state_at(x->args->state, x->sequence.index, at.head, at.token - x->sequence.tokens.begin);
+        const fv_state_rows s = fv_attention_state_at(p, x->args->state, &x->sequence, fv_place_of(x, row));
         const size_t bytes = (size_t)run * sizeof(float);
         memcpy(back ? s.max : x->max + row, back ? x->max + row : s.max, bytes);
         memcpy(back ? s.sum : x->sum + row, back ? x->sum + row : s.sum, bytes);

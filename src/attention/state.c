@@ -1,7 +1,6 @@
 /* States (state.h, fovea/state.h). In memory: this header, M and L of all rows, then O. */
 #include "attention/state.h"
 
-#include "attention/visible.h"
 #include "dispatch/dispatch.h"
 
 #include <math.h>
@@ -12,6 +11,7 @@
 struct fovea_attention_state {
     uint64_t magic;
     int64_t shape[4];   /* of out: batch, query heads, queries, channels */
+    int64_t joint;      /* its tokens may be those of several sequences, one after another */
     int64_t begin, end; /* of the segments whose keys went in, as positions; equal: none */
 };
 
@@ -29,7 +29,8 @@ static int64_t bytes_of(const fovea_attention_state *s) {
 
 static fovea_attention_state header_of(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    return (fovea_attention_state){.magic = MAGIC, .shape = {d->batch, d->q_heads, d->q_len, d->value_dim}};
+    return (fovea_attention_state){
+        .magic = MAGIC, .shape = {d->batch, d->q_heads, d->q_len, d->value_dim}, .joint = d->batch == 1 && !d->packed};
 }
 
 static fv_state_rows rows_from(fovea_attention_state *s, int64_t row) {
@@ -37,8 +38,11 @@ static fv_state_rows rows_from(fovea_attention_state *s, int64_t row) {
     return (fv_state_rows){max + row, sum + row, o + row * s->shape[3]};
 }
 
-fv_state_rows fv_attention_state_at(fovea_attention_state *s, int64_t sequence, int64_t head, int64_t token) {
-    return rows_from(s, (sequence * s->shape[1] + head) * s->shape[2] + token);
+fv_state_rows fv_attention_state_at(const fovea_attention_plan *plan, fovea_attention_state *s,
+                                    const fv_sequence *sequence, fv_row_place at) {
+    const int64_t first = sequence->tokens.begin, part = s->joint ? 0 : sequence->index;
+    const int64_t before = s->joint ? plan->desc.packed ? first : sequence->index * plan->desc.q_len : 0;
+    return rows_from(s, (part * s->shape[1] + at.head) * s->shape[2] + before + at.token - first);
 }
 
 static fv_span span_of(const fovea_attention_state *s, const char *name) {
@@ -92,15 +96,18 @@ fovea_status fv_attention_state_check(const fovea_attention_plan *plan, const fo
         return first == 0 ? FOVEA_OK
                           : fv_fail(FOVEA_ERROR_ARGUMENT, "first_key is %lld, but there is no state", (long long)first);
     fovea_status status = check_state(args->state, "state");
-    const fovea_attention_state own = header_of(plan);
+    const fovea_attention_desc *d = &plan->desc;
+    const bool joint = status == FOVEA_OK && args->state->joint;
+    const int64_t tokens = !joint ? d->q_len : d->packed ? args->q.shape[2] : d->batch * d->q_len;
     if (status == FOVEA_OK)
-        status = check_shape(args->state, "state", own.shape, "the plan");
+        status = check_shape(args->state, "state", (int64_t[4]){joint ? 1 : d->batch, d->q_heads, tokens, d->value_dim},
+                             "the plan");
     if (status != FOVEA_OK)
         return status;
     if (first < 0 || first > FV_SIZE_LIMIT || first % FV_SEGMENT != 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "first_key is %lld; it must be a multiple of %d, from 0 to 2^48",
                        (long long)first, FV_SEGMENT);
-    if (plan->desc.causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
+    if (d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "a state goes with no FOVEA_CAUSAL_BOTTOM_RIGHT, which needs the number "
                        "of all keys: use FOVEA_CAUSAL_OFFSET");

@@ -6,6 +6,7 @@
 #define FV_ATTENTION_STATE_H
 
 #include "attention/plan.h"
+#include "attention/visible.h"
 #include "core/core.h"
 
 /* M, L and O of rows of a head, token by token. */
@@ -13,8 +14,9 @@ typedef struct fv_state_rows {
     float *max, *sum, *o; /* [rows], [rows], [rows][value_dim] */
 } fv_state_rows;
 
-/* The rows of a head of a sequence from a token on, counted from the first for which there are rows. */
-fv_state_rows fv_attention_state_at(fovea_attention_state *state, int64_t sequence, int64_t head, int64_t token);
+/* The rows from one on, as far as its head goes. */
+fv_state_rows fv_attention_state_at(const fovea_attention_plan *plan, fovea_attention_state *state,
+                                    const fv_sequence *sequence, fv_row_place at);
 
 /* Checks args.state and what may not come with one, and gives its span; args' lengths and starts are right. */
 fovea_status fv_attention_state_check(const fovea_attention_plan *plan, const fovea_attention_args *args,
