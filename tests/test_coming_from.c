@@ -1,5 +1,4 @@
-/* test-coming-from: descriptions filled by fovea_from_torch_*, against what PyTorch gave (data/coming_from_torch.py), and
- * by fovea_from_flash*, against boolean masks of the formulas that FlashAttention documents, bit for bit. */
+/* test-coming-from: descriptions filled by fovea_from_torch_*(), against what PyTorch gave (data/coming_from_torch.py). */
 #include "attention_case.h"
 #include "data/coming_from_torch.h"
 #include "recorded.h"
@@ -249,110 +248,6 @@ static void test_mha_weights(const fovea_context *ctx) {
         free(all[i]);
 }
 
-/* --------------------------------------------------------------------------------------------- FlashAttention -- */
-
-/* May query i of q_len see key j of kv_len? As the documentation of flash_attn_func has it. */
-static bool flash_sees(int64_t i, int64_t j, int64_t q_len, int64_t kv_len, bool causal, int64_t left, int64_t right) {
-    const int64_t position = i + kv_len - q_len;
-    return j >= 0 && j < kv_len && (!causal || j <= position) && (left < 0 || j >= position - left) &&
-           (right < 0 || j <= position + right);
-}
-
-static void flash(const fovea_context *ctx, int64_t q_len, const int32_t *cache_seqlens, const int32_t *cache_leftpad,
-                  bool causal, int64_t left, int64_t right) {
-    enum { ROOM = 9, D = 8, MOST = 7, NEW = 3 };
-    const int64_t n = BATCH * HEADS * q_len * D;
-    float *q = fill(1, n), *k = fill(2, BATCH * ROOM * 2 * D), *v = fill(3, BATCH * ROOM * 2 * D);
-    float got[BATCH * HEADS * MOST * D], want[BATCH * HEADS * MOST * D];
-    uint8_t mask[BATCH * MOST * ROOM];
-    int64_t room[3 * BATCH];
-    fovea_attention_desc desc;
-    fovea_attention_args args;
-    fovea_attention_desc_init(&desc);
-    fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D),
-                       fovea_tensor_bthd(k, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
-                       fovea_tensor_bthd(v, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
-                       fovea_tensor_bthd(want, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D));
-    for (int64_t b = 0; b < BATCH; b++) {
-        const int64_t first = cache_leftpad ? cache_leftpad[b] : 0,
-                      last = cache_seqlens ? cache_seqlens[b] + NEW : ROOM;
-        for (int64_t i = 0; i < q_len; i++)
-            for (int64_t j = 0; j < ROOM; j++)
-                mask[(b * q_len + i) * ROOM + j] = flash_sees(i, j - first, q_len, last - first, causal, left, right);
-    }
-    fovea_from_torch_sdpa(&desc, &args, fovea_tensor_bhtd(mask, FOVEA_DTYPE_BOOL, BATCH, 1, q_len, ROOM), 0);
-    execute(ctx, &desc, &args, "mask of FlashAttention");
-    fovea_from_torch_sdpa(&desc, &args, absent, 0);
-    args.out.data = got;
-    if (cache_seqlens)
-        fovea_from_flash_kvcache(&desc, &args, cache_seqlens, NEW, cache_leftpad, causal, left, right, room);
-    else
-        fovea_from_flash(&desc, &args, causal, left, right, room);
-    execute(ctx, &desc, &args, "FlashAttention");
-    if (cache_leftpad) /* sums begin at the first key that is there */
-        compare(got, want, n, "FlashAttention, cache_leftpad");
-    else
-        test_same(got, want, n, "FlashAttention: q_len %d, cache %d, causal %d, window %d, %d", (int)q_len,
-                  cache_seqlens != NULL, causal, (int)left, (int)right);
-    free(q);
-    free(k);
-    free(v);
-}
-
-/* Sequences of different lengths in one axis of tokens: the bits of each alone. */
-static void flash_varlen(const fovea_context *ctx, bool causal, int64_t left, int64_t right) {
-    enum { SEQUENCES = 4, Q_TOKENS = 12, KV_TOKENS = 17, D = 8, MOST_Q = 6, MOST_K = 9 };
-    static const int32_t q_cu[SEQUENCES + 1] = {0, 6, 6, 8, 12}, kv_cu[SEQUENCES + 1] = {0, 4, 6, 8, 17};
-    float *q = fill(1, Q_TOKENS * HEADS * D), *k = fill(2, KV_TOKENS * 2 * D), *v = fill(3, KV_TOKENS * 2 * D);
-    float got[Q_TOKENS * HEADS * D], want[Q_TOKENS * HEADS * D];
-    int64_t room[3 * SEQUENCES + 2];
-    fovea_attention_desc desc;
-    fovea_attention_args args;
-    fovea_attention_desc_init(&desc);
-    fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D),
-                       fovea_tensor_bthd(k, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
-                       fovea_tensor_bthd(v, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
-                       fovea_tensor_bthd(got, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D));
-    const fovea_attention_args whole = args;
-    fovea_from_flash_varlen(&desc, &args, SEQUENCES, q_cu, kv_cu, MOST_Q, MOST_K, causal, left, right, room);
-    execute(ctx, &desc, &args, "flash_attn_varlen_func");
-    for (int b = 0; b < SEQUENCES; b++) {
-        const int64_t q_len = q_cu[b + 1] - q_cu[b], kv_len = kv_cu[b + 1] - kv_cu[b];
-        if (q_len == 0)
-            continue;
-        fovea_tensor out = whole.out;
-        out.data = want;
-        fovea_attention_desc_init(&desc);
-        fovea_attention_args_init(&args);
-        fovea_from_tensors(&desc, &args, fovea_tensor_tokens(whole.q, q_cu[b], q_len),
-                           fovea_tensor_tokens(whole.k, kv_cu[b], kv_len),
-                           fovea_tensor_tokens(whole.v, kv_cu[b], kv_len), fovea_tensor_tokens(out, q_cu[b], q_len));
-        fovea_from_flash(&desc, &args, causal, left, right, room);
-        execute(ctx, &desc, &args, "flash_attn_func of one sequence");
-    }
-    test_same(got, want, Q_TOKENS * HEADS * D, "flash_attn_varlen_func: causal %d, window %d, %d", causal, (int)left,
-              (int)right);
-    free(q);
-    free(k);
-    free(v);
-}
-
-static void test_flash(const fovea_context *ctx) {
-    static const int32_t cache_seqlens[BATCH] = {6, 1}, cache_leftpad[BATCH] = {2, 1};
-    static const int64_t windows[][2] = {{-1, -1}, {2, -1}, {-1, 1}, {1, 2}, {2, 0}, {0, 0}};
-    for (int w = 0; w < 6; w++)
-        for (int causal = 0; causal < 2; causal++) {
-            flash_varlen(ctx, causal, windows[w][0], windows[w][1]);
-            for (int64_t q_len = 1; q_len <= 7; q_len += 2) {
-                flash(ctx, q_len, NULL, NULL, causal, windows[w][0], windows[w][1]);
-                flash(ctx, q_len, cache_seqlens, NULL, causal, windows[w][0], windows[w][1]);
-                flash(ctx, q_len, cache_seqlens, cache_leftpad, causal, windows[w][0], windows[w][1]);
-            }
-        }
-}
-
 static void test_edges(void) {
     const int64_t shape[5] = {2, 3, 4, 5, 6};
     float x[2 * 6] = {0};
@@ -376,7 +271,6 @@ int main(int argc, char **argv) {
     test_sdpa(ctx);
     test_mha(ctx);
     test_mha_weights(ctx);
-    test_flash(ctx);
     test_edges();
     fovea_context_destroy(ctx);
     return test_end();
