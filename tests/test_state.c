@@ -24,6 +24,7 @@ static attention_case case_for_state(rng *r) {
     if (c.desc.causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
         c.desc.causal = FOVEA_CAUSAL_TOP_LEFT;
     c.weights = false;
+    case_random_scores(&c, r);
     return c;
 }
 

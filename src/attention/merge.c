@@ -30,21 +30,21 @@ static float *element(const fovea_tensor *t, const rows_at *at) {
     return (float *)t->data + at->batch * t->stride[0] + at->head * t->stride[1] + at->first * t->stride[2];
 }
 
-/* Accumulates channels [channel, channel + n) of the rows that are not empty. */
-static void add_part(const merging *x, const fovea_tensor *out, const rows_at *at, const float *lse, int64_t channel,
-                     int64_t n, const float *a, const float *b, float *o) {
-    const float *from = element(out, at) + channel;
-    for (int64_t row = 0, end; row < at->rows; row = end + 1) {
-        for (end = row; end < at->rows && lse[end] != -INFINITY; end++)
+/* Accumulates n channels of the rows of a part that are not empty. */
+static void add_part(const merging *x, int64_t rows, int64_t n, const float *out, int64_t stride, const float *lse,
+                     const float *a, const float *b, float *o) {
+    for (int64_t row = 0, end; row < rows; row = end + 1) {
+        for (end = row; end < rows && lse[end] != -INFINITY; end++)
             continue;
         if (row < end)
-            x->accumulate(end - row, n, from + row * out->stride[2], out->stride[2], a + row, b + row, o + row * n, n);
+            x->accumulate(end - row, n, out + row * stride, stride, a + row, b + row, o + row * n, n);
     }
 }
 
 /* M and L are complete after each call, which is for some of the channels. */
 static void merge_channels(const merging *x, const rows_at *at, int64_t channel, int64_t n, float M[ROWS],
                            float L[ROWS]) {
+    static const float zero[CHANNELS];
     float o[ROWS * CHANNELS], m[ROWS], l[ROWS], a[ROWS], b[ROWS];
     memset(o, 0, (size_t)(at->rows * n) * sizeof *o);
     for (int64_t i = 0; i < at->rows; i++) {
@@ -52,19 +52,15 @@ static void merge_channels(const merging *x, const rows_at *at, int64_t channel,
         L[i] = 0.0f;
         l[i] = 1.0f; /* times b, which is 0 where lse is -inf */
     }
-    for (int64_t part = 0; part < x->count; part++) {
-        const fovea_tensor *lse = &x->parts[part].lse;
-        for (int64_t i = 0; i < at->rows; i++)
-            m[i] = element(lse, at)[i * lse->stride[2]];
+    for (int64_t i = 0; i < x->count + (x->sinks != NULL); i++) {
+        const fovea_attention_part *part = i < x->count ? &x->parts[i] : NULL; /* NULL: the sink */
+        const float *lse = part ? element(&part->lse, at) : &x->sinks[at->head];
+        const int64_t step = part ? part->lse.stride[2] : 0;
+        for (int64_t row = 0; row < at->rows; row++)
+            m[row] = lse[row * step];
         x->merge(at->rows, m, l, M, L, a, b);
-        add_part(x, &x->parts[part].out, at, m, channel, n, a, b, o);
-    }
-    if (x->sinks) {
-        const float zero[CHANNELS] = {0};
-        for (int64_t i = 0; i < at->rows; i++)
-            m[i] = x->sinks[at->head];
-        x->merge(at->rows, m, l, M, L, a, b);
-        x->accumulate(at->rows, n, zero, 0, a, b, o, n);
+        add_part(x, at->rows, n, part ? element(&part->out, at) + channel : zero, part ? part->out.stride[2] : 0, m, a,
+                 b, o);
     }
     const fovea_tensor *out = &x->whole->out;
     x->finish(at->rows, n, o, n, M, L, element(out, at) + channel, out->stride[2], NULL, 0);
@@ -90,71 +86,70 @@ static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
     return same;
 }
 
+/* One tensor of a part, or of the whole. */
 typedef struct operand {
     const fovea_tensor *tensor;
-    const char *field; /* "out" */
     char name[40];
     fv_span span;
 } operand;
 
-/* part < 0: of the whole. */
-static fovea_status check_operand(operand *x, const fovea_tensor *tensor, const char *field, int64_t part,
-                                  const int64_t shape[3], int64_t channels) {
-    x->tensor = tensor;
-    x->field = field;
-    if (part < 0)
-        snprintf(x->name, sizeof x->name, "whole->%s", field);
-    else
-        snprintf(x->name, sizeof x->name, "parts[%lld].%s", (long long)part, field);
-    x->span = (fv_span){x->name, 0, 0};
-    if (!tensor->data && shape[0] && shape[1] && shape[2])
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", x->name);
-    const fv_tensor_rule rule = {x->name, FOVEA_DTYPE_F32, {shape[0], shape[1], shape[2], channels}, part < 0, false};
-    return fv_tensor_check(tensor, &rule, &x->span);
+enum { OUT, LSE, FIELDS };
+
+/* index < 0: of the whole, which may lack lse. */
+static fovea_status check_part(const fovea_attention_part *part, int64_t index, const int64_t shape[4],
+                               operand x[FIELDS]) {
+    static const char *const fields[FIELDS] = {"out", "lse"};
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; i < FIELDS && status == FOVEA_OK; i++) {
+        const fovea_tensor *t = x[i].tensor = i == OUT ? &part->out : &part->lse;
+        if (index < 0)
+            snprintf(x[i].name, sizeof x[i].name, "whole->%s", fields[i]);
+        else
+            snprintf(x[i].name, sizeof x[i].name, "parts[%lld].%s", (long long)index, fields[i]);
+        x[i].span = (fv_span){x[i].name, 0, 0};
+        const fv_tensor_rule rule = {
+            x[i].name, FOVEA_DTYPE_F32, {shape[0], shape[1], shape[2], i == OUT ? shape[3] : 1}, index < 0, false};
+        if (t->data || (shape[0] == 0 || shape[1] == 0 || shape[2] == 0))
+            status = fv_tensor_check(t, &rule, &x[i].span);
+        else if (index >= 0 || i == OUT)
+            status = fv_fail(FOVEA_ERROR_NULL, "%s is NULL", x[i].name);
+    }
+    return status;
 }
 
-/* Of an operand of the whole and one of a part. */
-static fovea_status check_apart(const operand *written, const operand *read) {
-    if (written->field == read->field && same_elements(written->tensor, read->tensor))
-        return FOVEA_OK;
-    return fv_spans_disjoint(&written->span, &read->span);
-}
-
-static fovea_status check_whole(const fovea_attention_part *whole, const float *sinks, operand own[2]) {
+static fovea_status check_sizes(const int64_t shape[4], int64_t count) {
     static const char *const axes[4] = {"batch", "head", "token", "channel"};
-    const int64_t *shape = whole->out.shape;
+    if (count < 0)
+        return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld, it must be at least 0", (long long)count);
     for (int i = 0; i < 4; i++)
         if (shape[i] < (i == 3))
             return fv_fail(FOVEA_ERROR_SHAPE, "whole->out: %s axis has %lld elements, it must have at least %d",
                            axes[i], (long long)shape[i], i == 3);
-    fovea_status status = check_operand(&own[0], &whole->out, "out", -1, shape, shape[3]);
-    own[1] = (operand){.tensor = &whole->lse, .field = "lse"};
-    if (status == FOVEA_OK && whole->lse.data)
-        status = check_operand(&own[1], &whole->lse, "lse", -1, shape, 1);
-    if (status == FOVEA_OK)
-        status = fv_spans_disjoint(&own[0].span, &own[1].span);
-    const uintptr_t begin = (uintptr_t)sinks;
-    const fv_span span = {"sinks", begin, sinks ? begin + (uintptr_t)shape[1] * sizeof *sinks : begin};
-    for (int i = 0; i < 2 && status == FOVEA_OK; i++)
-        status = fv_spans_disjoint(&own[i].span, &span);
-    return status;
+    return FOVEA_OK;
 }
 
 static fovea_status check(const fovea_attention_part *parts, int64_t count, const float *sinks,
                           const fovea_attention_part *whole) {
-    operand own[2], of_part[2];
-    if (count < 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)count);
+    operand own[FIELDS], of_part[FIELDS];
     if (!whole || (!parts && count > 0))
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", whole ? "parts" : "whole");
     const int64_t *shape = whole->out.shape;
-    fovea_status status = check_whole(whole, sinks, own);
+    fovea_status status = check_sizes(shape, count);
+    if (status == FOVEA_OK)
+        status = check_part(whole, -1, shape, own);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&own[OUT].span, &own[LSE].span);
+    const uintptr_t begin = (uintptr_t)sinks;
+    const fv_span span = {"sinks", begin, sinks ? begin + (uintptr_t)shape[1] * sizeof *sinks : begin};
+    for (int i = 0; i < FIELDS && status == FOVEA_OK; i++)
+        status = fv_spans_disjoint(&own[i].span, &span);
     for (int64_t part = 0; part < count && status == FOVEA_OK; part++) {
-        status = check_operand(&of_part[0], &parts[part].out, own[0].field, part, shape, shape[3]);
-        if (status == FOVEA_OK)
-            status = check_operand(&of_part[1], &parts[part].lse, own[1].field, part, shape, 1);
-        for (int i = 0; i < 4 && status == FOVEA_OK; i++)
-            status = check_apart(&own[i / 2], &of_part[i % 2]);
+        status = check_part(&parts[part], part, shape, of_part);
+        for (int i = 0; i < FIELDS * FIELDS && status == FOVEA_OK; i++) {
+            const operand *written = &own[i / FIELDS], *read = &of_part[i % FIELDS];
+            if (i / FIELDS != i % FIELDS || !same_elements(written->tensor, read->tensor))
+                status = fv_spans_disjoint(&written->span, &read->span);
+        }
     }
     return status;
 }
