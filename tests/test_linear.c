@@ -275,8 +275,11 @@ static void test_refused_args(const fovea_context *ctx) {
     bad.x.shape[3] = 11;
     refuse(linear, p, &bad, NULL, 0, "x channels", FOVEA_ERROR_SHAPE, "11 channels|12");
     bad = good;
-    bad.x.shape[0] = 0;
-    refuse(linear, p, &bad, NULL, 0, "no batch", FOVEA_ERROR_SHAPE, "at least 1");
+    bad.x.shape[0] = -1;
+    refuse(linear, p, &bad, NULL, 0, "a batch of -1", FOVEA_ERROR_SHAPE, "-1|at least 0");
+    bad = good;
+    bad.x.shape[1] = 0;
+    refuse(linear, p, &bad, NULL, 0, "no groups", FOVEA_ERROR_SHAPE, "0|at least 1");
     bad = good;
     bad.x.stride[3] = 2;
     refuse(linear, p, &bad, NULL, 0, "x stride", FOVEA_ERROR_STRIDE, "channel stride");

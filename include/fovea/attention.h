@@ -54,10 +54,10 @@ typedef struct fovea_attention_desc {
     size_t struct_size;
     fovea_dtype dtype;    /* default and only choice: FOVEA_DTYPE_F32 */
     int has_scale;        /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
-    int64_t batch;        /* >= 1, default 1 */
-    int64_t q_heads;      /* >= 1, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
-    int64_t kv_heads;     /* >= 1 */
-    int64_t q_len;        /* >= 1 queries of a sequence (the longest, where q_lens is given) */
+    int64_t batch;        /* >= 0, default 1. Without sequences, heads or queries a call does nothing */
+    int64_t q_heads;      /* >= 0, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
+    int64_t kv_heads;     /* >= 0 */
+    int64_t q_len;        /* >= 0 queries of a sequence (the longest, where q_lens is given) */
     int64_t kv_len;       /* >= 0 keys of a sequence (the longest, where kv_lens is given) */
     int64_t head_dim;     /* >= 1 channels of q and k */
     int64_t value_dim;    /* >= 1 channels of v and out */

@@ -48,6 +48,9 @@ fovea_status fv_attention_check_mask(const fovea_attention_desc *desc, const fov
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
 
+/* Has it no rows? */
+bool fv_attention_empty(const fovea_attention_desc *desc);
+
 /* Has it a window with a limit? */
 bool fv_attention_windowed(const fovea_attention_desc *desc);
 

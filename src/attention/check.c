@@ -22,12 +22,14 @@ void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size) 
     fv_struct_init(stats, size, &nothing, sizeof nothing);
 }
 
+bool fv_attention_empty(const fovea_attention_desc *d) { return d->batch == 0 || d->q_heads == 0 || d->q_len == 0; }
+
 static fovea_status check_sizes(const fovea_attention_desc *d) {
     const struct {
         const char *name;
         int64_t value, least;
-    } sizes[] = {{"batch", d->batch, 1},        {"q_heads", d->q_heads, 1}, {"kv_heads", d->kv_heads, 1},
-                 {"q_len", d->q_len, 1},        {"kv_len", d->kv_len, 0},   {"head_dim", d->head_dim, 1},
+    } sizes[] = {{"batch", d->batch, 0},        {"q_heads", d->q_heads, 0}, {"kv_heads", d->kv_heads, 0},
+                 {"q_len", d->q_len, 0},        {"kv_len", d->kv_len, 0},   {"head_dim", d->head_dim, 1},
                  {"value_dim", d->value_dim, 1}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].value < sizes[i].least)
@@ -37,7 +39,7 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: more than any memory holds", sizes[i].name,
                            (long long)sizes[i].value);
     }
-    if (d->q_heads % d->kv_heads != 0)
+    if (d->kv_heads == 0 ? d->q_heads > 0 : d->q_heads % d->kv_heads != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_heads %lld is not a multiple of kv_heads %lld", (long long)d->q_heads,
                        (long long)d->kv_heads);
     const struct {
@@ -195,7 +197,7 @@ static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attent
 static fovea_status check_added(const fovea_mask_desc *d, fv_span *span) {
     const fv_tensor_rule rule = {"mask", FOVEA_DTYPE_F32, {d->batch, d->q_heads, d->q_len, d->kv_len}, false, true};
     if (!d->mask.data)
-        return d->kv_len == 0 ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
+        return fv_mask_empty(d) ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
     return fv_tensor_check(&d->mask, &rule, span);
 }
 
@@ -224,21 +226,22 @@ static fv_span stats_span(const fovea_attention_args *args) {
 static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_attention_args *args, const shape *s,
                                   fv_span *workspace) {
     const fovea_attention_desc *d = &plan->desc;
+    const bool rows = s->batch > 0 && d->q_heads > 0 && s->q_tokens > 0, keys = rows && s->kv_tokens > 0;
     const struct {
         const fovea_tensor *tensor;
         bool required;
         fv_tensor_rule rule;
     } all[] = {
-        {&args->q, true, {"q", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->head_dim}, false, false}},
-        {&args->k, s->kv_tokens > 0, {"k", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
-        {&args->v,
-         s->kv_tokens > 0,
-         {"v", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
-        {&args->out, !args->state, {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
+        {&args->q, rows, {"q", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->head_dim}, false, false}},
+        {&args->k, keys, {"k", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
+        {&args->v, keys, {"v", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
+        {&args->out,
+         rows && !args->state,
+         {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
         {&args->lse, false, {"lse", d->dtype, {s->batch, d->q_heads, s->q_tokens, 1}, true, false}},
         {&args->weights, false, {"weights", d->dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, true, false}},
         {&args->bias,
-         d->has_bias && s->kv_tokens > 0,
+         d->has_bias && keys,
          {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
         {&args->relative,
          d->relative != FOVEA_RELATIVE_NONE && s->kv_tokens > 0,

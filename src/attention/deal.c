@@ -91,7 +91,7 @@ int64_t fv_deal_bytes(const fovea_attention_plan *plan) {
 
 fv_deal fv_deal_make(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv, void *table) {
     fv_deal deal = {.plan = plan, .args = args, .kv = kv, .items = plan->items};
-    if (!plan->desc.packed)
+    if (!plan->desc.packed || plan->items == 0)
         return deal;
     deal.places = table;
     order(&deal);

@@ -96,7 +96,7 @@ static void write_stats(execution *e) {
 
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
                            void *workspace) {
-    if (plan->ctx->log)
+    if (plan->ctx->log && plan->items > 0)
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);

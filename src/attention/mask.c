@@ -338,6 +338,10 @@ static fovea_status check_block_sizes(const fovea_mask_desc *d) {
     return FOVEA_OK;
 }
 
+bool fv_mask_empty(const fovea_mask_desc *d) {
+    return d->batch == 0 || d->q_heads == 0 || d->q_len == 0 || d->kv_len == 0;
+}
+
 fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
     const fv_mask_form *form = &forms[d->kind];
     spans[0] = (fv_span){"mask", 0, 0};
@@ -350,7 +354,7 @@ fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
     }
     const fovea_tensor *t = &d->mask;
     if (!t->data)
-        return d->kv_len == 0 ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
+        return fv_mask_empty(d) ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
     const int64_t channels = form->channels(d), rows = form->rows(d);
     const bool one_head_row = d->kind == FOVEA_MASK_KEY_PADDING;
     if (channels == 0 && d->kind == FOVEA_MASK_RANGES && (t->shape[3] < 2 || t->shape[3] % 2 != 0))

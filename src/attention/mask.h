@@ -51,6 +51,9 @@ void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t colu
 fv_mask fv_mask_of_desc(const fovea_mask_desc *desc, fv_mask_to_bits_u8_fn *to_bits);
 fovea_status fv_mask_check(const fovea_mask_desc *desc, fv_span spans[2]);
 
+/* Has it no element? */
+bool fv_mask_empty(const fovea_mask_desc *desc);
+
 /* The description of the mask that is among arguments. */
 fovea_mask_desc fv_mask_desc_of(const fovea_attention_desc *desc, const fovea_attention_args *args);
 

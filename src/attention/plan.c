@@ -82,11 +82,14 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     const fovea_status status = fv_attention_read_desc(given, &own);
     if (status != FOVEA_OK)
         return status;
+    const fovea_attention_desc given_desc = own;
     const int64_t buckets = fv_relative_buckets(desc);
     fovea_attention_plan *made = calloc(1, sizeof *made + (size_t)buckets * sizeof made->bucket_starts[0]);
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a plan (%zu bytes)", sizeof *made);
     made->ctx = ctx;
+    if (fv_attention_empty(&given_desc)) /* planned as if it had a row */
+        own.batch = own.q_heads = own.kv_heads = own.q_len = own.kv_len = 1;
     made->desc = *desc;
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
@@ -118,6 +121,10 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
         return fv_fail(FOVEA_ERROR_OVERFLOW,
                        "head_dim %lld, value_dim %lld: the workspace is more than any memory holds",
                        (long long)desc->head_dim, (long long)desc->value_dim);
+    }
+    if (fv_attention_empty(&given_desc)) {
+        made->desc = given_desc;
+        made->items = 0;
     }
     if (ctx->debug)
         debug(made);

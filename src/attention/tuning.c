@@ -39,14 +39,14 @@ const fv_tuning_operation fv_tuning_attention_few_f32 = {"attention_few_f32", FV
                                                          FV_ATTENTION_KNOBS,  few_keys,    knobs};
 
 fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *d, int64_t key[FV_TUNING_KEYS]) {
-    const int64_t rows = d->q_heads / d->kv_heads * d->q_len;
+    const int64_t group = d->q_heads / fv_max(d->kv_heads, 1), rows = group * d->q_len;
     memset(key, 0, FV_TUNING_KEYS * sizeof *key);
     key[FV_ATTENTION_KEY_head_dim] = d->head_dim;
     key[FV_ATTENTION_KEY_value_dim] = d->value_dim;
     key[FV_ATTENTION_KEY_limited] = fv_attention_windowed(d)  ? FV_ATTENTION_LIMITED_window
                                     : fv_attention_limited(d) ? FV_ATTENTION_LIMITED_causal
                                                               : FV_ATTENTION_LIMITED_no;
-    key[FV_ATTENTION_KEY_group] = d->q_heads / d->kv_heads;
+    key[FV_ATTENTION_KEY_group] = group;
     key[FV_ATTENTION_KEY_units] = d->batch * d->kv_heads;
     key[FV_ATTENTION_KEY_keys] = d->kv_len;
     key[FV_ATTENTION_KEY_rows] = rows;

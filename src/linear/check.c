@@ -92,20 +92,26 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
     return status;
 }
 
+static bool no_rows(const fovea_tensor *x) { return x->shape[0] == 0 || x->shape[2] == 0; }
+
 /* Tensors of the arguments, and which of them may not share memory with which. */
 static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args, fv_span *span) {
     const fovea_tensor *x = &args->x;
     int64_t channels;
-    if (!x->data)
+    *span = (fv_span){"x", 0, 0};
+    if (!x->data && (!no_rows(x) || x->shape[1] < 1))
         return fv_fail(FOVEA_ERROR_NULL, "x is NULL");
-    for (int i = 0; i < 4; i++)
-        if (x->shape[i] < 1)
-            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld; it must be at least 1", (long long)x->shape[i]);
+    for (int i = 0; i < 4; i++) {
+        const int64_t least = i == 0 || i == 2 ? 0 : 1; /* rows may be none */
+        if (x->shape[i] < least)
+            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld; it must be at least %lld", (long long)x->shape[i],
+                           (long long)least);
+    }
     if (!fv_multiply(x->shape[1], x->shape[3], &channels) || channels != l->in)
         return fv_fail(FOVEA_ERROR_SHAPE, "x has %lld group%s of %lld channel%s, but in_features is %lld",
                        (long long)x->shape[1], fv_plural(x->shape[1]), (long long)x->shape[3], fv_plural(x->shape[3]),
                        (long long)l->in);
-    if (x->shape[0] > FV_SIZE_LIMIT || x->shape[2] > FV_SIZE_LIMIT / x->shape[0])
+    if (x->shape[0] > FV_SIZE_LIMIT || x->shape[2] > FV_SIZE_LIMIT / fv_max(x->shape[0], 1))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: more than any memory holds",
                        (long long)x->shape[0], (long long)x->shape[2]);
     const fv_tensor_rule rule = {
@@ -136,6 +142,9 @@ static fovea_status check_output(const fovea_linear *l, const fovea_linear_args 
     name_part(output ? "y" : "residual", p, name);
     const fovea_tensor *t = output ? &args->y[p] : &args->residual[p];
     const int64_t heads = args->y[p].shape[1];
+    *span = (fv_span){name, 0, 0};
+    if (!t->data && no_rows(&args->x))
+        return FOVEA_OK;
     if (!t->data)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
     if (heads < 1 || l->parts[p].out % heads != 0)

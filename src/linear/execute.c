@@ -234,6 +234,8 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
 
 void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
     const int64_t rows = args->x.shape[0] * args->x.shape[2];
+    if (rows == 0)
+        return;
     const fv_linear_choice choice = fv_linear_choose(l, rows, NULL);
     if (l->ctx->log)
         fv_shape_log_linear(l->ctx->log, rows, l->in, l->out, l->ctx->threads.count);

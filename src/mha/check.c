@@ -130,6 +130,9 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
         status = fv_attention_read_desc(d->attention, attention);
     if (status == FOVEA_OK && attention->packed)
         status = fv_fail(FOVEA_ERROR_UNSUPPORTED, "packed is set: a layer takes no packed sequences");
+    if (status == FOVEA_OK && (attention->q_heads == 0 || attention->kv_heads == 0))
+        status = fv_fail(FOVEA_ERROR_SHAPE, "q_heads is %lld and kv_heads %lld: a layer has at least one of each",
+                         (long long)attention->q_heads, (long long)attention->kv_heads);
     d->attention = attention;
     return status;
 }

@@ -27,6 +27,9 @@ static float *floats_at(const run *r, int64_t at) { return (float *)(void *)(r->
 static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t batch, int64_t tokens, int64_t features,
                                bool output, fv_span *span) {
     int64_t channels;
+    *span = (fv_span){name, 0, 0};
+    if (!t->data && (batch == 0 || tokens == 0))
+        return FOVEA_OK;
     if (!t->data)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
     if (t->shape[1] < 1 || t->shape[3] < 1 || !fv_multiply(t->shape[1], t->shape[3], &channels) || channels != features)
@@ -131,8 +134,11 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     else if (status == FOVEA_OK) {
         const fv_tensor_rule rule = {
             "out", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, m->shape.role[FV_MHA_V].channels}, true, false};
-        status =
-            r->args->out.data ? fv_tensor_check(&r->args->out, &rule, &out) : fv_fail(FOVEA_ERROR_NULL, "out is NULL");
+        out = (fv_span){"out", 0, 0};
+        if (r->args->out.data)
+            status = fv_tensor_check(&r->args->out, &rule, &out);
+        else if (!fv_attention_empty(a))
+            status = fv_fail(FOVEA_ERROR_NULL, "out is NULL");
     }
     if (status == FOVEA_OK)
         status = check_overlaps(r, inputs, &out, workspace);

@@ -1,0 +1,156 @@
+/* Without sequences, heads or queries there is nothing to do, and nothing wrong: attention, packed or not, the one call,
+ * linear maps and layers succeed, with NULL for tensors that have no elements, and write nothing. Without keys, outputs
+ * are +0. */
+#include "attention_case.h"
+#include "guard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static fovea_context *ctx;
+
+/* Runs an attention whose tensors have no memory, or, if given, the memory at an address that may not be touched. */
+static void check_attention(fovea_attention_desc d, void *memory, const char *text) {
+    static const int64_t zeros[8] = {0};
+    fovea_attention_plan *plan;
+    check_status(text, fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK, NULL);
+    if (!plan)
+        return;
+    const int64_t batch = d.packed ? 1 : d.batch;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.q_heads, d.packed ? 0 : d.q_len, d.head_dim);
+    args.k = fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.kv_heads, d.packed ? 0 : d.kv_len, d.head_dim);
+    args.v = fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.kv_heads, d.packed ? 0 : d.kv_len, d.value_dim);
+    args.out = fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.q_heads, d.packed ? 0 : d.q_len, d.value_dim);
+    args.lse = fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.q_heads, d.packed ? 0 : d.q_len, 1);
+    args.weights =
+        fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.q_heads, d.packed ? 0 : d.q_len, d.packed ? 0 : d.kv_len);
+    if (d.mask == FOVEA_MASK_ADDITIVE)
+        args.mask = args.weights;
+    args.q_cu_seqlens = args.kv_cu_seqlens = d.packed ? zeros : NULL;
+    check_status(text, fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    const size_t size = fovea_attention_plan_workspace_size(plan);
+    guard *workspace = guard_alloc("workspace", size, GUARD_END);
+    check_status(text, fovea_attention_execute(plan, &args, workspace->data, size), FOVEA_OK, NULL);
+    guard_free(workspace);
+    char description[1024];
+    test_check(fovea_attention_plan_describe(plan, description, sizeof description) > 0, "%s: no description", text);
+    args.q.shape[3]++;
+    if (memory)
+        check_status(text, fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_SHAPE, "q: channel");
+    fovea_attention_plan_destroy(plan);
+}
+
+static void test_attention(void) {
+    static const struct {
+        int64_t batch, q_heads, kv_heads, q_len, kv_len;
+        const char *text;
+    } cases[] = {{0, 4, 2, 5, 6, "no sequences"},  {3, 0, 0, 5, 6, "no heads"}, {3, 0, 2, 5, 6, "no query heads"},
+                 {3, 4, 2, 0, 6, "no queries"},    {0, 0, 0, 0, 0, "nothing"},  {7, 4, 4, 0, 0, "no queries, no keys"},
+                 {0, 8, 1, 1, 5000, "no decoding"}};
+    guard *nothing = guard_alloc("nothing", 0, GUARD_START);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int kind = 0; kind < 4; kind++) {
+            attention_case c =
+                case_plain(cases[i].batch, cases[i].q_heads, cases[i].kv_heads, cases[i].q_len, cases[i].kv_len, 8, 12);
+            c.desc.causal = kind == 1 ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
+            c.desc.mask = kind == 2 ? FOVEA_MASK_ADDITIVE : FOVEA_MASK_NONE;
+            c.desc.packed = kind == 3;
+            check_attention(c.desc, NULL, cases[i].text);
+            check_attention(c.desc, nothing->data, cases[i].text);
+        }
+    attention_case c = case_plain(5, 4, 2, 3, 7, 8, 12); /* sequences of which none has a token */
+    c.desc.packed = 1;
+    check_attention(c.desc, NULL, "packed, no tokens");
+    c.desc.kv_len = 0;
+    check_attention(c.desc, NULL, "packed, no tokens, no keys");
+    guard_free(nothing);
+
+    c = case_plain(1, 4, 0, 3, 7, 8, 12);
+    fovea_attention_plan *plan;
+    check_status("heads without keys", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_ERROR_SHAPE,
+                 "q_heads 4|kv_heads 0");
+}
+
+static void test_one_call(void) {
+    static const int64_t sizes[][5] = {{0, 4, 2, 5, 6}, {2, 0, 0, 5, 6}, {2, 4, 2, 0, 6}, {0, 0, 0, 0, 0}};
+    for (int i = 0; i < 4; i++)
+        for (int again = 0; again < 2; again++)
+            check_status("one call",
+                         fovea_sdpa_f32(NULL, NULL, NULL, NULL, sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3],
+                                        sizes[i][4], 8, 8, FOVEA_CAUSAL_TOP_LEFT),
+                         FOVEA_OK, NULL);
+    float q[16] = {1}, out[16];
+    out[0] = out[15] = 7;
+    check_status("no keys", fovea_sdpa_f32(q, NULL, NULL, out, 1, 2, 1, 2, 0, 4, 4, FOVEA_CAUSAL_NONE), FOVEA_OK, NULL);
+    test_check(out[0] == 0 && out[15] == 0, "no keys: out is not +0");
+}
+
+/* Rows of a linear map and of a layer, or none. */
+static void test_maps(void) {
+    enum { D = 8 };
+    static float w[4 * D * D];
+    fovea_linear_desc desc;
+    fovea_linear *linear;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = D;
+    desc.part.weight = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, D, D);
+    check_status("linear", fovea_linear_pack(ctx, &desc, &linear), FOVEA_OK, NULL);
+    static const int64_t shapes[][2] = {{0, 5}, {3, 0}, {0, 0}};
+    for (int i = 0; linear && i < 3; i++) {
+        const fovea_tensor x = fovea_tensor_bhtd(NULL, FOVEA_DTYPE_F32, shapes[i][0], 1, shapes[i][1], D);
+        fovea_linear_args args;
+        fovea_linear_args_init(&args);
+        args.x = x;
+        args.y = &x;
+        check_status("linear of no rows", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_OK, NULL);
+    }
+    fovea_linear_destroy(linear);
+
+    for (int given = FOVEA_MHA_SELF; given <= FOVEA_MHA_SEPARATE; given++)
+        for (int i = 0; i < 3; i++)
+            for (int64_t out_features = 0; out_features <= D; out_features += D) {
+                attention_case c = case_plain(shapes[i][0], 2, 2, shapes[i][1], shapes[i][1], D / 2, D / 2);
+                fovea_mha_desc mha_desc;
+                fovea_mha_desc_init(&mha_desc);
+                mha_desc.inputs = (fovea_mha_inputs)given;
+                mha_desc.q_features = D;
+                mha_desc.out_features = out_features;
+                mha_desc.attention = &c.desc;
+                fovea_mha_weights weights;
+                fovea_mha_weights_init(&weights);
+                weights.q = weights.k = weights.v = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, D, D);
+                if (out_features)
+                    weights.o = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, D, D);
+                fovea_mha *mha;
+                check_status("a layer", fovea_mha_create(ctx, &mha_desc, &weights, &mha), FOVEA_OK, NULL);
+                if (!mha)
+                    continue;
+                fovea_attention_args args;
+                fovea_attention_args_init(&args);
+                check_status("a layer of no rows", fovea_mha_execute(mha, &args, NULL, 0), FOVEA_OK, NULL);
+                fovea_mha *other;
+                check_status("another shape", fovea_mha_reshape(mha, 0, 4, 4, &other), FOVEA_OK, NULL);
+                check_status("a layer of no sequences", fovea_mha_execute(other, &args, NULL, 0), FOVEA_OK, NULL);
+                fovea_mha_destroy(other);
+                fovea_mha_costs cost;
+                fovea_mha_costs_init(&cost);
+                check_status("its cost", fovea_mha_cost(&mha_desc, &cost), FOVEA_OK, NULL);
+                test_check(cost.attention_flops == 0, "no rows cost %g flops", cost.attention_flops);
+                fovea_mha_destroy(mha);
+            }
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "empty", NULL);
+    for (int threads = 1; threads <= 2; threads++) {
+        ctx = context_of(FOVEA_ISA_BEST, threads, NULL);
+        test_attention();
+        test_maps();
+        fovea_context_destroy(ctx);
+    }
+    test_one_call();
+    return test_end();
+}
