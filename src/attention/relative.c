@@ -23,10 +23,10 @@ int64_t fv_relative_buckets(const fovea_attention_desc *d) {
 static fovea_status check_buckets(const fovea_attention_desc *d) {
     const int64_t each = fv_relative_buckets(d);
     if (each < 2 || d->relative_buckets > MOST_BUCKETS)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_buckets is %lld, it must be from %d to %d",
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_buckets is %lld; it must be from %d to %d",
                        (long long)d->relative_buckets, d->relative_bidirectional ? 4 : 2, MOST_BUCKETS);
     if (d->relative_max_distance <= each / 2 || d->relative_max_distance > MOST_DISTANCE)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_max_distance is %lld, it must be from %lld to 2^30",
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_max_distance is %lld; it must be from %lld to 2^30",
                        (long long)d->relative_max_distance, (long long)each / 2 + 1);
     return FOVEA_OK;
 }
@@ -74,7 +74,7 @@ fovea_status fv_relative_check_args(const fovea_attention_plan *plan, const fove
                        "relative: a head has %lld entries, FOVEA_RELATIVE_TOEPLITZ asks for an odd number",
                        (long long)entries);
     if (entries > 1 && t->stride[3] != 1)
-        return fv_fail(FOVEA_ERROR_STRIDE, "relative: channel stride is %lld, it must be 1", (long long)t->stride[3]);
+        return fv_fail(FOVEA_ERROR_STRIDE, "relative: channel stride is %lld; it must be 1", (long long)t->stride[3]);
     const int64_t positions = d->relative_height * d->relative_width;
     if (d->relative != FOVEA_RELATIVE_WINDOW_2D)
         return FOVEA_OK;
