@@ -64,8 +64,8 @@ FOVEA_API fovea_status fovea_attention_merge(const fovea_attention_part *parts, 
  *   - kv_lens (and kv_starts) tell of each sequence the keys that this piece has. mask and bias have a column for each key
  *     of the piece.
  *   - Pieces of different length need plans of different kv_len, or one plan of the longest and kv_lens. All plans that a
- *     state goes through must have its batch, q_heads, q_len and value_dim (but see below). The caller must use the same q and the same
- *     scale for all pieces; this is not checked.
+ *     state goes through must have its batch, q_heads, q_len and value_dim (but see below). The caller must use the same q and
+ *     the same scale for all pieces; this is not checked.
  *   - A call with args.out finishes: it writes out, and lse if asked for, over all keys so far. Finishing does not change the
  *     state, so more keys may follow. A piece without keys (kv_lens all 0, at any first_key) changes nothing, and can
  *     finish. A state never includes sinks: a call that finishes merges them into what it writes, once and last.

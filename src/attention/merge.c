@@ -120,7 +120,7 @@ static fovea_status check_part(const fovea_attention_part *part, int64_t index, 
 static fovea_status check_sizes(const int64_t shape[4], int64_t count) {
     static const char *const axes[4] = {"batch", "head", "token", "channel"};
     if (count < 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld, it must be at least 0", (long long)count);
+        return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)count);
     for (int i = 0; i < 4; i++)
         if (shape[i] < (i == 3))
             return fv_fail(FOVEA_ERROR_SHAPE, "whole->out: %s axis has %lld elements, it must have at least %d",
