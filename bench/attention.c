@@ -26,11 +26,13 @@ static void attention_end(bench *base) {
     for (int o = 0; o < ATTENTION_OUTPUTS; o++)
         free(attention_output(&self->args, o)->data);
     free(self->lengths);
+    free(self->sinks);
     fovea_attention_args_init(&self->args);
     self->plan = NULL;
     self->context = NULL;
     self->workspace = NULL;
     self->lengths = NULL;
+    self->sinks = NULL;
 }
 
 static const char *make_plan(attention *self) {
@@ -60,9 +62,11 @@ static const char *check_one_call(const attention *self) {
     if (info.threads != self->threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
     if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
-        self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative || self->q_shortest >= 0 ||
-        self->kv_shortest >= 0 || self->has_offset || self->lse || self->weights)
-        return "call=sdpa takes layout=bhtd and no mask, bias, relative, window, lengths, offset, lse or weights";
+        self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative || self->desc.softcap > 0 ||
+        self->desc.has_sinks || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset || self->lse ||
+        self->weights)
+        return "call=sdpa takes layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, offset, lse "
+               "or weights";
     return NULL;
 }
 
@@ -145,6 +149,10 @@ static void name_it(attention *self) {
         name_more(self, "/bias:1");
     if (desc->relative != FOVEA_RELATIVE_NONE)
         name_more(self, "/relative:%s", relative_words[desc->relative]);
+    if (desc->softcap > 0)
+        name_more(self, "/softcap:%g", desc->softcap);
+    if (desc->has_sinks)
+        name_more(self, "/sinks:1");
     if (self->q_shortest >= 0)
         name_more(self, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
@@ -199,7 +207,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
-    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0;
+    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
+            sinks = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
@@ -215,6 +224,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"pattern", pattern_words, 0, 0, &pattern},
                             {"bias", NULL, 0, 1, &bias},
                             {"relative", relative_words, 0, 0, &relative},
+                            {"softcap", NULL, 0, most, &softcap},
+                            {"sinks", NULL, 0, 1, &sinks},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
                             {"q_offset", NULL, -most, most, &q_offset},
@@ -257,6 +268,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     while (self->desc.relative_height * self->desc.relative_height < fv_max(self->desc.q_len, self->desc.kv_len))
         self->desc.relative_height++;
     self->desc.relative_width = self->desc.relative_height;
+    self->desc.softcap = (double)softcap;
+    self->desc.has_sinks = (int)sinks;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
     self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
@@ -290,6 +303,7 @@ const bench_kind bench_attention = {
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
     "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"
+    "      softcap=0 sinks=0|1\n"
     "      q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"

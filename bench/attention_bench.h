@@ -49,6 +49,7 @@ typedef struct attention {
     fovea_tensor seen; /* what a mask that selects keys lets rows see, as bytes */
     fovea_mask *prepared;
     int64_t *blocks;
+    float *sinks; /* what args.sinks points to: [q_heads] */
     void *workspace;
     size_t workspace_size;
 } attention;

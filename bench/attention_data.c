@@ -70,14 +70,19 @@ const char *attention_make_arguments(attention *self) {
         args->bias = make_bias(desc);
     if (desc->relative != FOVEA_RELATIVE_NONE)
         args->relative = make_relative(desc);
+    if (desc->has_sinks)
+        args->sinks = self->sinks = bench_alloc(desc->q_heads * (int64_t)sizeof(float));
     if (self->lse)
         args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
     if (self->weights)
         args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
     if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || masked != NULL ||
         (desc->has_bias && !args->bias.data) || (desc->relative && !args->relative.data) ||
-        (self->lse && !args->lse.data) || (self->weights && !args->weights.data) || make_lengths(self) != 0)
+        (desc->has_sinks && !args->sinks) || (self->lse && !args->lse.data) || (self->weights && !args->weights.data) ||
+        make_lengths(self) != 0)
         return "no memory";
+    if (desc->has_sinks)
+        bench_fill(self->sinks, desc->q_heads, -2, 4, 7);
     bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
     bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
     bench_fill(args->v.data, attention_elements(&args->v), -1, 1, 3);

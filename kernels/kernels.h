@@ -10,7 +10,8 @@
  *   scale   = +-2^e * c, 1 <= c < 2; 0 is 0 * 1
  *   qs[d]   = +-2^e * q[d]        exact, unless it is subnormal or overflows
  *   acc     = chain over d ascending: acc = fma(qs[d], k[d], acc), acc = +0
- *   s       = c * acc             acc where c is 1
+ *   s       = c * acc             acc where c is 1; with a softcap instead cap * tanh(acc * (c / cap)), c / cap rounded
+ *                                 once and tanh body/v_tanh.h's
  *   s       = s + mask            additive mask or bias, where there is one
  *   in each segment of FV_SEGMENT keys (absolute positions 0, 256, 512 ... of the sequence):
  *   m       = max of s over the attended keys, -inf if there is none
@@ -21,6 +22,7 @@
  *   merge in ascending order of segments, from M = -inf, L = 0, O = 0 (again 0 stands for a maximum of -inf):
  *   M'      = max(M, m);  a = exp(M - M');  b = exp(m - M'), exp(0) being 1 in any rounding mode
  *   L       = fma(L, a, l * b);  O = fma(O, a, o * b)
+ *   a sink is merged last, as a segment of m = sink, l = 1, o = 0
  *   at the end, R = 1/L (0 where L = 0):
  *   out     = O * R, then NaN -> 0x7fc00000, -0 -> +0
  *   lse     = M + log(L), -inf where L = 0, NaN -> 0x7fc00000

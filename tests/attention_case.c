@@ -137,6 +137,11 @@ void case_random_scores(attention_case *c, rng *r) {
     d->has_bias = d->mask != FOVEA_MASK_ADDITIVE && rng_below(r, 3) == 0;
     for (int axis = 0; axis < 4; axis++)
         c->bias_repeats[axis] = rng_below(r, axis == 3 ? 8 : 3) == 0;
+    static const double caps[] = {50, 30, 1, 0.1, 1e4}, scales[] = {0, -1, -0.3};
+    d->softcap = rng_below(r, 3) == 0 ? caps[rng_below(r, 5)] : 0;
+    d->has_sinks = rng_below(r, 3) == 0;
+    if (d->has_scale && rng_below(r, 2))
+        d->scale = scales[rng_below(r, 3)];
     d->relative = rng_below(r, 2) ? FOVEA_RELATIVE_NONE : (fovea_relative)rng_below(r, 5);
     c->relative_entries = 2 * rng_below(r, rng_below(r, 2) ? 5 : d->q_len + d->kv_len + 1) + 1;
     c->relative_repeats[0] = rng_below(r, 2);
@@ -183,11 +188,15 @@ const char *case_text(const attention_case *c, char *text, size_t size) {
     static const char *const layout[] = {"bhtd", "bthd", "packed", "odd"};
     static const char *const values[] = {"random", "equal", "one_huge", "rising", "falling", "overflow", "subnormal"};
     const fovea_attention_desc *d = &c->desc;
+    char cap[32] = "";
+    if (d->softcap > 0)
+        snprintf(cap, sizeof cap, " softcap %g", d->softcap);
     snprintf(text, size,
              "b%" PRId64 " hq%" PRId64 " hkv%" PRId64 " q%" PRId64 " kv%" PRId64 " dk%" PRId64 " dv%" PRId64
-             " scale %g causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s)%s%s layout %s values %s%s%s%s%s%s",
-             d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->scale,
-             causal[d->causal], d->window_left, d->window_right, mask[d->mask], (double)c->mask_density,
+             " scale %g%s%s causal %s window %" PRId64 ",%" PRId64 " mask %s(%g%s)%s%s layout %s values %s%s%s%s%s%s",
+             d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, d->scale, cap,
+             d->has_sinks ? " sinks" : "", causal[d->causal], d->window_left, d->window_right, mask[d->mask],
+             (double)c->mask_density,
              c->mask_repeats[0] || c->mask_repeats[1] || c->mask_repeats[2] || c->mask_repeats[3] ? ", broadcast" : "",
              d->has_bias ? " bias" : "", relative[d->relative], layout[c->layout], values[c->values],
              c->q_lens ? " q_lens" : "", c->kv_lens ? " kv_lens" : "", c->q_offsets ? " q_offsets" : "",

@@ -51,6 +51,7 @@ typedef struct attention_case {
 typedef struct inputs {
     fovea_attention_args args; /* outputs absent */
     int64_t *q_lens, *kv_lens, *q_offsets;
+    float *sinks;
     void *memory[6]; /* of q, k, v, mask, bias, relative; k and v are NULL where q's block holds them (packed) */
 } inputs;
 

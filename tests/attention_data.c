@@ -203,6 +203,11 @@ inputs *inputs_make_given(const attention_case *c, rng *r, const int64_t *q_lens
         make_mask(c, FOVEA_DTYPE_F32, c->bias_repeats, (1 + c->mask_density) / 2, in, &args->bias, &in->memory[4], r);
     if (d->relative != FOVEA_RELATIVE_NONE)
         make_relative(c, in, r);
+    if (d->has_sinks) {
+        args->sinks = in->sinks = must_alloc(d->q_heads, sizeof *in->sinks);
+        for (int64_t h = 0; h < d->q_heads; h++)
+            in->sinks[h] = rng_below(r, 8) ? 3 * rng_normal(r) : rng_below(r, 2) ? -INFINITY : 100;
+    }
     return in;
 }
 
@@ -212,6 +217,7 @@ void inputs_free(inputs *in) {
     free(in->q_lens);
     free(in->kv_lens);
     free(in->q_offsets);
+    free(in->sinks);
     free(in);
 }
 

@@ -12,6 +12,10 @@
  *              + c 2^-150 (head_dim + sum_d |k_d|) + 2^-150
  * the last line for results that are subnormal. This is why the error grows with head_dim and with |q| |k|.
  *
+ * A softcap multiplies by c / cap instead, a rounded number, in a product that is rounded (2u of the score, as tanh is no
+ * steeper than 1), has tanh's error, cap * 2^-24 or 2^-22 of the result, and rounds the product with cap. A sink is a
+ * segment of one key whose score is exact and whose value is 0.
+ *
  * Weight before division. exp is taken of the rounded x = s - m, then the segment is multiplied by b = exp(m - M'), and
  * each later merge by a = exp(M - M'). Each exp has an error of 1 ulp <= 2u and each argument a rounding of u times
  * itself. The arguments add up to s_j - M whatever the order of the maxima, so all together they cost u (M - s_j) + 2u
@@ -179,6 +183,8 @@ static float scale_of(const fovea_attention_desc *desc) {
 
 static double biggest(double a, double b) { return a > b ? a : b; }
 
+enum { SINK = -1 }; /* among keys: a segment of its own, of value 0 */
+
 /* A row under work: the keys it attends to, with exact score and bound of the score's error. */
 typedef struct row {
     int64_t n;     /* attended keys */
@@ -187,6 +193,15 @@ typedef struct row {
     double *error; /* [n] */
     double segments;
 } row;
+
+/* The score and the bound of its error after the softcap. */
+static void cap_score(double cap, double *score, double *error) {
+    const double before = fabs(*score) + *error, t = tanh(*score / cap);
+    *error += 2.01 * U * before + cap * 0x1p-149;                               /* of c / cap and the product */
+    *error += cap * fmin(0x1p-24, 0x1p-22 * fmin(1.0, fabs(t) + *error / cap)); /* of tanh */
+    *score = cap * t;
+    *error += U * (fabs(*score) + *error) + 0x1p-149; /* of the product with cap */
+}
 
 static void find_scores(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
                         int64_t i, row *r) {
@@ -208,6 +223,8 @@ static void find_scores(const fovea_attention_desc *desc, const fovea_attention_
         }
         double score = scale * sum;
         double error = gamma_of((double)desc->head_dim + (c != 1)) * fabs(scale) * magnitude;
+        if (desc->softcap > 0)
+            cap_score((double)(float)desc->softcap, &score, &error);
         double added[ADDED];
         const int n = added_to_score(desc, args, b, h, i, j, added);
         for (int a = 0; a < n; a++) {
@@ -226,6 +243,12 @@ static void find_scores(const fovea_attention_desc *desc, const fovea_attention_
             segment = j / SEGMENT;
             r->segments++;
         }
+    }
+    if (desc->has_sinks && args->sinks[h] != -INFINITY) {
+        r->key[r->n] = SINK;
+        r->score[r->n] = (double)args->sinks[h];
+        r->error[r->n++] = 0;
+        r->segments++;
     }
 }
 
@@ -259,6 +282,8 @@ static void softmax_and_values(const fovea_attention_desc *desc, const fovea_att
     for (int64_t a = 0; a < r->n; a++) {
         double w = exp(r->score[a] - result->lse);
         double relative = exp(exponent_error(r, a, most)) * (1 + roundings) / (1 - rho) - 1;
+        if (r->key[a] == SINK)
+            continue;
         for (int64_t c = 0; c < desc->value_dim; c++) {
             double v = (double)tensor_f32(&args->v, b, h / group, r->key[a], c);
             result->out[c] += w * v;
@@ -281,12 +306,12 @@ void reference_row(const fovea_attention_desc *desc, const fovea_attention_args 
     for (int64_t j = 0; j < desc->kv_len; j++)
         result->weights[j] = result->weights_bound[j] = 0;
 
-    row r = {.score = doubles(desc->kv_len), .error = doubles(desc->kv_len)};
+    row r = {.score = doubles(desc->kv_len + 1), .error = doubles(desc->kv_len + 1)};
     r.key = malloc((size_t)(desc->kv_len + 1) * sizeof *r.key);
     if (r.key == NULL)
         exit(1);
     find_scores(desc, args, b, h, i, &r);
-    result->attended = r.n;
+    result->attended = r.n - (r.n > 0 && r.key[r.n - 1] == SINK);
     if (r.n == 0) {
         result->trusted = 1;
         result->lse = -INFINITY;
@@ -302,14 +327,15 @@ void reference_row(const fovea_attention_desc *desc, const fovea_attention_args 
 /* ---------------------------------------------------------------------------------- the arithmetic, word by word -- */
 
 /* The segment's score at key j, for an attended key. */
-static float literal_score(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
-                           int64_t i, int64_t j) {
+static float literal_score(const literal_kernels *kernels, const fovea_attention_desc *desc,
+                           const fovea_attention_args *args, int64_t b, int64_t h, int64_t i, int64_t j) {
     int64_t group = desc->q_heads / desc->kv_heads;
     const split_scale scale = split(scale_of(desc));
     float acc = 0;
     for (int64_t d = 0; d < desc->head_dim; d++)
         acc = fmaf(scale.two * tensor_f32(&args->q, b, h, i, d), tensor_f32(&args->k, b, h / group, j, d), acc);
-    float score = scale.c * acc;
+    const float cap = (float)desc->softcap;
+    float score = cap > 0 ? kernels->softcap((float)((double)scale.c / (double)cap), cap, acc) : scale.c * acc;
     double added[ADDED];
     const int n = added_to_score(desc, args, b, h, i, j, added);
     for (int a = 0; a < n; a++)
@@ -331,7 +357,7 @@ static float canonical(float x) {
 }
 
 void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h, int64_t i,
-                 literal_exp_fn *exp_f32, float lse, float *out, float *weights) {
+                 const literal_kernels *kernels, float lse, float *out, float *weights) {
     int64_t group = desc->q_heads / desc->kv_heads, n = desc->value_dim;
     float M = -INFINITY, L = 0, *O = calloc((size_t)n * 2, sizeof *O), *o = O + n;
     if (O == NULL)
@@ -343,12 +369,13 @@ void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *a
         for (int64_t j = begin; j < end; j++) {
             attended[j - begin] = (char)reference_attends(desc, args, b, h, i, j);
             if (attended[j - begin]) {
-                s[j - begin] = literal_score(desc, args, b, h, i, j);
+                s[j - begin] = literal_score(kernels, desc, args, b, h, i, j);
                 m = any ? maximum_of(m, s[j - begin]) : s[j - begin];
                 any = 1;
             }
             if (weights)
-                weights[j] = attended[j - begin] && lse != -INFINITY ? canonical(exp_f32(s[j - begin] - lse)) : 0.0F;
+                weights[j] =
+                    attended[j - begin] && lse != -INFINITY ? canonical(kernels->exp(s[j - begin] - lse)) : 0.0F;
         }
         if (!any)
             continue;
@@ -357,7 +384,7 @@ void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *a
         for (int64_t j = begin; j < end; j++) {
             if (!attended[j - begin])
                 continue;
-            float p = exp_f32(s[j - begin] - or_zero(m));
+            float p = kernels->exp(s[j - begin] - or_zero(m));
             lane[(j - begin) % LANES] += p;
             for (int64_t c = 0; c < n; c++)
                 o[c] = fmaf(p, tensor_f32(&args->v, b, h / group, j, c), o[c]);
@@ -366,11 +393,18 @@ void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *a
             for (int a = 0; a < half; a++)
                 lane[a] += lane[a + half];
         float l = lane[0];
-        float next = maximum_of(M, m), a = exp_f32(M - or_zero(next)), f = exp_f32(m - or_zero(next));
+        float next = maximum_of(M, m), a = kernels->exp(M - or_zero(next)), f = kernels->exp(m - or_zero(next));
         L = fmaf(L, a, l * f);
         for (int64_t c = 0; c < n; c++)
             O[c] = fmaf(O[c], a, o[c] * f);
         M = next;
+    }
+    if (desc->has_sinks) {
+        const float sink = args->sinks[h], next = maximum_of(M, sink);
+        const float a = kernels->exp(M - or_zero(next)), f = kernels->exp(sink - or_zero(next));
+        L = fmaf(L, a, f);
+        for (int64_t c = 0; c < n; c++)
+            O[c] = fmaf(O[c], a, 0.0F * f);
     }
     float R = L == 0 ? 0.0F : 1.0F / L;
     if (out)

@@ -30,11 +30,16 @@ void reference_free(reference_result *result);
 void reference_row(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h, int64_t i,
                    reference_result *result);
 
-/* What the row's out and weights are to the last bit, given exp and the lse that the library returned. Either output
+/* exp(x), and cap * tanh(factor * s) as kernels.h has it. */
+typedef struct literal_kernels {
+    float (*exp)(float x);
+    float (*softcap)(float factor, float cap, float s);
+} literal_kernels;
+
+/* What the row's out and weights are to the last bit, given these and the lse that the library returned. Either output
  * may be NULL. */
-typedef float literal_exp_fn(float x);
 void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h, int64_t i,
-                 literal_exp_fn *exp_f32, float lse, float *out, float *weights);
+                 const literal_kernels *kernels, float lse, float *out, float *weights);
 
 /* Whether query i of head h of sequence b attends to key j. */
 int reference_attends(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,

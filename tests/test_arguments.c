@@ -392,6 +392,9 @@ static void test_args(fovea_mask_kind mask, fovea_causal causal) {
     args = p.args;
     args.bias = fovea_tensor_bhtd(p.memory, FOVEA_DTYPE_F32, 2, 4, 10, 20);
     check_args(&p, "a bias that the descriptor does not have", &args, FOVEA_ERROR_ARGUMENT, "bias|has_bias");
+    args = p.args;
+    args.sinks = p.memory;
+    check_args(&p, "sinks that the descriptor does not have", &args, FOVEA_ERROR_ARGUMENT, "sinks|has_sinks");
     check_args(&p, "no arguments", NULL, FOVEA_ERROR_NULL, "args");
     check_status("no plan", fovea_attention_execute(NULL, &p.args, p.workspace, p.workspace_size), FOVEA_ERROR_NULL,
                  "plan");

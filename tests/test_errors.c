@@ -63,6 +63,12 @@ static void test_desc(void) {
     d.has_bias = 1;
     d.mask = FOVEA_MASK_ADDITIVE;
     check_desc("a bias beside an additive mask", d, FOVEA_ERROR_ARGUMENT, "has_bias|FOVEA_MASK_ADDITIVE");
+    const double caps[] = {-1, 0x1p-127, 0x1p127, (double)INFINITY, (double)NAN};
+    for (int i = 0; i < 5; i++) {
+        d = good_desc();
+        d.softcap = caps[i];
+        check_desc("a softcap", d, FOVEA_ERROR_ARGUMENT, "softcap is ");
+    }
     const int dtypes[] = {0, FOVEA_DTYPE_BOOL, 77, -1};
     for (int i = 0; i < 4; i++) {
         d = good_desc();

@@ -167,6 +167,13 @@ static void test_refused(const fovea_context *ctx) {
     d.form = FOVEA_MHA_MERGED;
     d.merge = FOVEA_MHA_MERGE_KEYS;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "q_bias");
+    d.merge = FOVEA_MHA_MERGE_QUERIES;
+    l->attention.softcap = 50;
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "k_bias|FOVEA_MHA_MERGED|a softcap");
+    l->attention.softcap = 0;
+    l->attention.has_sinks = 1;
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "k_bias|FOVEA_MHA_MERGED|a sink");
+    l->attention.has_sinks = 0;
     d = l->desc;
     d.form = FOVEA_MHA_PROJECTED;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "inputs is FOVEA_MHA_SELF, but form FOVEA_MHA_PROJECTED");

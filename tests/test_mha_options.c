@@ -139,6 +139,7 @@ static void test_options(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "options");
     for (int64_t i = test_scaled(48); i > 0; i--) {
         attention_case c = case_random(&r, 200000);
+        case_random_scores(&c, &r);
         const fovea_mha_inputs kind = kinds[i % 3];
         if (c.values == VALUES_OVERFLOW) /* infinity times zero */
             c.values = VALUES_RANDOM;

@@ -127,6 +127,7 @@ static void check_random(int64_t number) {
     snprintf(name, sizeof name, "problem %" PRId64, number);
     rng r = rng_stream(test_seed(), name);
     attention_case c = case_random(&r, 100000);
+    case_random_scores(&c, &r);
     if (number % 4 == 0)
         c.values = VALUES_SUBNORMAL;
     inputs *in = inputs_make(&c, &r);

@@ -228,6 +228,10 @@ static float *expected(const ragged *x, const placed *p, const fovea_tensor *wan
     t.data = memory;
     for (int64_t i = 0; i < floats; i++)
         memory[i] = is_packed(x) ? unwritten : padding;
+    for (int64_t b = 0; p == &x->lse && x->args.sinks && !is_packed(x) && b < t.shape[0]; b++)
+        for (int64_t h = 0; h < t.shape[1]; h++)
+            for (int64_t i = 0; i < t.shape[2]; i++)
+                *tensor_row(&t, b, h, i) = x->args.sinks[h];
     for (int64_t n = 0; n < x->count; n++) {
         if (p == &x->weights) {
             for (int64_t h = 0; h < t.shape[1]; h++)

@@ -75,6 +75,10 @@ typedef struct fovea_attention_desc {
     int64_t relative_max_distance; /* T5: D, from E + 1 to 2^30 */
     int64_t relative_height;       /* WINDOW_2D: each from 1 to 2^20 */
     int64_t relative_width;
+    double
+        softcap; /* > 0: s = softcap * tanh(s / softcap), after the scale, before bias and mask (Gemma 2); from 2^-126 to
+                       2^126, rounded to float32 once; default 0: none */
+    int has_sinks; /* nonzero: args.sinks joins the denominator of each row; default 0 */
 } fovea_attention_desc;
 
 /* Packed sequences. Tensors have a batch of 1 and any number of tokens: q [1, q_heads, q_tokens, head_dim], k [1, kv_heads,
@@ -135,6 +139,9 @@ typedef struct fovea_attention_args {
     int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
     fovea_tensor relative; /* FOVEA_DTYPE_F32 [batch, q_heads, 1, entries], if desc.relative; batch and q_heads may be 1
                               or have a stride of 0, entries are contiguous */
+    const float
+        *sinks; /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score, and
+                           zeros as its value. lse and weights count it; a row without keys gives out +0, lse = the sink */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

@@ -36,8 +36,8 @@ const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *g
 fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                      const void *workspace, size_t workspace_size);
 
-/* Spans of the arguments' arrays, one number or more for each sequence; empty where there is none. */
-enum { FV_ATTENTION_ARRAYS = 7 };
+/* Spans of the arguments' arrays, of numbers for sequences or heads; empty where there is none. */
+enum { FV_ATTENTION_ARRAYS = 8 };
 void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]);
 

@@ -156,6 +156,26 @@ static void begin_rows(fv_block *x) {
         x->tiles[i].output = FV_OUTPUT_RUNNING;
 }
 
+/* Merges the sinks into the rows of a tile, the last of all: m = sink, l = 1, o = 0. */
+static void merge_sinks(const fv_block *x, const fv_tile_rows *tile) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t first = tile->first, rows = tile->count, n = p->desc.value_dim;
+    const fovea_tensor *out = &x->args->out;
+    const bool there = tile->output == FV_OUTPUT_IN_PLACE;
+    for (int64_t i = 0; i < rows; i++) {
+        x->m[i] = x->args->sinks[fv_place_of(x, first + i).head];
+        x->l[i] = 1.0f;
+    }
+    p->kernels.merge(rows, x->m, x->l, x->max + first, x->sum + first, x->a, x->b);
+    memset(x->chain, 0, (size_t)n * sizeof(float)); /* o of every row */
+    for (int64_t i = 0, run; i < rows; i += run) {
+        run = run_of_head(x, first + i, rows - i);
+        p->kernels.accumulate(run, n, x->chain, 0, x->a + i, x->b + i,
+                              there ? fv_row_element(x, out, first + i) : x->o + (first + i) * p->o_stride,
+                              there ? out->stride[2] : p->o_stride);
+    }
+}
+
 /* The end of a tile: the state, if there is one; then outputs and lse, if they are asked for. */
 static void finish(const fv_block *x, const fv_tile_rows *tile) {
     const fovea_attention_plan *p = x->plan;
@@ -168,6 +188,8 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
         return;
     if (tile->output == FV_OUTPUT_NONE)
         memset(x->o + first * p->o_stride, 0, (size_t)(rows * p->o_stride) * sizeof(float));
+    if (p->desc.has_sinks)
+        merge_sinks(x, tile);
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = run_of_head(x, row, first + rows - row);
         float *to = fv_row_element(x, out, row);

@@ -83,6 +83,8 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
                        "has_bias is set, but mask is FOVEA_MASK_ADDITIVE, which is a bias itself");
     if (d->has_scale && !isfinite((float)d->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float", d->scale);
+    if (d->softcap != 0.0 && !(d->softcap >= 0x1p-126 && d->softcap <= 0x1p126))
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "softcap is %g, it must be 0 (none) or from 2^-126 to 2^126", d->softcap);
     if (d->mask == FOVEA_MASK_BLOCKS && (d->mask_block_rows < 1 || d->mask_block_keys < 1))
         return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be at least 1",
                        (long long)d->mask_block_rows, (long long)d->mask_block_keys);
@@ -161,18 +163,29 @@ static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *
 
 void fv_attention_array_spans(const fovea_attention_desc *d, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]) {
+    enum { LENGTHS = FV_ATTENTION_ARRAYS - 1 };
     const struct {
         const char *name;
         const int64_t *array;
-    } all[FV_ATTENTION_ARRAYS] = {{"q_lens", args->q_lens},
-                                  {"kv_lens", args->kv_lens},
-                                  {"q_offsets", args->q_offsets},
-                                  {"q_starts", args->q_starts},
-                                  {"kv_starts", args->kv_starts},
-                                  {"q_cu_seqlens", args->q_cu_seqlens},
-                                  {"kv_cu_seqlens", args->kv_cu_seqlens}};
-    for (int i = 0; i < FV_ATTENTION_ARRAYS; i++)
-        spans[i] = fv_lens_span(all[i].name, all[i].array, d->batch + (i >= FV_ATTENTION_ARRAYS - 2));
+    } all[LENGTHS] = {{"q_lens", args->q_lens},
+                      {"kv_lens", args->kv_lens},
+                      {"q_offsets", args->q_offsets},
+                      {"q_starts", args->q_starts},
+                      {"kv_starts", args->kv_starts},
+                      {"q_cu_seqlens", args->q_cu_seqlens},
+                      {"kv_cu_seqlens", args->kv_cu_seqlens}};
+    for (int i = 0; i < LENGTHS; i++)
+        spans[i] = fv_lens_span(all[i].name, all[i].array, d->batch + (i >= LENGTHS - 2));
+    const uintptr_t sinks = (uintptr_t)args->sinks;
+    spans[LENGTHS] = (fv_span){"sinks", sinks, sinks ? sinks + (uintptr_t)d->q_heads * sizeof(float) : sinks};
+}
+
+static fovea_status check_sinks(const fovea_attention_desc *d, const float *sinks) {
+    if (d->has_sinks && !sinks)
+        return fv_fail(FOVEA_ERROR_NULL, "sinks is NULL, and desc.has_sinks is set");
+    if (!d->has_sinks && sinks)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "sinks is given, but desc.has_sinks is 0");
+    return FOVEA_OK;
 }
 
 /* The shape of the tensors. */
@@ -325,6 +338,8 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
         status = d->packed ? check_packed(&sides[i], d->batch) : check_padded(&sides[i], d->batch);
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
+    if (status == FOVEA_OK)
+        status = check_sinks(d, args->sinks);
     if (status == FOVEA_OK && args->stats)
         status = fv_struct_check(FV_STRUCT(fovea_attention_stats, full_tiles), args->stats);
     if (status != FOVEA_OK)

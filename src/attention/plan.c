@@ -36,6 +36,7 @@ static void take_kernels(fovea_attention_plan *plan) {
         .finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, target)->run.finish_f32,
         .mask_to_bits = fv_kernel_best(FV_OP_mask_to_bits, FV_TYPE_u8, target)->run.mask_to_bits_u8,
         .add_mask = fv_kernel_best(FV_OP_add_mask, FV_TYPE_f32, target)->run.add_mask_f32,
+        .softcap = fv_kernel_best(FV_OP_softcap, FV_TYPE_f32, target)->run.softcap_f32,
         .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, target)->run.weights_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
     };

@@ -33,6 +33,7 @@ typedef struct fv_attention_kernels {
     fv_finish_f32_fn *finish;
     fv_mask_to_bits_u8_fn *mask_to_bits;
     fv_add_mask_f32_fn *add_mask;
+    fv_softcap_f32_fn *softcap;
     fv_weights_f32_fn *weights;
     fv_finite_f32_fn *finite;
 } fv_attention_kernels;

@@ -18,6 +18,24 @@ static bool biased(const fovea_attention_desc *d) { return d->mask == FOVEA_MASK
 static bool relative(const fovea_attention_desc *d) { return d->relative != FOVEA_RELATIVE_NONE; }
 static bool selecting(const fovea_attention_desc *d) { return fv_mask_selects(d->mask); }
 
+static bool capped(const fovea_attention_desc *d) { return d->softcap > 0.0; }
+
+/* s = cap * tanh(acc * (c / cap)), of the scores that were computed and of the maxima that came with them. */
+static bool cap_scores(fv_block *x, const fv_tile *t, int64_t segment, float c) {
+    const fovea_attention_plan *p = x->plan;
+    const float cap = (float)p->desc.softcap, factor = (float)((double)c / (double)cap);
+    (void)segment;
+    for (int64_t first = 0; first < t->rows; first += t->group_rows) {
+        const fv_range keys = x->groups[first / t->group_rows];
+        const int64_t begin = fv_round_down(keys.begin, FV_LANES), end = fv_round_up(keys.end, FV_LANES);
+        p->kernels.softcap(fv_min(t->group_rows, t->rows - first), end - begin, factor, cap,
+                           x->s + first * p->s_stride + begin, p->s_stride);
+    }
+    if (t->row_max_end > t->columns.begin)
+        p->kernels.softcap(t->rows, FV_LANES, factor, cap, x->lanes, FV_LANES);
+    return false;
+}
+
 /* The elements of a bias that belong to a row's keys of a segment. */
 static const float *bias_row(const fv_block *x, const fovea_tensor *bias, int64_t row, int64_t segment) {
     return fv_row_element(x, bias, row) + fv_first_column(x, segment) * bias->stride[3];
@@ -78,6 +96,7 @@ typedef struct stage {
 /* THE list, in order. The first pass takes c along. */
 static const stage stages[] = {
     {always, true, true, false, NULL}, /* s = c * acc, in the first read of the scores */
+    {capped, true, true, false, cap_scores},
     {biased, false, false, true, add_bias},
     {relative, false, false, true, add_relative},
     {selecting, true, true, false, NULL}, /* by the bits of a row, known before the product (fv_tile.selected) */
@@ -153,15 +172,25 @@ int64_t fv_score_row_max_end(const fv_block *x, const fv_tile *t, int64_t segmen
     return all.end == t->columns.end ? all.end : fv_max(t->columns.begin, fv_round_down(all.end, x->plan->panel));
 }
 
-bool fv_score_asks_norms(const fv_block *x) {
-    const fovea_attention_desc *d = &x->plan->desc;
-    return x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS && d->head_dim <= NORM_CHANNELS && bound_holds(d);
+/* exp(-87.3) is a normal number; 80 leaves room for the roundings of scores and norms. */
+static const float furthest = 80.0f;
+
+/* Does the cap alone keep scores near enough to each other? */
+static bool cap_bounds(const fovea_attention_desc *d) {
+    return capped(d) && d->softcap <= (double)furthest / 2.0 && bound_holds(d);
 }
 
-/* |s| <= c |q| |k| (Cauchy and Schwarz), so no score lies further than twice that below another, and exp(-87.3) is a normal
- * number: 80 leaves room for the roundings of scores and norms, of NORM_CHANNELS terms at most. Squares that are too small
- * to be numbers count no more than least does. Figures: docs/measurements.md, "softmax_f32.h". */
+bool fv_score_asks_norms(const fv_block *x) {
+    const fovea_attention_desc *d = &x->plan->desc;
+    return !cap_bounds(d) && x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS && d->head_dim <= NORM_CHANNELS &&
+           bound_holds(d);
+}
+
+/* |s| <= c |q| |k| (Cauchy and Schwarz), and no score lies further than twice that below another. Norms are of
+ * NORM_CHANNELS terms at most. Squares that are too small to be numbers count no more than least does. Figures:
+ * docs/measurements.md, "softmax_f32.h". */
 bool fv_score_no_underflow(const fv_block *x, const fv_segment *segment) {
-    const float furthest = 80.0f, least = 0x1p-40f, c = x->plan->scale.c;
-    return c * c * fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
+    const float least = 0x1p-40f, c = x->plan->scale.c;
+    return cap_bounds(&x->plan->desc) ||
+           c * c * fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
 }

@@ -69,6 +69,10 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
         if (all[i].bias && all[i].lacks)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but %s", all[i].name, all[i].lacks);
     }
+    if (d->form == FOVEA_MHA_MERGED && w->k_bias && (d->attention->softcap > 0.0 || d->attention->has_sinks))
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "k_bias: form FOVEA_MHA_MERGED leaves out what it adds to all scores of a row, which %s notices",
+                       d->attention->has_sinks ? "a sink" : "a softcap");
     if (d->form == FOVEA_MHA_MERGED && w->q_bias && (w->merged || d->merge == FOVEA_MHA_MERGE_KEYS))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "q_bias: a merged layer holds it only with FOVEA_MHA_MERGE_QUERIES and W_i made of q and k");
