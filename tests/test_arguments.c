@@ -100,7 +100,7 @@ static void test_tensor(const problem *p, int which) {
         const char *constant = fv_enum_name(FV_ENUM_dtype, dtypes[i]);
         snprintf(what, sizeof what, "dtype %d of %s", dtypes[i], name);
         snprintf(words, sizeof words,
-                 constant ? "%s: dtype is %s; it must be" : "%s: dtype is %.0s%d, which is not a fovea_dtype", name,
+                 constant ? "%s: dtype is %s; it must be" : "%s: dtype is %.0s%d, not a fovea_dtype", name,
                  constant ? constant : "", dtypes[i]);
         check_args(p, what, &args, FOVEA_ERROR_DTYPE, words);
     }

@@ -75,7 +75,7 @@ static void test_desc(void) {
         d.dtype = (fovea_dtype)dtypes[i];
         check_desc("dtype of the descriptor", d, FOVEA_ERROR_DTYPE,
                    dtypes[i] == FOVEA_DTYPE_BOOL ? "dtype is FOVEA_DTYPE_BOOL; attention takes FOVEA_DTYPE_F32"
-                                                 : "dtype is |, which is not a fovea_dtype");
+                                                 : "dtype is |, not a fovea_dtype");
     }
 
     static const int64_t bad[] = {0, -1, INT64_MIN, -7};
@@ -115,12 +115,12 @@ static void test_desc(void) {
     check_desc("a negative scale", d, FOVEA_OK, NULL);
     const int enumerators[] = {-1, 4, 1000, INT_MIN};
     for (int i = 0; i < 4; i++) {
-        snprintf(words, sizeof words, "causal is %d, which is not a fovea_causal", enumerators[i]);
+        snprintf(words, sizeof words, "causal is %d, not a fovea_causal", enumerators[i]);
         d = good_desc();
         d.causal = (fovea_causal)enumerators[i];
         check_desc("causal", d, FOVEA_ERROR_ARGUMENT, words);
         const int kind = i == 1 ? FOVEA_MASK_PREPARED + 1 : enumerators[i];
-        snprintf(words, sizeof words, "mask is %d, which is not a fovea_mask_kind", kind);
+        snprintf(words, sizeof words, "mask is %d, not a fovea_mask_kind", kind);
         d = good_desc();
         d.mask = (fovea_mask_kind)kind;
         check_desc("mask", d, FOVEA_ERROR_ARGUMENT, words);

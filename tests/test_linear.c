@@ -203,8 +203,7 @@ static void test_refused_desc(const fovea_context *ctx) {
                  "dtype is FOVEA_DTYPE_BOOL; linear maps take FOVEA_DTYPE_F32");
     bad = good;
     bad.activation = (fovea_activation)4;
-    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT,
-                 "activation is 4, which is not a fovea_activation");
+    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 4, not a fovea_activation");
     bad = good;
     bad.part_count = 0;
     check_status("no part", pack(ctx, &bad), FOVEA_ERROR_SHAPE, "part_count is 0");
@@ -220,12 +219,12 @@ static void test_refused_desc(const fovea_context *ctx) {
     bad.part.weight.out = 0;
     check_status("no out", pack(ctx, &bad), FOVEA_ERROR_SHAPE, "out of part 0 is 0");
     bad.part.weight.out = INT64_MAX;
-    check_status("huge out", pack(ctx, &bad), FOVEA_ERROR_OVERFLOW, "more than any memory");
+    check_status("huge out", pack(ctx, &bad), FOVEA_ERROR_OVERFLOW, "too large");
     bad.part.weight.out = (int64_t)1 << 47;
     bad.part.weight.out_stride = 0;
     bad.in_features = bad.part.weight.in = (int64_t)1 << 47;
     bad.part.weight.in_stride = 0;
-    check_status("huge product", pack(ctx, &bad), FOVEA_ERROR_OVERFLOW, "more than any memory");
+    check_status("huge product", pack(ctx, &bad), FOVEA_ERROR_OVERFLOW, "too large");
     bad = good;
     bad.part.weight.in_stride = -8;
     check_status("stride", pack(ctx, &bad), FOVEA_ERROR_STRIDE, "negative");

@@ -141,7 +141,7 @@ static void test_refused(const fovea_context *ctx) {
     refuse_create(ctx, &d, &w, FOVEA_ERROR_VERSION, "fovea_mha_weights");
     w = l->w;
     d.form = (fovea_mha_form)6;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "form is 6, which is not a fovea_mha_form");
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "form is 6, not a fovea_mha_form");
     d = l->desc;
     d.attention = &attention;
     attention.q_heads = 3;
@@ -184,7 +184,7 @@ static void test_refused(const fovea_context *ctx) {
     w.q_bias = w.k_bias = w.v_bias = NULL;
     refuse_create(ctx, &d, &w, FOVEA_ERROR_NULL, "fused is NULL");
     w.order = (fovea_mha_order)2;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "order is 2, which is not a fovea_mha_order");
+    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "order is 2, not a fovea_mha_order");
     d = l->desc;
     w = l->w;
     w.k.data = NULL;

@@ -14,7 +14,7 @@ fovea_status fovea_exp_f32(int64_t n, const float *x, float *y) {
     if (!x || !y)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", x ? "y" : "x");
     if (!fv_multiply(n, (int64_t)sizeof *x, &bytes))
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "n %" PRId64 ": more floats than any memory holds", n);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "n %" PRId64 ": too large", n);
     const uintptr_t from = (uintptr_t)x, to = (uintptr_t)y;
     const fv_span in = {"x", from, from + (uintptr_t)bytes}, out = {"y", to, to + (uintptr_t)bytes};
     const fovea_context *ctx;

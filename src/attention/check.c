@@ -36,8 +36,7 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
             return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld; it must be at least %lld", sizes[i].name,
                            (long long)sizes[i].value, (long long)sizes[i].least);
         if (sizes[i].value > FV_SIZE_LIMIT)
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: more than any memory holds", sizes[i].name,
-                           (long long)sizes[i].value);
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: too large", sizes[i].name, (long long)sizes[i].value);
     }
     if (d->kv_heads == 0 ? d->q_heads > 0 : d->q_heads % d->kv_heads != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_heads %lld is not a multiple of kv_heads %lld", (long long)d->q_heads,
@@ -53,9 +52,9 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
         int64_t bytes = (int64_t)sizeof(float);
         if (!fv_multiply(bytes, d->batch, &bytes) || !fv_multiply(bytes, tensors[i].heads, &bytes) ||
             !fv_multiply(bytes, tensors[i].tokens, &bytes) || !fv_multiply(bytes, tensors[i].channels, &bytes))
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of %lld x %lld x %lld x %lld floats is more than any memory holds",
-                           tensors[i].name, (long long)d->batch, (long long)tensors[i].heads,
-                           (long long)tensors[i].tokens, (long long)tensors[i].channels);
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of %lld x %lld x %lld x %lld floats is too large", tensors[i].name,
+                           (long long)d->batch, (long long)tensors[i].heads, (long long)tensors[i].tokens,
+                           (long long)tensors[i].channels);
     }
     return FOVEA_OK;
 }
@@ -75,8 +74,7 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (status != FOVEA_OK)
         return status;
     if (d->window_left < -1 || d->window_right < -1)
-        return fv_fail(FOVEA_ERROR_ARGUMENT,
-                       "window_left is %lld and window_right is %lld; they must be at least -1 (no limit)",
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left is %lld and window_right is %lld; the least is -1 (no limit)",
                        (long long)d->window_left, (long long)d->window_right);
     if (d->has_bias && d->mask == FOVEA_MASK_ADDITIVE)
         return fv_fail(FOVEA_ERROR_ARGUMENT,
@@ -201,7 +199,7 @@ static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attent
     s->q_tokens = args->q.shape[2];
     s->kv_tokens = args->k.data ? args->k.shape[2] : 0;
     if (s->q_tokens < 0 || s->q_tokens > FV_SIZE_LIMIT || s->kv_tokens < 0 || s->kv_tokens > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_SHAPE, "q has %lld tokens and k %lld: less than 0, or more than any memory holds",
+        return fv_fail(FOVEA_ERROR_SHAPE, "q has %lld tokens and k %lld: negative, or too large",
                        (long long)s->q_tokens, (long long)s->kv_tokens);
     return FOVEA_OK;
 }

@@ -150,8 +150,8 @@ static fovea_status read_mask(fovea_mask *m, const fv_mask *source) {
         !fv_multiply(heads, m->row_tiles, &tiles) || !fv_multiply(tiles, m->segments, &tiles) ||
         !fv_multiply(rows, (int64_t)sizeof *m->ranges, &bytes) ||
         !fv_multiply(tiles, (int64_t)sizeof *m->tiles, &bytes))
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "a mask of %lld x %lld x %lld x %lld is more than any memory holds",
-                       (long long)m->batch, (long long)m->q_heads, (long long)m->q_len, (long long)m->kv_len);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "a mask of %lld x %lld x %lld x %lld is too large", (long long)m->batch,
+                       (long long)m->q_heads, (long long)m->q_len, (long long)m->kv_len);
     m->ranges = allocate(rows, sizeof *m->ranges);
     m->tiles = m->ranges ? allocate(tiles, sizeof *m->tiles) : NULL;
     if (!m->tiles)
@@ -191,7 +191,7 @@ static fovea_status check_desc(const fovea_mask_desc *d) {
 fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *given, fovea_mask **mask) {
     FV_HOLD_EXCEPTIONS();
     if (!mask)
-        return fv_fail(FOVEA_ERROR_NULL, "mask is NULL: there is nowhere to put the mask");
+        return fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
     *mask = NULL;
     if (!ctx || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "desc" : "ctx");

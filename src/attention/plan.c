@@ -74,7 +74,7 @@ static void debug(const fovea_attention_plan *plan) {
 fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
                                              const fv_attention_choice *choice, fovea_attention_plan **plan) {
     if (!plan)
-        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL: the plan cannot be returned");
+        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL");
     *plan = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
@@ -119,8 +119,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     take_kernels(made);
     if (!fv_attention_lay_out(made)) {
         free(made);
-        return fv_fail(FOVEA_ERROR_OVERFLOW,
-                       "head_dim %lld, value_dim %lld: the workspace is more than any memory holds",
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "head_dim %lld, value_dim %lld: the workspace is too large",
                        (long long)desc->head_dim, (long long)desc->value_dim);
     }
     if (fv_attention_empty(&given_desc)) {

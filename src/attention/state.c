@@ -141,7 +141,7 @@ size_t fovea_attention_plan_state_size(const fovea_attention_plan *plan) {
 fovea_status fovea_attention_state_init(const fovea_attention_plan *plan, void *memory, size_t size,
                                         fovea_attention_state **state) {
     if (!state)
-        return fv_fail(FOVEA_ERROR_NULL, "state is NULL: there is nowhere to put the state");
+        return fv_fail(FOVEA_ERROR_NULL, "state is NULL");
     *state = NULL;
     if (!plan || !memory)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "memory" : "plan");

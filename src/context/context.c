@@ -126,7 +126,7 @@ fovea_status fovea_context_create(const fovea_context_options *options, fovea_co
 
 fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx) {
     if (!ctx)
-        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL: the context cannot be returned");
+        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
     *ctx = NULL;
     fovea_context_options own;
     fovea_context_options_init(&own);

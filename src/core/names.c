@@ -86,12 +86,12 @@ const char *fv_enum_name(fv_enum type, int value) {
 fovea_status fv_enum_check(fv_enum type, const char *field, int value) {
     if (fv_enum_name(type, value))
         return FOVEA_OK;
-    return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is %d, which is not a %s", field, value, enums[type].type);
+    return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is %d, not a %s", field, value, enums[type].type);
 }
 
 fovea_status fv_dtype_refuse(const char *field, fovea_dtype dtype, const char *takes) {
     const char *name = fv_enum_name(FV_ENUM_dtype, (int)dtype);
     if (!name)
-        return fv_fail(FOVEA_ERROR_DTYPE, "%s is %d, which is not a fovea_dtype", field, (int)dtype);
+        return fv_fail(FOVEA_ERROR_DTYPE, "%s is %d, not a fovea_dtype", field, (int)dtype);
     return fv_fail(FOVEA_ERROR_DTYPE, "%s is %s; %s", field, name, takes);
 }

@@ -25,7 +25,7 @@ const char *fv_enum_name(fv_enum type, int value);
 /* The causal of shapes in logs and command lines: "none", "top_left" ..., by value; ended by NULL. */
 extern const char *const fv_causal_words[];
 
-/* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, which is not a fovea_causal". */
+/* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, not a fovea_causal". */
 fovea_status fv_enum_check(fv_enum type, const char *field, int value);
 
 /* Refuses an element type: "dtype is FOVEA_DTYPE_BOOL; attention takes FOVEA_DTYPE_F32". takes: who takes what. */

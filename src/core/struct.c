@@ -26,7 +26,7 @@ fovea_status fv_struct_check(fv_struct type, const void *given) {
                        "%s has struct_size %zu, but this library (%s) knows %zu: the program needs a newer library",
                        type.name, size, FOVEA_VERSION_STRING, type.size);
     if (size < type.least)
-        return fv_fail(FOVEA_ERROR_VERSION, "%s has struct_size %zu; the smallest is %zu: call %s_init first",
+        return fv_fail(FOVEA_ERROR_VERSION, "%s has struct_size %zu, at least %zu is needed: call %s_init first",
                        type.name, size, type.least, type.name);
     return FOVEA_OK;
 }

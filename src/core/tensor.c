@@ -54,8 +54,8 @@ static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rul
             return fv_fail(FOVEA_ERROR_STRIDE, "%s: %s stride %lld is negative", rule->name, axes[i],
                            (long long)t->stride[i]);
         if (t->stride[i] > stride_limit)
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: %s stride %lld is more than any memory holds", rule->name,
-                           axes[i], (long long)t->stride[i]);
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: %s stride %lld is too large", rule->name, axes[i],
+                           (long long)t->stride[i]);
     }
     const bool repeated = rule->broadcast && t->stride[3] == 0;
     if (t->stride[3] != 1 && !repeated && t->shape[3] > 1)
@@ -96,8 +96,7 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
     if (tensor->dtype != rule->dtype)
         return refuse_dtype(tensor, rule);
     if (tensor->quantisation)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is given, but this version does not support it",
-                       rule->name);
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is not supported", rule->name);
     const fovea_status status = check_shape(tensor, rule);
     if (status != FOVEA_OK)
         return status;

@@ -24,8 +24,8 @@ static fovea_status check_size(const char *name, int64_t part, int64_t size) {
         return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld; it must be at least 1", name, (long long)part,
                        (long long)size);
     if (size > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of part %lld is %lld: more than any memory holds", name,
-                       (long long)part, (long long)size);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s of part %lld is %lld: too large", name, (long long)part,
+                       (long long)size);
     return FOVEA_OK;
 }
 
@@ -60,9 +60,7 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     if (w->dtype != FOVEA_DTYPE_F32)
         return refuse_dtype("weight", p, w->dtype);
     if (w->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE,
-                       "the weight of part %lld: quantisation is given, but this version does not support it",
-                       (long long)p);
+        return fv_fail(FOVEA_ERROR_DTYPE, "the weight of part %lld: quantisation is not supported", (long long)p);
     if (part->bias && part->bias_dtype != 0 && part->bias_dtype != FOVEA_DTYPE_F32)
         return refuse_dtype("bias", p, part->bias_dtype);
     if (part->has_scale && !isfinite((float)part->scale))
@@ -112,8 +110,8 @@ static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args
                        (long long)x->shape[1], fv_plural(x->shape[1]), (long long)x->shape[3], fv_plural(x->shape[3]),
                        (long long)l->in);
     if (x->shape[0] > FV_SIZE_LIMIT || x->shape[2] > FV_SIZE_LIMIT / fv_max(x->shape[0], 1))
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: more than any memory holds",
-                       (long long)x->shape[0], (long long)x->shape[2]);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: too large", (long long)x->shape[0],
+                       (long long)x->shape[2]);
     const fv_tensor_rule rule = {
         "x", FOVEA_DTYPE_F32, {x->shape[0], x->shape[1], x->shape[2], x->shape[3]}, false, false};
     return fv_tensor_check(x, &rule, span);

@@ -74,7 +74,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
     FV_HOLD_EXCEPTIONS();
     if (!linear)
-        return fv_fail(FOVEA_ERROR_NULL, "linear is NULL: the packed weights cannot be returned");
+        return fv_fail(FOVEA_ERROR_NULL, "linear is NULL");
     *linear = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
@@ -103,8 +103,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     if (found && !lay_out(made, &floats)) {
         const long long out = made->out;
         fovea_linear_destroy(made);
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are more than any memory holds",
-                       (long long)desc->in_features, out);
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are too large", (long long)desc->in_features, out);
     }
     if (!found || !allocate(made, floats)) {
         fovea_linear_destroy(made);

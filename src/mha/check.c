@@ -53,15 +53,13 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     for (int i = 0; i < FV_MHA_ROLES && d->form != FOVEA_MHA_PROJECTED; i++) {
         if (s->role[i].features < 1 || s->role[i].features > FV_SIZE_LIMIT)
             return fv_fail(s->role[i].features < 1 ? FOVEA_ERROR_SHAPE : FOVEA_ERROR_OVERFLOW,
-                           "%s is %lld; it must be at least 1, and fit in memory", names[i],
-                           (long long)s->role[i].features);
+                           "%s is %lld: out of range", names[i], (long long)s->role[i].features);
         if (s->role[i].features != s->role[fv_mha_input(d, i)].features)
             return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld, but its input has %lld", names[i],
                            (long long)s->role[i].features, (long long)s->role[fv_mha_input(d, i)].features);
     }
     if (d->out_features < 0 || d->out_features > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld; it must be at least 0, and fit in memory",
-                       (long long)d->out_features);
+        return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld: out of range", (long long)d->out_features);
     if (d->inputs == FOVEA_MHA_SELF && d->attention->q_len != d->attention->kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
                        (long long)d->attention->q_len, (long long)d->attention->kv_len);
@@ -111,8 +109,8 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
     int64_t columns;
     for (int i = 0; i < FV_MHA_ROLES; i++)
         if (!fv_multiply(s->heads, s->role[i].channels, &columns))
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld heads of %lld channels are more than any memory holds",
-                           (long long)s->heads, (long long)s->role[i].channels);
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld heads of %lld channels are too large", (long long)s->heads,
+                           (long long)s->role[i].channels);
     s->o_in = s->heads * v->channels;
     return FOVEA_OK;
 }

@@ -108,7 +108,7 @@ static fovea_status finish(fovea_mha *m) {
     attention.has_scale = 1;
     fovea_status status = fovea_attention_plan_create(m->ctx, &attention, &m->plan);
     if (status == FOVEA_OK && !lay_out(m))
-        status = fv_fail(FOVEA_ERROR_OVERFLOW, "the layer's workspace is more than any memory holds");
+        status = fv_fail(FOVEA_ERROR_OVERFLOW, "the layer's workspace is too large");
     return status;
 }
 
@@ -124,7 +124,7 @@ fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *de
                               fovea_mha **mha) {
     FV_HOLD_EXCEPTIONS();
     if (!mha)
-        return fv_fail(FOVEA_ERROR_NULL, "mha is NULL: the layer cannot be returned");
+        return fv_fail(FOVEA_ERROR_NULL, "mha is NULL");
     *mha = NULL;
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");

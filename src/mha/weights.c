@@ -33,8 +33,7 @@ static fovea_status check_matrix(const rule *r) {
         return fv_dtype_refuse(field, m->dtype, "layers take FOVEA_DTYPE_F32");
     }
     if (m->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is given, but this version does not support it",
-                       r->name);
+        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is not supported", r->name);
     int64_t a, b, c, bytes;
     if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
         !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
