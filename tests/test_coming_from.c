@@ -96,7 +96,7 @@ typedef struct mha_case {
     const char *name;
     fovea_tensor attn_mask;
     const uint8_t *key_padding_mask;
-    bool is_causal, bias_kv, zero;
+    bool is_causal, bias_kv, zero, sink; /* sink: the key of zeros of add_zero_attn as a sink */
     const float *out, *weights;
 } mha_case;
 
@@ -132,6 +132,9 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
     fovea_from_tensors(&attention, &args, fovea_tensor_bthd(y[0], FOVEA_DTYPE_F32, BATCH, QUERIES, HEADS, DIM), k, v,
                        fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED));
     fovea_from_torch_mha(&attention, &args, c->attn_mask, c->key_padding_mask, KEYS, c->is_causal, room);
+    const float sinks[HEADS] = {0};
+    attention.has_sinks = c->sink;
+    args.sinks = c->sink ? sinks : NULL;
     args.weights = fovea_tensor_bhtd(weights, FOVEA_DTYPE_F32, BATCH, HEADS, QUERIES, kv_len);
     fovea_mha_desc desc;
     fovea_mha_weights w;
@@ -155,7 +158,8 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
                     sum += (double)weights[(b * HEADS + h) * QUERIES * kv_len + i];
                 mean[b * QUERIES * kv_len + i] = (float)(sum / HEADS);
             }
-        compare(mean, c->weights, BATCH * QUERIES * kv_len, c->name);
+        for (int64_t row = 0; row < BATCH * QUERIES; row++) /* a sink has no column */
+            compare(mean + row * kv_len, c->weights + row * (kv_len + c->sink), kv_len, c->name);
     }
     fovea_mha_destroy(layer);
     float *all[] = {in_bias, in_weight, out_bias, out_weight, bias_k, bias_v, x[0],
@@ -181,23 +185,25 @@ static void test_mha(const fovea_context *ctx) {
                        wider = fovea_tensor_aligned(more, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS + 1}),
                        heads = fovea_tensor_bhtd(by_head, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS);
     const mha_case cases[] = {
-        {"attn_mask and key_padding_mask", mask, padding, false, false, false, torch_masks_out, torch_masks_weights},
-        {"attn_mask of each head", heads, NULL, false, false, false, torch_by_head_out, torch_by_head_weights},
-        {"attn_mask of each head and key_padding_mask", heads, padding, false, false, false, torch_by_head_padding_out,
-         torch_by_head_padding_weights},
-        {"attn_mask of floats and key_padding_mask", added, padding, false, false, false, torch_float_padding_out,
-         torch_float_padding_weights},
-        {"key_padding_mask", absent, padding, false, false, false, torch_padding_out, torch_padding_weights},
-        {"add_bias_kv", absent, NULL, false, true, false, torch_bias_kv_out, torch_bias_kv_weights},
-        {"add_bias_kv and masks", mask, padding, false, true, false, torch_bias_kv_masks_out,
+        {"attn_mask and key_padding_mask", mask, padding, false, false, false, false, torch_masks_out,
+         torch_masks_weights},
+        {"attn_mask of each head", heads, NULL, false, false, false, false, torch_by_head_out, torch_by_head_weights},
+        {"attn_mask of each head and key_padding_mask", heads, padding, false, false, false, false,
+         torch_by_head_padding_out, torch_by_head_padding_weights},
+        {"attn_mask of floats and key_padding_mask", added, padding, false, false, false, false,
+         torch_float_padding_out, torch_float_padding_weights},
+        {"key_padding_mask", absent, padding, false, false, false, false, torch_padding_out, torch_padding_weights},
+        {"add_bias_kv", absent, NULL, false, true, false, false, torch_bias_kv_out, torch_bias_kv_weights},
+        {"add_bias_kv and masks", mask, padding, false, true, false, false, torch_bias_kv_masks_out,
          torch_bias_kv_masks_weights},
-        {"add_bias_kv, causal", absent, NULL, true, true, false, torch_bias_kv_causal_out,
+        {"add_bias_kv, causal", absent, NULL, true, true, false, false, torch_bias_kv_causal_out,
          torch_bias_kv_causal_weights},
-        {"add_bias_kv, attn_mask of floats, key_padding_mask", wider, padding, false, true, false,
+        {"add_bias_kv, attn_mask of floats, key_padding_mask", wider, padding, false, true, false, false,
          torch_bias_kv_floats_out, torch_bias_kv_floats_weights},
-        {"add_zero_attn and masks", mask, padding, false, false, true, torch_zero_out, torch_zero_weights},
-        {"add_bias_kv, add_zero_attn, causal, key_padding_mask", absent, padding, true, true, true, torch_both_out,
-         torch_both_weights}};
+        {"add_zero_attn and masks", mask, padding, false, false, true, false, torch_zero_out, torch_zero_weights},
+        {"add_zero_attn as a sink", mask, padding, false, false, false, true, torch_zero_out, torch_zero_weights},
+        {"add_bias_kv, add_zero_attn, causal, key_padding_mask", absent, padding, true, true, true, false,
+         torch_both_out, torch_both_weights}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         mha(ctx, &cases[i]);
     free(left_out);

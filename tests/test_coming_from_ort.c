@@ -16,6 +16,9 @@ typedef struct gqa_case {
     int32_t seqlens_k[BATCH];
     double scale; /* 0: the default */
     int64_t local_window_size;
+    double softcap;
+    bool has_bias;
+    const float *sinks; /* NULL: none */
     const float *want;
 } gqa_case;
 
@@ -57,24 +60,40 @@ static void run(const fovea_context *ctx, const gqa_case *c) {
     fovea_from_ort_gqa(&desc, &args, c->seqlens_k, c->past == 0, c->local_window_size, room);
     desc.has_scale = c->scale != 0.0;
     desc.scale = c->scale;
+    desc.softcap = c->softcap;
+    desc.has_sinks = c->sinks != NULL;
+    args.sinks = c->sinks;
+    float *bias = fill(7, BATCH * 5 * 5);
+    desc.has_bias = c->has_bias;
+    if (c->has_bias)
+        args.bias = fovea_tensor_bhtd(bias, FOVEA_DTYPE_F32, BATCH, 1, 5, 5);
     execute(ctx, &desc, &args, c->name);
     compare(out, c->want, n, c->name);
     free(q);
     free(k);
     free(v);
     free(out);
+    free(bias);
 }
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "coming-from-ort", NULL);
     fovea_context *ctx = test_context_untuned();
-    const gqa_case cases[] = {{"prompt, padded on the right", 5, 0, {4, 2}, 0.0, -1, ort_prompt},
-                              {"scale", 5, 0, {4, 4}, 0.25, -1, ort_scale},
-                              {"local_window_size", 5, 0, {4, 4}, 0.0, 2, ort_window},
-                              {"decoding", 1, 7, {7, 4}, 0.0, -1, ort_decode},
-                              {"decoding, local_window_size", 1, 7, {7, 4}, 0.0, 3, ort_decode_window}};
+    const float zeros[HEADS] = {0};
+    float *sinks = fill(6, HEADS);
+    const gqa_case cases[] = {
+        {"prompt, padded on the right", 5, 0, {4, 2}, 0.0, -1, 0.0, false, NULL, ort_prompt},
+        {"scale", 5, 0, {4, 4}, 0.25, -1, 0.0, false, NULL, ort_scale},
+        {"local_window_size", 5, 0, {4, 4}, 0.0, 2, 0.0, false, NULL, ort_window},
+        {"decoding", 1, 7, {7, 4}, 0.0, -1, 0.0, false, NULL, ort_decode},
+        {"decoding, local_window_size", 1, 7, {7, 4}, 0.0, 3, 0.0, false, NULL, ort_decode_window},
+        {"softcap", 5, 0, {4, 4}, 0.0, -1, 1.5, false, NULL, ort_softcap},
+        {"attention_bias and softcap", 5, 0, {4, 4}, 0.0, -1, 1.5, true, NULL, ort_bias},
+        {"smooth_softmax", 5, 0, {4, 4}, 0.0, -1, 0.0, false, zeros, ort_smooth},
+        {"head_sink", 5, 0, {4, 4}, 0.0, -1, 0.0, false, sinks, ort_sink}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         run(ctx, &cases[i]);
+    free(sinks);
     fovea_context_destroy(ctx);
     return test_end();
 }

@@ -120,8 +120,6 @@ static bool close_to(const float *got, const onnx_tensor *want, const char *name
 static const char *waits_for(const onnx_case *c) {
     if (c->in[Q].type != ONNX_F32)
         return c->in[Q].type == ONNX_F16 ? "waits for float16" : "waits for bfloat16";
-    if (c->attributes.softcap != 0.0)
-        return "waits for softcap";
     if (c->out[QK_MATMUL_OUTPUT].type != ONNX_ABSENT && c->attributes.qk_matmul_output_mode != 3)
         return "waits for raw scores as an output";
     return NULL;
@@ -162,6 +160,7 @@ static bool run(const fovea_context *ctx, const onnx_case *c, const results *out
                     in[NONPAD_KV_SEQLEN], room);
     desc.has_scale = a->scale != 0.0;
     desc.scale = a->scale;
+    desc.softcap = a->softcap;
     desc.window_left = a->left_window_size;
     desc.window_right = a->right_window_size;
     if (out->scores)

@@ -62,21 +62,23 @@ FOVEA_API void fovea_from_torch_mha_weights(fovea_mha_desc *desc, fovea_mha_weig
 /* Attention, opset 23 to 25. k and v are present_key and present_value: past_length keys that were there, then the new
  * ones. 3-D inputs are fovea_tensor_bthd(), the mask is fovea_tensor_aligned(), true = attend. Keys past the end of a
  * narrower mask are left out: desc->kv_len, k and v are cut to its width. nonpad_kv_seqlen is [batch] or NULL. room: 2
- * * batch elements. Set by hand: scale, window_left, window_right. */
+ * * batch elements. Set by hand: scale, softcap, window_left, window_right. */
 FOVEA_API void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *room);
 
 /* GroupQueryAttention of ONNX Runtime. k and v are present_key and present_value; the last new key of sequence b has
  * the index seqlens_k[b] ([batch], one less than the number of keys). is_prompt: there is no past, query 0 sees key 0.
  * local_window_size: how many keys a query sees, its own included; all, unless positive. room: 2 * batch elements. Set
- * by hand: scale (0 there is the default), attention_bias (has_bias and args->bias). */
+ * by hand: scale (0 there is the default), softcap, attention_bias (has_bias and args->bias), head_sink (has_sinks and
+ * args->sinks; zeros for smooth_softmax). */
 FOVEA_API void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k,
                                   int is_prompt, int64_t local_window_size, int64_t *room);
 
 /* ----------------------------------------------------------------------------------------------- FlashAttention -- */
 
 /* flash_attn_func: the last query stands at the last key, for causal and for window_size (left, right; -1: no limit),
- * with or without causal. If args has lengths, they count. room: batch elements. Set by hand: softmax_scale. */
+ * with or without causal. If args has lengths, they count. room: batch elements. Set by hand: softmax_scale, softcap.
+ */
 FOVEA_API void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
                                 int64_t window_right, int64_t *room);
 
