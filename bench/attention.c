@@ -64,9 +64,10 @@ static const char *check_one_call(const attention *self) {
     if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
         self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative || self->desc.softcap > 0 ||
         self->desc.has_sinks || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset || self->lse ||
-        self->weights)
-        return "call=sdpa takes layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, offset, lse "
-               "or weights";
+        self->weights || self->desc.packed)
+        return "call=sdpa takes layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, packed, "
+               "offset, "
+               "lse or weights";
     return NULL;
 }
 
@@ -157,6 +158,8 @@ static void name_it(attention *self) {
         name_more(self, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
         name_more(self, "/kv_lens:%" PRId64, self->kv_shortest);
+    if (desc->packed)
+        name_more(self, "/packed:1");
     if (self->lse)
         name_more(self, "/lse:1");
     if (self->weights)
@@ -181,6 +184,10 @@ static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
                      lengths[i].name, lengths[i].shortest, lengths[i].name, lengths[i].longest);
             return -1;
         }
+    }
+    if (d->packed && (d->mask != FOVEA_MASK_NONE || d->has_bias || self->weights)) {
+        snprintf(error, BENCH_ERROR_SIZE, "packed=1 takes no mask, bias or weights");
+        return -1;
     }
     if (self->has_offset && d->causal != FOVEA_CAUSAL_OFFSET && d->causal != FOVEA_CAUSAL_NONE) {
         snprintf(error, BENCH_ERROR_SIZE, "q_offset goes with causal=offset and causal=none: causal=%s sets its own",
@@ -208,7 +215,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
-            sinks = 0;
+            sinks = 0, packed = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
@@ -228,6 +235,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"sinks", NULL, 0, 1, &sinks},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
+                            {"packed", NULL, 0, 1, &packed},
                             {"q_offset", NULL, -most, most, &q_offset},
                             {"lse", NULL, 0, 1, &lse},
                             {"weights", NULL, 0, 1, &weights},
@@ -270,6 +278,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.relative_width = self->desc.relative_height;
     self->desc.softcap = (double)softcap;
     self->desc.has_sinks = (int)sinks;
+    self->desc.packed = (int)packed;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
     self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
@@ -304,10 +313,11 @@ const bench_kind bench_attention = {
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
     "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"
     "      softcap=0 sinks=0|1\n"
-    "      q_lens=(q_len) kv_lens=(kv_len) lse=0|1 weights=0|1\n"
+    "      q_lens=(q_len) kv_lens=(kv_len) packed=0|1 lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
     "      q_lens, kv_lens: the shortest length; the others fall evenly to it from q_len or kv_len\n"
+    "      packed: all sequences on one token axis, without padding\n"
     "      mask: one for all sequences and heads; pattern: what it lets queries see (scattered: 7 keys in 8;\n"
     "      documents: 16 of them; padded: all keys but the last eighth); bias: one for each head, added beside the "
     "mask\n"

@@ -89,6 +89,24 @@ static inline attention_sequence attention_sequence_of(const attention *self, in
     return s;
 }
 
+/* Where a sequence begins in the tensors, b = desc.batch: where the last one ends. */
+typedef struct attention_place {
+    int64_t entry, q_start, kv_start;
+} attention_place;
+
+static inline attention_place attention_place_of(const attention *self, int64_t b) {
+    attention_place p = {b, 0, 0};
+    if (!self->desc.packed)
+        return p;
+    p.entry = 0;
+    for (int64_t i = 0; i < b; i++) {
+        const attention_sequence s = attention_sequence_of(self, i);
+        p.q_start += s.q_len;
+        p.kv_start += s.kv_len;
+    }
+    return p;
+}
+
 /* Makes self->args for the shape and options of the case, outputs unwritten; NULL, or what is wrong. */
 const char *attention_make_arguments(attention *self);
 

@@ -31,13 +31,16 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
     const fovea_attention_desc *desc = &self->desc;
     int64_t i = row % desc->q_len, h = row / desc->q_len % desc->q_heads, b = row / desc->q_len / desc->q_heads;
     const attention_sequence sequence = attention_sequence_of(self, b);
+    const attention_place place = attention_place_of(self, b);
+    if (desc->packed && i >= sequence.q_len)
+        return NULL;
     int64_t key_head = h / (desc->q_heads / desc->kv_heads), offset = sequence.offset + i;
     int64_t queries = i < sequence.q_len;
     fovea_attention_args args;
     fovea_attention_args_init(&args);
-    args.q = slice(&self->args.q, b, h, i);
-    args.k = slice(&self->args.k, b, key_head, -1);
-    args.v = slice(&self->args.v, b, key_head, -1);
+    args.q = slice(&self->args.q, place.entry, h, place.q_start + i);
+    args.k = slice(&self->args.k, place.entry, key_head, -1);
+    args.v = slice(&self->args.v, place.entry, key_head, -1);
     if (self->seen.data != NULL)
         args.mask = slice(&self->seen, 0, 0, i);
     else if (desc->mask != FOVEA_MASK_NONE)
@@ -50,6 +53,7 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
         args.sinks = self->args.sinks + h;
     args.q_lens = &queries;
     args.kv_lens = &sequence.kv_len;
+    args.kv_starts = &place.kv_start;
     args.q_offsets = &offset;
     for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
         const fovea_tensor *whole = attention_output(&self->args, o);
@@ -64,7 +68,7 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
         const fovea_tensor *want = attention_output(&args, o);
         if (want->data == NULL)
             continue;
-        const fovea_tensor got = slice(attention_output(&self->args, o), b, h, i);
+        const fovea_tensor got = slice(attention_output(&self->args, o), place.entry, h, place.q_start + i);
         if (memcmp(want->data, got.data, (size_t)want->shape[3] * sizeof(float)) == 0)
             continue;
         static char error[BENCH_ERROR_SIZE];
@@ -98,6 +102,8 @@ const char *attention_check(attention *self) {
         return error;
     fovea_attention_desc desc = self->desc;
     desc.batch = desc.q_heads = desc.kv_heads = desc.q_len = 1;
+    desc.packed = 0;
+    desc.kv_len = self->args.k.shape[2];
     desc.causal = self->desc.causal == FOVEA_CAUSAL_NONE ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_OFFSET;
     if (self->seen.data != NULL)
         desc.mask = FOVEA_MASK_BOOLEAN;

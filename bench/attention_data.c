@@ -10,7 +10,7 @@
 #include "attention_bench.h"
 
 static fovea_tensor make_tensor(const attention *self, int64_t heads, int64_t tokens, int64_t channels) {
-    int64_t batch = self->desc.batch;
+    int64_t batch = self->desc.packed ? 1 : self->desc.batch;
     void *data = bench_alloc(batch * heads * tokens * channels * (int64_t)sizeof(float));
     return self->layout == LAYOUT_BHTD ? fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels)
                                        : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, tokens, heads, channels);
@@ -43,7 +43,7 @@ static fovea_tensor make_relative(const fovea_attention_desc *desc) {
 /* Lengths and offsets of all sequences, of which args takes what the case gives. -1: no memory. */
 static int make_lengths(attention *self) {
     const int64_t batch = self->desc.batch;
-    int64_t *lengths = self->lengths = bench_alloc(3 * batch * (int64_t)sizeof *lengths);
+    int64_t *lengths = self->lengths = bench_alloc((5 * batch + 2) * (int64_t)sizeof *lengths);
     if (lengths == NULL)
         return -1;
     for (int64_t b = 0; b < batch; b++) {
@@ -52,19 +52,31 @@ static int make_lengths(attention *self) {
         lengths[batch + b] = s.kv_len;
         lengths[2 * batch + b] = s.offset;
     }
-    self->args.q_lens = self->q_shortest >= 0 ? lengths : NULL;
-    self->args.kv_lens = self->kv_shortest >= 0 ? lengths + batch : NULL;
+    int64_t *const q_ends = lengths + 3 * batch, *const kv_ends = q_ends + batch + 1;
+    for (int64_t b = 0; b <= batch; b++) {
+        const attention_place p = attention_place_of(self, b);
+        q_ends[b] = p.q_start;
+        kv_ends[b] = p.kv_start;
+    }
+    const bool packed = self->desc.packed != 0;
+    self->args.q_lens = self->q_shortest >= 0 && !packed ? lengths : NULL;
+    self->args.kv_lens = self->kv_shortest >= 0 && !packed ? lengths + batch : NULL;
     self->args.q_offsets = self->has_offset ? lengths + 2 * batch : NULL;
+    self->args.q_cu_seqlens = packed ? q_ends : NULL;
+    self->args.kv_cu_seqlens = packed ? kv_ends : NULL;
     return 0;
 }
 
 const char *attention_make_arguments(attention *self) {
     const fovea_attention_desc *desc = &self->desc;
     fovea_attention_args *args = &self->args;
-    args->q = make_tensor(self, desc->q_heads, desc->q_len, desc->head_dim);
-    args->k = make_tensor(self, desc->kv_heads, desc->kv_len, desc->head_dim);
-    args->v = make_tensor(self, desc->kv_heads, desc->kv_len, desc->value_dim);
-    args->out = make_tensor(self, desc->q_heads, desc->q_len, desc->value_dim);
+    const attention_place end = attention_place_of(self, desc->batch);
+    const int64_t q_tokens = desc->packed ? end.q_start : desc->q_len,
+                  kv_tokens = desc->packed ? end.kv_start : desc->kv_len;
+    args->q = make_tensor(self, desc->q_heads, q_tokens, desc->head_dim);
+    args->k = make_tensor(self, desc->kv_heads, kv_tokens, desc->head_dim);
+    args->v = make_tensor(self, desc->kv_heads, kv_tokens, desc->value_dim);
+    args->out = make_tensor(self, desc->q_heads, q_tokens, desc->value_dim);
     const char *masked = attention_make_mask(self);
     if (desc->has_bias)
         args->bias = make_bias(desc);
@@ -73,7 +85,7 @@ const char *attention_make_arguments(attention *self) {
     if (desc->has_sinks)
         args->sinks = self->sinks = bench_alloc(desc->q_heads * (int64_t)sizeof(float));
     if (self->lse)
-        args->lse = make_tensor(self, desc->q_heads, desc->q_len, 1);
+        args->lse = make_tensor(self, desc->q_heads, q_tokens, 1);
     if (self->weights)
         args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
     if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || masked != NULL ||
