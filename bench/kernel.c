@@ -92,7 +92,7 @@ static void call_mask_to_bits(const fv_kernel *kernel, operands *o) {
 
 static void call_add_mask(const fv_kernel *kernel, operands *o) {
     float row_max[FV_LANES];
-    o->truth = kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits, row_max, NULL);
+    o->truth = kernel->run.add_mask_f32(0, o->n, o->in[0], 1, 1, o->out[0], &o->bits, row_max);
 }
 
 static void call_softcap(const fv_kernel *kernel, operands *o) {

@@ -167,10 +167,9 @@ typedef void fv_mask_to_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *ma
  * mask is -inf; step 0 or 1, begin a multiple of FV_LANES, 1 <= c < 2. s at cleared keys is unspecified. mask: additive
  * mask, bias or relative bias.
  * row_max[j] = the maximum of the new s of keys j, j + FV_LANES, ... that *bits has left, NaN left out; -inf if none.
- * next: elements [begin, end) of it are prefetched into the second-level cache; NULL: nothing is.
  * Returns 1 if it cleared a bit, else 0. */
 typedef int fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s,
-                               fv_keybits *bits, float *row_max, const float *next);
+                               fv_keybits *bits, float *row_max);
 
 /* softcap: s[i][j] = cap * tanh(factor * s[i][j]) for rows x n, factor, cap > 0; rounded three times: the product with factor,
  * tanh (body/v_tanh.h: at most 2^-24 and 2^-22 of it from exact), the product with cap. n is a multiple of FV_LANES. A

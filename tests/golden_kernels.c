@@ -239,7 +239,7 @@ static void golden_add_mask(golden *g) {
     draw_scores(g, x[0], FV_SEGMENT);
     draw_scores(g, x[1], FV_SEGMENT);
     begin(g);
-    g->kernel->run.add_mask_f32(first, last, x[0], step, 1.0f, x[1], &bits, row[0], NULL);
+    g->kernel->run.add_mask_f32(first, last, x[0], step, 1.0f, x[1], &bits, row[0]);
     end();
     gave_bits(g, &bits);
     for (int64_t i = first; i < last; i++)

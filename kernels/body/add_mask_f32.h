@@ -2,8 +2,6 @@
  * the maxima of what is left (kernels.h has the contract).
  *
  * No selection keeps the keys that it takes out from the maxima: their sum is -inf, or NaN, which maxima leave out. */
-#include "ahead.h"
-
 enum { ADD_MASK_GROUP = FV_LANES / FV_W };
 
 static inline uint64_t add_mask_lowest(int64_t n) { return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1; }
@@ -14,12 +12,10 @@ static inline vf add_mask_load(const float *p, int64_t n) { return n < FV_W ? v_
  * Returns the bits of those where the mask is -inf. */
 static inline __attribute__((always_inline)) uint64_t add_mask_word(int64_t key, int64_t end, const float *mask,
                                                                     int64_t step, vf c, float *s, uint64_t attended,
-                                                                    const int all, vf *row_max, const float *next) {
+                                                                    const int all, vf *row_max) {
     const vf least = v_set1(-INFINITY), one = v_set1(mask[key * step]);
     uint64_t gone = 0;
     for (; key < end; key += FV_LANES) {
-        if (next)
-            __builtin_prefetch(fv_ahead(next, key), 0, 2);
         for (int g = 0; g < ADD_MASK_GROUP; g++) {
             const int64_t at = key + g * FV_W, n = all ? FV_W : end - at;
             if (n <= 0)
@@ -41,7 +37,7 @@ static inline __attribute__((always_inline)) uint64_t add_mask_word(int64_t key,
 }
 
 int FV_NAME(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits,
-            float *row_max, const float *next) {
+            float *row_max) {
     assert(0 <= begin && begin <= end && end <= FV_SEGMENT && begin % FV_LANES == 0);
     assert(step == 0 || step == 1);
     assert(c >= 1.0f && c < 2.0f);
@@ -56,9 +52,9 @@ int FV_NAME(int64_t begin, int64_t end, const float *mask, int64_t step, float c
         const uint64_t attended = *word, named = add_mask_lowest(stop - key) << (key % 64);
         uint64_t gone;
         if ((attended & named) == named && (stop - key) % FV_LANES == 0)
-            gone = add_mask_word(key, stop, mask, step, v_set1(c), s, attended, 1, most, next);
+            gone = add_mask_word(key, stop, mask, step, v_set1(c), s, attended, 1, most);
         else
-            gone = add_mask_word(key, stop, mask, step, v_set1(c), s, attended, 0, most, next);
+            gone = add_mask_word(key, stop, mask, step, v_set1(c), s, attended, 0, most);
         *word = attended & ~gone;
         cleared |= attended & gone;
     }

@@ -41,31 +41,38 @@ static const float *bias_row(const fv_block *x, const fovea_tensor *bias, int64_
     return fv_row_element(x, bias, row) + fv_first_column(x, segment) * bias->stride[3];
 }
 
-/* The row that is read when the next tile comes to where this one is at row i; NULL: there is none in this block, or it is
- * near anyway. */
-static const float *next_bias_row(const fv_block *x, const fv_tile *t, const fovea_tensor *bias, int64_t i,
-                                  int64_t segment) {
-    int64_t row = t->row + t->rows + i;
-    if (row >= x->rows) {
-        row -= x->rows;
-        segment++;
+static fovea_tensor bias_of(const fv_block *x) {
+    return fv_tile_repeated(x->plan->desc.has_bias ? &x->args->bias : &x->args->mask);
+}
+
+/* So few that what is prefetched for a call arrives during it; but calls begin where groups of rows do. Figures:
+ * docs/measurements.md, "attention/score.c". */
+int64_t fv_score_rows(const fv_block *x, const fv_tile *t, int64_t rows) {
+    const bool one_group = t->group_rows >= t->rows;
+    return one_group && biased(&x->plan->desc) ? fv_min(rows, x->plan->choice.score->mr) : rows;
+}
+
+void fv_score_prefetch(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range columns) {
+    if (!biased(&x->plan->desc))
+        return;
+    const fovea_tensor bias = bias_of(x);
+    for (int64_t i = row; i < row + rows && bias.stride[3] != 0; i++) {
+        const uintptr_t from = (uintptr_t)bias_row(x, &bias, i, segment);
+        for (int64_t key = columns.begin; key < columns.end; key += FV_LANES)
+            __builtin_prefetch((const void *)(from + (uintptr_t)key * sizeof(float)), 0, 2);
     }
-    if (row >= x->rows || fv_first_column(x, segment + 1) > bias->shape[3] || bias->stride[3] == 0 ||
-        bias->stride[2] == 0)
-        return NULL;
-    return bias_row(x, bias, row, segment);
 }
 
 /* s = c * acc + bias; keys where the bias is -inf leave the bits. */
 static bool add_bias(fv_block *x, const fv_tile *t, int64_t segment, float c) {
     const fovea_attention_plan *p = x->plan;
-    const fovea_tensor bias = fv_tile_repeated(p->desc.has_bias ? &x->args->bias : &x->args->mask);
+    const fovea_tensor bias = bias_of(x);
     bool masked = false;
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
-        masked |= p->kernels.add_mask(
-            fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, &bias, t->row + i, segment), bias.stride[3], c,
-            x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES, next_bias_row(x, t, &bias, i, segment));
+        masked |=
+            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, &bias, t->row + i, segment),
+                                bias.stride[3], c, x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES);
     }
     return masked;
 }
@@ -78,7 +85,7 @@ static bool add_relative(fv_block *x, const fv_tile *t, int64_t segment, float c
         fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
         keys.begin = fv_round_down(keys.begin, FV_LANES);
         masked |= p->kernels.add_mask(keys.begin, keys.end, fv_relative_row(x, t->row + i, segment, keys), 1, c,
-                                      x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES, NULL);
+                                      x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES);
     }
     return masked;
 }

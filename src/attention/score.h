@@ -14,6 +14,13 @@ float fv_score_c(const fovea_attention_plan *plan);
 /* May a stage take keys out of what rows see by their ranges? */
 bool fv_score_masks(const fovea_attention_desc *desc);
 
+/* Of rows rows of a tile, those that go through the gemm of scores in one call: fewer where a bias is prefetched
+ * beside it. */
+int64_t fv_score_rows(const fv_block *block, const fv_tile *tile, int64_t rows);
+
+/* Before such a call: prefetches what the passes read of the bias there. */
+void fv_score_prefetch(const fv_block *block, int64_t row, int64_t rows, int64_t segment, fv_range columns);
+
 /* The passes over the scores of a tile, in order. They may take keys out of its bits, and find maxima. */
 void fv_score_stages(fv_block *block, fv_tile *tile, int64_t segment);
 

@@ -119,12 +119,13 @@ void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment) {
                 if (more.begin != columns.begin || more.end != columns.end)
                     break;
             }
-            rows = fv_min(rows, t->rows - first);
+            rows = fv_score_rows(x, t, fv_min(rows, t->rows - first));
             if (columns.begin == columns.end)
                 continue;
             const fv_epilogue epilogue = {.row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
                                           .accumulate_max = at > t->columns.begin};
             fv_prefetch prefetch = {0};
+            fv_score_prefetch(x, t->row + first, rows, segment->index, columns);
             fv_prefetch_beside_scores(&x->queue, p, rows, &prefetch);
             p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
                              panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &epilogue,

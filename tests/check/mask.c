@@ -143,7 +143,7 @@ static void add_mask_trials(checker *c) {
 static void add_mask_invoke(const fv_kernel *kernel, trial *t) {
     t->result = kernel->run.add_mask_f32(t->size[SIZE_BEGIN], t->size[SIZE_END], trial_pointer(t, OPERAND_MASK),
                                          t->size[SIZE_STEP], t->c, trial_pointer(t, OPERAND_S),
-                                         trial_pointer(t, OPERAND_BITS), trial_pointer(t, OPERAND_ROW_MAX), NULL);
+                                         trial_pointer(t, OPERAND_BITS), trial_pointer(t, OPERAND_ROW_MAX));
 }
 
 static bool add_mask_passes(const operand *mask, int64_t index) { return *float_before(mask, 0, index) != -INFINITY; }

@@ -47,13 +47,11 @@ static void mask_to_bits_reads_past_mask(MASK_TO_BITS_PARAMETERS) {
 /* ------------------------------------------------------------------------------------------------------ add_mask -- */
 
 #define ADD_MASK_PARAMETERS                                                                                            \
-    int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits, float *row_max,  \
-        const float *next
-#define ADD_MASK_ARGUMENTS begin, end, mask, step, c, s, bits, row_max, next
+    int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s, fv_keybits *bits, float *row_max
+#define ADD_MASK_ARGUMENTS begin, end, mask, step, c, s, bits, row_max
 
 static int add_mask_masks_below(float limit, ADD_MASK_PARAMETERS) {
     int cleared = 0;
-    (void)next;
     for (int64_t j = 0; j < FV_LANES; j++)
         row_max[j] = -INFINITY;
     for (int64_t i = begin; i < end; i++) {
@@ -83,7 +81,7 @@ static int add_mask_masks_by_sum(ADD_MASK_PARAMETERS) { /* a score of -inf is no
 
 static int add_mask_forgets_bits(ADD_MASK_PARAMETERS) {
     fv_keybits scratch = *bits;
-    return add_mask_honest(begin, end, mask, step, c, s, &scratch, row_max, next);
+    return add_mask_honest(begin, end, mask, step, c, s, &scratch, row_max);
 }
 
 static int add_mask_rounds_once(ADD_MASK_PARAMETERS) {
@@ -96,7 +94,7 @@ static int add_mask_rounds_once(ADD_MASK_PARAMETERS) {
 }
 
 static int add_mask_adds_unscaled(ADD_MASK_PARAMETERS) {
-    return add_mask_honest(begin, end, mask, step, 1.0f + 0.0f * c, s, bits, row_max, next);
+    return add_mask_honest(begin, end, mask, step, 1.0f + 0.0f * c, s, bits, row_max);
 }
 
 static int add_mask_maxima_of_all(ADD_MASK_PARAMETERS) { /* of keys that were masked before, too */
