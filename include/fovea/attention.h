@@ -137,11 +137,12 @@ typedef struct fovea_attention_args {
     fovea_attention_stats *stats; /* optional; written by the call; not shared with a concurrent call */
     fovea_attention_state *state; /* NULL, or what carries results from piece to piece of the keys (state.h) */
     int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
-    fovea_tensor relative; /* FOVEA_DTYPE_F32 [batch, q_heads, 1, entries], if desc.relative; batch and q_heads may be 1
-                              or have a stride of 0, entries are contiguous */
-    const float
-        *sinks; /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score, and
-                           zeros as its value. lse and weights count it; a row without keys gives out +0, lse = the sink */
+    /* FOVEA_DTYPE_F32 [batch, q_heads, 1, entries], if desc.relative; batch and q_heads may be 1 or have a stride of 0,
+     * entries are contiguous. */
+    fovea_tensor relative;
+    /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score and zeros as its value.
+     * lse and weights count it. A row without keys gives out +0 and lse = the sink. */
+    const float *sinks;
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */
