@@ -210,10 +210,11 @@ def index(chosen, runs):
     lines = [
         "# Fovea beside its peers",
         "Each cell shows three things: how many times as fast Fovea is as the fastest other library, which library that is, and "
-        "Fovea's share of the FMA peak (or, where memory is the limit, of the reading speed). Bold: the other library is faster. "
-        "A dash: not measured. All cases are float32, on one thread unless a case says two.",
-        "What the names of the cases mean is on the page of each CPU. `make bench-peers` measures your CPU, and writes its page and "
-        "this one; do not edit them by hand.",
+        "Fovea's share of the FMA peak (or, where memory is the limit, of the speed of a plain reading loop, which Fovea can exceed). "
+        "Bold: the other library is faster. A dash: not measured. All cases are float32, on one thread unless a case says two.",
+        "The page of each CPU explains the names of the cases. Older pages compare with fewer libraries, so look at the names before you "
+        "compare ratios of different CPUs. `make bench-peers` measures your CPU, and writes its page and this one; do not edit them by "
+        "hand.",
     ]
     for name, run in runs.items():
         absent = [TITLES[peer] for peer in PEERS if not run["tiers"]["best"]["versions"].get(peer)]
