@@ -21,7 +21,9 @@ static void check_reshape(const case_contexts *x, const layer *l, const float *s
     args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 1;
     test_check(fovea_mha_execute(other, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
     test_same(out, same, a->q_len * l->out, "one sequence of %" PRId64, a->batch);
-    test_check(fovea_mha_reshape(other, 0, 1, 1, &mha) == FOVEA_ERROR_SHAPE && !mha, "a batch of 0");
+    test_check(fovea_mha_reshape(other, -1, 1, 1, &mha) == FOVEA_ERROR_SHAPE && !mha, "a batch of -1");
+    test_check(fovea_mha_reshape(other, 0, 1, 1, &mha) == FOVEA_OK && mha, "a batch of 0: %s", fovea_error_detail());
+    fovea_mha_destroy(mha);
     test_check(fovea_mha_reshape(NULL, 1, 1, 1, &mha) == FOVEA_ERROR_NULL, "no layer");
     fovea_mha_destroy(other);
     free(out);

@@ -137,9 +137,9 @@ static void test_lookup(void) {
     check_status("look-up to NULL", fovea_tuning_lookup(empty, ctx, &c.desc, NULL), FOVEA_ERROR_NULL, "match");
     match.struct_size--;
     check_status("look-up, old", fovea_tuning_lookup(empty, ctx, &c.desc, &match), FOVEA_ERROR_VERSION, "match");
-    c.desc.q_heads = 0;
+    c.desc.q_heads = -1;
     fovea_tuning_match_init(&match);
-    check_status("look-up of no heads", fovea_tuning_lookup(empty, ctx, &c.desc, &match), FOVEA_ERROR_SHAPE, "q_heads");
+    check_status("look-up of -1 heads", fovea_tuning_lookup(empty, ctx, &c.desc, &match), FOVEA_ERROR_SHAPE, "q_heads");
     fovea_tuning_destroy(empty);
     fovea_tuning_destroy(tuning);
     fovea_tuning_destroy(NULL);

@@ -95,6 +95,11 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
         snprintf(error, CLI_WORDS_ERROR, "%.250s", fovea_error_detail());
         return false;
     }
+    if (batch == 0 || q_heads == 0 || q_len == 0) {
+        snprintf(error, CLI_WORDS_ERROR, "%s is 0: there is nothing to compute, so nothing to tune",
+                 batch == 0 ? "batch" : q_heads == 0 ? "q_heads" : "q_len");
+        return false;
+    }
     return true;
 }
 
