@@ -162,7 +162,7 @@ static void test_arguments(const fovea_context *ctx, fovea_relative relative) {
     args.relative.shape[1] = 3;
     check_args(plan, &args, FOVEA_ERROR_SHAPE, "relative: head axis");
     args = case_args(in, out);
-    args.out.data = args.relative.data;
+    args.relative.data = args.out.data; /* the larger one: no other operand is near */
     check_args(plan, &args, FOVEA_ERROR_ALIAS, "out|relative");
     args = case_args(in, out);
     args.q_offsets = (const int64_t[]){17 * 19 - 4};
