@@ -71,7 +71,7 @@ void reference_free(reference_result *result) {
     free(result->weights_bound);
 }
 
-static int64_t tensor_index(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, int64_t c) {
+int64_t tensor_index(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, int64_t c) {
     const int64_t at[4] = {b, h, t, c};
     int64_t index = 0;
     for (int axis = 0; axis < 4; axis++)
@@ -90,39 +90,6 @@ static int64_t offset_of(const fovea_attention_desc *desc, const fovea_attention
     return args->q_offsets ? args->q_offsets[b] : 0;
 }
 
-int64_t reference_bucket(const fovea_attention_desc *desc, int64_t d) {
-    const int64_t buckets = desc->relative_bidirectional ? desc->relative_buckets / 2 : desc->relative_buckets;
-    const int64_t exact = buckets / 2, add = desc->relative_bidirectional && d < 0 ? buckets : 0;
-    const int64_t n = d >= 0 ? d : desc->relative_bidirectional ? -d : 0;
-    if (n < exact)
-        return add + n;
-    const double share = log((double)n / (double)exact) / log((double)desc->relative_max_distance / (double)exact);
-    const int64_t bucket = exact + (int64_t)floor(share * (double)(buckets - exact) + 1e-9);
-    return add + (bucket < buckets ? bucket : buckets - 1);
-}
-
-/* The relative bias of a score, a product that is still to be rounded for ALIBI, d being the distance to the key. */
-static double relative_bias(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,
-                            int64_t i, int64_t j) {
-    const fovea_tensor *t = &args->relative;
-    const int64_t position = i + offset_of(desc, args, b), d = position - j, w = desc->relative_width;
-    int64_t entry = 0;
-    switch (desc->relative) {
-    case FOVEA_RELATIVE_TOEPLITZ: {
-        const int64_t reach = t->shape[3] / 2;
-        entry = reach + (d < -reach ? -reach : d > reach ? reach : d);
-        break;
-    }
-    case FOVEA_RELATIVE_T5: entry = reference_bucket(desc, d); break;
-    case FOVEA_RELATIVE_WINDOW_2D:
-        entry = (position / w - j / w + desc->relative_height - 1) * (2 * w - 1) + position % w - j % w + w - 1;
-        break;
-    default: break;
-    }
-    const double value = (double)tensor_f32(t, b, h, 0, entry);
-    return desc->relative == FOVEA_RELATIVE_ALIBI ? -value * fabs((double)d) : value;
-}
-
 /* What is added to a score, in order; exact, and so is the product of ALIBI here. Returns how many. */
 enum { ADDED = 2 };
 
@@ -132,7 +99,7 @@ static int added_to_score(const fovea_attention_desc *desc, const fovea_attentio
     if (desc->mask == FOVEA_MASK_ADDITIVE || desc->has_bias)
         added[n++] = (double)tensor_f32(desc->has_bias ? &args->bias : &args->mask, b, h, i, j);
     if (desc->relative != FOVEA_RELATIVE_NONE)
-        added[n++] = relative_bias(desc, args, b, h, i, j);
+        added[n++] = reference_relative(desc, &args->relative, b, h, i + offset_of(desc, args, b), j);
     return n;
 }
 

@@ -48,7 +48,15 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
 /* T5's bucket of a key that lies d before the query. */
 int64_t reference_bucket(const fovea_attention_desc *desc, int64_t d);
 
-/* Element (b, h, t, c) of a float32 tensor; sizes of 1 repeat. */
+/* What desc.relative adds to the score of a query at a key position with key j, from the table or slopes t: exact, the
+ * product of ALIBI still to be rounded. */
+double reference_relative(const fovea_attention_desc *desc, const fovea_tensor *t, int64_t b, int64_t h,
+                          int64_t position, int64_t j);
+
+/* Where element (b, h, t, c) of a tensor is, in elements; sizes of 1 repeat. */
+int64_t tensor_index(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, int64_t c);
+
+/* That of a float32 tensor. */
 float tensor_f32(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t, int64_t c);
 
 #endif

@@ -143,12 +143,36 @@ static void test_maps(void) {
             }
 }
 
+/* No keys are no bytes: they may be anywhere, within an output too. */
+static void test_no_keys(void) {
+    float q[8] = {0}, out[12];
+    attention_case c = case_plain(1, 1, 1, 2, 0, 4, 6);
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, 2, 4);
+    args.k = fovea_tensor_bhtd(out + 5, FOVEA_DTYPE_F32, 1, 1, 0, 4);
+    args.v = fovea_tensor_bhtd(out + 11, FOVEA_DTYPE_F32, 1, 1, 0, 6);
+    for (int i = 0; i < 4; i++) { /* nobody looks at the strides of what has no elements */
+        args.k.stride[i] = i % 2 ? INT64_MIN : INT64_MAX;
+        args.v.stride[i] = -1;
+    }
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 2, 6);
+    poison_fill(out, 12);
+    check_status("no keys, within out", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    for (int i = 0; i < 12; i++)
+        test_check(float_bits(out[i]) == 0, "no keys, within out: out[%d] is %g", i, (double)out[i]);
+    fovea_attention_plan_destroy(plan);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "empty", NULL);
     for (int threads = 1; threads <= 2; threads++) {
         ctx = context_of(FOVEA_ISA_BEST, threads, NULL);
         test_attention();
         test_maps();
+        test_no_keys();
         fovea_context_destroy(ctx);
     }
     test_one_call();

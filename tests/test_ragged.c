@@ -10,213 +10,15 @@
  *     gaps     likewise, but the axis begins before the first and ends behind the last, and lengths leave out their ends
  * All that is no sequence's holds NaN (boolean masks: attend). Operands end, or begin, at a forbidden page. Whole outputs
  * are compared: padding is +0 (lse -inf); of packed sequences it is not written. */
-#include "attention_case.h"
-#include "guard.h"
+#include "ragged.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef enum place_kind {
-    PLACE_ALONE,
-    PLACE_LEFT,
-    PLACE_START,
-    PLACE_BOTH,
-    PLACE_PACKED,
-    PLACE_GAPS,
-    PLACES
-} place_kind;
-
 static const char *const place_words[PLACES] = {"alone", "left", "start", "both", "packed", "gaps"};
 
 static const float unwritten = -12345; /* in outputs before a call */
-
-enum { MOST_BATCH = 8, OPERANDS = 8 };
-
-/* A tensor in memory of its own. */
-typedef struct placed {
-    fovea_tensor t;
-    guard *memory;
-} placed;
-
-/* Some sequences of a problem, put elsewhere. */
-typedef struct ragged {
-    place_kind kind;
-    fovea_attention_desc desc;
-    fovea_attention_args args;
-    int64_t first, count;                                /* of the problem's sequences */
-    int64_t q_at[MOST_BATCH + 1], kv_at[MOST_BATCH + 1]; /* of packed ones the end of the last, too */
-    int64_t q_len[MOST_BATCH], kv_len[MOST_BATCH], offset[MOST_BATCH];
-    placed q, k, v, mask, bias, out, lse, weights;
-} ragged;
-
-static int64_t q_len_of(const attention_case *c, const inputs *in, int64_t b) {
-    return in->q_lens ? in->q_lens[b] : c->desc.q_len;
-}
-
-static int64_t kv_len_of(const attention_case *c, const inputs *in, int64_t b) {
-    return in->kv_lens ? in->kv_lens[b] : c->desc.kv_len;
-}
-
-/* ------------------------------------------------------------------------------------------------------- memory -- */
-
-static placed place_tensor(const char *name, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
-                           int64_t channels, rng *r) {
-    const size_t size = dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
-    placed p;
-    p.memory = guard_alloc(name, (size_t)(batch * heads * tokens * channels) * size,
-                           rng_below(r, 2) ? GUARD_END : GUARD_START);
-    p.t = rng_below(r, 2) ? fovea_tensor_bhtd(p.memory->data, dtype, batch, heads, tokens, channels)
-                          : fovea_tensor_bthd(p.memory->data, dtype, batch, tokens, heads, channels);
-    return p;
-}
-
-/* One with a column for each key; heads that repeat still do. */
-static placed place_columns(const char *name, fovea_dtype dtype, const fovea_tensor *from, int64_t batch, int64_t heads,
-                            int64_t tokens, int64_t columns, rng *r) {
-    return place_tensor(name, dtype, batch, from->shape[1] == 1 ? 1 : heads, tokens, columns, r);
-}
-
-static int64_t element_of(const fovea_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) {
-    const int64_t at[4] = {b, h, i, j};
-    int64_t element = 0;
-    for (int axis = 0; axis < 4; axis++)
-        element += (t->shape[axis] == 1 ? 0 : at[axis]) * t->stride[axis];
-    return element;
-}
-
-static void copy_element(const fovea_tensor *from, int64_t at, const fovea_tensor *to, int64_t element) {
-    const size_t size = from->dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
-    memcpy((char *)to->data + (size_t)element * size, (const char *)from->data + (size_t)at * size, size);
-}
-
-/* Copies the rows of a sequence: count tokens of all heads, from token 0 of entry b on to token at. */
-static void copy_rows(const fovea_tensor *from, int64_t b, const fovea_tensor *to, int64_t entry, int64_t at,
-                      int64_t count) {
-    for (int64_t h = 0; h < to->shape[1]; h++)
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t j = 0; j < to->shape[3]; j++)
-                copy_element(from, element_of(from, b, h, i, j), to, element_of(to, entry, h, at + i, j));
-}
-
-/* The same of a tensor that has a column for each key. */
-static void copy_columns(const ragged *x, int64_t n, const fovea_tensor *from, const fovea_tensor *to, int64_t entry) {
-    for (int64_t h = 0; h < to->shape[1]; h++)
-        for (int64_t i = 0; i < x->q_len[n]; i++)
-            for (int64_t j = 0; j < x->kv_len[n]; j++)
-                copy_element(from, element_of(from, x->first + n, h, i, j), to,
-                             element_of(to, entry, h, x->q_at[n] + i, x->kv_at[n] + j));
-}
-
-static bool is_packed(const ragged *x) { return x->kind == PLACE_PACKED || x->kind == PLACE_GAPS; }
-
-static int64_t entry_of(const ragged *x, int64_t n) { return is_packed(x) ? 0 : n; }
-
-/* ------------------------------------------------------------------------------------------------------ placing -- */
-
-/* Where sequences are, and how many tokens the tensors have. */
-static void draw_places(ragged *x, int64_t *at, const int64_t *lens, int64_t longest, int64_t *tokens, rng *r) {
-    *tokens = x->kind == PLACE_ALONE ? longest : longest + rng_below(r, 40);
-    for (int64_t n = 0; n < x->count; n++) {
-        const int64_t padding = *tokens - lens[n];
-        at[n] = x->kind == PLACE_BOTH ? rng_between(r, 0, padding) : padding;
-    }
-}
-
-/* Of packed sequences. */
-static void draw_ends(ragged *x, int64_t *at, const int64_t *lens, int64_t *tokens, rng *r) {
-    const bool gaps = x->kind == PLACE_GAPS;
-    at[0] = gaps ? rng_below(r, 20) : 0;
-    for (int64_t n = 0; n < x->count; n++)
-        at[n + 1] = at[n] + lens[n] + (gaps ? rng_below(r, 20) : 0);
-    *tokens = at[x->count] + (gaps ? rng_below(r, 20) : 0);
-}
-
-static int64_t longest_of(const int64_t *lens, int64_t count) {
-    int64_t longest = 0;
-    for (int64_t n = 0; n < count; n++)
-        longest = lens[n] > longest ? lens[n] : longest;
-    return longest;
-}
-
-static void ragged_make(ragged *x, place_kind kind, const attention_case *c, const inputs *in, int64_t first,
-                        int64_t count, rng *r) {
-    const fovea_attention_desc *d = &c->desc;
-    int64_t q_tokens, kv_tokens;
-    memset(x, 0, sizeof *x);
-    x->kind = kind;
-    x->first = first;
-    x->count = count;
-    for (int64_t n = 0; n < count; n++) {
-        x->q_len[n] = q_len_of(c, in, first + n);
-        x->kv_len[n] = kv_len_of(c, in, first + n);
-        x->offset[n] = in->q_offsets ? in->q_offsets[first + n] : 0;
-    }
-    x->desc = *d;
-    x->desc.batch = count;
-    if (is_packed(x)) {
-        draw_ends(x, x->q_at, x->q_len, &q_tokens, r);
-        draw_ends(x, x->kv_at, x->kv_len, &kv_tokens, r);
-        x->desc.packed = 1;
-        x->desc.q_len = longest_of(x->q_len, count) + rng_between(r, 20, 40); /* more does no harm */
-        x->desc.kv_len = longest_of(x->kv_len, count) + rng_between(r, 20, 300);
-    } else {
-        draw_places(x, x->q_at, x->q_len, longest_of(x->q_len, count), &q_tokens, r);
-        draw_places(x, x->kv_at, x->kv_len, longest_of(x->kv_len, count), &kv_tokens, r);
-        x->desc.q_len = q_tokens;
-        x->desc.kv_len = kv_tokens;
-    }
-    const int64_t entries = is_packed(x) ? 1 : count;
-    x->q = place_tensor("q", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->head_dim, r);
-    x->k = place_tensor("k", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->head_dim, r);
-    x->v = place_tensor("v", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->value_dim, r);
-    x->out = place_tensor("out", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->value_dim, r);
-    x->args = in->args;
-    const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
-    if (d->mask != FOVEA_MASK_NONE)
-        x->mask = place_columns("mask", mask_dtype, &in->args.mask, entries, d->q_heads, q_tokens, kv_tokens, r);
-    if (d->has_bias)
-        x->bias = place_columns("bias", FOVEA_DTYPE_F32, &in->args.bias, entries, d->q_heads, q_tokens, kv_tokens, r);
-    if (c->lse)
-        x->lse = place_tensor("lse", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, 1, r);
-    if (c->weights)
-        x->weights = place_tensor("weights", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, kv_tokens, r);
-    for (int64_t n = 0; n < count; n++) {
-        const int64_t b = first + n, entry = entry_of(x, n);
-        copy_rows(&in->args.q, b, &x->q.t, entry, x->q_at[n], x->q_len[n]);
-        copy_rows(&in->args.k, b, &x->k.t, entry, x->kv_at[n], x->kv_len[n]);
-        copy_rows(&in->args.v, b, &x->v.t, entry, x->kv_at[n], x->kv_len[n]);
-        if (x->mask.memory)
-            copy_columns(x, n, &in->args.mask, &x->mask.t, entry);
-        if (x->bias.memory)
-            copy_columns(x, n, &in->args.bias, &x->bias.t, entry);
-    }
-    fovea_tensor *const tensors[] = {&x->args.q,    &x->args.k,    &x->args.v,   &x->args.out,
-                                     &x->args.mask, &x->args.bias, &x->args.lse, &x->args.weights};
-    const placed *const from[] = {&x->q, &x->k, &x->v, &x->out, &x->mask, &x->bias, &x->lse, &x->weights};
-    for (int i = 0; i < OPERANDS; i++)
-        *tensors[i] = from[i]->t;
-    if (d->relative != FOVEA_RELATIVE_NONE && in->args.relative.shape[0] > 1) {
-        x->args.relative.data = tensor_row(&in->args.relative, first, 0, 0);
-        x->args.relative.shape[0] = count;
-    }
-    const bool lens = kind != PLACE_ALONE && kind != PLACE_START && kind != PLACE_PACKED;
-    const bool starts = kind != PLACE_ALONE && !is_packed(x);
-    x->args.q_lens = lens ? x->q_len : NULL;
-    x->args.kv_lens = lens ? x->kv_len : NULL;
-    x->args.q_starts = starts ? x->q_at : NULL;
-    x->args.kv_starts = starts ? x->kv_at : NULL;
-    x->args.q_cu_seqlens = is_packed(x) ? x->q_at : NULL;
-    x->args.kv_cu_seqlens = is_packed(x) ? x->kv_at : NULL;
-    x->args.q_offsets = in->q_offsets ? x->offset : NULL;
-}
-
-static void ragged_free(ragged *x) {
-    guard *const memory[] = {x->q.memory,    x->k.memory,    x->v.memory,   x->out.memory,
-                             x->mask.memory, x->bias.memory, x->lse.memory, x->weights.memory};
-    for (int i = 0; i < OPERANDS; i++)
-        guard_free(memory[i]);
-}
 
 /* ------------------------------------------------------------------------------------------------------- checks -- */
 
@@ -227,8 +29,8 @@ static float *expected(const ragged *x, const placed *p, const fovea_tensor *wan
     fovea_tensor t = p->t;
     t.data = memory;
     for (int64_t i = 0; i < floats; i++)
-        memory[i] = is_packed(x) ? unwritten : padding;
-    for (int64_t b = 0; p == &x->lse && x->args.sinks && !is_packed(x) && b < t.shape[0]; b++)
+        memory[i] = ragged_packed(x) ? unwritten : padding;
+    for (int64_t b = 0; p == &x->lse && x->args.sinks && !ragged_packed(x) && b < t.shape[0]; b++)
         for (int64_t h = 0; h < t.shape[1]; h++)
             for (int64_t i = 0; i < t.shape[2]; i++)
                 *tensor_row(&t, b, h, i) = x->args.sinks[h];
@@ -236,10 +38,11 @@ static float *expected(const ragged *x, const placed *p, const fovea_tensor *wan
         if (p == &x->weights) {
             for (int64_t h = 0; h < t.shape[1]; h++)
                 for (int64_t i = 0; i < x->q_len[n]; i++)
-                    memset(tensor_row(&t, entry_of(x, n), h, x->q_at[n] + i), 0, (size_t)t.shape[3] * sizeof(float));
-            copy_columns(x, n, want, &t, entry_of(x, n));
+                    memset(tensor_row(&t, ragged_entry(x, n), h, x->q_at[n] + i), 0,
+                           (size_t)t.shape[3] * sizeof(float));
+            ragged_copy_columns(x, n, want, &t, ragged_entry(x, n));
         } else
-            copy_rows(want, x->first + n, &t, entry_of(x, n), x->q_at[n], x->q_len[n]);
+            ragged_copy_rows(want, x->first + n, &t, ragged_entry(x, n), x->q_at[n], x->q_len[n]);
     }
     return memory;
 }

@@ -1,12 +1,9 @@
 /* pack: keys as rows of channels into a panel of channels as rows of keys, FV_W x FV_W blocks transposed in registers, and
  * their norms (kernels.h has the contract).
  *
- * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector; a panel is
- * packed once and read by every row of a work item. Whole vectors loaded and four shuffles each took a third longer. On
- * AMD family 25 model 17 a key of 64 channels takes 18.5 cycles with AVX-512 and 21.2 with AVX2, with its norm 20.7 and
- * 23.5; where pack_block is compiled into the loop, its many addresses are spilled: 23 and up to 28. Half rows loaded
- * and three shuffles each would take 15.7 there with AVX-512, but llvm-mca expects 50 instead of 41 cycles a block of
- * Intel's cores, which have one unit for shuffles. */
+ * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector. pack_block is a
+ * function of its own: compiled into the loop, its many addresses would be spilled. Figures: docs/measurements.md,
+ * "pack_f32.h". */
 
 #include "ahead.h"
 #include "norm.h"
@@ -25,9 +22,8 @@ static inline void pack_squares(int64_t c, const vf *block, vf *sums) {
 }
 
 /* A block at channel c whose FV_W x FV_W elements are all there. Where it begins with a line, the block below, which
- * comes after the rest of these rows, and the one below that are fetched: that one into the second-level cache, which
- * waits for more lines at once than the first (fovea-bench --case "attention q_heads=32 kv_heads=8 q_len=1 kv_len=4096
- * head_dim=128": without either 0.67 to 0.86 times as fast on AMD family 25 model 17). */
+ * comes after the rest of these rows, and the one below that are prefetched: that one into the second-level cache, which
+ * waits for more lines at once than the first. */
 static __attribute__((noinline)) void pack_block(int64_t c, const float *k, int64_t ldk, float *to, int64_t nr,
                                                  vf *sums) {
     vf block[FV_W];

@@ -1,0 +1,165 @@
+/* Sequences put elsewhere (ragged.h). */
+#include "ragged.h"
+#include "reference.h"
+
+#include <string.h>
+
+static int64_t q_len_of(const attention_case *c, const inputs *in, int64_t b) {
+    return in->q_lens ? in->q_lens[b] : c->desc.q_len;
+}
+
+static int64_t kv_len_of(const attention_case *c, const inputs *in, int64_t b) {
+    return in->kv_lens ? in->kv_lens[b] : c->desc.kv_len;
+}
+
+/* ------------------------------------------------------------------------------------------------------- memory -- */
+
+static placed place_tensor(const char *name, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
+                           int64_t channels, rng *r) {
+    const size_t size = dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
+    placed p;
+    p.memory = guard_alloc(name, (size_t)(batch * heads * tokens * channels) * size,
+                           rng_below(r, 2) ? GUARD_END : GUARD_START);
+    p.t = rng_below(r, 2) ? fovea_tensor_bhtd(p.memory->data, dtype, batch, heads, tokens, channels)
+                          : fovea_tensor_bthd(p.memory->data, dtype, batch, tokens, heads, channels);
+    return p;
+}
+
+/* One with a column for each key; heads that repeat still do. */
+static placed place_columns(const char *name, fovea_dtype dtype, const fovea_tensor *from, int64_t batch, int64_t heads,
+                            int64_t tokens, int64_t columns, rng *r) {
+    return place_tensor(name, dtype, batch, from->shape[1] == 1 ? 1 : heads, tokens, columns, r);
+}
+
+static void copy_element(const fovea_tensor *from, int64_t at, const fovea_tensor *to, int64_t element) {
+    const size_t size = from->dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
+    memcpy((char *)to->data + (size_t)element * size, (const char *)from->data + (size_t)at * size, size);
+}
+
+/* Copies the rows of a sequence: count tokens of all heads, from token 0 of entry b on to token at. */
+void ragged_copy_rows(const fovea_tensor *from, int64_t b, const fovea_tensor *to, int64_t entry, int64_t at,
+                      int64_t count) {
+    for (int64_t h = 0; h < to->shape[1]; h++)
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t j = 0; j < to->shape[3]; j++)
+                copy_element(from, tensor_index(from, b, h, i, j), to, tensor_index(to, entry, h, at + i, j));
+}
+
+/* The same of a tensor that has a column for each key. */
+void ragged_copy_columns(const ragged *x, int64_t n, const fovea_tensor *from, const fovea_tensor *to, int64_t entry) {
+    for (int64_t h = 0; h < to->shape[1]; h++)
+        for (int64_t i = 0; i < x->q_len[n]; i++)
+            for (int64_t j = 0; j < x->kv_len[n]; j++)
+                copy_element(from, tensor_index(from, x->first + n, h, i, j), to,
+                             tensor_index(to, entry, h, x->q_at[n] + i, x->kv_at[n] + j));
+}
+
+bool ragged_packed(const ragged *x) { return x->kind == PLACE_PACKED || x->kind == PLACE_GAPS; }
+
+int64_t ragged_entry(const ragged *x, int64_t n) { return ragged_packed(x) ? 0 : n; }
+
+/* ------------------------------------------------------------------------------------------------------ placing -- */
+
+/* Where sequences are, and how many tokens the tensors have. */
+static void draw_places(ragged *x, int64_t *at, const int64_t *lens, int64_t longest, int64_t *tokens, rng *r) {
+    *tokens = x->kind == PLACE_ALONE ? longest : longest + rng_below(r, 40);
+    for (int64_t n = 0; n < x->count; n++) {
+        const int64_t padding = *tokens - lens[n];
+        at[n] = x->kind == PLACE_BOTH ? rng_between(r, 0, padding) : padding;
+    }
+}
+
+/* Of packed sequences. */
+static void draw_ends(ragged *x, int64_t *at, const int64_t *lens, int64_t *tokens, rng *r) {
+    const bool gaps = x->kind == PLACE_GAPS;
+    at[0] = gaps ? rng_below(r, 20) : 0;
+    for (int64_t n = 0; n < x->count; n++)
+        at[n + 1] = at[n] + lens[n] + (gaps ? rng_below(r, 20) : 0);
+    *tokens = at[x->count] + (gaps ? rng_below(r, 20) : 0);
+}
+
+static int64_t longest_of(const int64_t *lens, int64_t count) {
+    int64_t longest = 0;
+    for (int64_t n = 0; n < count; n++)
+        longest = lens[n] > longest ? lens[n] : longest;
+    return longest;
+}
+
+void ragged_make(ragged *x, place_kind kind, const attention_case *c, const inputs *in, int64_t first, int64_t count,
+                 rng *r) {
+    const fovea_attention_desc *d = &c->desc;
+    int64_t q_tokens, kv_tokens;
+    memset(x, 0, sizeof *x);
+    x->kind = kind;
+    x->first = first;
+    x->count = count;
+    for (int64_t n = 0; n < count; n++) {
+        x->q_len[n] = q_len_of(c, in, first + n);
+        x->kv_len[n] = kv_len_of(c, in, first + n);
+        x->offset[n] = in->q_offsets ? in->q_offsets[first + n] : 0;
+    }
+    x->desc = *d;
+    x->desc.batch = count;
+    if (ragged_packed(x)) {
+        draw_ends(x, x->q_at, x->q_len, &q_tokens, r);
+        draw_ends(x, x->kv_at, x->kv_len, &kv_tokens, r);
+        x->desc.packed = 1;
+        x->desc.q_len = longest_of(x->q_len, count) + rng_between(r, 20, 40); /* more does no harm */
+        x->desc.kv_len = longest_of(x->kv_len, count) + rng_between(r, 20, 300);
+    } else {
+        draw_places(x, x->q_at, x->q_len, longest_of(x->q_len, count), &q_tokens, r);
+        draw_places(x, x->kv_at, x->kv_len, longest_of(x->kv_len, count), &kv_tokens, r);
+        x->desc.q_len = q_tokens;
+        x->desc.kv_len = kv_tokens;
+    }
+    const int64_t entries = ragged_packed(x) ? 1 : count;
+    x->q = place_tensor("q", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->head_dim, r);
+    x->k = place_tensor("k", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->head_dim, r);
+    x->v = place_tensor("v", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->value_dim, r);
+    x->out = place_tensor("out", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->value_dim, r);
+    x->args = in->args;
+    const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
+    if (d->mask != FOVEA_MASK_NONE)
+        x->mask = place_columns("mask", mask_dtype, &in->args.mask, entries, d->q_heads, q_tokens, kv_tokens, r);
+    if (d->has_bias)
+        x->bias = place_columns("bias", FOVEA_DTYPE_F32, &in->args.bias, entries, d->q_heads, q_tokens, kv_tokens, r);
+    if (c->lse)
+        x->lse = place_tensor("lse", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, 1, r);
+    if (c->weights)
+        x->weights = place_tensor("weights", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, kv_tokens, r);
+    for (int64_t n = 0; n < count; n++) {
+        const int64_t b = first + n, entry = ragged_entry(x, n);
+        ragged_copy_rows(&in->args.q, b, &x->q.t, entry, x->q_at[n], x->q_len[n]);
+        ragged_copy_rows(&in->args.k, b, &x->k.t, entry, x->kv_at[n], x->kv_len[n]);
+        ragged_copy_rows(&in->args.v, b, &x->v.t, entry, x->kv_at[n], x->kv_len[n]);
+        if (x->mask.memory)
+            ragged_copy_columns(x, n, &in->args.mask, &x->mask.t, entry);
+        if (x->bias.memory)
+            ragged_copy_columns(x, n, &in->args.bias, &x->bias.t, entry);
+    }
+    fovea_tensor *const tensors[] = {&x->args.q,    &x->args.k,    &x->args.v,   &x->args.out,
+                                     &x->args.mask, &x->args.bias, &x->args.lse, &x->args.weights};
+    const placed *const from[] = {&x->q, &x->k, &x->v, &x->out, &x->mask, &x->bias, &x->lse, &x->weights};
+    for (int i = 0; i < OPERANDS; i++)
+        *tensors[i] = from[i]->t;
+    if (d->relative != FOVEA_RELATIVE_NONE && in->args.relative.shape[0] > 1) {
+        x->args.relative.data = tensor_row(&in->args.relative, first, 0, 0);
+        x->args.relative.shape[0] = count;
+    }
+    const bool lens = kind != PLACE_ALONE && kind != PLACE_START && kind != PLACE_PACKED;
+    const bool starts = kind != PLACE_ALONE && !ragged_packed(x);
+    x->args.q_lens = lens ? x->q_len : NULL;
+    x->args.kv_lens = lens ? x->kv_len : NULL;
+    x->args.q_starts = starts ? x->q_at : NULL;
+    x->args.kv_starts = starts ? x->kv_at : NULL;
+    x->args.q_cu_seqlens = ragged_packed(x) ? x->q_at : NULL;
+    x->args.kv_cu_seqlens = ragged_packed(x) ? x->kv_at : NULL;
+    x->args.q_offsets = in->q_offsets ? x->offset : NULL;
+}
+
+void ragged_free(ragged *x) {
+    guard *const memory[] = {x->q.memory,    x->k.memory,    x->v.memory,   x->out.memory,
+                             x->mask.memory, x->bias.memory, x->lse.memory, x->weights.memory};
+    for (int i = 0; i < OPERANDS; i++)
+        guard_free(memory[i]);
+}
