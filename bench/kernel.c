@@ -114,6 +114,14 @@ static void call_bias_act_residual(const fv_kernel *kernel, operands *o) {
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
+static void call_widen(const fv_kernel *kernel, operands *o) {
+    kernel->run.widen_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], o->n);
+}
+
+static void call_narrow(const fv_kernel *kernel, operands *o) {
+    kernel->run.narrow_bf16(o->m, o->n, o->in[0], o->n, (uint16_t *)o->out[0], o->n);
+}
+
 static const int64_t any = INT64_C(1) << 20;
 
 static const operation operations[FV_OP_COUNT] = {
@@ -133,6 +141,8 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
+    [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
+    [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
 };
 
 typedef struct kernel_bench {

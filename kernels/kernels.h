@@ -202,6 +202,15 @@ typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c
  * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
+/* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */
+typedef void fv_widen_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy);
+typedef fv_widen_bf16_fn fv_widen_f16_fn;
+
+/* narrow: y[i][j] = x[i][j] rounded to nearest, ties to even, whatever the caller's mode is, subnormals kept; a NaN becomes
+ * quiet and keeps the top bits of its payload. */
+typedef void fv_narrow_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, uint16_t *y, int64_t ldy);
+typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
+
 /* The operations of the list. */
 typedef enum fv_op {
     FV_OP_gemm,
@@ -220,6 +229,8 @@ typedef enum fv_op {
     FV_OP_finite,
     FV_OP_bias_act_residual,
     FV_OP_exp,
+    FV_OP_widen,
+    FV_OP_narrow,
     FV_OP_COUNT
 } fv_op;
 
@@ -246,7 +257,7 @@ enum {
 #undef FV_FEATURE
 };
 
-typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_COUNT } fv_type;
+typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_COUNT } fv_type;
 
 /* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
 typedef struct fv_kernel {
@@ -273,6 +284,10 @@ typedef struct fv_kernel {
         fv_finite_f32_fn *finite_f32;
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_exp_f32_fn *exp_f32;
+        fv_widen_bf16_fn *widen_bf16;
+        fv_widen_f16_fn *widen_f16;
+        fv_narrow_bf16_fn *narrow_bf16;
+        fv_narrow_f16_fn *narrow_f16;
     } run;
     const char *op_name; /* "gemm", "gemm_masked", ... */
 } fv_kernel;

@@ -311,6 +311,31 @@ static void golden_exp(golden *g) {
     gave(g, x[1], N);
 }
 
+/* Elements of 16 bits, any bits. */
+static void golden_widen(golden *g) {
+    static uint16_t from[4096];
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 400);
+    for (int64_t i = 0; i < rows * n; i++)
+        g->hash.inputs = fnv_u32(g->hash.inputs, from[i] = (uint16_t)rng_u64(&g->r));
+    begin(g);
+    g->kernel->run.widen_bf16(rows, n, from, n, x[1], n);
+    end();
+    gave(g, x[1], rows * n);
+}
+
+static void golden_narrow(golden *g) {
+    static uint16_t to[4096];
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 400);
+    for (int64_t i = 0; i < rows * n; i++)
+        x[0][i] = rng_pattern(&g->r);
+    took(g, x[0], rows * n);
+    begin(g);
+    g->kernel->run.narrow_bf16(rows, n, x[0], n, to, n);
+    end();
+    for (int64_t i = 0; i < rows * n; i++)
+        g->hash.outputs = fnv_u32(g->hash.outputs, to[i]);
+}
+
 /* A row a line. */
 /* clang-format off */
 static void (*const runs[FV_OP_COUNT])(golden *) = {
@@ -329,6 +354,8 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_weights] = golden_weights,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
+    [FV_OP_widen] = golden_widen,
+    [FV_OP_narrow] = golden_narrow,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
 };
 /* clang-format on */

@@ -210,10 +210,17 @@ static void check_attention(const fovea_context *ctx) {
 
 /* ------------------------------------------------------------------------------------------------------ kernels -- */
 
+/* The operation's, with the element type where it is one of 16 bits. */
+static void golden_name(const fv_kernel *kernel, char name[32]) {
+    const char *type = kernel->type == FV_TYPE_bf16 ? "_bf16" : kernel->type == FV_TYPE_f16 ? "_f16" : "";
+    snprintf(name, 32, "%s%s", kernel->op_name, type);
+}
+
 static void check_kernels(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *kernel = &fv_kernels[i];
-        const char *name = kernel->op_name;
+        char name[32];
+        golden_name(kernel, name);
         golden_hash usual, flushed;
         if ((int)kernel->isa != (int)test_isa() || !wanted(name))
             continue;

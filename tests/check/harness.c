@@ -35,6 +35,8 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_bias_act_residual,
     [FV_OP_exp] = &check_exp,
+    [FV_OP_widen] = &check_widen,
+    [FV_OP_narrow] = &check_narrow,
 };
 /* clang-format on */
 

@@ -1,0 +1,55 @@
+/* bfloat16 and, with F16C, float16 for AVX2: 8 lanes. The words are explained in half_scalar.h. There are no masked moves of
+ * 16 bits: a part of a vector goes through memory. */
+#ifndef FV_HALF_AVX2_H
+#define FV_HALF_AVX2_H
+
+#include "simd/simd_avx2.h"
+
+static inline __m128i half_load(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
+static inline void half_store(uint16_t *p, __m128i h) { _mm_storeu_si128((__m128i *)p, h); }
+
+static inline __m128i half_load_n(const uint16_t *p, int64_t n) {
+    uint16_t all[FV_W] = {0};
+    memcpy(all, p, (size_t)n * sizeof *p);
+    return half_load(all);
+}
+
+static inline void half_store_n(uint16_t *p, int64_t n, __m128i h) {
+    uint16_t all[FV_W];
+    half_store(all, h);
+    memcpy(p, all, (size_t)n * sizeof *p);
+}
+
+static inline __m256i half_quiet(__m256i bits, vm nan) {
+    return _mm256_or_si256(bits, _mm256_and_si256(_mm256_castps_si256(nan), _mm256_set1_epi32(0x400000)));
+}
+
+static inline vf half_from_bf16(__m128i h) {
+    const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
+    return _mm256_castsi256_ps(half_quiet(bits, v_nan(_mm256_castsi256_ps(bits))));
+}
+
+static inline __m128i half_to_bf16(vf a) {
+    const __m256i bits = _mm256_castps_si256(a),
+                  odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const vf kept = v_select(v_nan(a), _mm256_castsi256_ps(half_quiet(bits, v_nan(a))), _mm256_castsi256_ps(rounded));
+    const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(kept), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+}
+
+static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(half_load(p)); }
+static inline void v_narrow_bf16(uint16_t *p, vf a) { half_store(p, half_to_bf16(a)); }
+static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }
+static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) { half_store_n(p, n, half_to_bf16(a)); }
+
+#ifdef __F16C__
+static inline __m128i half_to_f16(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+static inline vf v_widen_f16(const uint16_t *p) { return _mm256_cvtph_ps(half_load(p)); }
+static inline void v_narrow_f16(uint16_t *p, vf a) { half_store(p, half_to_f16(a)); }
+static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return _mm256_cvtph_ps(half_load_n(p, n)); }
+static inline void v_narrow_f16_n(uint16_t *p, int64_t n, vf a) { half_store_n(p, n, half_to_f16(a)); }
+#endif
+
+#endif

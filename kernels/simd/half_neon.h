@@ -1,0 +1,42 @@
+/* bfloat16 and float16 for NEON: 4 lanes. The words are explained in half_scalar.h. FCVTN rounds by the caller's mode, so
+ * there is no v_narrow_f16: the portable row does it. */
+#ifndef FV_HALF_NEON_H
+#define FV_HALF_NEON_H
+
+#include "simd/simd_neon.h"
+
+static inline uint16x4_t half_load_n(const uint16_t *p, int64_t n) {
+    uint16_t all[FV_W] = {0};
+    memcpy(all, p, (size_t)n * sizeof *p);
+    return vld1_u16(all);
+}
+
+static inline uint32x4_t half_quiet(uint32x4_t bits, vm nan) {
+    return vorrq_u32(bits, vandq_u32(nan, vdupq_n_u32(0x400000)));
+}
+
+static inline vf half_from_bf16(uint16x4_t h) {
+    const uint32x4_t bits = vshll_n_u16(h, 16);
+    return vreinterpretq_f32_u32(half_quiet(bits, v_nan(vreinterpretq_f32_u32(bits))));
+}
+
+static inline uint16x4_t half_to_bf16(vf a) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(a), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    return vshrn_n_u32(vbslq_u32(v_nan(a), half_quiet(bits, v_nan(a)), rounded), 16);
+}
+
+static inline vf half_from_f16(uint16x4_t h) { return vcvt_f32_f16(vreinterpret_f16_u16(h)); }
+
+static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(vld1_u16(p)); }
+static inline vf v_widen_f16(const uint16_t *p) { return half_from_f16(vld1_u16(p)); }
+static inline void v_narrow_bf16(uint16_t *p, vf a) { vst1_u16(p, half_to_bf16(a)); }
+static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }
+static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return half_from_f16(half_load_n(p, n)); }
+static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) {
+    uint16_t all[FV_W];
+    vst1_u16(all, half_to_bf16(a));
+    memcpy(p, all, (size_t)n * sizeof *p);
+}
+
+#endif

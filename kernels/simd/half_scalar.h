@@ -1,0 +1,75 @@
+/* bfloat16 and float16 in portable C: the exact meaning of the words; the other half_*.h do the same for W lanes at once.
+ * Elements are uint16_t. All is done by integers, so neither rounding mode nor flush-to-zero matter.
+ *
+ *   v_widen_bf16, v_widen_f16    exact, subnormals too; a NaN becomes quiet, with its payload in the top bits
+ *   v_narrow_bf16, v_narrow_f16  to nearest, ties to even; subnormals are kept; too large: infinity; a NaN becomes quiet,
+ *                                and keeps the top bits of its payload
+ *   ..._n                        the first n lanes only, 0 < n < W, with 16 lanes also n = W
+ */
+#ifndef FV_HALF_SCALAR_H
+#define FV_HALF_SCALAR_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float half_float(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t half_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float half_widen_bf16(uint16_t h) {
+    const uint32_t bits = (uint32_t)h << 16;
+    return half_float((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : bits);
+}
+
+static inline float half_widen_f16(uint16_t h) {
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ffu;
+    if (exponent == 31)
+        return half_float(sign | 0x7f800000u | (fraction ? 0x400000u : 0) | fraction << 13);
+    if (exponent)
+        return half_float(sign | (exponent + 112) << 23 | fraction << 13);
+    return half_float(sign | half_bits((float)fraction * 0x1p-24f));
+}
+
+static inline uint16_t half_narrow_bf16(float x) {
+    const uint32_t bits = half_bits(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static inline uint16_t half_narrow_f16(float x) {
+    enum { INFINITE = 0x7c00, QUIET = 0x200 };
+    const uint32_t bits = half_bits(x), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | INFINITE | QUIET | (magnitude >> 13 & 0x3ffu));
+    if (magnitude >= 0x47800000u) /* 2^16 */
+        return (uint16_t)(sign | INFINITE);
+    if (magnitude >= 0x38800000u) /* 2^-14: a normal number */
+        return (uint16_t)(sign | (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
+    if (magnitude <= 0x33000000u) /* 2^-25, half of the least */
+        return (uint16_t)sign;
+    const uint32_t shift = 126 - (magnitude >> 23), number = (magnitude & 0x7fffffu) | 0x800000u;
+    const uint32_t kept = number >> shift, rest = number & ((1u << shift) - 1), half = 1u << (shift - 1);
+    return (uint16_t)(sign | (kept + (rest > half || (rest == half && (kept & 1u)))));
+}
+
+#ifdef FV_SIMD_SCALAR_H
+static inline vf v_widen_bf16(const uint16_t *p) { return half_widen_bf16(*p); }
+static inline vf v_widen_f16(const uint16_t *p) { return half_widen_f16(*p); }
+static inline void v_narrow_bf16(uint16_t *p, vf a) { *p = half_narrow_bf16(a); }
+static inline void v_narrow_f16(uint16_t *p, vf a) { *p = half_narrow_f16(a); }
+static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return (void)n, v_widen_bf16(p); }
+static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return (void)n, v_widen_f16(p); }
+static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) { (void)n, v_narrow_bf16(p, a); }
+static inline void v_narrow_f16_n(uint16_t *p, int64_t n, vf a) { (void)n, v_narrow_f16(p, a); }
+#endif
+
+#endif
