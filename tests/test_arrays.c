@@ -57,9 +57,49 @@ static void test_exp_places(void) {
         }
 }
 
+/* Between all pairs of types, of all 16-bit patterns: by the scalar rows; from one 16-bit type to another by float32. */
+static void test_convert(void) {
+    enum { N = 1 << 16 };
+    static uint16_t from[N], got[N], want[N];
+    static float wide[N], wide_want[N];
+    static const struct {
+        fovea_dtype dtype;
+        fv_type type;
+    } types[] = {{FOVEA_DTYPE_BF16, FV_TYPE_bf16}, {FOVEA_DTYPE_F16, FV_TYPE_f16}};
+    for (int i = 0; i < N; i++)
+        from[i] = (uint16_t)i;
+    for (int i = 0; i < 2; i++) {
+        fv_kernel_scalar(FV_OP_widen, types[i].type)->run.widen_bf16(1, N, from, N, wide_want, N);
+        check_returns("widen", fovea_convert(N, from, types[i].dtype, wide, FOVEA_DTYPE_F32), FOVEA_OK);
+        test_check(memcmp(wide, wide_want, sizeof wide) == 0, "type %d: widened to other bits", i);
+        fv_kernel_scalar(FV_OP_narrow, types[i].type)->run.narrow_bf16(1, N, wide, N, want, N);
+        check_returns("narrow", fovea_convert(N, wide, FOVEA_DTYPE_F32, got, types[i].dtype), FOVEA_OK);
+        test_check(memcmp(got, want, sizeof got) == 0, "type %d: narrowed to other bits", i);
+        for (int j = 0; j < N; j++) /* there and back; NaN are quiet after it */
+            if (got[j] != from[j] && wide[j] == wide[j])
+                test_check(false, "type %d: %#x comes back as %#x", i, from[j], got[j]);
+        fv_kernel_scalar(FV_OP_narrow, types[1 - i].type)->run.narrow_bf16(1, N, wide, N, want, N);
+        check_returns("across", fovea_convert(N, from, types[i].dtype, got, types[1 - i].dtype), FOVEA_OK);
+        test_check(memcmp(got, want, sizeof got) == 0, "type %d to the other: other bits", i);
+        check_returns("copy", fovea_convert(N, from, types[i].dtype, got, types[i].dtype), FOVEA_OK);
+        test_check(memcmp(got, from, sizeof got) == 0, "type %d: copied to other bits", i);
+    }
+    const fovea_dtype bf16 = FOVEA_DTYPE_BF16, f32 = FOVEA_DTYPE_F32;
+    check_returns("no elements", fovea_convert(0, NULL, bf16, NULL, f32), FOVEA_OK);
+    check_returns("n of -1", fovea_convert(-1, from, bf16, wide, f32), FOVEA_ERROR_SHAPE);
+    check_returns("no from", fovea_convert(1, NULL, bf16, wide, f32), FOVEA_ERROR_NULL);
+    check_returns("no to", fovea_convert(1, from, bf16, NULL, f32), FOVEA_ERROR_NULL);
+    check_returns("from booleans", fovea_convert(1, from, FOVEA_DTYPE_BOOL, wide, f32), FOVEA_ERROR_DTYPE);
+    check_returns("to no type", fovea_convert(1, from, bf16, wide, (fovea_dtype)77), FOVEA_ERROR_DTYPE);
+    check_returns("in place", fovea_convert(2, wide, bf16, wide, f32), FOVEA_ERROR_ALIAS);
+    check_returns("in place, same type", fovea_convert(2, wide, f32, wide, f32), FOVEA_OK);
+    check_returns("too many", fovea_convert(INT64_MAX / 2, from, bf16, wide, f32), FOVEA_ERROR_OVERFLOW);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "arrays", NULL);
     test_exp();
     test_exp_places();
+    test_convert();
     return test_end();
 }

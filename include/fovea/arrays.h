@@ -18,6 +18,17 @@ extern "C" {
  * an error y is unchanged. Thread-safe. */
 FOVEA_API fovea_status fovea_exp_f32(int64_t n, const float *x, float *y);
 
+/* to[i] = from[i] for i < n, in another element type: FOVEA_DTYPE_F32, _BF16 or _F16, both of them. From 16 bits to float32
+ * this is exact. Else it rounds to nearest, ties to even, whatever the caller's rounding mode; subnormal numbers are kept,
+ * whatever the flush bits; what is too large becomes infinite; a NaN becomes quiet and keeps the top bits of its payload.
+ * Where both types are the same, bits are copied. From one type of 16 bits to the other it rounds once.
+ *
+ * n >= 0 (negative: FOVEA_ERROR_SHAPE). from and to have n elements, and may be NULL only if n is 0. They must not overlap
+ * (FOVEA_ERROR_ALIAS), but to may be from where both types are the same. Another type: FOVEA_ERROR_DTYPE. Runs on the calling
+ * thread, as fovea_exp_f32() does. The same bits on every tier. After an error to is unchanged. Thread-safe. */
+FOVEA_API fovea_status fovea_convert(int64_t n, const void *from, fovea_dtype from_dtype, void *to,
+                                     fovea_dtype to_dtype);
+
 #ifdef __cplusplus
 }
 #endif

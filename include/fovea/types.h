@@ -62,10 +62,12 @@ FOVEA_API const char *fovea_version(void);
 /* ------------------------------------------------------------------------------------------------------- tensor -- */
 
 typedef enum fovea_dtype {
-    FOVEA_DTYPE_F32 = 1, /* IEEE binary32, 4-byte aligned */
+    FOVEA_DTYPE_F32 = 1,  /* IEEE binary32, 4-byte aligned */
     FOVEA_DTYPE_BOOL = 2, /* one byte: 0 = masked, anything else = attend */
     FOVEA_DTYPE_BITS = 3, /* one byte, 8 flags: flag j of a row is bit j % 8 (lowest first) of byte j / 8 */
-    FOVEA_DTYPE_I64 = 4   /* int64_t, 8-byte aligned */
+    FOVEA_DTYPE_I64 = 4,  /* int64_t, 8-byte aligned */
+    FOVEA_DTYPE_BF16 = 5, /* bfloat16: the upper half of a binary32; 2-byte aligned */
+    FOVEA_DTYPE_F16 = 6   /* IEEE binary16, 2-byte aligned */
 } fovea_dtype;
 
 /* How integers represent numbers. Reserved: no operation of this version takes any, so every pointer to one must be

@@ -23,7 +23,17 @@ typedef struct fv_span {
 
 /* Bytes of an element. */
 static inline int64_t fv_dtype_size(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_F32 ? 4 : dtype == FOVEA_DTYPE_I64 ? 8 : 1;
+    switch (dtype) {
+    case FOVEA_DTYPE_F32:
+        return 4;
+    case FOVEA_DTYPE_I64:
+        return 8;
+    case FOVEA_DTYPE_BF16:
+    case FOVEA_DTYPE_F16:
+        return 2;
+    default:
+        return 1;
+    }
 }
 
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */

@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #include "dispatch/prefetch.h"
+#include "fovea/types.h"
 #include "kernels.h"
 
 #include <stdbool.h>
@@ -31,6 +32,14 @@ static inline bool fv_kernel_is(const fv_kernel *kernel, fv_op op, fv_type type,
 /* Are they rows of one operation, type, tier and set of features, which differ in their tiles alone? */
 static inline bool fv_kernel_alike(const fv_kernel *a, const fv_kernel *b) {
     return a->op == b->op && a->type == b->type && a->isa == b->isa && a->features == b->features;
+}
+
+/* The kernels' word for an element type of 16 bits, or float32; FV_TYPE_COUNT: they have none. */
+static inline fv_type fv_type_of(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32    ? FV_TYPE_f32
+           : dtype == FOVEA_DTYPE_BF16 ? FV_TYPE_bf16
+           : dtype == FOVEA_DTYPE_F16  ? FV_TYPE_f16
+                                       : FV_TYPE_COUNT;
 }
 
 /* The row of that name, or NULL. */
