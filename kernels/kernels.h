@@ -102,7 +102,7 @@ typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int
  * path of boundary tiles over values that are not finite; slow and rare. */
 typedef fv_gemm_f32_fn fv_gemm_masked_f32_fn;
 
-/* scale: y[i][j] = factor * x[i][j] for rows x n. *norm, unless NULL, is raised to the largest sum of squares of a row
+/* scale: y[i][j] = factor * x[i][j] for rows x n; y may be x, with ldy == ldx. *norm, unless NULL, is raised to the largest sum of squares of a row
  * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
 typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy,
                              float *norm);

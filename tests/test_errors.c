@@ -73,9 +73,11 @@ static void test_desc(void) {
     for (int i = 0; i < 4; i++) {
         d = good_desc();
         d.dtype = (fovea_dtype)dtypes[i];
-        check_desc("dtype of the descriptor", d, FOVEA_ERROR_DTYPE,
-                   dtypes[i] == FOVEA_DTYPE_BOOL ? "dtype is FOVEA_DTYPE_BOOL; attention takes FOVEA_DTYPE_F32"
-                                                 : "dtype is |, not a fovea_dtype");
+        check_desc(
+            "dtype of the descriptor", d, FOVEA_ERROR_DTYPE,
+            dtypes[i] == FOVEA_DTYPE_BOOL
+                ? "dtype is FOVEA_DTYPE_BOOL; attention takes FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16"
+                : "dtype is |, not a fovea_dtype");
     }
 
     static const int64_t bad[] = {0, -1, INT64_MIN, -7};

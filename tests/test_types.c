@@ -56,6 +56,8 @@ static void test_enums(void) {
         CONSTANT(dtype, FOVEA_DTYPE_BOOL),
         CONSTANT(dtype, FOVEA_DTYPE_BITS),
         CONSTANT(dtype, FOVEA_DTYPE_I64),
+        CONSTANT(dtype, FOVEA_DTYPE_BF16),
+        CONSTANT(dtype, FOVEA_DTYPE_F16),
         CONSTANT(isa, FOVEA_ISA_BEST),
         CONSTANT(isa, FOVEA_ISA_SCALAR),
         CONSTANT(isa, FOVEA_ISA_AVX2),

@@ -52,7 +52,7 @@ typedef enum fovea_relative {
 
 typedef struct fovea_attention_desc {
     size_t struct_size;
-    fovea_dtype dtype;    /* default and only choice: FOVEA_DTYPE_F32 */
+    fovea_dtype dtype;    /* of q: FOVEA_DTYPE_F32 (default), _BF16 or _F16; and of k, v and out, unless these say */
     int has_scale;        /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
     int64_t batch;        /* >= 0, default 1; without sequences, heads or queries, a call does nothing */
     int64_t q_heads;      /* >= 0, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
@@ -78,8 +78,12 @@ typedef struct fovea_attention_desc {
     double
         softcap; /* > 0: s = softcap * tanh(s / softcap), after the scale, before bias and mask (Gemma 2); from 2^-126 to
                        2^126, rounded to float32 once; default 0: none */
-    int has_sinks; /* nonzero: args.sinks joins the denominator of each row; default 0 */
+    int has_sinks;                           /* nonzero: args.sinks joins the denominator of each row; default 0 */
+    fovea_dtype k_dtype, v_dtype, out_dtype; /* the same choice for each; default 0: dtype */
 } fovea_attention_desc;
+
+/* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, out rounded once at the end as
+ * fovea_convert() rounds. lse, weights, biases and sinks are float32 always. */
 
 /* Packed sequences. Tensors have a batch of 1 and any number of tokens: q [1, q_heads, q_tokens, head_dim], k [1, kv_heads,
  * kv_tokens, head_dim], mask and weights [1, q_heads, q_tokens, kv_tokens]; v has as many tokens as k, outputs as many as q.
@@ -119,7 +123,7 @@ typedef struct fovea_attention_args {
     const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
     /* [batch], from -2^60 to 2^60. Required by FOVEA_CAUSAL_OFFSET, allowed with NONE, otherwise NULL. */
     const int64_t *q_offsets;
-    fovea_tensor lse; /* optional [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
+    fovea_tensor lse; /* optional FOVEA_DTYPE_F32 [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
     /* Optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked. Computes the scores a second time. */
     fovea_tensor weights;
     /* [batch] or NULL (0): the queries of sequence b are [q_starts[b], q_starts[b] + q_lens[b]) of the q_len tokens;

@@ -14,10 +14,12 @@ static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
     return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
 }
 
-/* Is a copy of the values worth its cost? Where each of their rows begins with a cache line, it is not, unless rows are
+/* Is a copy of the values worth its cost? Those of 16 bits have to become floats. Where each of their rows begins with a cache line, it is not, unless rows are
  * so far apart that few sets of the first-level cache take all of them. */
 static bool copies_values(const fv_block *x) {
     const fv_kv_side *v = &x->kv->v;
+    if (x->plan->kernels.widen_v)
+        return true;
     if (x->rows < FV_COPY_ROWS || x->range.begin == x->range.end)
         return false;
     const fv_kv_run run = fv_kv_run_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
@@ -75,6 +77,21 @@ static void deal_tiles(fv_block *x) {
     }
 }
 
+/* Scaled queries of rows of one head. */
+static void scale_queries(fv_block *x, int64_t row, int64_t rows) {
+    const fovea_attention_plan *p = x->plan;
+    const fovea_tensor *q = &x->args->q;
+    const int64_t dim = p->desc.head_dim;
+    float *to = x->q + row * dim;
+    const float *from = to;
+    if (p->kernels.widen_q)
+        p->kernels.widen_q(rows, dim, fv_row_address(x, q, row), q->stride[2], to, dim);
+    else
+        from = fv_row_element(x, q, row);
+    p->kernels.scale(rows, dim, p->scale.q, from, p->kernels.widen_q ? dim : q->stride[2], to, dim,
+                     x->norm < INFINITY ? &x->norm : NULL);
+}
+
 void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
@@ -107,9 +124,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         const int64_t before = fv_max(fv_min(run, q_start - token), 0),
                       end = fv_max(fv_min(run, q_end - token), before);
         if (before < end)
-            plan->kernels.scale(end - before, dim, plan->scale.q, fv_row_element(x, &args->q, row + before),
-                                args->q.stride[2], x->q + (row + before) * dim, dim,
-                                x->norm < INFINITY ? &x->norm : NULL);
+            scale_queries(x, row + before, end - before);
         if (before > 0) /* to set nothing takes hundreds of cycles where the page was never written */
             memset(x->q + row * dim, 0, (size_t)(before * dim) * sizeof(float));
         if (end < run)
@@ -192,10 +207,14 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
         merge_sinks(x, tile);
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = run_of_head(x, row, first + rows - row);
-        float *to = fv_row_element(x, out, row);
-        p->kernels.finish(run, p->desc.value_dim, there ? to : x->o + row * p->o_stride,
-                          there ? out->stride[2] : p->o_stride, x->max + row, x->sum + row, to, out->stride[2],
+        void *to = fv_row_address(x, out, row);
+        float *const own = x->o + row * p->o_stride;
+        const bool narrow = p->kernels.narrow_out;
+        p->kernels.finish(run, p->desc.value_dim, there ? to : own, there ? out->stride[2] : p->o_stride, x->max + row,
+                          x->sum + row, narrow ? own : to, narrow ? p->o_stride : out->stride[2],
                           needs_lse ? x->lse + row : NULL, 1);
+        if (narrow)
+            p->kernels.narrow_out(run, p->desc.value_dim, own, p->o_stride, to, out->stride[2]);
         for (int64_t i = 0; i < run && lse->data; i++)
             *fv_row_element(x, lse, row + i) = x->lse[row + i];
     }

@@ -4,6 +4,7 @@
 #include "attention/relative.h"
 #include "attention/state.h"
 #include "core/core.h"
+#include "dispatch/dispatch.h"
 
 #include <math.h>
 
@@ -59,6 +60,22 @@ static fovea_status check_sizes(const fovea_attention_desc *d) {
     return FOVEA_OK;
 }
 
+/* Those that are not said become that of q. */
+static fovea_status read_dtypes(fovea_attention_desc *d) {
+    const struct {
+        const char *name;
+        fovea_dtype *dtype;
+    } all[] = {{"dtype", &d->dtype}, {"k_dtype", &d->k_dtype}, {"v_dtype", &d->v_dtype}, {"out_dtype", &d->out_dtype}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (i > 0 && *all[i].dtype == 0)
+            *all[i].dtype = d->dtype;
+        if (fv_type_of(*all[i].dtype) == FV_TYPE_COUNT)
+            return fv_dtype_refuse(all[i].name, *all[i].dtype,
+                                   "attention takes FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16");
+    }
+    return FOVEA_OK;
+}
+
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *d) {
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
@@ -66,9 +83,9 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     fovea_status status = fv_struct_read(FV_STRUCT(fovea_attention_desc, window_right), given, d);
     if (status != FOVEA_OK)
         return status;
-    if (d->dtype != FOVEA_DTYPE_F32)
-        return fv_dtype_refuse("dtype", d->dtype, "attention takes FOVEA_DTYPE_F32");
-    status = fv_enum_check(FV_ENUM_causal, "causal", (int)d->causal);
+    status = read_dtypes(d);
+    if (status == FOVEA_OK)
+        status = fv_enum_check(FV_ENUM_causal, "causal", (int)d->causal);
     if (status == FOVEA_OK)
         status = fv_enum_check(FV_ENUM_mask_kind, "mask", (int)d->mask);
     if (status != FOVEA_OK)
@@ -244,13 +261,15 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
         fv_tensor_rule rule;
     } all[] = {
         {&args->q, rows, {"q", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->head_dim}, false, false}},
-        {&args->k, keys, {"k", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
-        {&args->v, keys, {"v", d->dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
+        {&args->k, keys, {"k", d->k_dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
+        {&args->v, keys, {"v", d->v_dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
         {&args->out,
          rows && !args->state,
-         {"out", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
-        {&args->lse, false, {"lse", d->dtype, {s->batch, d->q_heads, s->q_tokens, 1}, true, false}},
-        {&args->weights, false, {"weights", d->dtype, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, true, false}},
+         {"out", d->out_dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
+        {&args->lse, false, {"lse", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, 1}, true, false}},
+        {&args->weights,
+         false,
+         {"weights", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, true, false}},
         {&args->bias,
          d->has_bias && keys,
          {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},

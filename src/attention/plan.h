@@ -36,6 +36,8 @@ typedef struct fv_attention_kernels {
     fv_softcap_f32_fn *softcap;
     fv_weights_f32_fn *weights;
     fv_finite_f32_fn *finite;
+    fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
+    fv_narrow_bf16_fn *narrow_out;
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
@@ -56,7 +58,7 @@ typedef struct fv_attention_scratch {
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */
     int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
-    int64_t granule;       /* [FV_LANES][head_dim] keys of several runs, before they are packed */
+    int64_t granule;       /* [FV_LANES][head_dim] keys of several runs or of 16 bits, before they are packed */
     int64_t chain;         /* [tile_rows][o_stride] values of all runs but the last */
     int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
     int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */

@@ -13,6 +13,11 @@ enum {
     SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of gemm_tile.h) */
 };
 
+/* So many bytes, in whole floats. */
+static fv_prefetch_range floats_at(const void *at, int64_t bytes) {
+    return (fv_prefetch_range){at, (const float *)at + bytes / (int64_t)sizeof(float)};
+}
+
 /* The rows from first on, as far as they are contiguous. */
 static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, const fv_sequence *sequence, fv_row_place first,
                      int64_t rows) {
@@ -25,9 +30,10 @@ static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, const fv_seq
         return;
     if (t->stride[1] != (tokens.end - tokens.begin) * channels)
         rows = fv_min(rows, tokens.end - first.token);
-    part->range.at = (const float *)t->data + sequence->entry * t->stride[0] + first.head * t->stride[1] +
-                     first.token * t->stride[2];
-    part->range.end = part->range.at + rows * channels;
+    const int64_t size = fv_dtype_size(t->dtype);
+    part->range = floats_at((const char *)t->data + size * (sequence->entry * t->stride[0] + first.head * t->stride[1] +
+                                                            first.token * t->stride[2]),
+                            size * rows * channels);
 }
 
 /* Keys of an item's head; in lanes, whole groups. */
@@ -49,7 +55,7 @@ static void clear_part(fv_prefetch_part *part) {
 static bool next_run(fv_prefetch_part *part) {
     while (part->range.at == part->range.end && part->key < part->end) {
         const fv_kv_run run = fv_kv_long_run_of(part->side, part->sequence, part->head, part->key, part->end);
-        part->range = (fv_prefetch_range){run.at, fv_kv_step(part->side, run.at, fv_kv_contiguous(part->side, &run))};
+        part->range = floats_at(run.at, fv_kv_contiguous(part->side, &run) * fv_dtype_size(part->side->dtype));
         part->key += run.count;
     }
     return part->range.at != part->range.end;

@@ -21,14 +21,19 @@ static fv_kv_run run_of(const fv_block *x, const fv_kv_side *side, const fv_segm
     return fv_kv_run_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
 }
 
-/* Packs keys [key, end) of a segment, a granule in which a run ends, or its last part: all keys at one place first. */
+/* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one place
+ * first. */
 static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim;
     for (int64_t at = key, count; at < end; at += count) {
         const fv_kv_run run = run_of(x, &x->kv->k, s, at, end);
+        float *row = x->granule + (at - key) * dim;
         count = run.count;
-        p->kernels.copy(count, dim, run.at, run.stride, x->granule + (at - key) * dim, dim);
+        if (p->kernels.widen_k)
+            p->kernels.widen_k(count, dim, run.at, run.stride, row, dim);
+        else
+            p->kernels.copy(count, dim, run.at, run.stride, row, dim);
     }
     p->kernels.pack(end - key, dim, x->granule, dim, to, p->panel, norm);
 }
@@ -50,7 +55,9 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
             s->norm = INFINITY; /* unknown */
             continue;
         }
-        if (key + count < end)
+        if (p->kernels.widen_k)
+            count = 0; /* granule by granule: widened, they stay in the first-level cache */
+        else if (key + count < end)
             count = fv_round_down(count, FV_LANES);
         if (count > 0)
             p->kernels.pack(count, dim, run.at, run.stride, to, p->panel, norm);
@@ -67,16 +74,22 @@ static void pack_keys(const fv_block *x, fv_segment *s) {
         pack_panel(x, s, at, x->k + at * x->plan->desc.head_dim);
 }
 
-/* Copies the values of the segment's keys into panels. */
+/* Copies the values of the segment's keys into panels, as floats. */
 static void copy_values(const fv_block *x, const fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
     const int64_t panel = p->choice.value->nr;
     for (int64_t key = s->keys.begin, count; key < s->keys.end; key += count) {
         const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
         count = run.count;
-        for (int64_t at = 0; at < p->desc.value_dim; at += panel)
-            p->kernels.copy(count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &run, at),
-                            run.stride, x->v + at * FV_SEGMENT + key * panel, panel);
+        for (int64_t at = 0; at < p->desc.value_dim; at += panel) {
+            const int64_t channels = fv_min(panel, p->desc.value_dim - at);
+            const void *from = fv_kv_channel(&x->kv->v, &run, at);
+            float *to = x->v + at * FV_SEGMENT + key * panel;
+            if (p->kernels.widen_v)
+                p->kernels.widen_v(count, channels, from, run.stride, to, panel);
+            else
+                p->kernels.copy(count, channels, from, run.stride, to, panel);
+        }
     }
 }
 
@@ -135,11 +148,24 @@ void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment) {
     fv_score_stages(x, t, segment->index);
 }
 
+/* Are the copied values finite? */
+static bool copy_finite(const fv_block *x, const fv_segment *s) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t panel = p->choice.value->nr;
+    bool finite = true;
+    for (int64_t at = 0; at < p->desc.value_dim && finite; at += panel)
+        finite = p->kernels.finite(s->keys.end - s->keys.begin, fv_min(panel, p->desc.value_dim - at),
+                                   x->v + at * FV_SEGMENT + s->keys.begin * panel, panel);
+    return finite;
+}
+
 /* Are the values that the block sees of a segment finite? Asked at most once a segment, and only where it matters. */
 static bool values_finite(const fv_block *x, fv_segment *s) {
     if (s->finite >= 0)
         return s->finite != 0;
     s->finite = 1;
+    if (x->plan->kernels.widen_v)
+        return (s->finite = copy_finite(x, s)) != 0;
     for (int64_t key = s->keys.begin, count; key < s->keys.end && s->finite; key += count) {
         const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
         count = run.count;
@@ -230,12 +256,14 @@ void fv_no_keys(float *m, float *l, int64_t rows) {
     }
 }
 
-/* Do outputs of these rows lie evenly in the caller's tensor, as many floats apart? */
+/* Do outputs of these rows lie evenly in the caller's tensor, as floats, so many apart? */
 static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *step) {
     const fovea_tensor *out = &x->args->out;
     const fv_range tokens = x->sequence.tokens;
     const int64_t count = tokens.end - tokens.begin;
     *step = count == 1 ? out->stride[1] : out->stride[2];
+    if (x->plan->kernels.narrow_out)
+        return false;
     return count == 1 || fv_place_of(x, row).token + rows <= tokens.end || out->stride[1] == count * out->stride[2];
 }
 

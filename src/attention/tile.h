@@ -66,13 +66,24 @@ static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
     return (fv_row_place){x->first.head + past / count, tokens.begin + past % count};
 }
 
-static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
-    return (float *)t->data + batch * t->stride[0] + head * t->stride[1] + token * t->stride[2];
+static inline void *fv_address(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
+    const int64_t element = batch * t->stride[0] + head * t->stride[1] + token * t->stride[2];
+    return (char *)t->data + element * fv_dtype_size(t->dtype);
 }
 
-static inline float *fv_row_element(const fv_block *x, const fovea_tensor *t, int64_t row) {
+static inline float *fv_element(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
+    return fv_address(t, batch, head, token);
+}
+
+static inline void *fv_row_address(const fv_block *x, const fovea_tensor *t, int64_t row) {
     const fv_row_place at = fv_place_of(x, row);
-    return fv_element(t, x->sequence.entry, at.head, at.token);
+    return fv_address(t, x->sequence.entry, at.head, at.token);
+}
+
+/* In a tensor of floats. */
+static inline float *fv_row_element(const fv_block *x, const fovea_tensor *t, int64_t row) {
+    assert(t->dtype == FOVEA_DTYPE_F32);
+    return fv_row_address(x, t, row);
 }
 
 /* In a tensor with a column for each key: that of the first key of a segment. */

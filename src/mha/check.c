@@ -115,6 +115,14 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
     return FOVEA_OK;
 }
 
+static fovea_status check_dtypes(const fovea_attention_desc *a) {
+    const fovea_dtype all[] = {a->dtype, a->k_dtype, a->v_dtype, a->out_dtype};
+    for (int i = 0; i < 4; i++)
+        if (all[i] != FOVEA_DTYPE_F32)
+            return fv_dtype_refuse("attention: dtype", all[i], "layers take FOVEA_DTYPE_F32");
+    return FOVEA_OK;
+}
+
 fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fovea_attention_desc *attention) {
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
@@ -126,6 +134,8 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
         status = check_enums(d);
     if (status == FOVEA_OK)
         status = fv_attention_read_desc(d->attention, attention);
+    if (status == FOVEA_OK)
+        status = check_dtypes(attention);
     if (status == FOVEA_OK && attention->packed)
         status = fv_fail(FOVEA_ERROR_UNSUPPORTED, "packed is set: a layer takes no packed sequences");
     if (status == FOVEA_OK && (attention->q_heads == 0 || attention->kv_heads == 0))

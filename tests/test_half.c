@@ -1,0 +1,206 @@
+/* Attention of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, out rounded once at the end.
+ * Random problems of all kinds, on all contexts; float32 is computed by the scalar tier. */
+#include "attention_case.h"
+#include "dispatch/dispatch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CASES = 300, WORK = 300000, CANARY = 0xa5c3, TYPES = 3 };
+
+static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+
+static case_contexts contexts;
+static int64_t ordinary, all; /* outputs that prove something */
+
+/* Elements from the first to the last of a tensor. */
+static int64_t extent(const fovea_tensor *t) {
+    int64_t last = 0;
+    for (int i = 0; i < 4; i++) {
+        if (t->shape[i] == 0)
+            return 0;
+        last += (t->shape[i] - 1) * t->stride[i];
+    }
+    return last + 1;
+}
+
+static void convert(int64_t n, const void *from, fovea_dtype from_type, void *to, fovea_dtype to_type) {
+    if (fovea_convert(n, from, from_type, to, to_type) != FOVEA_OK)
+        test_check(false, "convert: %s", fovea_error_detail());
+}
+
+/* An input of a type, and the same numbers in float32: both with the strides of the given one, gaps included. */
+typedef struct twin {
+    fovea_tensor half, wide;
+} twin;
+
+static twin twin_of(const fovea_tensor *t, fovea_dtype dtype) {
+    const int64_t n = extent(t);
+    twin made = {*t, *t};
+    made.half.dtype = dtype;
+    made.half.data = must_alloc(n + 1, sizeof(float));
+    made.wide.data = must_alloc(n + 1, sizeof(float));
+    if (n > 0) {
+        convert(n, t->data, FOVEA_DTYPE_F32, made.half.data, dtype);
+        convert(n, made.half.data, dtype, made.wide.data, FOVEA_DTYPE_F32);
+    }
+    return made;
+}
+
+static void twin_free(const twin *x) {
+    free(x->half.data);
+    free(x->wide.data);
+}
+
+static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args) {
+    fovea_attention_plan *plan;
+    if (!test_check(fovea_attention_plan_create(ctx, desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
+        return false;
+    const fovea_status status = fovea_attention_execute(plan, args, NULL, 0);
+    fovea_attention_plan_destroy(plan);
+    return test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
+}
+
+/* Elements of out against those of float32, rounded; and the gaps between them. */
+static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const char *text) {
+    const int64_t n = extent(want);
+    const size_t size = (size_t)fv_dtype_size(got->dtype);
+    unsigned char *expected = must_alloc(n + 1, sizeof(float)), one[4];
+    memset(expected, 0xa5, (size_t)n * size);
+    for (int64_t b = 0; b < want->shape[0]; b++)
+        for (int64_t h = 0; h < want->shape[1]; h++)
+            for (int64_t t = 0; t < want->shape[2]; t++)
+                for (int64_t c = 0; c < want->shape[3]; c++) {
+                    const float *from = tensor_row(want, b, h, t) + c;
+                    convert(1, from, FOVEA_DTYPE_F32, one, got->dtype);
+                    memcpy(expected + (from - (const float *)want->data) * (int64_t)size, one, size);
+                    ordinary += isfinite(*from) && *from != 0.0f;
+                    all++;
+                }
+    test_check(memcmp(expected, got->data, (size_t)n * size) == 0, "%s: out differs from float32's", text);
+    free(expected);
+}
+
+static void check_on(const fovea_context *ctx, const char *where, const attention_case *c,
+                     const fovea_attention_args *args, const fovea_attention_desc *desc, const outputs *want,
+                     const char *text) {
+    outputs *got = outputs_make(c, c->layout);
+    fovea_attention_args own = *args;
+    fovea_tensor out = got->out;
+    char sentence[768];
+    snprintf(sentence, sizeof sentence, "%s, %s", text, where);
+    out.dtype = desc->out_dtype;
+    memset(out.data, 0xa5, (size_t)(extent(&out) * fv_dtype_size(out.dtype)));
+    own.out = out;
+    own.lse = got->lse;
+    own.weights = got->weights;
+    if (run(ctx, desc, &own)) {
+        compare_out(&out, &want->out, sentence);
+        const int64_t rest = got->lse.data ? extent(&got->lse) : 0,
+                      weights = got->weights.data ? extent(&got->weights) : 0;
+        test_check(memcmp(got->lse.data, want->lse.data, (size_t)rest * sizeof(float)) == 0, "%s: another lse",
+                   sentence);
+        test_check(memcmp(got->weights.data, want->weights.data, (size_t)weights * sizeof(float)) == 0,
+                   "%s: other weights", sentence);
+    }
+    outputs_free(got);
+}
+
+/* One problem with some types for q, k, v and out. */
+static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4]) {
+    inputs *in = inputs_make(c, r);
+    const fovea_tensor *values = &in->args.v;
+    char line[512], text[640];
+    if (extent(values) > 0 && rng_below(r, 2)) /* rows that do not see it must not show it */
+        tensor_row(values, rng_below(r, values->shape[0]), rng_below(r, values->shape[1]),
+                   rng_below(r, values->shape[2]))[0] = rng_below(r, 2) ? NAN : INFINITY;
+    snprintf(text, sizeof text, "types %d %d %d %d: %s", (int)type[0], (int)type[1], (int)type[2], (int)type[3],
+             case_text(c, line, sizeof line));
+    const twin q = twin_of(&in->args.q, type[0]), k = twin_of(&in->args.k, type[1]), v = twin_of(&in->args.v, type[2]);
+    outputs *want = outputs_make(c, c->layout);
+    fovea_attention_args args = case_args(in, want);
+    fovea_attention_desc desc = c->desc;
+    args.q = q.wide;
+    args.k = k.wide;
+    args.v = v.wide;
+    if (run(contexts.scalar, &desc, &args)) {
+        desc.dtype = type[0];
+        desc.k_dtype = type[1] == type[0] ? 0 : type[1];
+        desc.v_dtype = type[2] == type[0] ? 0 : type[2];
+        desc.out_dtype = type[3];
+        args.q = q.half;
+        args.k = k.half;
+        args.v = v.half;
+        check_on(contexts.scalar, "scalar", c, &args, &desc, want, text);
+        check_on(contexts.one, "one thread", c, &args, &desc, want, text);
+        check_on(contexts.three, "three threads", c, &args, &desc, want, text);
+    }
+    twin_free(&q);
+    twin_free(&k);
+    twin_free(&v);
+    outputs_free(want);
+    inputs_free(in);
+}
+
+static void test_random(void) {
+    for (int64_t n = 0, count = test_scaled(CASES); n < count; n++) {
+        char name[32];
+        snprintf(name, sizeof name, "half %" PRId64, n);
+        rng r = rng_stream(test_seed(), name);
+        attention_case c = case_random(&r, WORK);
+        case_random_scores(&c, &r);
+        if (rng_below(&r, 4) != 0)
+            c.values = VALUES_RANDOM;
+        fovea_dtype type[4];
+        for (int i = 0; i < 4; i++)
+            type[i] = types[rng_below(&r, TYPES)];
+        if (rng_below(&r, 2))
+            type[1] = type[2] = type[3] = type[0] = types[1 + rng_below(&r, 2)];
+        check_case(&c, &r, type);
+    }
+}
+
+/* Long enough for blocks of many rows, for split rows, and for decode. */
+static void test_long(void) {
+    static const int64_t sizes[][5] = {
+        {1, 2, 300, 1000, 64}, {2, 4, 1, 3000, 40}, {1, 1, 700, 700, 80}, {1, 8, 7, 520, 128}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int t = 1; t < TYPES; t++) {
+            const int64_t *s = sizes[i];
+            attention_case c = case_plain(s[0], s[1], s[1] / 2 > 0 ? s[1] / 2 : 1, s[2], s[3], s[4], s[4] - 8);
+            rng r = rng_stream(test_seed(), "long");
+            const fovea_dtype type[4] = {types[t], types[t], types[t], types[t]};
+            c.desc.causal = i % 2 ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_BOTTOM_RIGHT;
+            check_case(&c, &r, type);
+        }
+}
+
+static void test_errors(void) {
+    fovea_attention_desc d = case_plain(1, 1, 1, 2, 2, 4, 4).desc;
+    fovea_attention_plan *plan;
+    float room[64] = {0};
+    d.k_dtype = FOVEA_DTYPE_BOOL;
+    check_status("keys of booleans", fovea_attention_plan_create(contexts.one, &d, &plan), FOVEA_ERROR_DTYPE,
+                 "k_dtype");
+    d.k_dtype = FOVEA_DTYPE_BF16;
+    if (!test_check(fovea_attention_plan_create(contexts.one, &d, &plan) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = args.k = args.v = fovea_tensor_bhtd(room, FOVEA_DTYPE_F32, 1, 1, 2, 4);
+    args.out = fovea_tensor_bhtd(room + 32, FOVEA_DTYPE_F32, 1, 1, 2, 4);
+    check_status("keys of floats", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_DTYPE, "k|BF16");
+    fovea_attention_plan_destroy(plan);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "half", NULL);
+    contexts = contexts_make();
+    test_random();
+    test_long();
+    test_errors();
+    test_check(ordinary > all / 2, "only %" PRId64 " of %" PRId64 " outputs are ordinary numbers", ordinary, all);
+    contexts_free(&contexts);
+    return test_end();
+}
