@@ -11,6 +11,8 @@ help:
 	@echo '                      searches a text with the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
+	@echo 'make test-python      all tests of the Python package, with PyTorch and transformers; downloads 900 MB once'
+	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
 	@echo 'make test-exhaustive  exp on every float, log on each row sum, activations; tuning while disturbed'
 	@echo 'make fuzz             the parser of tuning files by libFuzzer, for FUZZ_SECONDS=3600'
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
@@ -41,12 +43,19 @@ run: build/release/build.ninja
 	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning && \
 	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
 
-test: setup-clang
+test: setup-clang setup-python
 	@cmake/test.sh $(TEST_PRESETS)
 
 test-aarch64:
 	@cmake/setup.sh --clang --aarch64
 	@cmake/test.sh $(TEST_AARCH64)
+
+test-python: setup-python
+	@python/tools/venv.sh torch
+	@cmake/test.sh python python-torch
+
+wheel: setup-python
+	@python/tools/wheel.sh
 
 test-exhaustive: build/release/build.ninja
 	@cmake --build --preset release --target test-activation test-exp test-log test-tune-noise
@@ -105,6 +114,9 @@ build/release/build.ninja: | setup
 setup:
 	@cmake/setup.sh
 
+setup-python:
+	@cmake/setup.sh --python
+
 setup-clang:
 	@cmake/setup.sh --clang
 
@@ -114,5 +126,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-aarch64 test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca bench-report setup setup-clang \
-        format clean
+.PHONY: help run test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+        bench-report setup setup-clang setup-python format clean

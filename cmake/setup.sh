@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--aarch64] [--mca]: installs what the build needs and this machine lacks, by apt-get, with sudo
-# where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing.
+# setup.sh [--clang] [--aarch64] [--mca] [--python]: installs what the build needs and this machine lacks, by apt-get, with
+# sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing.
 #   --clang    clang 14 too, where the distribution has it
 #   --aarch64  what builds for 64-bit Arm and runs that: Debian's cross compiler and arm64 packages, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
+#   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export PATH=$PWD/build/tools/bin:$PATH # as in the Makefile
@@ -70,7 +71,10 @@ need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
 need python3 command -v python3
 # fetch.py downloads the model by pip: that of Python, or one in a venv. Without, the rest goes on.
-if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
+can_install() {
+    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
+}
+if can_install; then
     need python3-venv sh -c 'python3 -c "import pip" || python3 -c "import ensurepip, venv"'
 fi
 need libsleef-dev header sleef.h
@@ -105,6 +109,12 @@ for option in "$@"; do
             ! apt-cache show llvm-$version >/dev/null 2>&1 || break
         done
         need llvm-$version command -v llvm-mca-$version
+        ;;
+    --python)
+        if can_install && [ "$(python3 -c 'import sys; print(sys.base_prefix)' 2>/dev/null || echo /usr)" = /usr ]; then
+            need python3-venv python3 -c 'import ensurepip, venv'
+            need python3-dev python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
+        fi
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# test.sh PRESET[@CPU]...: builds and tests each preset of CMakePresets.json, and counts. The last line is
+# test.sh PRESET[@CPU]...: builds and tests each preset of CMakePresets.json, and counts; or the Python package, as a wheel:
+# "python" its tests that need no PyTorch, "python-torch" all of them, in the venv of make test-python. The last line is
 #     N passed, N failed, N skipped
 # over all of them, and the exit status is 0 only if nothing failed. A preset that does not build, or has no tests,
-# counts as one failure; one that needs a compiler that is not here, as one skipped. @CPU: tests are emulated, on that
-# CPU of qemu's; with fewer random cases, as each takes ten times as long.
+# counts as one failure; one that needs a compiler or packages that are not here, as one skipped. @CPU: tests are emulated,
+# on that CPU of qemu's; with fewer random cases, as each takes ten times as long.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
@@ -23,12 +24,48 @@ parts_skipped() { # parts_skipped LOG: of tests that passed, what they printed a
 attribute() { # attribute NAME FILE: of the one <testsuite> in ctest's report
     sed -n "/<testsuite/,/>/s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -1
 }
+test_python() { # test_python python|python-torch
+    local venv=build/venv/${1#python-} where=python/tests report=$PWD/build/venv/$1.xml status=0 n
+    if [ "$1" = python ]; then
+        where=$(find python/tests -maxdepth 1 -name 'test_*.py')
+        python/tools/venv.sh python && python/tools/wheel.sh || status=$?
+    elif [ ! -f "$venv/made" ]; then
+        count "$1" 0 0 1 "no PyTorch here: make test-python"
+        return
+    elif ! compgen -G 'build/wheels/*.whl' >/dev/null; then
+        python/tools/wheel.sh || status=$?
+    fi
+    if [ $status -ne 0 ]; then
+        case $status in
+        3) count "$1" 0 0 1 "no Python 3.11 here, or no network" ;;
+        *) count "$1" 0 1 0 "does not build" ;;
+        esac
+        return
+    fi
+    SECONDS=0
+    rm -f "$report"
+    # shellcheck disable=SC2086 # $where is a list
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheels/*.whl &&
+        "$venv/bin/python" -m pytest -q --junitxml="$report" $where
+    n=$(attribute tests "$report")
+    if [ "${n:-0}" -eq 0 ]; then
+        count "$1" 0 1 0 "ran no tests"
+        return
+    fi
+    local failures skips
+    failures=$(($(attribute failures "$report") + $(attribute errors "$report"))) skips=$(attribute skipped "$report")
+    count "$1" $((n - failures - skips)) "$failures" "$skips" "$SECONDS s"
+}
 
 for run in "$@"; do
     preset=${run%@*} environment=()
     [ "$preset" = "$run" ] || environment=(env QEMU_CPU="${run#*@}" FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-0.03}")
     printf '\n=== %s\n' "$run"
     case $preset in
+    python | python-torch)
+        test_python "$run"
+        continue
+        ;;
     clang | fuzz | *-clang)
         if ! command -v clang-14 >/dev/null; then
             count "$run" 0 0 1 "no clang 14 here"

