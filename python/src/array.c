@@ -1,0 +1,180 @@
+/* Opening and closing arrays of any kind (array.h). */
+#include "array_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* By type: how memory is described. A type is looked at once. */
+static py_way way_of(const py_core *core, PyObject *object, const DLPackExchangeAPI **api) {
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    PyObject *capsule = PyObject_GetAttr(type, core->names[PY_NAME___dlpack_c_exchange_api__]);
+    if (capsule) {
+        *api = PyCapsule_IsValid(capsule, "dlpack_exchange_api") ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
+                                                                 : NULL;
+        Py_DECREF(capsule);
+        while (*api && (*api)->header.version.major > DL_MAJOR)
+            *api = (const DLPackExchangeAPI *)(*api)->header.prev_api;
+        if (*api && (*api)->header.version.major == DL_MAJOR)
+            return PY_WAY_EXCHANGE;
+        *api = NULL;
+    }
+    PyErr_Clear();
+    PyObject *name = PyUnicode_FromString("numpy");
+    PyObject *numpy = name ? PyImport_GetModule(name) : NULL;
+    PyObject *ndarray = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
+    const int is_numpy = ndarray ? PyObject_IsInstance(object, ndarray) : 0;
+    Py_XDECREF(name);
+    Py_XDECREF(numpy);
+    Py_XDECREF(ndarray);
+    PyErr_Clear();
+    if (is_numpy == 1)
+        return PY_WAY_NUMPY;
+    PyObject *dlpack = PyObject_GetAttr(type, core->names[PY_NAME___dlpack__]);
+    PyErr_Clear();
+    Py_XDECREF(dlpack);
+    return dlpack ? PY_WAY_DLPACK : PyObject_CheckBuffer(object) ? PY_WAY_BUFFER : PY_WAY_NONE;
+}
+
+py_source py_source_of(py_core *core, PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    for (int i = 0; i < core->seen_count; i++)
+        if (core->seen[i].type == type)
+            return core->seen[i].source;
+    py_source source = {PY_WAY_NONE, NULL};
+    source.way = way_of(core, object, &source.api);
+    /* The last place is that of all types for which there was no other. */
+    if (core->seen_count == PY_SEEN_TYPES)
+        Py_DECREF((PyObject *)core->seen[--core->seen_count].type);
+    Py_INCREF((PyObject *)type);
+    core->seen[core->seen_count++] = (py_seen_type){type, source};
+    return source;
+}
+
+void py_array_forget(py_core *core) {
+    while (core->seen_count > 0)
+        Py_DECREF((PyObject *)core->seen[--core->seen_count].type);
+}
+
+int py_array_is(py_core *core, PyObject *object) { return py_source_of(core, object).way != PY_WAY_NONE; }
+
+static int no_array(PyObject *object, const char *name) {
+    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+    if (type)
+        PyErr_Format(PyExc_TypeError, "%s must be an array (numpy, torch, or one with __dlpack__), not %U", name, type);
+    Py_XDECREF(type);
+    return -1;
+}
+
+int py_array_open(py_core *core, PyObject *object, const char *name, py_array *array) {
+    const py_source source = py_source_of(core, object);
+    array->held = PY_HELD_NOTHING;
+    array->copy = NULL;
+    array->source = source;
+    int status;
+    switch (source.way) {
+    case PY_WAY_EXCHANGE: status = py_read_exchange(source.api, object, name, array); break;
+    case PY_WAY_NUMPY:
+    case PY_WAY_BUFFER: status = py_read_buffer(object, name, array); break;
+    case PY_WAY_DLPACK: status = py_read_dlpack(core, object, name, array); break;
+    default: status = no_array(object, name);
+    }
+    for (int i = 0; status == 0 && i < array->ndim; i++)
+        if (array->stride[i] < 0 && array->shape[i] > 1) {
+            status = py_raise(PyExc_ValueError,
+                              "%s has a negative stride in axis %d: pass a copy (numpy.ascontiguousarray)", name, i);
+            py_array_close(array);
+        }
+    return status;
+}
+
+void py_array_close(py_array *array) {
+    switch (array->held) {
+    case PY_HELD_BUFFER: PyBuffer_Release(&array->holder.buffer); break;
+    case PY_HELD_VERSIONED:
+        if (array->holder.versioned->deleter)
+            array->holder.versioned->deleter(array->holder.versioned);
+        break;
+    case PY_HELD_UNVERSIONED:
+        if (array->holder.unversioned->deleter)
+            array->holder.unversioned->deleter(array->holder.unversioned);
+        break;
+    default: break;
+    }
+    free(array->copy);
+    array->held = PY_HELD_NOTHING;
+    array->copy = NULL;
+}
+
+const char *py_array_dtype_name(const py_array *array) {
+    static char text[32]; /* the GIL is held */
+    static const char *const words[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+    const unsigned code = array->type.code;
+    if (code == DL_BOOL)
+        return "bool";
+    if (array->type.bits == 0)
+        return "an element type that Fovea does not know";
+    snprintf(text, sizeof text, "%s%d", code < sizeof words / sizeof words[0] ? words[code] : "float8 or smaller, ",
+             array->type.bits);
+    return text;
+}
+
+int py_array_f32(const py_array *array, const char *name) {
+    if (array->dtype == PY_F32)
+        return 0;
+    return py_raise(PyExc_TypeError, "%s must be float32, not %s", name, py_array_dtype_name(array));
+}
+
+size_t py_dtype_size(py_dtype dtype) {
+    switch (dtype) {
+    case PY_F32:
+    case PY_I32: return 4;
+    case PY_F64:
+    case PY_I64: return 8;
+    default: return 1;
+    }
+}
+
+/* Copies all elements in C order: the last axis in the inner loop, the others by an odometer. */
+static void copy_elements(const py_array *array, char *to, size_t size) {
+    const int last = array->ndim - 1;
+    const int64_t step = array->stride[last] * (int64_t)size;
+    int64_t at[PY_DIMS] = {0};
+    for (int axis = 0; axis >= 0;) {
+        const char *from = array->data;
+        for (int i = 0; i < last; i++)
+            from += at[i] * array->stride[i] * (int64_t)size;
+        for (int64_t i = 0; i < array->shape[last]; i++, from += step, to += size)
+            memcpy(to, from, size);
+        for (axis = last - 1; axis >= 0 && ++at[axis] == array->shape[axis]; axis--)
+            at[axis] = 0;
+    }
+}
+
+int py_array_compact(py_array *array) {
+    const int last = array->ndim - 1;
+    if (last < 0 || array->stride[last] == 1 || array->shape[last] <= 1) {
+        if (last >= 0)
+            array->stride[last] = 1;
+        return 0;
+    }
+    const size_t size = py_dtype_size(array->dtype);
+    size_t bytes = size;
+    for (int i = 0; i <= last; i++)
+        bytes *= (size_t)array->shape[i]; /* at most what the producer has, but for strides of 0 */
+    char *copy = bytes > PY_SSIZE_T_MAX / 2 ? NULL : malloc(bytes + 1);
+    if (!copy) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (bytes > 0)
+        copy_elements(array, copy, size);
+    int64_t stride = 1;
+    for (int i = last; i >= 0; i--) {
+        array->stride[i] = stride;
+        stride *= array->shape[i];
+    }
+    free(array->copy);
+    array->copy = array->data = copy;
+    return 0;
+}

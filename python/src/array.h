@@ -1,0 +1,79 @@
+/* Arrays of the caller: numpy (buffer protocol), torch and others with DLPack's C exchange interface, JAX and others with
+ * __dlpack__. Read without copying, and made anew in the caller's kind.
+ *
+ *     py_array x;
+ *     if (py_array_open(core, object, "x", &x) < 0)
+ *         return NULL;                       an exception is set, nothing needs closing
+ *     fovea_tensor t;
+ *     if (py_array_f32(&x, "x") < 0 || ...)  checks, each raises
+ *     ...
+ *     py_array_close(&x);                    when the memory is no longer used, whatever happened
+ *
+ * The object must live until the array is closed: function arguments do. With the GIL released, data stays valid until then.
+ * Open and close need the GIL. */
+#ifndef PY_ARRAY_H
+#define PY_ARRAY_H
+
+#include "core.h"
+#include "dlpack.h"
+
+#include <stdbool.h>
+
+enum { PY_DIMS = 5 }; /* the most that any argument has */
+
+/* Element types that some argument takes. Another one is PY_OTHER, and its name is in py_array_dtype_name(). */
+typedef enum py_dtype { PY_OTHER, PY_F32, PY_F64, PY_BOOL, PY_U8, PY_I32, PY_I64, PY_OTHER_INT } py_dtype;
+
+typedef struct py_array {
+    void *data;
+    int ndim;
+    py_dtype dtype;
+    bool read_only;
+    int64_t shape[PY_DIMS], stride[PY_DIMS]; /* in elements; strides of axes of one element are those of the producer */
+    py_source source;                        /* of the object's type, for py_array_empty() */
+    DLDataType type;                         /* as DLPack writes it, for messages */
+    int held;                                /* which of these py_array_close() releases */
+    union {
+        Py_buffer buffer;
+        DLManagedTensorVersioned *versioned;
+        DLManagedTensor *unversioned;
+    } holder;
+    void *copy; /* memory of py_array_compact(), or NULL */
+} py_array;
+
+/* Opens an array for reading. name is the argument's, for messages. 0, or -1 with TypeError or ValueError: no array, more than
+ * PY_DIMS dimensions, not on a CPU, negative strides. */
+int py_array_open(py_core *core, PyObject *object, const char *name, py_array *array);
+
+/* Releases what py_array_open() holds, and copies. The array may be zeros. */
+void py_array_close(py_array *array);
+
+/* 0 if the elements are float32, else -1 with TypeError. */
+int py_array_f32(const py_array *array, const char *name);
+
+/* "float16", "int8", ...; valid until the next call. */
+const char *py_array_dtype_name(const py_array *array);
+
+/* Replaces the view by a compact copy (C order), if the last axis has a stride other than 1. 0, or -1 with MemoryError. */
+int py_array_compact(py_array *array);
+
+/* Makes an array of uninitialised memory in C order: torch if source is torch's, numpy if it is numpy's or not known to
+ * make any. view is what py_array_open() would give. A new reference, or NULL with an exception. */
+PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int ndim, const int64_t *shape,
+                         py_array *view);
+
+/* What the caller gets for an array made by py_array_empty(): itself, or for JAX and other producers theirs over the same
+ * memory. Steals the reference. */
+PyObject *py_array_finish(py_core *core, py_source source, PyObject *made);
+
+/* 1 if the object's type is one that py_array_open() may take, else 0. No exception. */
+int py_array_is(py_core *core, PyObject *object);
+
+/* Reads integers: a list or tuple of ints, or an array [count] of integers of any width. count -1: any number. *values is from
+ * malloc, for the caller to free; *found is how many. 0, or -1 with an exception. */
+int py_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values, int64_t *found);
+
+/* Frees what the state holds of types seen (module's end). */
+void py_array_forget(py_core *core);
+
+#endif

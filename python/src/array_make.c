@@ -1,0 +1,84 @@
+/* Outputs: arrays of the caller's kind. */
+#include "array_private.h"
+
+int py_numpy(py_core *core) {
+    static const char *const names[] = {[PY_F32] = "float32", [PY_F64] = "float64", [PY_BOOL] = "bool",
+                                        [PY_U8] = "uint8",    [PY_I32] = "int32",   [PY_I64] = "int64"};
+    if (core->numpy_empty)
+        return 0;
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    if (!numpy)
+        return -1;
+    PyObject *make = PyObject_GetAttrString(numpy, "dtype");
+    for (int i = PY_F32; make && i <= PY_I64 && !core->numpy_dtypes[i]; i++)
+        core->numpy_dtypes[i] = PyObject_CallFunction(make, "s", names[i]);
+    Py_XDECREF(make);
+    if (core->numpy_dtypes[PY_I64])
+        core->numpy_empty = PyObject_GetAttrString(numpy, "empty");
+    Py_DECREF(numpy);
+    return core->numpy_empty ? 0 : -1;
+}
+
+static PyObject *tuple_of(int ndim, const int64_t *shape) {
+    PyObject *tuple = PyTuple_New(ndim);
+    for (int i = 0; tuple && i < ndim; i++) {
+        PyObject *size = PyLong_FromLongLong(shape[i]);
+        if (!size || PyTuple_SetItem(tuple, i, size) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *numpy_empty(py_core *core, py_dtype dtype, int ndim, const int64_t *shape, py_array *view) {
+    if (py_numpy(core) < 0)
+        return NULL;
+    PyObject *sizes = tuple_of(ndim, shape);
+    PyObject *array =
+        sizes ? PyObject_CallFunctionObjArgs(core->numpy_empty, sizes, core->numpy_dtypes[dtype], NULL) : NULL;
+    Py_XDECREF(sizes);
+    if (array && py_array_open(core, array, "out", view) < 0)
+        Py_CLEAR(array);
+    return array;
+}
+
+static void set_error(void *context, const char *kind, const char *message) {
+    (void)context;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Format(PyExc_MemoryError, "%s: %s", kind, message);
+    PyGILState_Release(state);
+}
+
+static PyObject *exchange_empty(py_source source, py_dtype dtype, int ndim, const int64_t *shape, py_array *view) {
+    int64_t sizes[PY_DIMS];
+    for (int i = 0; i < ndim; i++)
+        sizes[i] = shape[i];
+    DLTensor prototype = {NULL, {DL_CPU, 0}, ndim, py_dtype_type(dtype), sizes, NULL, 0};
+    DLManagedTensorVersioned *managed = NULL;
+    if (source.api->managed_tensor_allocator(&prototype, &managed, NULL, set_error) != 0)
+        return NULL;
+    view->held = PY_HELD_NOTHING;
+    view->copy = NULL;
+    view->source = source;
+    view->read_only = false;
+    const int status = py_read_dltensor(&managed->dl_tensor, "out", view);
+    void *object = NULL;
+    if (source.api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || status < 0) {
+        Py_XDECREF((PyObject *)object);
+        return NULL;
+    }
+    return object;
+}
+
+PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int ndim, const int64_t *shape,
+                         py_array *view) {
+    if (source.way == PY_WAY_EXCHANGE)
+        return exchange_empty(source, dtype, ndim, shape, view);
+    return numpy_empty(core, dtype, ndim, shape, view);
+}
+
+PyObject *py_array_finish(py_core *core, py_source source, PyObject *made) {
+    (void)core;
+    if (source.way != PY_WAY_DLPACK)
+        return made;
+    return made;
+}

@@ -1,0 +1,150 @@
+/* Tensors, lengths and numbers of a call (call.h). */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const py_layout layouts[] = {{"bhtd", 4, 1, 2}, {"bthd", 4, 2, 1}, {"htd", 3, 0, 1}, {"thd", 3, 1, 0}};
+
+const py_layout *py_layout_of(PyObject *name, const char *argument) {
+    if (PyUnicode_Check(name))
+        for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+            if (PyUnicode_CompareWithASCIIString(name, layouts[i].name) == 0)
+                return &layouts[i];
+    PyErr_Format(PyUnicode_Check(name) ? PyExc_ValueError : PyExc_TypeError,
+                 "%s must be 'bhtd' or 'bthd' (packed sequences: also 'htd' or 'thd'), not %R", argument, name);
+    return NULL;
+}
+
+void py_call_begin(py_call *call, py_core *core, PyObject **values) {
+    static fovea_attention_desc desc; /* copied with its padding, as descriptions are compared by bytes */
+    if (!desc.struct_size)
+        fovea_attention_desc_init(&desc);
+    call->core = core;
+    call->values = values;
+    call->array_count = call->number_count = 0;
+    call->desc = desc;
+    fovea_attention_args_init(&call->args);
+}
+
+void py_call_end(py_call *call) {
+    for (int i = 0; i < call->array_count; i++)
+        py_array_close(&call->arrays[i]);
+    for (int i = 0; i < call->number_count; i++)
+        free(call->numbers[i]);
+}
+
+py_array *py_call_open(py_call *call, PyObject *object, const char *name) {
+    py_array *array = &call->arrays[call->array_count];
+    if (py_array_open(call->core, object, name, array) < 0)
+        return NULL;
+    call->array_count++;
+    return array;
+}
+
+int py_call_numbers(py_call *call, int argument, const char *name, int64_t count, const int64_t **numbers) {
+    PyObject *object = call->values[argument];
+    if (!object)
+        return 0;
+    int64_t **to = &call->numbers[call->number_count], found;
+    if (py_integers(call->core, object, name, count, to, &found) < 0)
+        return -1;
+    call->number_count++;
+    *numbers = *to;
+    return 0;
+}
+
+/* A view of an array of queries, keys or values. */
+static int view(py_call *call, int argument, const char *name, fovea_tensor *tensor) {
+    py_array *array = py_call_open(call, call->values[argument], name);
+    if (!array || py_array_f32(array, name) < 0)
+        return -1;
+    const py_layout *layout = call->layout;
+    if (array->ndim != layout->ndim)
+        return py_raise(PyExc_ValueError, "%s has %d dimensions, layout '%s' has %d", name, array->ndim, layout->name,
+                        layout->ndim);
+    if (py_array_compact(array) < 0)
+        return -1;
+    const int batch = layout->ndim == 4 ? 0 : -1, axes[4] = {batch, layout->head, layout->token, layout->ndim - 1};
+    tensor->data = array->data;
+    tensor->dtype = FOVEA_DTYPE_F32;
+    for (int i = 0; i < 4; i++) {
+        tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
+        tensor->stride[i] = axes[i] < 0 ? 0 : array->stride[axes[i]];
+    }
+    if (argument == PY_ARG_q)
+        call->source = array->source;
+    return 0;
+}
+
+/* Where packed sequences begin; the longest of them. */
+static int packed(py_call *call, int argument, const char *name, const int64_t **numbers, int64_t *longest) {
+    PyObject *object = call->values[argument];
+    if (!object)
+        return py_raise(PyExc_ValueError, "packed sequences need both cu_seqlens_q and cu_seqlens_kv");
+    int64_t *values, found;
+    if (py_integers(call->core, object, name, -1, &values, &found) < 0)
+        return -1;
+    call->numbers[call->number_count++] = values;
+    if (found < 1)
+        return py_raise(PyExc_ValueError, "%s is empty: it has where each sequence begins, and where the last ends",
+                        name);
+    if (argument == PY_ARG_cu_seqlens_kv && call->desc.batch != found - 1)
+        return py_raise(PyExc_ValueError, "cu_seqlens_q is of %lld sequences, cu_seqlens_kv of %lld",
+                        (long long)call->desc.batch, (long long)found - 1);
+    call->desc.batch = found - 1;
+    *longest = 0;
+    for (int64_t i = 1; i < found; i++)
+        if (values[i] - values[i - 1] > *longest)
+            *longest = values[i] - values[i - 1];
+    *numbers = values;
+    return 0;
+}
+
+int py_call_tensors(py_call *call) {
+    fovea_attention_desc *desc = &call->desc;
+    fovea_attention_args *args = &call->args;
+    PyObject **values = call->values;
+    call->layout = values[PY_ARG_layout] ? py_layout_of(values[PY_ARG_layout], "layout") : &layouts[0];
+    if (!call->layout)
+        return -1;
+    call->out_layout = values[PY_ARG_out_layout] ? py_layout_of(values[PY_ARG_out_layout], "out_layout") : call->layout;
+    if (!call->out_layout)
+        return -1;
+    if (call->out_layout->ndim != call->layout->ndim)
+        return py_raise(PyExc_ValueError, "layout '%s' and out_layout '%s' have different numbers of dimensions",
+                        call->layout->name, call->out_layout->name);
+    desc->packed = values[PY_ARG_cu_seqlens_q] || values[PY_ARG_cu_seqlens_kv];
+    if (!desc->packed && call->layout->ndim == 3)
+        return py_raise(PyExc_ValueError,
+                        "layout '%s' is that of packed sequences: give cu_seqlens_q and cu_seqlens_kv",
+                        call->layout->name);
+    if (view(call, PY_ARG_q, "q", &args->q) < 0 || view(call, PY_ARG_k, "k", &args->k) < 0 ||
+        view(call, PY_ARG_v, "v", &args->v) < 0)
+        return -1;
+    desc->batch = args->q.shape[0];
+    desc->q_heads = args->q.shape[1];
+    desc->q_len = args->q.shape[2];
+    desc->head_dim = args->q.shape[3];
+    desc->kv_heads = args->k.shape[1];
+    desc->kv_len = args->k.shape[2];
+    desc->value_dim = args->v.shape[3];
+    if (!desc->packed)
+        return 0;
+    if (packed(call, PY_ARG_cu_seqlens_q, "cu_seqlens_q", &args->q_cu_seqlens, &desc->q_len) < 0)
+        return -1;
+    return packed(call, PY_ARG_cu_seqlens_kv, "cu_seqlens_kv", &args->kv_cu_seqlens, &desc->kv_len);
+}
+
+int py_call_sequences(py_call *call) {
+    fovea_attention_args *args = &call->args;
+    const int64_t batch = call->desc.batch;
+    if (py_call_numbers(call, PY_ARG_q_lens, "q_lens", batch, &args->q_lens) < 0 ||
+        py_call_numbers(call, PY_ARG_kv_lens, "kv_lens", batch, &args->kv_lens) < 0 ||
+        py_call_numbers(call, PY_ARG_q_starts, "q_starts", batch, &args->q_starts) < 0 ||
+        py_call_numbers(call, PY_ARG_kv_starts, "kv_starts", batch, &args->kv_starts) < 0)
+        return -1;
+    if (call->values[PY_ARG_q_offsets] && args->q_offsets)
+        return py_raise(PyExc_ValueError, "causal has offsets already: leave q_offsets out");
+    return py_call_numbers(call, PY_ARG_q_offsets, "q_offsets", batch, &args->q_offsets);
+}

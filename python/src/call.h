@@ -1,0 +1,84 @@
+/* One call of attention: what Python gave becomes the library's description and arguments. Used by fovea.attention() and by
+ * fovea.Plan.execute(). */
+#ifndef PY_CALL_H
+#define PY_CALL_H
+
+#include "array.h"
+#include "plan_cache.h"
+
+/* The arguments by their place. Those from PY_ARG_causal to PY_ARG_softcap are a plan's own. */
+enum {
+    PY_ARG_q,
+    PY_ARG_k,
+    PY_ARG_v,
+    PY_ARG_mask,
+    PY_ARG_bias,
+    PY_ARG_causal,
+    PY_ARG_window,
+    PY_ARG_scale,
+    PY_ARG_softcap,
+    PY_ARG_sinks,
+    PY_ARG_alibi,
+    PY_ARG_relative,
+    PY_ARG_q_lens,
+    PY_ARG_kv_lens,
+    PY_ARG_q_starts,
+    PY_ARG_kv_starts,
+    PY_ARG_q_offsets,
+    PY_ARG_cu_seqlens_q,
+    PY_ARG_cu_seqlens_kv,
+    PY_ARG_layout,
+    PY_ARG_out_layout,
+    PY_ARG_out,
+    PY_ARG_return_lse,
+    PY_ARG_return_weights,
+    PY_ARG_COUNT
+};
+
+/* Where head and token are in an array. */
+typedef struct py_layout {
+    const char *name;
+    int ndim, head, token;
+} py_layout;
+
+/* The layout of a name, NULL with an exception if it has none. */
+const py_layout *py_layout_of(PyObject *name, const char *argument);
+
+enum { PY_CALL_ARRAYS = 12, PY_CALL_NUMBERS = 8 };
+
+typedef struct py_call {
+    py_core *core;
+    PyObject **values; /* [PY_ARG_COUNT], NULL: not given */
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    const py_layout *layout, *out_layout;
+    py_source source; /* of q: outputs are of its kind */
+    py_array arrays[PY_CALL_ARRAYS];
+    int64_t *numbers[PY_CALL_NUMBERS];
+    int array_count, number_count;
+} py_call;
+
+/* Begins a call with the arguments of values. It must be ended, whatever happens then. */
+void py_call_begin(py_call *call, py_core *core, PyObject **values);
+void py_call_end(py_call *call);
+
+/* Opens an array that lives until the call ends. NULL with an exception. */
+py_array *py_call_open(py_call *call, PyObject *object, const char *name);
+
+/* Steps, in this order; each 0, or -1 with an exception. */
+int py_call_tensors(py_call *call);   /* q, k, v, layouts, cu_seqlens: sizes */
+int py_call_options(py_call *call);   /* causal, window, scale, softcap */
+int py_call_sequences(py_call *call); /* lens, starts, offsets */
+int py_call_scores(py_call *call);    /* mask, bias, sinks, alibi, relative */
+
+/* Takes a list or array of numbers, one for each sequence. */
+int py_call_numbers(py_call *call, int argument, const char *name, int64_t count, const int64_t **numbers);
+
+/* From mask.c and relative.c: what fovea.Mask and fovea.Relative give. */
+int py_call_mask_object(py_call *call, PyObject *mask);
+int py_call_relative_object(py_call *call, PyObject *relative);
+
+/* A view of an array that is broadcast, from the right, to the shape of the scores. */
+int py_call_broadcast(const py_call *call, py_array *array, const char *name, fovea_dtype dtype, fovea_tensor *tensor);
+
+#endif

@@ -1,0 +1,59 @@
+/* The contexts of fovea.config() (context.h). */
+#include "context.h"
+#include "pool.h"
+
+#include <stdlib.h>
+
+static py_context *now;
+
+static py_context *make(fovea_isa isa, int threads) {
+    py_context *context = malloc(sizeof *context);
+    if (!context) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    options.parallel_for = py_pool_parallel_for;
+    const fovea_status status = fovea_context_create(&options, &context->library);
+    if (status != FOVEA_OK) {
+        free(context);
+        py_raise_status(status);
+        return NULL;
+    }
+    context->isa = isa;
+    context->threads = threads;
+    context->references = 1;
+    return context;
+}
+
+py_context *py_context_now(void) {
+    if (!now)
+        now = make(FOVEA_ISA_BEST, 0);
+    return now;
+}
+
+py_context *py_context_keep(py_context *context) {
+    context->references++;
+    return context;
+}
+
+void py_context_drop(py_context *context) {
+    if (context && --context->references == 0) {
+        fovea_context_destroy(context->library);
+        free(context);
+    }
+}
+
+int py_context_set(fovea_isa isa, int threads) {
+    if (now && now->isa == isa && now->threads == threads)
+        return 0;
+    py_context *next = make(isa, threads);
+    if (!next)
+        return -1;
+    py_context_drop(now);
+    now = next;
+    return 0;
+}

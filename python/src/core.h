@@ -1,0 +1,81 @@
+/* The extension's state, one for each interpreter, and what all its files share. Everything here runs with the GIL held unless
+ * it says otherwise. */
+#ifndef PY_CORE_H
+#define PY_CORE_H
+
+#include <Python.h>
+
+#include "fovea/fovea.h"
+
+/* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. */
+#define PY_NAMES(X)                                                                                                    \
+    X(q)                                                                                                               \
+    X(k) X(v) X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens)          \
+        X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout)      \
+            X(out) X(return_lse) X(return_weights) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
+
+enum {
+#define PY_NAME_ENUM(name) PY_NAME_##name,
+    PY_NAMES(PY_NAME_ENUM)
+#undef PY_NAME_ENUM
+        PY_NAME_COUNT
+};
+
+/* How the objects of a Python type are read, and how new ones are made. */
+typedef enum py_way {
+    PY_WAY_NONE,     /* no array */
+    PY_WAY_NUMPY,    /* numpy.ndarray and its subclasses: buffer protocol */
+    PY_WAY_EXCHANGE, /* type.__dlpack_c_exchange_api__: torch */
+    PY_WAY_DLPACK,   /* object.__dlpack__() */
+    PY_WAY_BUFFER    /* array.array, memoryview, ... */
+} py_way;
+
+typedef struct py_source {
+    py_way way;
+    const struct DLPackExchangeAPI *api; /* of PY_WAY_EXCHANGE */
+} py_source;
+
+/* Types whose objects have been seen. */
+typedef struct py_seen_type {
+    PyTypeObject *type; /* a reference, so that no other type gets its address */
+    py_source source;
+} py_seen_type;
+enum { PY_SEEN_TYPES = 16 };
+
+typedef struct py_core {
+    PyObject *names[PY_NAME_COUNT];
+    py_seen_type seen[PY_SEEN_TYPES];
+    int seen_count;
+    PyObject *numpy_ndarray, *numpy_empty,
+        *numpy_from_dlpack;    /* NULL until the first array of numpy is seen or needed */
+    PyObject *numpy_dtypes[8]; /* by py_dtype */
+    PyTypeObject *mask_type, *relative_type, *plan_type, *config_type;
+} py_core;
+
+/* The state of the module that a module function's self is. */
+static inline py_core *py_core_of(PyObject *module) { return PyModule_GetState(module); }
+
+/* The state of the module whose type an object has; the type must be one of the extension's own. */
+static inline py_core *py_core_of_object(PyObject *object) { return PyType_GetModuleState(Py_TYPE(object)); }
+
+/* Raises what a status means, with the library's sentence: MemoryError, TypeError (element types) or ValueError. Returns NULL. */
+PyObject *py_raise_status(fovea_status status);
+
+/* Raises an exception with a printf-like sentence, for what PyErr_Format cannot print. Returns -1. */
+int py_raise(PyObject *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Module functions, by file, each with its docstring there. */
+PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_attention_doc[];
+PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_merge_doc[];
+PyObject *py_info(PyObject *module, PyObject *none);
+extern const char py_info_doc[];
+
+/* Add types to the module; 0, or -1 with an exception. */
+int py_add_mask(PyObject *module);
+int py_add_relative(PyObject *module);
+int py_add_plan(PyObject *module);
+int py_add_config(PyObject *module);
+
+#endif

@@ -1,0 +1,63 @@
+/* The module fovea._core: its functions, types and state. */
+#include "array.h"
+#include "plan_cache.h"
+
+static PyMethodDef methods[] = {
+    {"attention", (PyCFunction)(void (*)(void))py_attention, METH_FASTCALL | METH_KEYWORDS, py_attention_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int (*const add_types[])(PyObject *module) = {NULL};
+
+static int start(PyObject *module) {
+    static const char *const words[] = {
+#define PY_NAME_TEXT(name) #name,
+        PY_NAMES(PY_NAME_TEXT)
+#undef PY_NAME_TEXT
+    };
+    py_core *core = py_core_of(module);
+    for (int i = 0; i < PY_NAME_COUNT; i++)
+        if (!(core->names[i] = PyUnicode_InternFromString(words[i])))
+            return -1;
+    for (int i = 0; add_types[i]; i++)
+        if (add_types[i](module) < 0)
+            return -1;
+    return PyModule_AddStringConstant(module, "__version__", fovea_version());
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg) {
+    py_core *core = py_core_of(module);
+    Py_VISIT(core->numpy_empty);
+    Py_VISIT((PyObject *)core->mask_type);
+    Py_VISIT((PyObject *)core->relative_type);
+    Py_VISIT((PyObject *)core->plan_type);
+    Py_VISIT((PyObject *)core->config_type);
+    return 0;
+}
+
+static int clear(PyObject *module) {
+    py_core *core = py_core_of(module);
+    for (int i = 0; i < PY_NAME_COUNT; i++)
+        Py_CLEAR(core->names[i]);
+    for (size_t i = 0; i < sizeof core->numpy_dtypes / sizeof core->numpy_dtypes[0]; i++)
+        Py_CLEAR(core->numpy_dtypes[i]);
+    Py_CLEAR(core->numpy_empty);
+    Py_CLEAR(core->mask_type);
+    Py_CLEAR(core->relative_type);
+    Py_CLEAR(core->plan_type);
+    Py_CLEAR(core->config_type);
+    py_array_forget(core);
+    return 0;
+}
+
+static void release(void *module) { (void)clear(module); }
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)start}, {0, NULL}};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,     .m_name = "_core",    .m_doc = "The extension of fovea: import fovea instead.",
+    .m_size = sizeof(py_core), .m_methods = methods, .m_slots = slots,
+    .m_traverse = traverse,    .m_clear = clear,     .m_free = release,
+};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }
