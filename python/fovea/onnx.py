@@ -1,0 +1,120 @@
+"""The ONNX operator Attention (opset 23 to 25), computed by fovea.attention().
+
+    Y, present_key, present_value, scores = fovea.onnx.attention(Q, K, V, attn_mask, is_causal=1, scale=0.125)
+    outputs = fovea.onnx.run_node(node, inputs)     # node: an onnx.NodeProto; needs the onnx package
+
+Arrays are numpy's. Inputs, attributes and outputs have the names of the operator's specification, and its meaning:
+is_causal and windows count from the tokens of past_key, or end at nonpad_kv_seqlen; a mask that is shorter than the keys hides
+the rest.
+"""
+
+import numpy as np
+
+import fovea
+
+__all__ = ["attention", "run_node"]
+
+INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
+OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
+# What qk_matmul_output holds.
+SCORES, SOFTCAPPED, BIASED, WEIGHTS = range(4)
+
+
+def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv_seqlen=None, *, is_causal=0,
+              kv_num_heads=None, left_window_size=-1, q_num_heads=None, qk_matmul_output_mode=0, right_window_size=-1,
+              scale=None, softcap=0.0, softmax_precision=None, outputs=OUTPUTS[:3]):
+    """Returns (Y, present_key, present_value, qk_matmul_output), None for those that `outputs` does not name.
+
+    Q, K, V: [batch, heads, tokens, channels], or [batch, tokens, heads * channels] with q_num_heads and kv_num_heads. attn_mask:
+    boolean (True = attend) or float (added), aligned at its last axis; past_key, past_value: [batch, kv_heads, past, channels];
+    nonpad_kv_seqlen: [batch] integers. softmax_precision is ignored: exponentials and sums are float32's at least.
+    qk_matmul_output is the weights in mode 3; modes 0 to 2 (scores) are multiplied by numpy, beside the attention.
+    """
+    flat = Q.ndim == 3
+    if flat and not (q_num_heads and kv_num_heads):
+        raise ValueError("3-D inputs need q_num_heads and kv_num_heads")
+    q = heads_apart(Q, q_num_heads) if flat else Q
+    k, v = (heads_apart(x, kv_num_heads) if flat else x for x in (K, V))
+    if (past_key is None) != (past_value is None):
+        raise ValueError("past_key and past_value come together")
+    if past_key is not None:
+        if nonpad_kv_seqlen is not None:
+            raise ValueError("nonpad_kv_seqlen and past_key exclude each other")
+        k, v = np.concatenate([past_key, k], axis=2), np.concatenate([past_value, v], axis=2)
+
+    # Where query 0 of each sequence stands among the keys.
+    offset = 0 if past_key is None else past_key.shape[2]
+    if nonpad_kv_seqlen is not None:
+        offset = np.asarray(nonpad_kv_seqlen, np.int64).reshape(-1) - q.shape[2]
+    window = (left_window_size, right_window_size)
+    mask, bias = mask_and_bias(attn_mask, k.shape[2])
+    options = {"mask": mask, "bias": bias, "scale": scale, "softcap": softcap or None, "kv_lens": nonpad_kv_seqlen}
+    if is_causal:
+        options["causal"] = offset
+    elif window != (-1, -1):
+        options["q_offsets"] = np.broadcast_to(offset, q.shape[0])
+    if window != (-1, -1):
+        options["window"] = window
+    weights = "qk_matmul_output" in outputs and qk_matmul_output_mode == WEIGHTS
+    result = fovea.attention(q, k, v, **options, out_layout="bthd" if flat else "bhtd", return_weights=weights)
+    y, scores = result if weights else (result, None)
+    if "qk_matmul_output" in outputs and not weights:
+        scores = scores_of(q, k, options, qk_matmul_output_mode)
+    found = (y.reshape(*y.shape[:2], -1) if flat else y, k, v, scores)
+    return tuple(array if name in outputs else None for name, array in zip(OUTPUTS, found))
+
+
+def run_node(node, inputs):
+    """Runs an Attention node. inputs: the arrays of those inputs that have a name, in order; returns the outputs likewise."""
+    import onnx
+
+    if node.op_type != "Attention" or node.domain not in ("", "ai.onnx"):
+        raise ValueError(f"this runs the operator Attention, not {node.domain or 'ai.onnx'} {node.op_type}")
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    arrays = iter(inputs)
+    given = [next(arrays) if name else None for name in node.input]
+    wanted = [place for place, name in zip(OUTPUTS, node.output) if name]
+    found = attention(*given, **attributes, outputs=wanted)
+    return [array for place, array in zip(OUTPUTS, found) if place in wanted]
+
+
+def heads_apart(x, heads):
+    """[batch, tokens, heads * channels] as [batch, heads, tokens, channels], without a copy."""
+    return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def mask_and_bias(attn_mask, keys):
+    if attn_mask is None:
+        return None, None
+    boolean = attn_mask.dtype == bool
+    short = keys - attn_mask.shape[-1]
+    if short > 0:
+        width = [(0, 0)] * (attn_mask.ndim - 1) + [(0, short)]
+        attn_mask = np.pad(attn_mask, width, constant_values=False if boolean else -np.inf)
+    return (attn_mask, None) if boolean else (None, attn_mask)
+
+
+def scores_of(q, k, options, mode):
+    """What softmax reads, or an earlier stage of it: [batch, heads, queries, keys]."""
+    k = k.repeat(q.shape[1] // k.shape[1], axis=1)
+    scale = options["scale"]
+    scores = q @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5 if scale is None else scale)
+    if options["softcap"] and mode >= SOFTCAPPED:
+        scores = np.float32(options["softcap"]) * np.tanh(scores / np.float32(options["softcap"]))
+    if mode == BIASED:
+        scores = scores if options["bias"] is None else scores + options["bias"]
+        scores = np.where(hidden(q, k, options), -np.inf, scores)
+    return scores.astype(q.dtype)
+
+
+def hidden(q, k, options):
+    """True where a query does not see a key."""
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    left, right = options.get("window", (-1, -1))
+    offset = options.get("causal", options.get("q_offsets", 0))
+    i = np.arange(queries)[:, None] + np.broadcast_to(offset, batch)[:, None, None, None]
+    j = np.arange(keys)
+    lens = np.full(batch, keys) if options["kv_lens"] is None else np.asarray(options["kv_lens"])
+    gone = (j >= lens[:, None, None, None]) | (("causal" in options) & (j > i))
+    gone = gone | ((left >= 0) & (j < i - left)) | ((right >= 0) & (j > i + right))
+    return gone if options["mask"] is None else gone | ~options["mask"]

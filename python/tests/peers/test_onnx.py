@@ -1,0 +1,85 @@
+"""The node tests of the ONNX operator Attention, as the onnx package makes them: its reference's outputs, within a hundredth of
+the tolerance that ONNX asks for."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fovea
+import fovea.onnx
+
+onnx = pytest.importorskip("onnx")
+import onnx.reference  # noqa: E402
+from onnx.backend.test.case.node import collect_testcases  # noqa: E402
+
+
+def attention_cases():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases("Attention")
+    return [case for case in cases if [node.op_type for node in case.model.graph.node] == ["Attention"]]
+
+
+CASES = attention_cases()
+
+
+def test_count():
+    assert len(CASES) == 93
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removeprefix("test_attention_"))
+def test_node(case):
+    inputs, wanted = case.data_sets[0]
+    if inputs[0].dtype != np.float32:
+        pytest.skip(f"waits for {inputs[0].dtype.name}")
+    found = fovea.onnx.run_node(case.model.graph.node[0], inputs)
+    assert len(found) == len(wanted)
+    for got, want in zip(found, wanted):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_made_up(seed):
+    """What the node tests leave out: combinations of options, against onnx's reference."""
+    random = np.random.default_rng(seed)
+    batch, groups, repeat, past = (int(random.integers(1, 4)) for _ in range(4))
+    queries, fresh, channels = (int(random.integers(2, 7)) for _ in range(3))
+    cache = random.choice(["none", "past", "nonpad"])
+    keys = fresh + (past if cache == "past" else 0)
+
+    def normal(*shape):
+        return random.standard_normal(shape).astype(np.float32)
+
+    inputs = {"Q": normal(batch, groups * repeat, queries, channels), "K": normal(batch, groups, fresh, channels),
+              "V": normal(batch, groups, fresh, channels + 1)}
+    kind = random.choice(["none", "boolean", "float"])
+    if kind != "none":
+        shape = [batch, groups * repeat, queries, keys - int(random.integers(2))]
+        shape[:2] = [int(n) if random.random() < 0.5 else 1 for n in shape[:2]]
+        shape = shape[int(random.integers(3)):]
+        inputs["attn_mask"] = random.random(shape) < 0.7 if kind == "boolean" else normal(*shape)
+    if cache == "past":
+        inputs |= {"past_key": normal(batch, groups, past, channels), "past_value": normal(batch, groups, past, channels + 1)}
+    if cache == "nonpad":
+        inputs["nonpad_kv_seqlen"] = random.integers(1, keys + 1, batch)
+    softcap = float(random.choice([0.0, 1.5]))
+    # The reference gives scores after softcap in mode 0, too; the specification has them before.
+    attributes = {"is_causal": int(random.integers(2)), "qk_matmul_output_mode": int(random.integers(softcap > 0, 4)),
+                  "softcap": softcap, "left_window_size": int(random.choice([-1, 0, 2])),
+                  "right_window_size": int(random.choice([-1, 0, 1]))}
+    if random.random() < 0.5:
+        attributes["scale"] = 0.4
+
+    node = onnx.helper.make_node("Attention", [name if name in inputs else "" for name in fovea.onnx.INPUTS],
+                                 fovea.onnx.OUTPUTS, **attributes)
+    kinds = {name: onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in inputs.items()}
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "one", [value(name, kinds[name], inputs[name].shape) for name in inputs],
+                                   [value(name, onnx.TensorProto.FLOAT, None) for name in fovea.onnx.OUTPUTS])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 25)])
+    wanted = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    found = fovea.onnx.run_node(node, [inputs[name] for name in fovea.onnx.INPUTS if name in inputs])
+    for name, got, want in zip(fovea.onnx.OUTPUTS, found, wanted):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-6, err_msg=f"{name} {attributes} {cache} {kind}")
