@@ -46,7 +46,7 @@ test_python() { # test_python python|python-torch
     rm -f "$report"
     # shellcheck disable=SC2086 # $where is a list
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheels/*.whl &&
-        "$venv/bin/python" -m pytest -q --junitxml="$report" $where
+        "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml="$report" $where
     n=$(attribute tests "$report")
     if [ "${n:-0}" -eq 0 ]; then
         count "$1" 0 1 0 "ran no tests"
