@@ -24,6 +24,7 @@ void py_call_begin(py_call *call, py_core *core, PyObject **values) {
     call->values = values;
     call->array_count = call->number_count = 0;
     call->desc = desc;
+    call->mask_kind = FOVEA_MASK_NONE;
     fovea_attention_args_init(&call->args);
 }
 

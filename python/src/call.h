@@ -52,7 +52,8 @@ typedef struct py_call {
     fovea_attention_desc desc;
     fovea_attention_args args;
     const py_layout *layout, *out_layout;
-    py_source source; /* of q: outputs are of its kind */
+    fovea_mask_kind mask_kind; /* what a bool array is; FOVEA_MASK_NONE: as its shape says */
+    py_source source;          /* of q: outputs are of its kind */
     py_array arrays[PY_CALL_ARRAYS];
     int64_t *numbers[PY_CALL_NUMBERS];
     int array_count, number_count;
@@ -71,11 +72,21 @@ int py_call_options(py_call *call);   /* causal, window, scale, softcap */
 int py_call_sequences(py_call *call); /* lens, starts, offsets */
 int py_call_scores(py_call *call);    /* mask, bias, sinks, alibi, relative */
 
+/* Makes the outputs, executes, and gives what the caller gets; NULL with an exception. */
+PyObject *py_call_run(py_call *call, const py_plan *plan);
+
+/* The arguments of attention() and of Plan.execute(), by their place. */
+int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
+                  PyObject **values);
+
 /* Takes a list or array of numbers, one for each sequence. */
 int py_call_numbers(py_call *call, int argument, const char *name, int64_t count, const int64_t **numbers);
 
 /* From mask.c and relative.c: what fovea.Mask and fovea.Relative give. */
 int py_call_mask_object(py_call *call, PyObject *mask);
+void py_mask_describe(PyObject *mask, fovea_attention_desc *desc);
+int py_relative_describe(PyObject *relative, fovea_attention_desc *desc);
+
 int py_call_relative_object(py_call *call, PyObject *relative);
 
 /* A view of an array that is broadcast, from the right, to the shape of the scores. */

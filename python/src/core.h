@@ -10,9 +10,12 @@
 /* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. */
 #define PY_NAMES(X)                                                                                                    \
     X(q)                                                                                                               \
-    X(k) X(v) X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens)          \
-        X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout)      \
-            X(out) X(return_lse) X(return_weights) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
+    X(k)                                                                                                               \
+    X(v)                                                                                                               \
+    X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens) X(kv_lens)         \
+        X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout) X(out)          \
+            X(return_lse) X(return_weights) X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__)                 \
+                X(requires_grad)
 
 enum {
 #define PY_NAME_ENUM(name) PY_NAME_##name,

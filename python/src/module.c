@@ -4,10 +4,12 @@
 
 static PyMethodDef methods[] = {
     {"attention", (PyCFunction)(void (*)(void))py_attention, METH_FASTCALL | METH_KEYWORDS, py_attention_doc},
+    {"merge", (PyCFunction)(void (*)(void))py_merge, METH_FASTCALL | METH_KEYWORDS, py_merge_doc},
+    {"info", py_info, METH_NOARGS, py_info_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static int (*const add_types[])(PyObject *module) = {NULL};
+static int (*const add_types[])(PyObject *module) = {py_add_mask, py_add_relative, py_add_plan, py_add_config, NULL};
 
 static int start(PyObject *module) {
     static const char *const words[] = {

@@ -57,7 +57,7 @@ static int mask(py_call *call, PyObject *value) {
     if (py_call_broadcast(call, array, "mask", FOVEA_DTYPE_BOOL, tensor) < 0)
         return -1;
     const bool keys_alone = tensor->shape[1] == 1 && tensor->shape[2] == 1 && tensor->stride[3] == 1;
-    call->desc.mask = keys_alone ? FOVEA_MASK_KEY_PADDING : FOVEA_MASK_BOOLEAN;
+    call->desc.mask = keys_alone && call->mask_kind != FOVEA_MASK_BOOLEAN ? FOVEA_MASK_KEY_PADDING : FOVEA_MASK_BOOLEAN;
     return 0;
 }
 

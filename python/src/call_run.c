@@ -1,0 +1,165 @@
+/* Outputs and execution of a call (call.h). */
+#include "call.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Outputs of a call: references. */
+typedef struct outputs {
+    PyObject *out, *lse, *weights;
+} outputs;
+
+/* An output [batch, head, token, channel], as an array of a layout. Without a layout: as given, without the last axis if it
+ * is of one element, and without the batch if q has none. */
+static PyObject *make(py_call *call, const py_layout *layout, const int64_t shape[4], bool channels,
+                      fovea_tensor *tensor) {
+    int64_t sizes[4];
+    int axes[4] = {0, 1, 2, 3}, ndim = 0;
+    const bool batch = call->layout->ndim == 4;
+    if (layout && layout->token < layout->head) {
+        axes[1] = 2;
+        axes[2] = 1;
+    }
+    for (int i = batch ? 0 : 1; i < (channels ? 4 : 3); i++)
+        sizes[ndim++] = shape[axes[i]];
+    py_array *array = &call->arrays[call->array_count];
+    PyObject *object = py_array_empty(call->core, call->source, PY_F32, ndim, sizes, array);
+    if (!object)
+        return NULL;
+    call->array_count++;
+    tensor->data = array->data;
+    tensor->dtype = FOVEA_DTYPE_F32;
+    tensor->stride[3] = 1;
+    tensor->stride[0] = 0;
+    for (int i = batch ? 0 : 1; i < 4; i++) {
+        tensor->shape[i] = shape[i];
+        if (i < 3 || channels)
+            tensor->stride[axes[i]] = array->stride[batch ? i : i - 1];
+    }
+    tensor->shape[0] = shape[0];
+    return object;
+}
+
+/* The caller's out. */
+static PyObject *given(py_call *call, fovea_tensor *tensor) {
+    PyObject *object = call->values[PY_ARG_out];
+    py_array *array = py_call_open(call, object, "out");
+    if (!array || py_array_f32(array, "out") < 0)
+        return NULL;
+    if (array->read_only) {
+        py_raise(PyExc_ValueError, "out is read-only");
+        return NULL;
+    }
+    const py_layout *layout = call->out_layout;
+    if (array->ndim != layout->ndim) {
+        py_raise(PyExc_ValueError, "out has %d dimensions, layout '%s' has %d", array->ndim, layout->name,
+                 layout->ndim);
+        return NULL;
+    }
+    const int axes[4] = {layout->ndim == 4 ? 0 : -1, layout->head, layout->token, layout->ndim - 1};
+    tensor->data = array->data;
+    tensor->dtype = FOVEA_DTYPE_F32;
+    for (int i = 0; i < 4; i++) {
+        tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
+        tensor->stride[i] = axes[i] < 0 ? 0 : array->stride[axes[i]];
+    }
+    Py_INCREF(object);
+    return object;
+}
+
+static int asked(PyObject *value) {
+    return !value || value == Py_False ? 0 : value == Py_True ? 1 : PyObject_IsTrue(value);
+}
+
+static void fill(const py_array *array, float value) {
+    int64_t count = 1;
+    for (int i = 0; i < array->ndim; i++)
+        count *= array->shape[i];
+    for (int64_t i = 0; i < count; i++)
+        ((float *)array->data)[i] = value;
+}
+
+/* The library leaves tokens of no sequence as they are, and of weights the keys of other sequences: in memory that was just
+ * made, that must be something. What the caller gave stays. */
+static void fill_packed(py_call *call, const outputs *made, int first) {
+    const int64_t *starts = call->args.q_cu_seqlens;
+    const bool gaps = starts[0] != 0 || starts[call->desc.batch] != call->args.q.shape[2];
+    if (gaps && !call->values[PY_ARG_out])
+        fill(&call->arrays[first], 0);
+    if (made->lse && gaps)
+        fill(&call->arrays[first + 1], -INFINITY);
+    if (made->weights)
+        fill(&call->arrays[first + 1 + (made->lse != NULL)], 0);
+}
+
+static int make_outputs(py_call *call, outputs *made) {
+    const int64_t rows[4] = {call->args.q.shape[0], call->args.q.shape[1], call->args.q.shape[2], call->desc.value_dim};
+    const int64_t numbers[4] = {rows[0], rows[1], rows[2], 1};
+    const int64_t scores[4] = {rows[0], rows[1], rows[2], call->args.k.shape[2]};
+    const int lse = asked(call->values[PY_ARG_return_lse]), weights = asked(call->values[PY_ARG_return_weights]);
+    if (lse < 0 || weights < 0)
+        return -1;
+    const int first = call->array_count;
+    made->out = call->values[PY_ARG_out] ? given(call, &call->args.out)
+                                         : make(call, call->out_layout, rows, true, &call->args.out);
+    if (!made->out || (lse && !(made->lse = make(call, NULL, numbers, false, &call->args.lse))) ||
+        (weights && !(made->weights = make(call, NULL, scores, true, &call->args.weights))))
+        return -1;
+    if (call->desc.packed)
+        fill_packed(call, made, first);
+    return 0;
+}
+
+/* Multiplications from which on others may run meanwhile: some 20 us. */
+static const double long_work = 1e6;
+
+static int execute(py_call *call, const py_plan *plan) {
+    const fovea_attention_desc *desc = &call->desc;
+    const double work = (double)call->args.q.shape[0] * (double)desc->q_heads * (double)call->args.q.shape[2] *
+                        (double)desc->kv_len * (double)(desc->head_dim + desc->value_dim);
+    PyThreadState *released = work >= long_work ? PyEval_SaveThread() : NULL;
+    void *workspace = py_workspace(plan->workspace_size);
+    const fovea_status status =
+        fovea_attention_execute(plan->library, &call->args, workspace, workspace ? plan->workspace_size : 0);
+    py_workspace_done(workspace, plan->workspace_size);
+    if (released)
+        PyEval_RestoreThread(released);
+    if (status != FOVEA_OK)
+        py_raise_status(status);
+    return status == FOVEA_OK ? 0 : -1;
+}
+
+/* out, or (out, lse, weights) of what was asked for. Takes the references. */
+static PyObject *result(py_call *call, outputs *made) {
+    PyObject *parts[3];
+    int count = 0;
+    PyObject *all[3] = {made->out, made->lse, made->weights};
+    memset(made, 0, sizeof *made);
+    bool whole = true;
+    for (int i = 0; i < 3; i++)
+        if (all[i]) {
+            PyObject *part =
+                i == 0 && call->values[PY_ARG_out] ? all[i] : py_array_finish(call->core, call->source, all[i]);
+            whole = whole && part;
+            parts[count++] = part;
+        }
+    if (whole && count == 1)
+        return parts[0];
+    PyObject *tuple = whole ? PyTuple_New(count) : NULL;
+    for (int i = 0; i < count; i++)
+        if (tuple)
+            PyTuple_SetItem(tuple, i, parts[i]);
+        else
+            Py_XDECREF(parts[i]);
+    return tuple;
+}
+
+PyObject *py_call_run(py_call *call, const py_plan *plan) {
+    outputs made = {NULL, NULL, NULL};
+    if (make_outputs(call, &made) == 0 && execute(call, plan) == 0)
+        return result(call, &made);
+    Py_XDECREF(made.out);
+    Py_XDECREF(made.lse);
+    Py_XDECREF(made.weights);
+    return NULL;
+}

@@ -1,0 +1,124 @@
+/* fovea.info() and fovea.config(). */
+#include "context.h"
+#include "objects.h"
+
+#include <string.h>
+
+const char py_info_doc[] =
+    "info()\n--\n\n"
+    "What calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the "
+    "most that a\n"
+    "call uses), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason (why this tier and this many threads), "
+    "tuning\n"
+    "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used).";
+
+PyObject *py_info(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    py_context *context = py_context_now();
+    if (!context)
+        return NULL;
+    fovea_info info;
+    fovea_info_init(&info);
+    const fovea_status status = fovea_context_info(context->library, &info);
+    if (status != FOVEA_OK)
+        return py_raise_status(status);
+    return Py_BuildValue("{ss ss si ss ss sL sL ss ss si}", "version", fovea_version(), "isa", fovea_isa_name(info.isa),
+                         "threads", info.threads, "cpu", info.cpu, "features", info.features, "l1d_bytes",
+                         (long long)info.l1d_bytes, "l2_bytes", (long long)info.l2_bytes, "reason", info.reason,
+                         "tuning", info.tuning, "tuning_rows", info.tuning_rows);
+}
+
+typedef struct config_object {
+    PyObject_HEAD fovea_isa isa; /* as they were before */
+    int threads;
+} config_object;
+
+static int isa_of(PyObject *value, fovea_isa *isa) {
+    static const fovea_isa all[] = {FOVEA_ISA_SCALAR, FOVEA_ISA_AVX2, FOVEA_ISA_AVX512, FOVEA_ISA_NEON};
+    if (PyUnicode_Check(value)) {
+        if (PyUnicode_CompareWithASCIIString(value, "best") == 0) {
+            *isa = FOVEA_ISA_BEST;
+            return 0;
+        }
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+            if (PyUnicode_CompareWithASCIIString(value, fovea_isa_name(all[i])) == 0) {
+                *isa = all[i];
+                return 0;
+            }
+    }
+    PyErr_Format(PyUnicode_Check(value) ? PyExc_ValueError : PyExc_TypeError,
+                 "isa must be 'best', 'scalar', 'avx2', 'avx512' or 'neon', not %R", value);
+    return -1;
+}
+
+static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"isa", "threads", NULL};
+    PyObject *isa_value = NULL, *threads_value = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OO:config", names, &isa_value, &threads_value))
+        return NULL;
+    const py_context *before = py_context_now();
+    if (!before)
+        return NULL;
+    fovea_isa isa = before->isa;
+    int threads = before->threads;
+    if (isa_value && isa_value != Py_None && isa_of(isa_value, &isa) < 0)
+        return NULL;
+    if (threads_value && threads_value != Py_None) {
+        const long number = PyLong_AsLong(threads_value);
+        if (number == -1 && PyErr_Occurred())
+            return NULL;
+        if (number < 0 || number > 4096) {
+            py_raise(PyExc_ValueError, "threads must be from 0 (no limit) to 4096, not %ld", number);
+            return NULL;
+        }
+        threads = (int)number;
+    }
+    config_object *config = (config_object *)py_object_new(type);
+    if (!config)
+        return NULL;
+    config->isa = before->isa;
+    config->threads = before->threads;
+    if (py_context_set(isa, threads) == 0)
+        return (PyObject *)config;
+    Py_DECREF((PyObject *)config);
+    return NULL;
+}
+
+static PyObject *enter(PyObject *self, PyObject *none) {
+    (void)none;
+    Py_INCREF(self);
+    return self;
+}
+
+static PyObject *leave(PyObject *self, PyObject *args) {
+    (void)args;
+    const config_object *config = (const config_object *)self;
+    if (py_context_set(config->isa, config->threads) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"__enter__", enter, METH_NOARGS, NULL}, {"__exit__", leave, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+
+static const char doc[] =
+    "config(*, isa=None, threads=None)\n--\n\n"
+    "Sets what calls of this process use from now on. isa: 'best', 'scalar', 'avx2', 'avx512' or 'neon', the highest "
+    "tier (one that\n"
+    "the CPU lacks gives the best below it). threads: at most this many; 0: no limit. None leaves it as it is. Neither "
+    "changes a\n"
+    "bit of any result. As a context manager, it sets back what was before:\n\n"
+    "    with fovea.config(isa='scalar'):\n"
+    "        expected = fovea.attention(q, k, v)\n\n"
+    "Plans keep what was set when they were made. Not per thread: other threads' calls use it too.";
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)config_new},
+                              {Py_tp_dealloc, (void *)py_object_free},
+                              {Py_tp_methods, methods},
+                              {Py_tp_doc, (void *)doc},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"fovea.config", sizeof(config_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                           slots};
+
+int py_add_config(PyObject *module) { return py_add_type(module, &spec, &py_core_of(module)->config_type); }

@@ -1,0 +1,143 @@
+/* fovea.merge(). */
+#include "array.h"
+#include "keywords.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char py_merge_doc[] =
+    "merge(outs, lses, *, sinks=None)\n--\n\n"
+    "Merges results over disjoint sets of keys into the result over all of them; any split is legal. outs: a list of "
+    "float32 arrays\n"
+    "[batch, heads, queries, channels], each what attention() gave for its keys alone; lses: their log-sum-exps "
+    "[batch, heads,\n"
+    "queries], of return_lse=True. sinks: [heads], if any; the parts must not include them. Returns (out, lse), "
+    "contiguous, of the\n"
+    "kind of outs[0]. A row whose lse is -inf is empty. Merged in the order of the list, in float32: the last bits may "
+    "differ from\n"
+    "those of one call.\n\n"
+    "ValueError: no parts, lists of different length, shapes that differ. TypeError: not float32.";
+
+static const short names[] = {PY_NAME_outs, PY_NAME_lses, PY_NAME_sinks};
+static const py_signature signature = {"merge", names, 3, 2, 2};
+
+/* A part's array: out [b, h, t, d], or lse [b, h, t] as [b, h, t, 1]. */
+static int part(py_core *core, PyObject *list, Py_ssize_t index, const char *name, int ndim, py_array *array,
+                fovea_tensor *tensor) {
+    PyObject *object = PySequence_GetItem(list, index);
+    if (!object)
+        return -1;
+    const int opened = py_array_open(core, object, name, array);
+    Py_DECREF(object); /* the list, which the caller holds, keeps it */
+    if (opened < 0) {
+        memset(array, 0, sizeof *array);
+        return -1;
+    }
+    if (py_array_f32(array, name) < 0)
+        return -1;
+    if (array->ndim != ndim)
+        return py_raise(PyExc_ValueError, "%s[%zd] has %d dimensions, not %d", name, index, array->ndim, ndim);
+    if (ndim == 4 && py_array_compact(array) < 0)
+        return -1;
+    tensor->data = array->data;
+    tensor->dtype = FOVEA_DTYPE_F32;
+    tensor->quantisation = NULL;
+    for (int i = 0; i < 4; i++) {
+        tensor->shape[i] = i < ndim ? array->shape[i] : 1;
+        tensor->stride[i] = i < ndim ? array->stride[i] : 1;
+    }
+    return 0;
+}
+
+/* All parts, opened; then the sinks. */
+typedef struct merge {
+    fovea_attention_part *parts;
+    py_array *arrays; /* zeros where none is open */
+    Py_ssize_t count;
+    const float *sinks;
+} merge;
+
+static int open_parts(py_core *core, PyObject *outs, PyObject *lses, PyObject *sinks, merge *m) {
+    for (Py_ssize_t i = 0; i < m->count; i++)
+        if (part(core, outs, i, "outs", 4, &m->arrays[2 * i], &m->parts[i].out) < 0 ||
+            part(core, lses, i, "lses", 3, &m->arrays[2 * i + 1], &m->parts[i].lse) < 0)
+            return -1;
+    if (!sinks)
+        return 0;
+    py_array *array = &m->arrays[2 * m->count];
+    if (py_array_open(core, sinks, "sinks", array) < 0) {
+        memset(array, 0, sizeof *array);
+        return -1;
+    }
+    if (py_array_f32(array, "sinks") < 0 || py_array_compact(array) < 0)
+        return -1;
+    if (array->ndim != 1 || array->shape[0] != m->parts[0].out.shape[1])
+        return py_raise(PyExc_ValueError, "sinks must be one number for each of the %lld heads",
+                        (long long)m->parts[0].out.shape[1]);
+    m->sinks = array->data;
+    return 0;
+}
+
+/* (out, lse), or NULL with an exception. */
+static PyObject *run(py_core *core, const merge *m) {
+    const int64_t *shape = m->parts[0].out.shape;
+    const py_source source = m->arrays[0].source;
+    py_array views[2] = {{0}, {0}};
+    PyObject *out = py_array_empty(core, source, PY_F32, 4, shape, &views[0]);
+    PyObject *lse = out ? py_array_empty(core, source, PY_F32, 3, shape, &views[1]) : NULL;
+    PyObject *result = NULL;
+    if (lse) {
+        const fovea_attention_part whole = {
+            fovea_tensor_bhtd(views[0].data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]),
+            fovea_tensor_bhtd(views[1].data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], 1)};
+        PyThreadState *released = PyEval_SaveThread();
+        const fovea_status status = fovea_attention_merge(m->parts, m->count, m->sinks, &whole);
+        PyEval_RestoreThread(released);
+        if (status != FOVEA_OK)
+            py_raise_status(status);
+        else {
+            out = py_array_finish(core, source, out);
+            lse = py_array_finish(core, source, lse);
+            result = out && lse ? PyTuple_Pack(2, out, lse) : NULL;
+        }
+    }
+    py_array_close(&views[0]);
+    py_array_close(&views[1]);
+    Py_XDECREF(out);
+    Py_XDECREF(lse);
+    return result;
+}
+
+PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    py_core *core = py_core_of(module);
+    PyObject *values[3];
+    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+        return NULL;
+    if ((!PyList_Check(values[0]) && !PyTuple_Check(values[0])) ||
+        (!PyList_Check(values[1]) && !PyTuple_Check(values[1]))) {
+        PyErr_SetString(PyExc_TypeError, "outs and lses must be lists of arrays");
+        return NULL;
+    }
+    merge m = {NULL, NULL, PySequence_Size(values[0]), NULL};
+    if (m.count == 0 || PySequence_Size(values[1]) != m.count) {
+        py_raise(PyExc_ValueError, "there are %zd outs and %zd lses: give as many of each, at least one", m.count,
+                 PySequence_Size(values[1]));
+        return NULL;
+    }
+    /* The lists as they are now: another thread may change them while the GIL is released. */
+    PyObject *outs = PySequence_Tuple(values[0]), *lses = PySequence_Tuple(values[1]);
+    m.parts = calloc((size_t)m.count, sizeof *m.parts);
+    m.arrays = calloc(2 * (size_t)m.count + 1, sizeof *m.arrays);
+    PyObject *result = NULL;
+    if (!m.parts || !m.arrays)
+        PyErr_NoMemory();
+    else if (outs && lses && open_parts(core, outs, lses, values[2], &m) == 0)
+        result = run(core, &m);
+    for (Py_ssize_t i = 0; m.arrays && i <= 2 * m.count; i++)
+        py_array_close(&m.arrays[i]);
+    free(m.arrays);
+    free(m.parts);
+    Py_XDECREF(outs);
+    Py_XDECREF(lses);
+    return result;
+}

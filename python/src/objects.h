@@ -1,0 +1,23 @@
+/* The extension's own types: heap types on the limited API, without subclasses. */
+#ifndef PY_OBJECTS_H
+#define PY_OBJECTS_H
+
+#include "core.h"
+
+#include <stdint.h>
+
+/* Makes a type and puts it into the module under the last part of its name. A reference is kept in *kept. */
+int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept);
+
+/* A new object of a type, all zeros behind its head. */
+static inline PyObject *py_object_new(PyTypeObject *type) { return PyType_GenericAlloc(type, 0); }
+
+/* The end of a tp_dealloc. */
+void py_object_free(PyObject *object);
+
+/* A getter of an int64_t at the offset that its closure is. */
+PyObject *py_get_int64(PyObject *object, void *offset);
+#define PY_INT64_GETTER(name, type, field, doc)                                                                        \
+    { name, py_get_int64, NULL, doc, (void *)offsetof(type, field) }
+
+#endif

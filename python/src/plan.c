@@ -1,0 +1,239 @@
+/* fovea.Plan: kernels and tiles chosen once, for calls of one shape. */
+#include "call.h"
+#include "objects.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct plan_object {
+    PyObject_HEAD py_plan *plan;
+} plan_object;
+
+static void dealloc(PyObject *self) {
+    py_plan_drop(((plan_object *)self)->plan);
+    py_object_free(self);
+}
+
+/* mask: a kind's name, or a fovea.Mask. */
+static int describe_mask(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
+    static const struct {
+        const char *name;
+        fovea_mask_kind kind;
+    } kinds[] = {{"boolean", FOVEA_MASK_BOOLEAN},
+                 {"bits", FOVEA_MASK_BITS},
+                 {"key_padding", FOVEA_MASK_KEY_PADDING},
+                 {"ranges", FOVEA_MASK_RANGES},
+                 {"prepared", FOVEA_MASK_PREPARED}};
+    if (value == Py_None)
+        return 0;
+    if (Py_TYPE(value) == core->mask_type) {
+        py_mask_describe(value, desc);
+        return 0;
+    }
+    for (size_t i = 0; PyUnicode_Check(value) && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (PyUnicode_CompareWithASCIIString(value, kinds[i].name) == 0) {
+            desc->mask = kinds[i].kind;
+            return 0;
+        }
+    PyErr_Format(PyUnicode_Check(value) ? PyExc_ValueError : PyExc_TypeError,
+                 "mask must be a fovea.Mask, 'boolean', 'bits', 'key_padding', 'ranges' or 'prepared', not %R", value);
+    return -1;
+}
+
+static int describe_relative(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
+    if (value == Py_None)
+        return 0;
+    if (Py_TYPE(value) == core->relative_type)
+        return py_relative_describe(value, desc);
+    if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, "alibi") == 0) {
+        desc->relative = FOVEA_RELATIVE_ALIBI;
+        return 0;
+    }
+    return py_raise(PyExc_TypeError, "relative must be a fovea.Relative or 'alibi'");
+}
+
+static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"batch",     "q_heads", "kv_heads", "q_len",  "kv_len",  "head_dim",
+                            "value_dim", "causal",  "window",   "scale",  "softcap", "mask",
+                            "bias",      "sinks",   "relative", "packed", NULL};
+    long long batch = 1, q_heads = -1, kv_heads = -1, q_len = -1, kv_len = -1, head_dim = -1, value_dim = -1;
+    PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
+    int bias = 0, sinks = 0, is_packed = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLLLLLLOOOOOppOp:Plan", names, &batch, &q_heads, &kv_heads,
+                                     &q_len, &kv_len, &head_dim, &value_dim, &options[0], &options[1], &options[2],
+                                     &options[3], &mask, &bias, &sinks, &relative, &is_packed))
+        return NULL;
+    if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
+        PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");
+        return NULL;
+    }
+    py_core *core = PyType_GetModuleState(type);
+    PyObject *values[PY_ARG_COUNT] = {NULL};
+    for (int i = 0; i < 4; i++)
+        values[PY_ARG_causal + i] = options[i] == Py_None ? NULL : options[i];
+    PyObject *causal = values[PY_ARG_causal];
+    const bool offsets = causal && PyUnicode_Check(causal) && PyUnicode_CompareWithASCIIString(causal, "offset") == 0;
+    if (offsets)
+        values[PY_ARG_causal] = NULL;
+    else if (causal && !PyUnicode_Check(causal) && !PyBool_Check(causal)) {
+        PyErr_SetString(
+            PyExc_TypeError,
+            "causal of a plan must be True, 'top_left', 'bottom_right' or 'offset' (q_offsets of execute())");
+        return NULL;
+    }
+    py_call call;
+    py_call_begin(&call, core, values);
+    fovea_attention_desc *desc = &call.desc;
+    desc->batch = batch;
+    desc->q_heads = q_heads;
+    desc->kv_heads = kv_heads < 0 ? q_heads : kv_heads;
+    desc->q_len = q_len;
+    desc->kv_len = kv_len;
+    desc->head_dim = head_dim;
+    desc->value_dim = value_dim < 0 ? head_dim : value_dim;
+    desc->has_bias = bias;
+    desc->has_sinks = sinks;
+    int status = py_call_options(&call);
+    desc->packed = is_packed;
+    if (offsets)
+        desc->causal = FOVEA_CAUSAL_OFFSET;
+    if (status == 0)
+        status = describe_mask(core, mask, desc) < 0 || describe_relative(core, relative, desc) < 0 ? -1 : 0;
+    py_context *context = status == 0 ? py_context_now() : NULL;
+    py_plan *plan = context ? py_plan_make(context, desc) : NULL;
+    py_call_end(&call);
+    plan_object *self = plan ? (plan_object *)py_object_new(type) : NULL;
+    if (self)
+        self->plan = plan;
+    else
+        py_plan_drop(plan);
+    return (PyObject *)self;
+}
+
+/* Sizes and choices that a call must share with its plan. */
+typedef struct field {
+    const char *name;
+    size_t offset, size;
+} field;
+#define FIELD(name)                                                                                                    \
+    { #name, offsetof(fovea_attention_desc, name), sizeof(((fovea_attention_desc *)0)->name) }
+
+static const field fields[] = {FIELD(batch),
+                               FIELD(q_heads),
+                               FIELD(kv_heads),
+                               FIELD(q_len),
+                               FIELD(kv_len),
+                               FIELD(head_dim),
+                               FIELD(value_dim),
+                               FIELD(mask),
+                               FIELD(has_bias),
+                               FIELD(packed),
+                               FIELD(has_sinks),
+                               FIELD(relative),
+                               FIELD(mask_block_rows),
+                               FIELD(mask_block_keys),
+                               FIELD(relative_bidirectional),
+                               FIELD(relative_buckets),
+                               FIELD(relative_max_distance),
+                               FIELD(relative_height),
+                               FIELD(relative_width)};
+
+static long long value_of(const fovea_attention_desc *desc, const field *f) {
+    int64_t wide = 0;
+    int narrow = 0;
+    memcpy(f->size == sizeof wide ? (void *)&wide : (void *)&narrow, (const char *)desc + f->offset, f->size);
+    return f->size == sizeof wide ? wide : narrow;
+}
+
+static int same(const fovea_attention_desc *call, const fovea_attention_desc *plan) {
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const long long given = value_of(call, &fields[i]), planned = value_of(plan, &fields[i]);
+        const bool longest = plan->packed && (fields[i].offset == offsetof(fovea_attention_desc, q_len) ||
+                                              fields[i].offset == offsetof(fovea_attention_desc, kv_len));
+        if (longest ? given > planned : given != planned)
+            return py_raise(PyExc_ValueError, "%s is %lld, the plan's is %lld", fields[i].name, given, planned);
+    }
+    return 0;
+}
+
+static PyObject *execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    py_core *core = py_core_of_object(self);
+    py_plan *plan = ((plan_object *)self)->plan;
+    PyObject *values[PY_ARG_COUNT];
+    if (py_call_parse(core, "execute", args, count, keywords, values) < 0)
+        return NULL;
+    if (values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_scale] || values[PY_ARG_softcap]) {
+        PyErr_SetString(PyExc_TypeError, "causal, window, scale and softcap are the plan's: give them to fovea.Plan()");
+        return NULL;
+    }
+    py_call call;
+    py_call_begin(&call, core, values);
+    call.mask_kind = plan->desc.mask;
+    PyObject *result = NULL;
+    plan->references++;
+    if (py_call_tensors(&call) == 0 && py_call_sequences(&call) == 0 && py_call_scores(&call) == 0 &&
+        same(&call.desc, &plan->desc) == 0)
+        result = py_call_run(&call, plan);
+    py_call_end(&call);
+    py_plan_drop(plan);
+    return result;
+}
+
+static PyObject *describe(PyObject *self, PyObject *none) {
+    (void)none;
+    const fovea_attention_plan *plan = ((plan_object *)self)->plan->library;
+    const size_t length = fovea_attention_plan_describe(plan, NULL, 0);
+    char *text = malloc(length + 1);
+    if (!text)
+        return PyErr_NoMemory();
+    fovea_attention_plan_describe(plan, text, length + 1);
+    PyObject *result = PyUnicode_FromString(text);
+    free(text);
+    return result;
+}
+
+static PyObject *workspace_size(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(((plan_object *)self)->plan->workspace_size);
+}
+
+static PyMethodDef methods[] = {
+    {"execute", (PyCFunction)(void (*)(void))execute, METH_FASTCALL | METH_KEYWORDS,
+     "execute(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, q_lens=None, kv_lens=None, "
+     "q_starts=None,\n"
+     "        kv_starts=None, q_offsets=None, cu_seqlens_q=None, cu_seqlens_kv=None, layout='bhtd', out_layout=None, "
+     "out=None,\n"
+     "        return_lse=False, return_weights=False)\n--\n\n"
+     "As attention(), with the plan's causal, window, scale and softcap. ValueError if a size is not the plan's."},
+    {"describe", describe, METH_NOARGS,
+     "describe()\n--\n\nA few lines about the plan: tier, kernels, blocks, threads, whether tuned."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"workspace_size", workspace_size, NULL, "bytes of scratch memory that a call uses, never O(queries x keys)", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const char doc[] = "Plan(*, batch=1, q_heads, kv_heads=None, q_len, kv_len, head_dim, value_dim=None, "
+                          "causal=None, window=None, scale=None,\n"
+                          "     softcap=None, mask=None, bias=False, sinks=False, relative=None, packed=False)\n--\n\n"
+                          "Kernels and tiles for calls of one shape, chosen now. attention() keeps such plans by "
+                          "itself, for its last 256 shapes;\n"
+                          "make one to see what was chosen, or to be sure that a call's shape is the expected one.\n\n"
+                          "kv_heads: default q_heads. value_dim: default head_dim. causal: None, True, 'top_left', "
+                          "'bottom_right' or 'offset' (then\n"
+                          "execute() needs q_offsets). mask: a fovea.Mask like those to come, or 'boolean', 'bits', "
+                          "'key_padding', 'ranges',\n"
+                          "'prepared'. bias, sinks: will they be given? relative: a fovea.Relative, or 'alibi'. "
+                          "packed: batch sequences of at most\n"
+                          "q_len queries and kv_len keys, with cu_seqlens. Uses what fovea.config() says now. "
+                          "Immutable; any thread may execute it.";
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)plan_new}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},       {Py_tp_doc, (void *)doc},         {0, NULL}};
+
+static PyType_Spec spec = {"fovea.Plan", sizeof(plan_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+
+int py_add_plan(PyObject *module) { return py_add_type(module, &spec, &py_core_of(module)->plan_type); }
