@@ -19,6 +19,13 @@ static inline fv_float_mode fv_float_hold(void) {
     return before;
 }
 
+/* Round to nearest, nothing flushed, nothing traps; returns the mode as it was. */
+static inline fv_float_mode fv_float_plain(void) {
+    const unsigned before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(0x1f80);
+    return before;
+}
+
 #else
 #include <fenv.h>
 
@@ -35,6 +42,12 @@ static inline void fv_float_mode_set(const fv_float_mode *mode) { fesetenv(mode)
 static inline fv_float_mode fv_float_hold(void) {
     fv_float_mode before;
     feholdexcept(&before);
+    return before;
+}
+
+static inline fv_float_mode fv_float_plain(void) {
+    const fv_float_mode before = fv_float_hold();
+    fesetenv(FE_DFL_ENV);
     return before;
 }
 

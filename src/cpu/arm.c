@@ -1,6 +1,7 @@
 /* 64-bit Arm: NEON is part of the architecture, so every CPU has the tier; features by what the system reports
  * (HWCAP on Linux, sysctl on macOS), the name by MIDR_EL1 where user programs may read it, caches from the system. */
 #include "cpu/cpu.h"
+#include "cpu/self_check.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ static void detect_features(fv_cpu *cpu) {
         int bit;
     } where[FV_FEATURE_COUNT] = {
         [FV_FEATURE_dotprod] = {AT_HWCAP, 20}, /* HWCAP_ASIMDDP */
+        [FV_FEATURE_fhm] = {AT_HWCAP, 23}, /* HWCAP_ASIMDFHM */
         [FV_FEATURE_i8mm] = {AT_HWCAP2, 13},
         [FV_FEATURE_bf16] = {AT_HWCAP2, 14},
     };
@@ -77,6 +79,7 @@ static int64_t number(const char *name) {
 static void detect_features(fv_cpu *cpu) {
     static const char *const names[FV_FEATURE_COUNT] = {
         [FV_FEATURE_dotprod] = "hw.optional.arm.FEAT_DotProd",
+        [FV_FEATURE_fhm] = "hw.optional.arm.FEAT_FHM",
         [FV_FEATURE_i8mm] = "hw.optional.arm.FEAT_I8MM",
         [FV_FEATURE_bf16] = "hw.optional.arm.FEAT_BF16",
     };
@@ -114,6 +117,7 @@ void fv_cpu_detect(fv_cpu *cpu) {
     strcpy(cpu->vendor, "unknown");
     fv_cpu_fastest(FV_SYSTEM_CPUS, &cpu->fastest);
     detect_features(cpu);
+    cpu->target.features &= ~fv_self_check(cpu->target);
     detect_name(cpu);
     detect_caches(cpu);
     fv_cpu_sane_caches(cpu);

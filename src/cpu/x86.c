@@ -2,6 +2,7 @@
  * leaf. */
 #define _GNU_SOURCE /* syscall */
 #include "cpu/cpu.h"
+#include "cpu/self_check.h"
 
 #include <cpuid.h>
 #include <stdbool.h>
@@ -149,6 +150,7 @@ void fv_cpu_detect(fv_cpu *cpu) {
     const uint64_t saved = bit(cpuid(1, 0).ecx, 27) ? saved_states() : 0;
     detect_isa(cpu, saved);
     detect_features(cpu, saved);
+    cpu->target.features &= ~fv_self_check(cpu->target);
     detect_caches(cpu);
     detect_name(cpu);
 }
