@@ -1,0 +1,16 @@
+"""Fovea under PyTorch.
+
+    with fovea.torch.enable():            # attention of torch itself runs on Fovea, on the CPU
+        y = model(x)
+    out = fovea.torch.attention(q, k, v)  # fovea.attention with gradients, and under torch.compile
+
+Nothing in torch changes on import. `enable()` replaces three kernels of torch's dispatcher by torch's own registry of
+attention implementations; `disable()` puts back what was there. `counters()` tells which calls ran on Fovea and which
+went to torch, with the reason.
+"""
+
+from .compile import attention
+from .counts import counters, reset_counters
+from .registry import disable, enable, enabled
+
+__all__ = ["attention", "counters", "disable", "enable", "enabled", "reset_counters"]

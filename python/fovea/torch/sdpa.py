@@ -1,0 +1,141 @@
+"""F.scaled_dot_product_attention on Fovea: kernels for torch's dispatcher.
+
+On the CPU torch sends a call to one of two operations, and both are replaced:
+
+  _scaled_dot_product_flash_attention_for_cpu   what its fused kernel can do. torch's backward of this operation takes
+                                                our output and our lse, so gradients need nothing more.
+  _scaled_dot_product_attention_math            the rest: value dims that differ from head dims, channel strides, 3-D
+                                                masks. It is a composition with gradients of its own; Fovea runs it
+                                                where no gradient is wanted.
+
+What does not fit runs torch's kernel, which was looked up before it was replaced. Masks reach these operations as
+float32, or as booleans; torch aligns causal masks at the top left corner.
+"""
+
+import threading
+
+import torch
+
+import fovea
+
+from . import counts
+
+_FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+_MATH = "_scaled_dot_product_attention_math"
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+_AUTOGRAD_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # not the fake and functional tensors of tracing
+_kernels: dict = {}  # torch's kernels by name
+_captures = threading.local()
+
+
+class Capture:
+    """While it is open, the next call on Fovea in this thread also leaves its weights [B, H, T_q, T_k] here."""
+
+    weights: torch.Tensor | None = None
+
+    def __enter__(self) -> "Capture":
+        _captures.open = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _captures.open = None
+
+
+def why_not(query, key, value, mask, dropout) -> str | None:
+    """The reason why a call goes to torch, or None."""
+    if query.dtype is not torch.float32 or key.dtype is not torch.float32 or value.dtype is not torch.float32:
+        return f"dtype {query.dtype}"
+    if dropout > 0.0:
+        return "dropout"
+    if mask is not None and mask.dtype not in (torch.float32, torch.bool):
+        return f"mask of {mask.dtype}"
+    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
+        return f"{query.dim()} dimensions"
+    if query.shape[1] % max(key.shape[1], 1) or key.shape[1] != value.shape[1]:
+        return "heads of query, key and value"
+    if query.shape[0] != key.shape[0] or query.shape[0] != value.shape[0]:
+        return "broadcast batch"
+    if max(query.shape[3], value.shape[3]) > 576 or 0 in (query.shape[3], value.shape[3]):
+        return "head dim"
+    return None
+
+
+def run(query, key, value, mask, causal, scale, out=None, lse=False):
+    """Attention by Fovea: (out, lse or None)."""
+    capture = getattr(_captures, "open", None)
+    mask_name = "mask" if mask is not None and mask.dtype is torch.bool else "bias"
+    result = fovea.attention(
+        query,
+        key,
+        value,
+        **{mask_name: mask},
+        causal="top_left" if causal else None,
+        scale=scale,
+        out=out,
+        return_lse=lse,
+        return_weights=capture is not None,
+    )
+    if capture is not None:
+        *result, capture.weights = result
+        result = tuple(result) if lse else result[0]
+        _captures.open = None
+    return result if lse else (result, None)
+
+
+def _flash(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    reason = why_not(query, key, value, attn_mask, dropout_p)
+    if reason is not None:
+        counts.went_to_torch("sdpa", reason)
+        kernel = _kernels[_FLASH]
+        return kernel.call_boxed(_CPU, query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+    counts.ran("sdpa")
+    out, lse = run(query, key, value, attn_mask, is_causal, scale, torch.empty_like(query), True)
+    if attn_mask is not None:
+        lse.masked_fill_(lse == -torch.inf, 0.0)  # torch's backward needs a finite lse where all is masked
+    return out, lse.mT.contiguous().mT  # strides as torch's of both, which compiled code relies on
+
+
+def _math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None,
+          enable_gqa=False):  # fmt: skip
+    reason = None
+    if type(query) not in _PLAIN or type(key) not in _PLAIN or type(value) not in _PLAIN:
+        reason = "tracing"
+    elif torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+        reason = "gradient of a case outside torch's fused kernel"
+    elif torch.is_grad_enabled() and attn_mask is not None and attn_mask.requires_grad:
+        reason = "gradient of a mask"
+    elif dropout_mask is not None:
+        reason = "dropout"
+    elif query.dim() == 4 and query.shape[1] != key.shape[1] and not enable_gqa:
+        reason = "heads of query, key and value"
+    else:
+        reason = why_not(query, key, value, attn_mask, dropout_p)
+    if reason is None and attn_mask is not None:
+        attn_mask = _broadcastable(attn_mask, query, key)
+    if reason is not None:
+        if reason != "tracing":
+            counts.went_to_torch("sdpa", reason)
+        kernel = _kernels[_MATH]
+        return kernel.call_boxed(_AUTOGRAD_CPU, query, key, value, attn_mask, dropout_p, is_causal, dropout_mask,
+                                 scale=scale, enable_gqa=enable_gqa)  # fmt: skip
+    counts.ran("sdpa")
+    out, _ = run(query, key, value, attn_mask, is_causal, scale)
+    return out, out.new_empty(0)
+
+
+def _broadcastable(mask, query, key):
+    """A mask of fewer dimensions as [., ., T_q, T_k]: dimensions are added in front, as torch does."""
+    while mask.dim() < 4:
+        mask = mask.unsqueeze(0)
+    return mask
+
+
+def install(library) -> None:
+    """Puts Fovea's kernels into the dispatcher, for as long as `library` lives."""
+    for name in (_FLASH, _MATH):
+        if name not in _kernels:
+            _kernels[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
+    library.impl(_FLASH, _flash, "CPU")
+    library.impl(_MATH, _math, "CPU")
+    library.impl(_MATH, _math, "AutogradCPU")
