@@ -1,0 +1,154 @@
+"""The attention implementation "fovea" of transformers."""
+
+import sys
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils import output_capturing
+
+import fovea
+from fovea.transformers import masks
+from fovea.transformers.counters import counters, fall_back
+from fovea.transformers.masks import Limits, Visible
+
+NAME = "fovea"
+_MAX_CHANNELS = 576
+_DTYPES = (torch.float32,)
+
+
+def register():
+    """Makes attn_implementation="fovea" known to transformers."""
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, masks.mask)
+
+
+def attention(
+    module,
+    query,
+    key,
+    value,
+    attention_mask,
+    dropout=0.0,
+    scaling=None,
+    is_causal=None,
+    softcap=None,
+    s_aux=None,
+    position_bias=None,
+    **kwargs,
+):
+    """What a model of transformers calls for its attention.
+
+    query [batch, heads, queries, channels], key and value with as many heads or fewer, any strides, float32 on the CPU.
+    attention_mask: a Visible (masks.py), a boolean or an additive tensor [batch, heads, queries, keys], or None: then causal
+    from the top left if is_causal, or module.is_causal, says so and there is more than one query. s_aux: sinks [heads].
+    position_bias is added to the scores. cu_seq_lens_q and cu_seq_lens_k: packed sequences, each aligned at its last key.
+
+    Returns (output [batch, queries, heads, channels], weights [batch, heads, queries, keys] or None): weights where the
+    caller collects attentions.
+    """
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    reason = _why_not(query, key, value, dropout)
+    if reason:
+        fall_back(*reason)
+        kwargs.update(softcap=softcap, s_aux=s_aux, position_bias=position_bias)
+        kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        return _fall_back(module, query, key, value, attention_mask, dropout, scaling, causal, kwargs)
+    if query.shape[0] == 1 < key.shape[0]:
+        query = query.expand(key.shape[0], -1, -1, -1)
+    arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach()}
+    counters.fused += 1
+    if kwargs.get("cu_seq_lens_q") is not None:
+        return _packed(query, key, value, causal, arguments, kwargs), None
+    if attention_mask is None:
+        if causal and query.shape[2] > 1:
+            arguments["causal"] = "top_left"
+    elif isinstance(attention_mask, Visible):
+        _check(attention_mask, query, key)
+        arguments.update(attention_mask.arguments())
+    elif attention_mask.is_floating_point():
+        position_bias = attention_mask if position_bias is None else position_bias + attention_mask
+    else:
+        arguments["mask"] = attention_mask if attention_mask.dtype == torch.bool else attention_mask != 0
+    if position_bias is not None:
+        arguments["bias"] = position_bias.detach().float()
+    if _wants_weights(module, kwargs):
+        return fovea.attention(query, key, value, **arguments, out_layout="bthd", return_weights=True)
+    return fovea.attention(query, key, value, **arguments, out_layout="bthd"), None
+
+
+def _why_not(query, key, value, dropout):
+    """None, or (reason, sentence) why Fovea cannot compute this."""
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+        return "gradients", "it is recorded for gradients. For inference, call the model under torch.inference_mode()"
+    if dropout:
+        return "dropout", f"dropout is {dropout}. For inference, call model.eval()"
+    if query.device.type != "cpu":
+        return "device", f"tensors are on {query.device}"
+    if torch.compiler.is_compiling():
+        return "compile", "the model is compiled"
+    if not query.dtype == key.dtype == value.dtype or query.dtype not in _DTYPES:
+        return "element type", f"queries are {query.dtype}. Load the model with dtype=torch.float32"
+    if query.shape[-1] > _MAX_CHANNELS or value.shape[-1] > _MAX_CHANNELS:
+        return "head size", f"heads have more than {_MAX_CHANNELS} channels"
+    return None
+
+
+def _fall_back(module, query, key, value, mask, dropout, scaling, causal, kwargs):
+    """The model's own eager attention for what torch's cannot do, else torch's."""
+    eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    if eager and ("softcap" in kwargs or "s_aux" in kwargs or _wants_weights(module, kwargs)):
+        if mask is None and causal and query.shape[2] > 1:
+            mask = Visible(Limits(right=0), query.shape[0], query.shape[2], key.shape[2], 0)
+        if isinstance(mask, Visible):
+            mask = mask.tensor()
+        if mask is not None and mask.dtype == torch.bool:
+            mask = torch.zeros((), dtype=query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
+        return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
+    mask = mask.tensor() if isinstance(mask, Visible) else mask
+    return ALL_ATTENTION_FUNCTIONS["sdpa"](
+        module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=causal, **kwargs
+    )
+
+
+def _check(visible, query, key):
+    if (visible.q_len, visible.kv_len) != (query.shape[2], key.shape[2]):
+        raise ValueError(
+            f"the mask is for {visible.q_len} queries and {visible.kv_len} keys, attention has {query.shape[2]} and "
+            f"{key.shape[2]}"
+        )
+
+
+def _wants_weights(module, kwargs):
+    """Whether somebody collects the attention weights of this call."""
+    if kwargs.get("output_attentions"):
+        return True
+    # Models do not pass the flag on: hooks collect what attention modules return.
+    collected = output_capturing._active_collector.get()
+    return bool(collected) and any(key.endswith("attentions") for key in collected)
+
+
+def _packed(query, key, value, causal, arguments, kwargs):
+    """Sequences side by side on one axis of tokens, [1, heads, tokens, channels]: continuous batching, padding-free batches."""
+    window = kwargs.get("sliding_window")
+    if window:
+        arguments["window"] = (window - 1, None if causal else window - 1)
+    tokens = query.shape[2]
+    lengths = kwargs["cu_seq_lens_q"]
+    # Tokens past the last sequence are not written.
+    whole = int(lengths[-1]) == tokens
+    make = query.new_empty if whole else query.new_zeros
+    out = make((1, tokens, query.shape[1], value.shape[-1]))
+    fovea.attention(
+        query[0],
+        key[0],
+        value[0],
+        **arguments,
+        causal="bottom_right" if causal else None,
+        cu_seqlens_q=lengths,
+        cu_seqlens_kv=kwargs["cu_seq_lens_k"],
+        layout="htd",
+        out_layout="thd",
+        out=out[0],
+    )
+    return out

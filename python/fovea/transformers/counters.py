@@ -1,0 +1,42 @@
+"""What ran on Fovea, and what did not."""
+
+import collections
+import dataclasses
+import warnings
+
+
+class FallbackWarning(UserWarning):
+    """Attention ran on transformers' own code instead of Fovea."""
+
+
+@dataclasses.dataclass
+class Counters:
+    """Calls since the program's start, or since reset(). Exact with one calling thread, a near count with several.
+
+    fused         attention calls that Fovea computed
+    fallbacks     those that it did not, by reason: "gradients", "dropout", "element type", ...
+    described     masks that were described by numbers
+    mask_tensors  masks that were made as a matrix
+    """
+
+    fused: int = 0
+    described: int = 0
+    mask_tensors: int = 0
+    fallbacks: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+
+    def reset(self):
+        """Sets all counts to 0. Warnings that were given are not given again."""
+        self.fused = self.described = self.mask_tensors = 0
+        self.fallbacks.clear()
+
+
+counters = Counters()
+_told = set()
+
+
+def fall_back(reason, sentence):
+    """Counts a fallback, and warns of the first one for this reason."""
+    counters.fallbacks[reason] += 1
+    if reason not in _told:
+        _told.add(reason)
+        warnings.warn(f"attention falls back from Fovea to transformers: {sentence}", FallbackWarning, stacklevel=2)
