@@ -5,6 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An attribute of a module, if the module has been imported; else NULL. No exception. */
+static PyObject *attribute_of(const char *module_name, const char *attribute) {
+    PyObject *name = PyUnicode_FromString(module_name);
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *found = module ? PyObject_GetAttrString(module, attribute) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return found;
+}
+
+static bool is_instance(PyObject *object, const char *module, const char *type_name) {
+    PyObject *type = attribute_of(module, type_name);
+    const int is = type ? PyObject_IsInstance(object, type) : 0;
+    Py_XDECREF(type);
+    PyErr_Clear();
+    return is == 1;
+}
+
 /* By type: how memory is described. A type is looked at once. */
 static py_way way_of(const py_core *core, PyObject *object, const DLPackExchangeAPI **api) {
     PyObject *type = (PyObject *)Py_TYPE(object);
@@ -20,15 +39,7 @@ static py_way way_of(const py_core *core, PyObject *object, const DLPackExchange
         *api = NULL;
     }
     PyErr_Clear();
-    PyObject *name = PyUnicode_FromString("numpy");
-    PyObject *numpy = name ? PyImport_GetModule(name) : NULL;
-    PyObject *ndarray = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
-    const int is_numpy = ndarray ? PyObject_IsInstance(object, ndarray) : 0;
-    Py_XDECREF(name);
-    Py_XDECREF(numpy);
-    Py_XDECREF(ndarray);
-    PyErr_Clear();
-    if (is_numpy == 1)
+    if (is_instance(object, "numpy", "ndarray"))
         return PY_WAY_NUMPY;
     PyObject *dlpack = PyObject_GetAttr(type, core->names[PY_NAME___dlpack__]);
     PyErr_Clear();
@@ -41,8 +52,11 @@ py_source py_source_of(py_core *core, PyObject *object) {
     for (int i = 0; i < core->seen_count; i++)
         if (core->seen[i].type == type)
             return core->seen[i].source;
-    py_source source = {PY_WAY_NONE, NULL};
+    py_source source = {PY_WAY_NONE, 0, NULL};
     source.way = way_of(core, object, &source.api);
+    source.torch = is_instance(object, "torch", "Tensor");
+    if (source.torch && !core->torch_is_grad_enabled)
+        core->torch_is_grad_enabled = attribute_of("torch", "is_grad_enabled");
     /* The last place is that of all types for which there was no other. */
     if (core->seen_count == PY_SEEN_TYPES)
         Py_DECREF((PyObject *)core->seen[--core->seen_count].type);
@@ -54,6 +68,22 @@ py_source py_source_of(py_core *core, PyObject *object) {
 void py_array_forget(py_core *core) {
     while (core->seen_count > 0)
         Py_DECREF((PyObject *)core->seen[--core->seen_count].type);
+}
+
+int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_source source) {
+    if (!source.torch || !core->torch_is_grad_enabled)
+        return 0;
+    PyObject *enabled = PyObject_CallNoArgs(core->torch_is_grad_enabled);
+    PyObject *required = enabled == Py_True ? PyObject_GetAttr(object, core->names[PY_NAME_requires_grad]) : NULL;
+    Py_XDECREF(enabled);
+    Py_XDECREF(required);
+    if (required == Py_True)
+        return py_raise(
+            PyExc_ValueError,
+            "%s requires a gradient, which this function does not record: call it under torch.no_grad(), pass "
+            "%s.detach(), or use fovea.torch",
+            name, name);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 int py_array_is(py_core *core, PyObject *object) { return py_source_of(core, object).way != PY_WAY_NONE; }
@@ -125,8 +155,21 @@ int py_array_f32(const py_array *array, const char *name) {
     return py_raise(PyExc_TypeError, "%s must be float32, not %s", name, py_array_dtype_name(array));
 }
 
+int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype) {
+    switch (array->dtype) {
+    case PY_F32: *dtype = FOVEA_DTYPE_F32; return 0;
+    case PY_BF16: *dtype = FOVEA_DTYPE_BF16; return 0;
+    case PY_F16: *dtype = FOVEA_DTYPE_F16; return 0;
+    default:
+        return py_raise(PyExc_TypeError, "%s must be float32, bfloat16 or float16, not %s", name,
+                        py_array_dtype_name(array));
+    }
+}
+
 size_t py_dtype_size(py_dtype dtype) {
     switch (dtype) {
+    case PY_BF16:
+    case PY_F16: return 2;
     case PY_F32:
     case PY_I32: return 4;
     case PY_F64:

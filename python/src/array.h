@@ -22,7 +22,18 @@
 enum { PY_DIMS = 5 }; /* the most that any argument has */
 
 /* Element types that some argument takes. Another one is PY_OTHER, and its name is in py_array_dtype_name(). */
-typedef enum py_dtype { PY_OTHER, PY_F32, PY_F64, PY_BOOL, PY_U8, PY_I32, PY_I64, PY_OTHER_INT } py_dtype;
+typedef enum py_dtype {
+    PY_OTHER,
+    PY_F32,
+    PY_F64,
+    PY_BF16,
+    PY_F16,
+    PY_BOOL,
+    PY_U8,
+    PY_I32,
+    PY_I64,
+    PY_OTHER_INT
+} py_dtype;
 
 typedef struct py_array {
     void *data;
@@ -48,8 +59,17 @@ int py_array_open(py_core *core, PyObject *object, const char *name, py_array *a
 /* Releases what py_array_open() holds, and copies. The array may be zeros. */
 void py_array_close(py_array *array);
 
+/* 0, or -1 with ValueError if it is a tensor of torch whose gradient would be lost. */
+int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_source source);
+
+/* Bytes of an element of a type that an argument may have. */
+size_t py_dtype_size(py_dtype dtype);
+
 /* 0 if the elements are float32, else -1 with TypeError. */
 int py_array_f32(const py_array *array, const char *name);
+
+/* The library's name of a type that q, k, v and out may have: float32, bfloat16 or float16. 0, or -1 with TypeError. */
+int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype);
 
 /* "float16", "int8", ...; valid until the next call. */
 const char *py_array_dtype_name(const py_array *array);
@@ -62,9 +82,9 @@ int py_array_compact(py_array *array);
 PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int ndim, const int64_t *shape,
                          py_array *view);
 
-/* What the caller gets for an array made by py_array_empty(): itself, or for JAX and other producers theirs over the same
- * memory. Steals the reference. */
-PyObject *py_array_finish(py_core *core, py_source source, PyObject *made);
+/* What the caller gets for an array made by py_array_empty(): itself; or, if like is of JAX or another producer that can take
+ * it, theirs over the same memory. Steals the reference to made. Cannot fail. */
+PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made);
 
 /* 1 if the object's type is one that py_array_open() may take, else 0. No exception. */
 int py_array_is(py_core *core, PyObject *object);

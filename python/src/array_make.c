@@ -2,21 +2,33 @@
 #include "array_private.h"
 
 int py_numpy(py_core *core) {
-    static const char *const names[] = {[PY_F32] = "float32", [PY_F64] = "float64", [PY_BOOL] = "bool",
-                                        [PY_U8] = "uint8",    [PY_I32] = "int32",   [PY_I64] = "int64"};
+    static const char *const names[] = {
+        [PY_F32] = "float32", [PY_F64] = "float64", [PY_F16] = "float16", [PY_BOOL] = "bool",
+        [PY_U8] = "uint8",    [PY_I32] = "int32",   [PY_I64] = "int64"};
     if (core->numpy_empty)
         return 0;
     PyObject *numpy = PyImport_ImportModule("numpy");
     if (!numpy)
         return -1;
     PyObject *make = PyObject_GetAttrString(numpy, "dtype");
-    for (int i = PY_F32; make && i <= PY_I64 && !core->numpy_dtypes[i]; i++)
-        core->numpy_dtypes[i] = PyObject_CallFunction(make, "s", names[i]);
+    for (int i = PY_F32; make && i <= PY_I64; i++)
+        if (names[i] && !core->numpy_dtypes[i] && !(core->numpy_dtypes[i] = PyObject_CallFunction(make, "s", names[i])))
+            break;
     Py_XDECREF(make);
     if (core->numpy_dtypes[PY_I64])
         core->numpy_empty = PyObject_GetAttrString(numpy, "empty");
     Py_DECREF(numpy);
     return core->numpy_empty ? 0 : -1;
+}
+
+/* numpy's type of elements; bfloat16 is of the package ml_dtypes. Borrowed. */
+static PyObject *numpy_dtype(py_core *core, py_dtype dtype) {
+    if (dtype == PY_BF16 && !core->numpy_dtypes[PY_BF16]) {
+        PyObject *package = PyImport_ImportModule("ml_dtypes");
+        core->numpy_dtypes[PY_BF16] = package ? PyObject_GetAttrString(package, "bfloat16") : NULL;
+        Py_XDECREF(package);
+    }
+    return core->numpy_dtypes[dtype];
 }
 
 static PyObject *tuple_of(int ndim, const int64_t *shape) {
@@ -32,9 +44,9 @@ static PyObject *tuple_of(int ndim, const int64_t *shape) {
 static PyObject *numpy_empty(py_core *core, py_dtype dtype, int ndim, const int64_t *shape, py_array *view) {
     if (py_numpy(core) < 0)
         return NULL;
-    PyObject *sizes = tuple_of(ndim, shape);
-    PyObject *array =
-        sizes ? PyObject_CallFunctionObjArgs(core->numpy_empty, sizes, core->numpy_dtypes[dtype], NULL) : NULL;
+    PyObject *type = numpy_dtype(core, dtype);
+    PyObject *sizes = type ? tuple_of(ndim, shape) : NULL;
+    PyObject *array = sizes ? PyObject_CallFunctionObjArgs(core->numpy_empty, sizes, type, NULL) : NULL;
     Py_XDECREF(sizes);
     if (array && py_array_open(core, array, "out", view) < 0)
         Py_CLEAR(array);
@@ -76,9 +88,32 @@ PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int nd
     return numpy_empty(core, dtype, ndim, shape, view);
 }
 
-PyObject *py_array_finish(py_core *core, py_source source, PyObject *made) {
-    (void)core;
+/* namespace.from_dlpack(made): over the same memory. bfloat16, which numpy does not export, goes as uint16. */
+static PyObject *hand_over(PyObject *namespace, PyObject *made, bool bfloat16) {
+    PyObject *plain = bfloat16 ? PyObject_CallMethod(made, "view", "s", "uint16") : made;
+    PyObject *theirs = plain ? PyObject_CallMethod(namespace, "from_dlpack", "O", plain) : NULL;
+    if (bfloat16) {
+        Py_XDECREF(plain);
+        PyObject *typed = theirs ? PyObject_CallMethod(theirs, "view", "s", "bfloat16") : NULL;
+        Py_XDECREF(theirs);
+        theirs = typed;
+    }
+    return theirs;
+}
+
+PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made) {
     if (source.way != PY_WAY_DLPACK)
         return made;
-    return made;
+    py_array view = {0};
+    PyObject *namespace = PyObject_CallMethod(like, "__array_namespace__", NULL), *theirs = NULL;
+    if (namespace && py_read_buffer(made, "out", &view) == 0)
+        theirs = hand_over(namespace, made, view.dtype == PY_BF16);
+    py_array_close(&view);
+    Py_XDECREF(namespace);
+    if (!theirs) {
+        PyErr_Clear();
+        return made;
+    }
+    Py_DECREF(made);
+    return theirs;
 }

@@ -20,8 +20,6 @@ int py_read_dlpack(const py_core *core, PyObject *object, const char *name, py_a
 /* From what DLPack says. 0, or -1 with an exception. */
 int py_read_dltensor(const DLTensor *tensor, const char *name, py_array *array);
 
-/* Bytes of an element. */
-size_t py_dtype_size(py_dtype dtype);
 DLDataType py_dtype_type(py_dtype dtype);
 
 #endif

@@ -12,7 +12,7 @@ typedef struct format {
 static const format formats[] = {
     {'f', DL_FLOAT, PY_F32},      {'d', DL_FLOAT, PY_F64},      {'?', DL_BOOL, PY_BOOL},
     {'B', DL_UINT, PY_U8},        {'l', DL_INT, PY_I64},        {'q', DL_INT, PY_I64},
-    {'i', DL_INT, PY_I32},        {'e', DL_FLOAT, PY_OTHER},    {'b', DL_INT, PY_OTHER_INT},
+    {'i', DL_INT, PY_I32},        {'e', DL_FLOAT, PY_F16},      {'b', DL_INT, PY_OTHER_INT},
     {'h', DL_INT, PY_OTHER_INT},  {'H', DL_UINT, PY_OTHER_INT}, {'I', DL_UINT, PY_OTHER_INT},
     {'L', DL_UINT, PY_OTHER_INT}, {'Q', DL_UINT, PY_OTHER_INT}};
 
@@ -37,15 +37,36 @@ static int too_many(const char *name, int ndim) {
     return py_raise(PyExc_ValueError, "%s has %d dimensions", name, ndim);
 }
 
+/* The same memory as uint16, if the array is of bfloat16 (package ml_dtypes), which numpy does not export; else NULL. */
+static PyObject *bfloat16_view(PyObject *object) {
+    PyObject *dtype = PyObject_GetAttrString(object, "dtype");
+    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    PyObject *view = NULL;
+    if (name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0)
+        view = PyObject_CallMethod(object, "view", "s", "uint16");
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    PyErr_Clear();
+    return view;
+}
+
+static int read_bfloat16(PyObject *object, const char *name, py_array *array) {
+    PyObject *view = bfloat16_view(object);
+    const int status = view ? py_read_buffer(view, name, array) : /* objects, records, dates, ... */
+                           py_raise(PyExc_TypeError, "%s has elements that are no numbers", name);
+    Py_XDECREF(view); /* the buffer holds it */
+    array->dtype = PY_BF16;
+    array->type = py_dtype_type(PY_BF16);
+    return status;
+}
+
 int py_read_buffer(PyObject *object, const char *name, py_array *array) {
     Py_buffer *buffer = &array->holder.buffer;
     if (PyObject_GetBuffer(object, buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
-        /* numpy exports neither ml_dtypes' bfloat16 nor objects. */
-        if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError)) {
-            PyErr_Clear();
-            return py_raise(PyExc_TypeError, "%s has an element type that Fovea does not take: it takes float32", name);
-        }
-        return -1;
+        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+            return -1;
+        PyErr_Clear();
+        return read_bfloat16(object, name, array);
     }
     array->held = PY_HELD_BUFFER;
     int status = 0;
@@ -72,7 +93,8 @@ static py_dtype dtype_of(DLDataType type) {
     if (type.lanes != 1)
         return PY_OTHER;
     switch (type.code) {
-    case DL_FLOAT: return type.bits == 32 ? PY_F32 : type.bits == 64 ? PY_F64 : PY_OTHER;
+    case DL_FLOAT: return type.bits == 32 ? PY_F32 : type.bits == 64 ? PY_F64 : type.bits == 16 ? PY_F16 : PY_OTHER;
+    case DL_BFLOAT: return type.bits == 16 ? PY_BF16 : PY_OTHER;
     case DL_INT: return type.bits == 64 ? PY_I64 : type.bits == 32 ? PY_I32 : PY_OTHER_INT;
     case DL_UINT: return type.bits == 8 ? PY_U8 : PY_OTHER_INT;
     case DL_BOOL: return type.bits == 8 ? PY_BOOL : PY_OTHER;
@@ -82,8 +104,9 @@ static py_dtype dtype_of(DLDataType type) {
 
 DLDataType py_dtype_type(py_dtype dtype) {
     static const DLDataType types[] = {
-        [PY_F32] = {DL_FLOAT, 32, 1}, [PY_F64] = {DL_FLOAT, 64, 1}, [PY_BOOL] = {DL_BOOL, 8, 1},
-        [PY_U8] = {DL_UINT, 8, 1},    [PY_I32] = {DL_INT, 32, 1},   [PY_I64] = {DL_INT, 64, 1}};
+        [PY_F32] = {DL_FLOAT, 32, 1}, [PY_F64] = {DL_FLOAT, 64, 1}, [PY_BF16] = {DL_BFLOAT, 16, 1},
+        [PY_F16] = {DL_FLOAT, 16, 1}, [PY_BOOL] = {DL_BOOL, 8, 1},  [PY_U8] = {DL_UINT, 8, 1},
+        [PY_I32] = {DL_INT, 32, 1},   [PY_I64] = {DL_INT, 64, 1}};
     return types[dtype];
 }
 

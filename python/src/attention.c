@@ -49,7 +49,7 @@ PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count
     py_call_begin(&call, core, values);
     PyObject *result = NULL;
     if (py_call_tensors(&call) == 0 && py_call_options(&call) == 0 && py_call_sequences(&call) == 0 &&
-        py_call_scores(&call) == 0) {
+        py_call_scores(&call) == 0 && py_call_outputs(&call) == 0) {
         py_context *context = py_context_now();
         py_plan *plan = context ? py_plan_find(context, &call.desc) : NULL;
         if (plan)

@@ -23,6 +23,7 @@ void py_call_begin(py_call *call, py_core *core, PyObject **values) {
     call->core = core;
     call->values = values;
     call->array_count = call->number_count = 0;
+    call->made[0] = call->made[1] = call->made[2] = NULL;
     call->desc = desc;
     call->mask_kind = FOVEA_MASK_NONE;
     fovea_attention_args_init(&call->args);
@@ -33,6 +34,8 @@ void py_call_end(py_call *call) {
         py_array_close(&call->arrays[i]);
     for (int i = 0; i < call->number_count; i++)
         free(call->numbers[i]);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(call->made[i]);
 }
 
 py_array *py_call_open(py_call *call, PyObject *object, const char *name) {
@@ -58,7 +61,8 @@ int py_call_numbers(py_call *call, int argument, const char *name, int64_t count
 /* A view of an array of queries, keys or values. */
 static int view(py_call *call, int argument, const char *name, fovea_tensor *tensor) {
     py_array *array = py_call_open(call, call->values[argument], name);
-    if (!array || py_array_f32(array, name) < 0)
+    if (!array || py_array_float(array, name, &tensor->dtype) < 0 ||
+        py_array_no_gradient(call->core, call->values[argument], name, array->source) < 0)
         return -1;
     const py_layout *layout = call->layout;
     if (array->ndim != layout->ndim)
@@ -68,13 +72,14 @@ static int view(py_call *call, int argument, const char *name, fovea_tensor *ten
         return -1;
     const int batch = layout->ndim == 4 ? 0 : -1, axes[4] = {batch, layout->head, layout->token, layout->ndim - 1};
     tensor->data = array->data;
-    tensor->dtype = FOVEA_DTYPE_F32;
     for (int i = 0; i < 4; i++) {
         tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
         tensor->stride[i] = axes[i] < 0 ? 0 : array->stride[axes[i]];
     }
-    if (argument == PY_ARG_q)
+    if (argument == PY_ARG_q) {
         call->source = array->source;
+        call->out_type = array->dtype;
+    }
     return 0;
 }
 
@@ -123,6 +128,9 @@ int py_call_tensors(py_call *call) {
     if (view(call, PY_ARG_q, "q", &args->q) < 0 || view(call, PY_ARG_k, "k", &args->k) < 0 ||
         view(call, PY_ARG_v, "v", &args->v) < 0)
         return -1;
+    desc->dtype = args->q.dtype;
+    desc->k_dtype = args->k.dtype;
+    desc->v_dtype = args->v.dtype;
     desc->batch = args->q.shape[0];
     desc->q_heads = args->q.shape[1];
     desc->q_len = args->q.shape[2];

@@ -54,6 +54,8 @@ typedef struct py_call {
     const py_layout *layout, *out_layout;
     fovea_mask_kind mask_kind; /* what a bool array is; FOVEA_MASK_NONE: as its shape says */
     py_source source;          /* of q: outputs are of its kind */
+    py_dtype out_type;         /* of q, and of out unless it is given */
+    PyObject *made[3];         /* out, lse, weights: references, or NULL */
     py_array arrays[PY_CALL_ARRAYS];
     int64_t *numbers[PY_CALL_NUMBERS];
     int array_count, number_count;
@@ -70,9 +72,10 @@ py_array *py_call_open(py_call *call, PyObject *object, const char *name);
 int py_call_tensors(py_call *call);   /* q, k, v, layouts, cu_seqlens: sizes */
 int py_call_options(py_call *call);   /* causal, window, scale, softcap */
 int py_call_sequences(py_call *call); /* lens, starts, offsets */
+int py_call_outputs(py_call *call);   /* out, lse, weights */
 int py_call_scores(py_call *call);    /* mask, bias, sinks, alibi, relative */
 
-/* Makes the outputs, executes, and gives what the caller gets; NULL with an exception. */
+/* Executes, and gives what the caller gets; NULL with an exception. */
 PyObject *py_call_run(py_call *call, const py_plan *plan);
 
 /* The arguments of attention() and of Plan.execute(), by their place. */

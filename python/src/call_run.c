@@ -4,14 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Outputs of a call: references. */
-typedef struct outputs {
-    PyObject *out, *lse, *weights;
-} outputs;
-
 /* An output [batch, head, token, channel], as an array of a layout. Without a layout: as given, without the last axis if it
  * is of one element, and without the batch if q has none. */
-static PyObject *make(py_call *call, const py_layout *layout, const int64_t shape[4], bool channels,
+static PyObject *make(py_call *call, const py_layout *layout, py_dtype type, const int64_t shape[4], bool channels,
                       fovea_tensor *tensor) {
     int64_t sizes[4];
     int axes[4] = {0, 1, 2, 3}, ndim = 0;
@@ -23,12 +18,15 @@ static PyObject *make(py_call *call, const py_layout *layout, const int64_t shap
     for (int i = batch ? 0 : 1; i < (channels ? 4 : 3); i++)
         sizes[ndim++] = shape[axes[i]];
     py_array *array = &call->arrays[call->array_count];
-    PyObject *object = py_array_empty(call->core, call->source, PY_F32, ndim, sizes, array);
+    PyObject *object = py_array_empty(call->core, call->source, type, ndim, sizes, array);
     if (!object)
         return NULL;
     call->array_count++;
+    if (py_array_float(array, "out", &tensor->dtype) < 0) {
+        Py_DECREF(object);
+        return NULL;
+    }
     tensor->data = array->data;
-    tensor->dtype = FOVEA_DTYPE_F32;
     tensor->stride[3] = 1;
     tensor->stride[0] = 0;
     for (int i = batch ? 0 : 1; i < 4; i++) {
@@ -44,7 +42,7 @@ static PyObject *make(py_call *call, const py_layout *layout, const int64_t shap
 static PyObject *given(py_call *call, fovea_tensor *tensor) {
     PyObject *object = call->values[PY_ARG_out];
     py_array *array = py_call_open(call, object, "out");
-    if (!array || py_array_f32(array, "out") < 0)
+    if (!array || py_array_float(array, "out", &tensor->dtype) < 0)
         return NULL;
     if (array->read_only) {
         py_raise(PyExc_ValueError, "out is read-only");
@@ -58,7 +56,6 @@ static PyObject *given(py_call *call, fovea_tensor *tensor) {
     }
     const int axes[4] = {layout->ndim == 4 ? 0 : -1, layout->head, layout->token, layout->ndim - 1};
     tensor->data = array->data;
-    tensor->dtype = FOVEA_DTYPE_F32;
     for (int i = 0; i < 4; i++) {
         tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
         tensor->stride[i] = axes[i] < 0 ? 0 : array->stride[axes[i]];
@@ -71,28 +68,30 @@ static int asked(PyObject *value) {
     return !value || value == Py_False ? 0 : value == Py_True ? 1 : PyObject_IsTrue(value);
 }
 
-static void fill(const py_array *array, float value) {
-    int64_t count = 1;
+static size_t elements(const py_array *array) {
+    size_t count = 1;
     for (int i = 0; i < array->ndim; i++)
-        count *= array->shape[i];
-    for (int64_t i = 0; i < count; i++)
-        ((float *)array->data)[i] = value;
+        count *= (size_t)array->shape[i];
+    return count;
 }
+
+static void zero(const py_array *array) { memset(array->data, 0, elements(array) * py_dtype_size(array->dtype)); }
 
 /* The library leaves tokens of no sequence as they are, and of weights the keys of other sequences: in memory that was just
  * made, that must be something. What the caller gave stays. */
-static void fill_packed(py_call *call, const outputs *made, int first) {
+static void fill_packed(py_call *call, int first) {
     const int64_t *starts = call->args.q_cu_seqlens;
     const bool gaps = starts[0] != 0 || starts[call->desc.batch] != call->args.q.shape[2];
     if (gaps && !call->values[PY_ARG_out])
-        fill(&call->arrays[first], 0);
-    if (made->lse && gaps)
-        fill(&call->arrays[first + 1], -INFINITY);
-    if (made->weights)
-        fill(&call->arrays[first + 1 + (made->lse != NULL)], 0);
+        zero(&call->arrays[first]);
+    const py_array *lse = &call->arrays[first + 1];
+    for (size_t i = 0, count = call->made[1] && gaps ? elements(lse) : 0; i < count; i++)
+        ((float *)lse->data)[i] = -INFINITY;
+    if (call->made[2])
+        zero(&call->arrays[first + 1 + (call->made[1] != NULL)]);
 }
 
-static int make_outputs(py_call *call, outputs *made) {
+int py_call_outputs(py_call *call) {
     const int64_t rows[4] = {call->args.q.shape[0], call->args.q.shape[1], call->args.q.shape[2], call->desc.value_dim};
     const int64_t numbers[4] = {rows[0], rows[1], rows[2], 1};
     const int64_t scores[4] = {rows[0], rows[1], rows[2], call->args.k.shape[2]};
@@ -100,13 +99,15 @@ static int make_outputs(py_call *call, outputs *made) {
     if (lse < 0 || weights < 0)
         return -1;
     const int first = call->array_count;
-    made->out = call->values[PY_ARG_out] ? given(call, &call->args.out)
-                                         : make(call, call->out_layout, rows, true, &call->args.out);
-    if (!made->out || (lse && !(made->lse = make(call, NULL, numbers, false, &call->args.lse))) ||
-        (weights && !(made->weights = make(call, NULL, scores, true, &call->args.weights))))
+    PyObject **made = call->made;
+    made[0] = call->values[PY_ARG_out] ? given(call, &call->args.out)
+                                       : make(call, call->out_layout, call->out_type, rows, true, &call->args.out);
+    if (!made[0] || (lse && !(made[1] = make(call, NULL, PY_F32, numbers, false, &call->args.lse))) ||
+        (weights && !(made[2] = make(call, NULL, PY_F32, scores, true, &call->args.weights))))
         return -1;
+    call->desc.out_dtype = call->args.out.dtype;
     if (call->desc.packed)
-        fill_packed(call, made, first);
+        fill_packed(call, first);
     return 0;
 }
 
@@ -129,37 +130,21 @@ static int execute(py_call *call, const py_plan *plan) {
     return status == FOVEA_OK ? 0 : -1;
 }
 
-/* out, or (out, lse, weights) of what was asked for. Takes the references. */
-static PyObject *result(py_call *call, outputs *made) {
-    PyObject *parts[3];
-    int count = 0;
-    PyObject *all[3] = {made->out, made->lse, made->weights};
-    memset(made, 0, sizeof *made);
-    bool whole = true;
-    for (int i = 0; i < 3; i++)
-        if (all[i]) {
-            PyObject *part =
-                i == 0 && call->values[PY_ARG_out] ? all[i] : py_array_finish(call->core, call->source, all[i]);
-            whole = whole && part;
-            parts[count++] = part;
-        }
-    if (whole && count == 1)
-        return parts[0];
-    PyObject *tuple = whole ? PyTuple_New(count) : NULL;
-    for (int i = 0; i < count; i++)
-        if (tuple)
-            PyTuple_SetItem(tuple, i, parts[i]);
-        else
-            Py_XDECREF(parts[i]);
-    return tuple;
-}
-
 PyObject *py_call_run(py_call *call, const py_plan *plan) {
-    outputs made = {NULL, NULL, NULL};
-    if (make_outputs(call, &made) == 0 && execute(call, plan) == 0)
-        return result(call, &made);
-    Py_XDECREF(made.out);
-    Py_XDECREF(made.lse);
-    Py_XDECREF(made.weights);
-    return NULL;
+    if (execute(call, plan) < 0)
+        return NULL;
+    int count = 0;
+    PyObject *parts[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < 3; i++) {
+        if (!call->made[i])
+            continue;
+        if (i > 0 || !call->values[PY_ARG_out])
+            call->made[i] = py_array_finish(call->values[PY_ARG_q], call->source, call->made[i]);
+        parts[count++] = call->made[i];
+    }
+    if (count == 1) {
+        call->made[0] = NULL;
+        return parts[0];
+    }
+    return count == 2 ? PyTuple_Pack(2, parts[0], parts[1]) : PyTuple_Pack(3, parts[0], parts[1], parts[2]);
 }

@@ -12,10 +12,12 @@
     X(q)                                                                                                               \
     X(k)                                                                                                               \
     X(v)                                                                                                               \
-    X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens) X(kv_lens)         \
-        X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout) X(out)          \
-            X(return_lse) X(return_weights) X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__)                 \
-                X(requires_grad)
+    X(mask)                                                                                                            \
+    X(bias)                                                                                                            \
+    X(causal)                                                                                                          \
+    X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens) X(kv_lens) X(q_starts) X(kv_starts)          \
+        X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout) X(out) X(return_lse) X(return_weights)   \
+            X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
 
 enum {
 #define PY_NAME_ENUM(name) PY_NAME_##name,
@@ -35,6 +37,7 @@ typedef enum py_way {
 
 typedef struct py_source {
     py_way way;
+    int torch;                           /* it is a torch.Tensor, whose operations may be recorded for gradients */
     const struct DLPackExchangeAPI *api; /* of PY_WAY_EXCHANGE */
 } py_source;
 
@@ -49,9 +52,9 @@ typedef struct py_core {
     PyObject *names[PY_NAME_COUNT];
     py_seen_type seen[PY_SEEN_TYPES];
     int seen_count;
-    PyObject *numpy_ndarray, *numpy_empty,
-        *numpy_from_dlpack;    /* NULL until the first array of numpy is seen or needed */
-    PyObject *numpy_dtypes[8]; /* by py_dtype */
+    PyObject *numpy_empty;           /* NULL until numpy is needed */
+    PyObject *numpy_dtypes[12];      /* by py_dtype */
+    PyObject *torch_is_grad_enabled; /* NULL until the first torch.Tensor is seen */
     PyTypeObject *mask_type, *relative_type, *plan_type, *config_type;
 } py_core;
 

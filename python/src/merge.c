@@ -79,7 +79,7 @@ static int open_parts(py_core *core, PyObject *outs, PyObject *lses, PyObject *s
 }
 
 /* (out, lse), or NULL with an exception. */
-static PyObject *run(py_core *core, const merge *m) {
+static PyObject *run(py_core *core, const merge *m, PyObject *like) {
     const int64_t *shape = m->parts[0].out.shape;
     const py_source source = m->arrays[0].source;
     py_array views[2] = {{0}, {0}};
@@ -96,8 +96,8 @@ static PyObject *run(py_core *core, const merge *m) {
         if (status != FOVEA_OK)
             py_raise_status(status);
         else {
-            out = py_array_finish(core, source, out);
-            lse = py_array_finish(core, source, lse);
+            out = py_array_finish(like, source, out);
+            lse = py_array_finish(like, source, lse);
             result = out && lse ? PyTuple_Pack(2, out, lse) : NULL;
         }
     }
@@ -132,7 +132,7 @@ PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, Py
     if (!m.parts || !m.arrays)
         PyErr_NoMemory();
     else if (outs && lses && open_parts(core, outs, lses, values[2], &m) == 0)
-        result = run(core, &m);
+        result = run(core, &m, PyTuple_GetItem(outs, 0));
     for (Py_ssize_t i = 0; m.arrays && i <= 2 * m.count; i++)
         py_array_close(&m.arrays[i]);
     free(m.arrays);

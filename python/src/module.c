@@ -44,6 +44,7 @@ static int clear(PyObject *module) {
     for (size_t i = 0; i < sizeof core->numpy_dtypes / sizeof core->numpy_dtypes[0]; i++)
         Py_CLEAR(core->numpy_dtypes[i]);
     Py_CLEAR(core->numpy_empty);
+    Py_CLEAR(core->torch_is_grad_enabled);
     Py_CLEAR(core->mask_type);
     Py_CLEAR(core->relative_type);
     Py_CLEAR(core->plan_type);

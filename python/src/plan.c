@@ -53,16 +53,29 @@ static int describe_relative(const py_core *core, PyObject *value, fovea_attenti
     return py_raise(PyExc_TypeError, "relative must be a fovea.Relative or 'alibi'");
 }
 
+static const char *const dtypes[] = {
+    [FOVEA_DTYPE_F32] = "float32", [FOVEA_DTYPE_BF16] = "bfloat16", [FOVEA_DTYPE_F16] = "float16"};
+
+static int describe_dtype(const char *name, fovea_attention_desc *desc) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+        if (dtypes[i] && strcmp(name, dtypes[i]) == 0) {
+            desc->dtype = desc->k_dtype = desc->v_dtype = desc->out_dtype = (fovea_dtype)i;
+            return 0;
+        }
+    return py_raise(PyExc_ValueError, "dtype must be 'float32', 'bfloat16' or 'float16', not '%s'", name);
+}
+
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static char *names[] = {"batch",     "q_heads", "kv_heads", "q_len",  "kv_len",  "head_dim",
                             "value_dim", "causal",  "window",   "scale",  "softcap", "mask",
-                            "bias",      "sinks",   "relative", "packed", NULL};
+                            "bias",      "sinks",   "relative", "packed", "dtype",   NULL};
     long long batch = 1, q_heads = -1, kv_heads = -1, q_len = -1, kv_len = -1, head_dim = -1, value_dim = -1;
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0, is_packed = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLLLLLLOOOOOppOp:Plan", names, &batch, &q_heads, &kv_heads,
+    const char *dtype = "float32";
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLLLLLLOOOOOppOps:Plan", names, &batch, &q_heads, &kv_heads,
                                      &q_len, &kv_len, &head_dim, &value_dim, &options[0], &options[1], &options[2],
-                                     &options[3], &mask, &bias, &sinks, &relative, &is_packed))
+                                     &options[3], &mask, &bias, &sinks, &relative, &is_packed, &dtype))
         return NULL;
     if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
         PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");
@@ -85,6 +98,8 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     py_call call;
     py_call_begin(&call, core, values);
     fovea_attention_desc *desc = &call.desc;
+    if (describe_dtype(dtype, desc) < 0)
+        return NULL;
     desc->batch = batch;
     desc->q_heads = q_heads;
     desc->kv_heads = kv_heads < 0 ? q_heads : kv_heads;
@@ -147,6 +162,12 @@ static long long value_of(const fovea_attention_desc *desc, const field *f) {
 }
 
 static int same(const fovea_attention_desc *call, const fovea_attention_desc *plan) {
+    const fovea_dtype types[4] = {call->dtype, call->k_dtype, call->v_dtype, call->out_dtype};
+    static const char *const names[4] = {"q", "k", "v", "out"};
+    for (int i = 0; i < 4; i++)
+        if (types[i] != plan->dtype)
+            return py_raise(PyExc_TypeError, "%s is %s, the plan's is %s", names[i], dtypes[types[i]],
+                            dtypes[plan->dtype]);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const long long given = value_of(call, &fields[i]), planned = value_of(plan, &fields[i]);
         const bool longest = plan->packed && (fields[i].offset == offsetof(fovea_attention_desc, q_len) ||
@@ -173,7 +194,7 @@ static PyObject *execute(PyObject *self, PyObject *const *args, Py_ssize_t count
     PyObject *result = NULL;
     plan->references++;
     if (py_call_tensors(&call) == 0 && py_call_sequences(&call) == 0 && py_call_scores(&call) == 0 &&
-        same(&call.desc, &plan->desc) == 0)
+        py_call_outputs(&call) == 0 && same(&call.desc, &plan->desc) == 0)
         result = py_call_run(&call, plan);
     py_call_end(&call);
     py_plan_drop(plan);
@@ -216,20 +237,22 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static const char doc[] = "Plan(*, batch=1, q_heads, kv_heads=None, q_len, kv_len, head_dim, value_dim=None, "
-                          "causal=None, window=None, scale=None,\n"
-                          "     softcap=None, mask=None, bias=False, sinks=False, relative=None, packed=False)\n--\n\n"
-                          "Kernels and tiles for calls of one shape, chosen now. attention() keeps such plans by "
-                          "itself, for its last 256 shapes;\n"
-                          "make one to see what was chosen, or to be sure that a call's shape is the expected one.\n\n"
-                          "kv_heads: default q_heads. value_dim: default head_dim. causal: None, True, 'top_left', "
-                          "'bottom_right' or 'offset' (then\n"
-                          "execute() needs q_offsets). mask: a fovea.Mask like those to come, or 'boolean', 'bits', "
-                          "'key_padding', 'ranges',\n"
-                          "'prepared'. bias, sinks: will they be given? relative: a fovea.Relative, or 'alibi'. "
-                          "packed: batch sequences of at most\n"
-                          "q_len queries and kv_len keys, with cu_seqlens. Uses what fovea.config() says now. "
-                          "Immutable; any thread may execute it.";
+static const char doc[] =
+    "Plan(*, batch=1, q_heads, kv_heads=None, q_len, kv_len, head_dim, value_dim=None, "
+    "causal=None, window=None, scale=None,\n"
+    "     softcap=None, mask=None, bias=False, sinks=False, relative=None, packed=False, dtype='float32')\n--\n\n"
+    "Kernels and tiles for calls of one shape, chosen now. attention() keeps such plans by "
+    "itself, for its last 256 shapes;\n"
+    "make one to see what was chosen, or to be sure that a call's shape is the expected one.\n\n"
+    "kv_heads: default q_heads. value_dim: default head_dim. causal: None, True, 'top_left', "
+    "'bottom_right' or 'offset' (then\n"
+    "execute() needs q_offsets). mask: a fovea.Mask like those to come, or 'boolean', 'bits', "
+    "'key_padding', 'ranges',\n"
+    "'prepared'. bias, sinks: will they be given? relative: a fovea.Relative, or 'alibi'. "
+    "packed: batch sequences of at most\n"
+    "q_len queries and kv_len keys, with cu_seqlens. dtype: of q, k, v and out: 'float32', 'bfloat16' or 'float16'. "
+    "Uses what fovea.config() says now. "
+    "Immutable; any thread may execute it.";
 
 static PyType_Slot slots[] = {{Py_tp_new, (void *)plan_new}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods},
                               {Py_tp_getset, getters},       {Py_tp_doc, (void *)doc},         {0, NULL}};
