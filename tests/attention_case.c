@@ -216,8 +216,8 @@ fovea_attention_args case_args(const inputs *in, const outputs *out) {
     return args;
 }
 
-/* The kind as which a mask is said, and that of which it is prepared then. */
-static mask_words said(const fovea_context *ctx, const attention_case *c, const fovea_attention_args *args) {
+mask_words case_said(const fovea_context *ctx, const attention_case *c, const fovea_attention_args *args) {
+    /* of which it is prepared */
     static const fovea_mask_kind inner[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS};
     const fovea_attention_desc *d = &c->desc;
     const bool other = d->mask == FOVEA_MASK_BOOLEAN && d->kv_len > 0 && c->say_mask > FOVEA_MASK_ADDITIVE &&
@@ -233,7 +233,7 @@ bool case_run(const fovea_context *ctx, const fv_attention_choice *choice, const
     char text[512];
     fovea_attention_plan *plan;
     fovea_attention_args args = case_args(in, out);
-    mask_words words = said(ctx, c, &args);
+    mask_words words = case_said(ctx, c, &args);
     args = words.args;
     fovea_status status = fv_attention_plan_create_chosen(ctx, &words.desc, choice ? choice : &free_choice, &plan);
     if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))

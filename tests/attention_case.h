@@ -13,6 +13,7 @@
 #define FOVEA_TESTS_ATTENTION_CASE_H
 
 #include "attention/attention.h"
+#include "mask_words.h"
 #include "test.h"
 
 typedef enum case_layout {
@@ -92,6 +93,9 @@ void outputs_clear(outputs *out); /* the canary again */
 
 /* inputs' arguments with these outputs. */
 fovea_attention_args case_args(const inputs *in, const outputs *out);
+
+/* The problem with its mask said as c->say_mask, if that can be. Freed by mask_words_free(). */
+mask_words case_said(const fovea_context *ctx, const attention_case *c, const fovea_attention_args *args);
 
 /* Makes a plan with choice (NULL: the planner's), runs it once in a workspace of exactly its size, destroys it. */
 bool case_run(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c, const inputs *in,

@@ -2,7 +2,11 @@
 #include "ragged.h"
 #include "reference.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+const char *const place_words[PLACES] = {"alone", "left", "start", "both", "packed", "gaps"};
 
 static int64_t q_len_of(const attention_case *c, const inputs *in, int64_t b) {
     return in->q_lens ? in->q_lens[b] : c->desc.q_len;
@@ -162,4 +166,55 @@ void ragged_free(ragged *x) {
                              x->mask.memory, x->bias.memory, x->lse.memory, x->weights.memory};
     for (int i = 0; i < OPERANDS; i++)
         guard_free(memory[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------------- checks -- */
+
+static const float unwritten = -12345; /* in outputs before a call */
+
+/* An output as it should be: padding, in the columns beside a sequence's keys, too, and the rows of the sequences. */
+static float *expected(const ragged *x, const placed *p, const fovea_tensor *want, float padding) {
+    const int64_t floats = (int64_t)(p->memory->size / sizeof(float));
+    float *memory = must_alloc(floats, sizeof *memory);
+    fovea_tensor t = p->t;
+    t.data = memory;
+    for (int64_t i = 0; i < floats; i++)
+        memory[i] = ragged_packed(x) ? unwritten : padding;
+    for (int64_t b = 0; p == &x->lse && x->args.sinks && !ragged_packed(x) && b < t.shape[0]; b++)
+        for (int64_t h = 0; h < t.shape[1]; h++)
+            for (int64_t i = 0; i < t.shape[2]; i++)
+                *tensor_row(&t, b, h, i) = x->args.sinks[h];
+    for (int64_t n = 0; n < x->count; n++) {
+        if (p == &x->weights) {
+            for (int64_t h = 0; h < t.shape[1]; h++)
+                for (int64_t i = 0; i < x->q_len[n]; i++)
+                    memset(tensor_row(&t, ragged_entry(x, n), h, x->q_at[n] + i), 0,
+                           (size_t)t.shape[3] * sizeof(float));
+            ragged_copy_columns(x, n, want, &t, ragged_entry(x, n));
+        } else
+            ragged_copy_rows(want, x->first + n, &t, ragged_entry(x, n), x->q_at[n], x->q_len[n]);
+    }
+    return memory;
+}
+
+static void check_output(const ragged *x, const placed *p, const fovea_tensor *want, float padding, const char *text) {
+    if (!p->memory)
+        return;
+    float *all = expected(x, p, want, padding);
+    test_same(p->memory->data, all, (int64_t)(p->memory->size / sizeof(float)), "%s, %s (%s)", p->memory->name,
+              place_words[x->kind], text);
+    free(all);
+}
+
+void ragged_clear(const ragged *x) {
+    const placed *const outs[] = {&x->out, &x->lse, &x->weights};
+    for (int i = 0; i < 3; i++)
+        for (size_t n = 0; outs[i]->memory && n < outs[i]->memory->size / sizeof(float); n++)
+            ((float *)outs[i]->memory->data)[n] = unwritten;
+}
+
+void ragged_check(const ragged *x, const outputs *want, const char *text) {
+    check_output(x, &x->out, &want->out, 0, text);
+    check_output(x, &x->lse, &want->lse, -INFINITY, text);
+    check_output(x, &x->weights, &want->weights, 0, text);
 }

@@ -37,6 +37,15 @@ typedef struct ragged {
 
 bool ragged_packed(const ragged *x);
 
+extern const char *const place_words[PLACES];
+
+/* Fills the outputs with a number that no result is. */
+void ragged_clear(const ragged *x);
+
+/* Checks whole outputs against the problem's, computed in one call: padding, in the columns beside a sequence's keys, too, is
+ * +0 (lse -inf); of packed sequences it is not written. */
+void ragged_check(const ragged *x, const outputs *want, const char *text);
+
 /* The batch entry of a sequence in its tensors. */
 int64_t ragged_entry(const ragged *x, int64_t n);
 

@@ -4,123 +4,26 @@
  */
 #include "attention_case.h"
 #include "guard.h"
+#include "mask_words.h"
+#include "mha_forms.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* [n, n], ones on the diagonal. Freed by the caller. */
-static float *identity(int64_t n) {
-    float *m = must_alloc(n * n, sizeof *m);
-    memset(m, 0, (size_t)(n * n) * sizeof *m);
-    for (int64_t i = 0; i < n; i++)
-        m[i * n + i] = 1.0f;
-    return m;
-}
+static int64_t runs[MHA_FORMS];
 
-typedef struct form {
-    const char *name;
-    fovea_mha_form form;
-    fovea_mha_merge merge;
-    fovea_mha_order order;
-    bool fold;   /* values, always */
-    bool output; /* W^O, too */
-    bool rows;   /* reads an input as whole rows */
-} form;
-
-static const form forms[] = {
-    {.name = "factored", .form = FOVEA_MHA_FACTORED, .output = true},
-    {.name = "factored, no W^O", .form = FOVEA_MHA_FACTORED},
-    {.name = "factored, values folded", .form = FOVEA_MHA_FACTORED, .fold = true, .output = true, .rows = true},
-    {.name = "merged queries", .form = FOVEA_MHA_MERGED, .output = true, .rows = true},
-    {.name = "merged queries, values folded", .form = FOVEA_MHA_MERGED, .fold = true, .output = true, .rows = true},
-    {.name = "merged keys, no W^O", .form = FOVEA_MHA_MERGED, .merge = FOVEA_MHA_MERGE_KEYS, .rows = true},
-    {.name = "folded", .form = FOVEA_MHA_FOLDED, .output = true},
-    {.name = "folded, values too", .form = FOVEA_MHA_FOLDED, .fold = true, .output = true, .rows = true},
-    {.name = "projected", .form = FOVEA_MHA_PROJECTED, .output = true},
-    {.name = "projected, no W^O", .form = FOVEA_MHA_PROJECTED},
-    {.name = "tied", .form = FOVEA_MHA_TIED, .output = true},
-    {.name = "tied, no W^O", .form = FOVEA_MHA_TIED},
-    {.name = "fused", .form = FOVEA_MHA_FUSED, .output = true},
-    {.name = "fused, grouped, no W^O", .form = FOVEA_MHA_FUSED, .order = FOVEA_MHA_ORDER_GROUPED},
-    {.name = "fused, values folded", .form = FOVEA_MHA_FUSED, .fold = true, .output = true, .rows = true},
-};
-enum { FORMS = sizeof forms / sizeof forms[0] };
-static int64_t runs[FORMS];
-
-/* Whether a form is possible with matrices of ones and zeros, and not too slow. */
-static bool form_fits(const form *f, const attention_case *c) {
-    const fovea_attention_desc *a = &c->desc;
-    const bool equal = a->q_heads == a->kv_heads && a->head_dim == a->value_dim;
-    if (f->rows && ((c->layout != LAYOUT_BTHD && c->layout != LAYOUT_PACKED) ||
-                    a->q_heads * a->head_dim * a->kv_heads * a->head_dim > 40000))
-        return false;
-    if (f->form == FOVEA_MHA_MERGED && f->merge == FOVEA_MHA_MERGE_KEYS)
-        return a->q_heads == a->kv_heads;
-    return equal || (f->form != FOVEA_MHA_TIED && f->form != FOVEA_MHA_FUSED);
-}
-
-/* [n, 3 n]: three identities side by side, or of each head side by side. Freed by the caller. */
-static float *three_identities(int64_t n, int64_t heads, fovea_mha_order order) {
-    const int64_t channels = n / heads;
-    float *m = must_alloc(3 * n * n, sizeof *m);
-    memset(m, 0, (size_t)(3 * n * n) * sizeof *m);
-    for (int64_t i = 0; i < 3; i++)
-        for (int64_t j = 0; j < n; j++) {
-            const int64_t h = j / channels;
-            const int64_t at = order == FOVEA_MHA_ORDER_QKV ? i * n + j : (3 * h + i) * channels + j % channels;
-            m[j * 3 * n + at] = 1.0f;
-        }
-    return m;
-}
-
-static void check_form(const fovea_context *ctx, const attention_case *c, fovea_mha_inputs kind, const form *f,
+static void check_form(const fovea_context *ctx, const attention_case *c, fovea_mha_inputs kind, const mha_form *f,
                        const inputs *in, const outputs *want) {
-    const fovea_attention_desc *a = &c->desc;
-    const int64_t q = a->q_heads * a->head_dim, k = a->kv_heads * a->head_dim, v = a->kv_heads * a->value_dim;
-    const int64_t o = a->q_heads * a->value_dim;
-    fovea_mha_desc desc;
-    fovea_mha_weights w;
-    fovea_mha_desc_init(&desc);
-    fovea_mha_weights_init(&w);
-    desc.form = f->form;
-    desc.inputs = f->form == FOVEA_MHA_PROJECTED ? FOVEA_MHA_SEPARATE : kind;
-    desc.merge = f->merge;
-    desc.fold_values = f->fold ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
-    desc.q_features = q;
-    desc.k_features = k;
-    desc.v_features = v;
-    desc.out_features = f->output ? o : 0;
-    desc.attention = a;
-    float *ones[] = {identity(q), identity(k), identity(v), identity(o), NULL};
-    w.q = fovea_matrix_in_out(ones[0], FOVEA_DTYPE_F32, q, q);
-    w.k = fovea_matrix_in_out(ones[1], FOVEA_DTYPE_F32, k, k);
-    w.v = fovea_matrix_in_out(ones[2], FOVEA_DTYPE_F32, v, v);
-    w.o = fovea_matrix_in_out(ones[3], FOVEA_DTYPE_F32, o, o);
-    if (f->form == FOVEA_MHA_FOLDED) {
-        w.outer_q = w.q;
-        w.outer_v = w.v;
-    }
-    if (f->form == FOVEA_MHA_FUSED) {
-        w.fused = fovea_matrix_in_out(ones[4] = three_identities(q, a->q_heads, f->order), FOVEA_DTYPE_F32, q, 3 * q);
-        w.order = f->order;
-    }
     outputs *got = outputs_make(c, c->layout);
-    fovea_attention_args args = case_args(in, got);
-    if (desc.inputs == FOVEA_MHA_SELF)
-        args.k.data = NULL;
-    if (desc.inputs != FOVEA_MHA_SEPARATE)
-        args.v.data = NULL;
-    fovea_mha *mha;
+    const fovea_attention_args args = case_args(in, got);
+    mask_words said = case_said(ctx, c, &args);
     char text[512];
-    if (test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail())) {
-        test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail());
-        outputs_same(got, want, "%s, inputs %d: %s", f->name, (int)desc.inputs, case_text(c, text, sizeof text));
-        fovea_mha_destroy(mha);
-    }
+    mha_form_run(ctx, f, &said.desc, kind, said.args);
+    outputs_same(got, want, "%s, inputs %d, mask %d: %s", f->name, (int)kind, (int)said.desc.mask,
+                 case_text(c, text, sizeof text));
+    mask_words_free(&said);
     outputs_free(got);
-    for (int i = 0; i < 5; i++)
-        free(ones[i]);
 }
 
 /* Shapes for which one input can serve for several, and with which all forms are possible. */
@@ -157,16 +60,62 @@ static void test_options(const case_contexts *x) {
                 in->kv_lens[b] = in->q_lens[b];
         outputs *want = outputs_make(&c, c.layout);
         if (case_run(x->scalar, NULL, &c, in, want))
-            for (int f = 0; f < FORMS; f++)
-                if (form_fits(&forms[f], &c)) {
-                    check_form(i % 5 < 2 ? x->three : x->one, &c, kind, &forms[f], in, want);
+            for (int f = 0; f < MHA_FORMS; f++)
+                if (mha_form_fits(&mha_forms[f], &c.desc, c.layout == LAYOUT_BTHD || c.layout == LAYOUT_PACKED)) {
+                    check_form(i % 5 < 2 ? x->three : x->one, &c, kind, &mha_forms[f], in, want);
                     runs[f]++;
                 }
         outputs_free(want);
         inputs_free(in);
     }
-    for (int f = 0; f < FORMS; f++)
-        test_check(runs[f] > 0 || test_scaled(48) < 48, "%s: no case", forms[f].name);
+    for (int f = 0; f < MHA_FORMS; f++)
+        test_check(runs[f] > 0 || test_scaled(48) < 48, "%s: no case", mha_forms[f].name);
+}
+
+/* Each thing that happens to scores and each kind of mask, alone, in every form. */
+static void test_each(const case_contexts *x) {
+    enum {
+        SOFTCAP,
+        SINKS,
+        BIAS,
+        RELATIVE,
+        MASK = RELATIVE + FOVEA_RELATIVE_WINDOW_2D,
+        SCALE = MASK + FOVEA_MASK_PREPARED,
+        EACH
+    };
+    static const fovea_mha_inputs kinds[] = {FOVEA_MHA_SEPARATE, FOVEA_MHA_SELF, FOVEA_MHA_CROSS};
+    rng r = rng_stream(test_seed(), "each");
+    for (int i = 0; i < EACH; i++) {
+        attention_case c = case_plain(2, 2, 2, 270, 270, 4, 4);
+        fovea_attention_desc *d = &c.desc;
+        c.layout = LAYOUT_BTHD;
+        c.weights = true;
+        d->softcap = i == SOFTCAP ? 3 : 0;
+        d->has_sinks = i == SINKS;
+        d->has_bias = i == BIAS;
+        d->has_scale = i == SCALE;
+        d->relative = i >= RELATIVE && i < MASK ? (fovea_relative)(i - RELATIVE + 1) : FOVEA_RELATIVE_NONE;
+        d->relative_buckets = 32;
+        d->relative_max_distance = 128;
+        d->relative_height = d->relative_width = 20;
+        c.relative_entries = 101;
+        const fovea_mask_kind mask = i >= MASK && i < SCALE ? (fovea_mask_kind)(i - MASK + 1) : FOVEA_MASK_NONE;
+        d->mask = mask > FOVEA_MASK_ADDITIVE ? FOVEA_MASK_BOOLEAN : mask;
+        c.say_mask = mask;
+        c.mask_repeats[1] = c.mask_repeats[2] = mask == FOVEA_MASK_KEY_PADDING;
+        inputs *in = inputs_make(&c, &r);
+        const fovea_mha_inputs kind = kinds[i % 3];
+        if (kind == FOVEA_MHA_SELF)
+            in->args.k = in->args.q;
+        if (kind != FOVEA_MHA_SEPARATE)
+            in->args.v = in->args.k;
+        outputs *want = outputs_make(&c, c.layout);
+        if (case_run(x->scalar, NULL, &c, in, want))
+            for (int f = 0; f < MHA_FORMS; f++)
+                check_form(f % 2 ? x->three : x->one, &c, kind, &mha_forms[f], in, want);
+        outputs_free(want);
+        inputs_free(in);
+    }
 }
 
 /* Self-attention: of each sequence the rows that a query or a key needs are read, and no others. */
@@ -186,7 +135,7 @@ static void test_self_lengths(const case_contexts *x) {
         const int64_t read = q_lens[b] > kv_lens[b] ? q_lens[b] : kv_lens[b];
         poison_fill((float *)named->data + (b * TOKENS + read) * WIDTH, (TOKENS - read) * WIDTH);
     }
-    float *ones = identity(WIDTH);
+    float *ones = mha_identity(WIDTH);
     fovea_mha_desc desc;
     fovea_mha_weights w;
     fovea_attention_args args;
@@ -237,6 +186,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "mha-options", NULL);
     const case_contexts x = contexts_make();
     test_options(&x);
+    test_each(&x);
     test_self_lengths(&x);
     contexts_free(&x);
     return test_end();

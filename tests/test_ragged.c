@@ -16,46 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const place_words[PLACES] = {"alone", "left", "start", "both", "packed", "gaps"};
-
-static const float unwritten = -12345; /* in outputs before a call */
-
-/* ------------------------------------------------------------------------------------------------------- checks -- */
-
-/* An output as it should be: padding, in the columns beside a sequence's keys, too, and the rows of the sequences. */
-static float *expected(const ragged *x, const placed *p, const fovea_tensor *want, float padding) {
-    const int64_t floats = (int64_t)(p->memory->size / sizeof(float));
-    float *memory = must_alloc(floats, sizeof *memory);
-    fovea_tensor t = p->t;
-    t.data = memory;
-    for (int64_t i = 0; i < floats; i++)
-        memory[i] = ragged_packed(x) ? unwritten : padding;
-    for (int64_t b = 0; p == &x->lse && x->args.sinks && !ragged_packed(x) && b < t.shape[0]; b++)
-        for (int64_t h = 0; h < t.shape[1]; h++)
-            for (int64_t i = 0; i < t.shape[2]; i++)
-                *tensor_row(&t, b, h, i) = x->args.sinks[h];
-    for (int64_t n = 0; n < x->count; n++) {
-        if (p == &x->weights) {
-            for (int64_t h = 0; h < t.shape[1]; h++)
-                for (int64_t i = 0; i < x->q_len[n]; i++)
-                    memset(tensor_row(&t, ragged_entry(x, n), h, x->q_at[n] + i), 0,
-                           (size_t)t.shape[3] * sizeof(float));
-            ragged_copy_columns(x, n, want, &t, ragged_entry(x, n));
-        } else
-            ragged_copy_rows(want, x->first + n, &t, ragged_entry(x, n), x->q_at[n], x->q_len[n]);
-    }
-    return memory;
-}
-
-static void check_output(const ragged *x, const placed *p, const fovea_tensor *want, float padding, const char *text) {
-    if (!p->memory)
-        return;
-    float *all = expected(x, p, want, padding);
-    test_same(p->memory->data, all, (int64_t)(p->memory->size / sizeof(float)), "%s, %s (%s)", p->memory->name,
-              place_words[x->kind], text);
-    free(all);
-}
-
 static void check_run(const fovea_context *ctx, const fv_attention_choice *choice, ragged *x, const outputs *want,
                       const char *text) {
     static const fv_attention_choice defaults = {0};
@@ -63,18 +23,12 @@ static void check_run(const fovea_context *ctx, const fv_attention_choice *choic
     fovea_status status = fv_attention_plan_create_chosen(ctx, &x->desc, choice ? choice : &defaults, &plan);
     if (!test_check(status == FOVEA_OK, "plan: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text))
         return;
-    const placed *const outs[] = {&x->out, &x->lse, &x->weights};
-    for (int i = 0; i < 3; i++)
-        for (size_t n = 0; outs[i]->memory && n < outs[i]->memory->size / sizeof(float); n++)
-            ((float *)outs[i]->memory->data)[n] = unwritten;
+    ragged_clear(x);
     const size_t size = fovea_attention_plan_workspace_size(plan);
     guard *workspace = guard_alloc("workspace", size, GUARD_END);
     status = fovea_attention_execute(plan, &x->args, workspace->data, size);
-    if (test_check(status == FOVEA_OK, "execute: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text)) {
-        check_output(x, &x->out, &want->out, 0, text);
-        check_output(x, &x->lse, &want->lse, -INFINITY, text);
-        check_output(x, &x->weights, &want->weights, 0, text);
-    }
+    if (test_check(status == FOVEA_OK, "execute: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text))
+        ragged_check(x, want, text);
     guard_free(workspace);
     fovea_attention_plan_destroy(plan);
 }

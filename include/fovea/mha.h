@@ -58,6 +58,8 @@ typedef struct fovea_mha_desc {
     const fovea_attention_desc *attention; /* shape and options; required; read only during the call. q_heads = h,
                                               kv_heads, head_dim = d_k, value_dim = d_v. The default scale is
                                               1/sqrt(d_k) in every form */
+    int64_t q_tokens;  /* attention->packed: the most tokens of the queries' axis; default 0: batch * q_len */
+    int64_t kv_tokens; /* likewise of keys and values; default 0: with SELF q_tokens, else batch * kv_len */
 } fovea_mha_desc;
 
 /* Sets struct_size and the defaults. attention is NULL: you must set it. */
@@ -96,7 +98,7 @@ FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mh
                                         const fovea_mha_weights *weights, fovea_mha **mha);
 
 /* Creates the same layer for another shape. It shares the packed weights, which live as long as any layer that has them,
- * and costs no more than a plan. The choice of fold_values is kept. Thread-safe. */
+ * and costs no more than a plan. The choice of fold_values is kept, and so are q_tokens and kv_tokens. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
                                          fovea_mha **other);
 
@@ -113,6 +115,9 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *            rows); with FOVEA_MHA_PROJECTED the heads, as in attention
  *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
  *   mask, lengths, starts, offsets, lse, weights are those of the heads' attention. Rows past q_lens: o_bias, or +0.
+ *   packed   if the attention is: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens and
+ *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those past its
+ *            q_lens or kv_lens, are neither read nor written. The bits are those of a call for each sequence.
  * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row. Everything else, including errors and
  * workspace, is as there. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
@@ -122,7 +127,8 @@ typedef struct fovea_mha_costs {
     size_t struct_size;
     double parameters;       /* numbers that the form stores for execution */
     double projection_flops; /* of Q, K and V; a multiplication with its addition is 2 flops */
-    double attention_flops;  /* of scores and values, without masked pairs (causal, window; offsets count as 0) */
+    double attention_flops;  /* of scores and values, without masked pairs (causal, window; offsets count as 0); packed
+                                sequences count as if each had q_len queries and kv_len keys */
     double output_flops;     /* of W^O */
     double bytes;            /* inputs, weights, projections, heads and output, each read or written once */
     double scratch;          /* bytes of projections and heads between steps */

@@ -115,6 +115,27 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
     return FOVEA_OK;
 }
 
+/* Completes the numbers of packed tokens. */
+static fovea_status read_tokens(fovea_mha_desc *d, const fovea_attention_desc *a) {
+    const struct {
+        const char *name;
+        int64_t tokens;
+    } all[] = {{"q_tokens", d->q_tokens}, {"kv_tokens", d->kv_tokens}};
+    for (int i = 0; i < 2; i++) {
+        if (all[i].tokens != 0 && !a->packed)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is %lld, but packed of the attention is 0", all[i].name,
+                           (long long)all[i].tokens);
+        if (all[i].tokens < 0 || all[i].tokens > FV_SIZE_LIMIT)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld: out of range", all[i].name, (long long)all[i].tokens);
+    }
+    if (d->inputs == FOVEA_MHA_SELF && d->kv_tokens == 0)
+        d->kv_tokens = d->q_tokens;
+    return d->inputs == FOVEA_MHA_SELF && d->kv_tokens != d->q_tokens
+               ? fv_fail(FOVEA_ERROR_SHAPE, "q_tokens %lld and kv_tokens %lld differ, but inputs is FOVEA_MHA_SELF",
+                         (long long)d->q_tokens, (long long)d->kv_tokens)
+               : FOVEA_OK;
+}
+
 static fovea_status check_dtypes(const fovea_attention_desc *a) {
     const fovea_dtype all[] = {a->dtype, a->k_dtype, a->v_dtype, a->out_dtype};
     for (int i = 0; i < 4; i++)
@@ -136,8 +157,8 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
         status = fv_attention_read_desc(d->attention, attention);
     if (status == FOVEA_OK)
         status = check_dtypes(attention);
-    if (status == FOVEA_OK && attention->packed)
-        status = fv_fail(FOVEA_ERROR_UNSUPPORTED, "packed is set: a layer takes no packed sequences");
+    if (status == FOVEA_OK)
+        status = read_tokens(d, attention);
     if (status == FOVEA_OK && (attention->q_heads == 0 || attention->kv_heads == 0))
         status = fv_fail(FOVEA_ERROR_SHAPE, "q_heads is %lld and kv_heads %lld: a layer has at least one of each",
                          (long long)attention->q_heads, (long long)attention->kv_heads);
@@ -165,11 +186,13 @@ fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *
 static void count_costs(const fovea_mha_desc *desc, const fv_mha_shape *shape, fovea_mha_costs *cost) {
     const fv_mha_shape s = *shape;
     const fovea_attention_desc *a = desc->attention;
-    const double f = sizeof(float), queries = (double)a->batch * (double)a->q_len;
+    const double f = sizeof(float);
+    const double queries = desc->q_tokens ? (double)desc->q_tokens : (double)a->batch * (double)a->q_len;
+    const double keys = desc->kv_tokens ? (double)desc->kv_tokens : (double)a->batch * (double)a->kv_len;
     double inputs = 0.0, between = 0.0;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &s.role[i];
-        const double rows = i == FV_MHA_Q ? queries : (double)a->batch * (double)a->kv_len;
+        const double rows = i == FV_MHA_Q ? queries : keys;
         const double columns = (double)r->heads * (double)r->channels;
         if (fv_mha_input(desc, i) == i)
             inputs += rows * (desc->form == FOVEA_MHA_PROJECTED ? columns : (double)r->features);

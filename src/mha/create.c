@@ -72,18 +72,21 @@ static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *
 /* Where the parts of the workspace begin. */
 static bool lay_out(fovea_mha *m) {
     const fovea_attention_desc *a = &m->attention;
-    int64_t at = 0, rows, floats;
+    int64_t at = 0, floats;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &m->shape.role[i];
+        const int64_t tokens = i == FV_MHA_Q ? m->desc.q_tokens : m->desc.kv_tokens;
         m->at[i] = at;
+        m->rows[i] = tokens;
+        if (tokens == 0 && !fv_multiply(a->batch, i == FV_MHA_Q ? a->q_len : a->kv_len, &m->rows[i]))
+            return false;
         if (!r->projected || r->same_as != i)
             continue;
-        if (!fv_multiply(a->batch, i == FV_MHA_Q ? a->q_len : a->kv_len, &rows) ||
-            !fv_multiply(rows, r->heads * r->channels, &floats))
+        if (!fv_multiply(m->rows[i], r->heads * r->channels, &floats))
             return false;
         m->at[i] = fv_reserve(&at, floats, (int64_t)sizeof(float));
     }
-    if (!fv_multiply(a->batch, a->q_len, &rows) || !fv_multiply(rows, m->shape.o_in, &floats))
+    if (!fv_multiply(m->rows[FV_MHA_Q], m->shape.o_in, &floats))
         return false;
     m->heads_at = fv_reserve(&at, m->packed->out ? floats : 0, (int64_t)sizeof(float));
     m->lens_at = fv_reserve(&at, a->batch, (int64_t)sizeof(int64_t));

@@ -9,8 +9,9 @@
 
 typedef struct run {
     const fovea_mha *mha;
-    const fovea_attention_args *args; /* the caller's */
-    fovea_attention_args inner;       /* of the heads' attention */
+    const fovea_attention_args *args;    /* the caller's */
+    fovea_attention_args inner;          /* of the heads' attention */
+    int64_t batch, tokens[FV_MHA_ROLES]; /* of the tensors */
     char *base;
     void *scratch;
 } run;
@@ -22,6 +23,24 @@ static const fovea_tensor *input_of(const fovea_attention_args *args, int role) 
 static float *floats_at(const run *r, int64_t at) { return (float *)(void *)(r->base + at); }
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
+
+/* The shape of the tensors: as described, or one axis of the tokens that are given. */
+static fovea_status read_shape(run *r) {
+    const fovea_mha *m = r->mha;
+    const fovea_attention_desc *a = &m->attention;
+    const fovea_tensor *keys = input_of(r->args, fv_mha_input(&m->desc, FV_MHA_K));
+    r->batch = a->packed ? 1 : a->batch;
+    for (int i = 0; i < FV_MHA_ROLES; i++) {
+        r->tokens[i] = i == FV_MHA_Q ? a->q_len : a->kv_len;
+        if (!a->packed)
+            continue;
+        r->tokens[i] = i == FV_MHA_Q ? r->args->q.shape[2] : keys->data ? keys->shape[2] : 0;
+        if (r->tokens[i] < 0 || r->tokens[i] > m->rows[i])
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld tokens; this layer takes from 0 to %lld",
+                           i == FV_MHA_Q ? "q" : "the keys' input", (long long)r->tokens[i], (long long)m->rows[i]);
+    }
+    return FOVEA_OK;
+}
 
 /* Rows of features in any number of groups. */
 static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t batch, int64_t tokens, int64_t features,
@@ -44,9 +63,8 @@ static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t 
 static fovea_status check_input(const run *r, int role, fv_span *span) {
     static const char *const names[] = {"q", "k", "v"};
     const fovea_mha *m = r->mha;
-    const fovea_attention_desc *a = &m->attention;
     const fovea_tensor *t = input_of(r->args, role);
-    const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
+    const int64_t tokens = r->tokens[role];
     *span = (fv_span){names[role], 0, 0};
     if (fv_mha_input(&m->desc, role) != role)
         return t->data ? fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but inputs is %s, which does not use it",
@@ -57,7 +75,7 @@ static fovea_status check_input(const run *r, int role, fv_span *span) {
     const fv_mha_role *x = &m->shape.role[role];
     const bool heads = m->desc.form == FOVEA_MHA_PROJECTED;
     const fovea_status status =
-        check_rows(t, names[role], a->batch, tokens, heads ? x->heads * x->channels : x->features, false, span);
+        check_rows(t, names[role], r->batch, tokens, heads ? x->heads * x->channels : x->features, false, span);
     if (status == FOVEA_OK && heads && t->shape[1] != x->heads)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld head%s, but the description says %lld", names[role],
                        (long long)t->shape[1], fv_plural(t->shape[1]), (long long)x->heads);
@@ -81,16 +99,17 @@ static fovea_status check_shared(const run *r) {
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
     const fovea_attention_desc *a = &r->mha->attention;
+    const int64_t queries = r->tokens[FV_MHA_Q], keys = r->tokens[FV_MHA_K];
     const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->bias, &args->relative};
     const fv_tensor_rule rules[] = {
-        {"lse", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, 1}, true, false},
-        {"weights", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, true, false},
-        {"bias", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, a->kv_len}, false, true},
+        {"lse", FOVEA_DTYPE_F32, {r->batch, a->q_heads, queries, 1}, true, false},
+        {"weights", FOVEA_DTYPE_F32, {r->batch, a->q_heads, queries, keys}, true, false},
+        {"bias", FOVEA_DTYPE_F32, {r->batch, a->q_heads, queries, keys}, false, true},
         {"relative", FOVEA_DTYPE_F32, {a->batch, a->q_heads, 1, args->relative.shape[3]}, false, true}};
     enum { TENSORS = sizeof tensors / sizeof tensors[0], READ = FV_ATTENTION_ARRAYS + 2 };
     fv_span read[READ];
     fv_attention_array_spans(a, args, read);
-    fovea_status status = fv_attention_check_mask(a, args, &read[FV_ATTENTION_ARRAYS]);
+    fovea_status status = fv_attention_check_mask(a, &r->inner, &read[FV_ATTENTION_ARRAYS]);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(out, workspace);
     for (int i = 0; status == FOVEA_OK && i < READ; i++) {
@@ -130,14 +149,17 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     if (status == FOVEA_OK)
         status = check_shared(r);
     if (status == FOVEA_OK && m->packed->out)
-        status = check_rows(&r->args->out, "out", a->batch, a->q_len, m->shape.o_out, true, &out);
+        status = check_rows(&r->args->out, "out", r->batch, r->tokens[FV_MHA_Q], m->shape.o_out, true, &out);
     else if (status == FOVEA_OK) {
-        const fv_tensor_rule rule = {
-            "out", FOVEA_DTYPE_F32, {a->batch, a->q_heads, a->q_len, m->shape.role[FV_MHA_V].channels}, true, false};
+        const fv_tensor_rule rule = {"out",
+                                     FOVEA_DTYPE_F32,
+                                     {r->batch, a->q_heads, r->tokens[FV_MHA_Q], m->shape.role[FV_MHA_V].channels},
+                                     true,
+                                     false};
         out = (fv_span){"out", 0, 0};
         if (r->args->out.data)
             status = fv_tensor_check(&r->args->out, &rule, &out);
-        else if (!fv_attention_empty(a))
+        else if (r->batch > 0 && r->tokens[FV_MHA_Q] > 0)
             status = fv_fail(FOVEA_ERROR_NULL, "out is NULL");
     }
     if (status == FOVEA_OK)
@@ -152,9 +174,8 @@ static fovea_tensor operand_of(const run *r, int role) {
     const fovea_mha *m = r->mha;
     const fv_mha_role *x = &m->shape.role[role];
     const fovea_attention_desc *a = &m->attention;
-    const int64_t tokens = role == FV_MHA_Q ? a->q_len : a->kv_len;
     if (x->projected)
-        return fovea_tensor_bhtd(floats_at(r, m->at[x->same_as]), FOVEA_DTYPE_F32, a->batch, x->heads, tokens,
+        return fovea_tensor_bhtd(floats_at(r, m->at[x->same_as]), FOVEA_DTYPE_F32, r->batch, x->heads, r->tokens[role],
                                  x->channels);
     fovea_tensor t = *input_of(r->args, fv_mha_input(&m->desc, role));
     if (x->shared) {
@@ -173,15 +194,76 @@ static void make_inner(run *r) {
     r->inner.k = operand_of(r, FV_MHA_K);
     r->inner.v = operand_of(r, FV_MHA_V);
     if (m->packed->out)
-        r->inner.out = fovea_tensor_bthd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, a->q_len, a->q_heads,
-                                         m->shape.role[FV_MHA_V].channels);
+        r->inner.out = fovea_tensor_bthd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, r->batch, r->tokens[FV_MHA_Q],
+                                         a->q_heads, m->shape.role[FV_MHA_V].channels);
+}
+
+/* Packed sequences, first to last: their tokens are [starts[0], starts[0] + lens[0]) and so on. */
+typedef struct side {
+    const int64_t *starts, *lens; /* lens NULL: up to the next one's start */
+    int64_t left;                 /* 0: not used */
+} side;
+
+typedef struct piece {
+    int64_t begin, end;
+} piece;
+
+static side side_of(const run *r, bool used, bool keys) {
+    const fovea_attention_args *args = r->args;
+    return (side){keys ? args->kv_cu_seqlens : args->q_cu_seqlens, keys ? args->kv_lens : args->q_lens,
+                  used ? r->mha->attention.batch : 0};
+}
+
+static piece piece_of(const side *s) {
+    return (piece){s->starts[0], s->lens ? s->starts[0] + s->lens[0] : s->starts[1]};
+}
+
+/* Takes the sequence that begins first off its side. false: none is left. */
+static bool take_piece(side sides[2], piece *p) {
+    side *first = NULL;
+    for (int i = 0; i < 2; i++)
+        if (sides[i].left > 0 && (!first || sides[i].starts[0] < first->starts[0]))
+            first = &sides[i];
+    if (!first)
+        return false;
+    *p = piece_of(first);
+    *first = (side){first->starts + 1, first->lens ? first->lens + 1 : NULL, first->left - 1};
+    return true;
+}
+
+/* Maps tokens [begin, end), or all tokens up to lens of each sequence. y: count of them. */
+static void map_tokens(const run *r, const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y,
+                       int64_t count, const int64_t *lens, piece p) {
+    fovea_tensor part[FV_MHA_ROLES];
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    for (int64_t i = 0; i < count; i++)
+        part[i] = fovea_tensor_tokens(y[i], p.begin, p.end - p.begin);
+    args.x = fovea_tensor_tokens(*x, p.begin, p.end - p.begin);
+    args.y = part;
+    args.lens = lens;
+    if (r->batch > 0 && p.end > p.begin)
+        fv_linear_run(map, &args, r->scratch);
+}
+
+/* Maps the tokens of packed sequences: those of queries, of keys or of either, runs of them at once. */
+static void map_packed(const run *r, const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y,
+                       int64_t count, bool queries, bool keys) {
+    side sides[2] = {side_of(r, queries, false), side_of(r, keys, true)};
+    piece whole = {0, 0}, next;
+    while (take_piece(sides, &next)) {
+        if (next.begin > whole.end) {
+            map_tokens(r, map, x, y, count, NULL, whole);
+            whole = next;
+        } else
+            whole.end = fv_max(whole.end, next.end);
+    }
+    map_tokens(r, map, x, y, count, NULL, whole);
 }
 
 /* Rows of an input up to the last that somebody reads: a query, a key, of an input of both either. NULL: all. */
-static const int64_t *lens_of(const run *r, int input) {
+static const int64_t *lens_of(const run *r, bool queries, bool keys) {
     const fovea_attention_args *args = r->args;
-    const bool both = r->mha->desc.inputs == FOVEA_MHA_SELF, queries = both || input == FV_MHA_Q,
-               keys = both || input != FV_MHA_Q;
     if ((queries && !args->q_lens) || (keys && !args->kv_lens))
         return NULL;
     int64_t *lens = (int64_t *)(void *)(r->base + r->mha->lens_at);
@@ -201,29 +283,29 @@ static void project(const run *r, int input) {
         if (m->shape.role[i].projected && m->shape.role[i].same_as == i && fv_mha_input(&m->desc, i) == input)
             y[count++] = operand_of(r, i);
     const fovea_linear *map = m->packed->map[m->desc.form == FOVEA_MHA_TIED ? FV_MHA_Q : input];
-    if (count == 0 || y[0].shape[2] == 0)
-        return;
-    fovea_linear_args args;
-    fovea_linear_args_init(&args);
-    args.x = *input_of(r->args, input);
-    args.y = y;
-    args.lens = lens_of(r, input);
-    fv_linear_run(map, &args, r->scratch);
+    const fovea_tensor *x = input_of(r->args, input);
+    const bool both = m->desc.inputs == FOVEA_MHA_SELF, queries = both || input == FV_MHA_Q,
+               keys = both || input != FV_MHA_Q;
+    if (count > 0 && m->attention.packed)
+        map_packed(r, map, x, y, count, queries, keys);
+    else if (count > 0)
+        map_tokens(r, map, x, y, count, lens_of(r, queries, keys), (piece){0, r->tokens[input]});
 }
 
 static void execute(const run *r) {
     const fovea_mha *m = r->mha;
-    const fovea_attention_desc *a = &m->attention;
     for (int i = 0; i < FV_MHA_ROLES; i++)
         project(r, i);
     fv_attention_run(m->plan, &r->inner, r->scratch);
     if (!m->packed->out)
         return;
-    fovea_linear_args args;
-    fovea_linear_args_init(&args);
-    args.x = fovea_tensor_bhtd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, m->shape.o_in);
-    args.y = &r->args->out;
-    fv_linear_run(m->packed->out, &args, r->scratch);
+    const int64_t tokens = r->tokens[FV_MHA_Q];
+    const fovea_tensor heads =
+        fovea_tensor_bhtd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, r->batch, 1, tokens, m->shape.o_in);
+    if (m->attention.packed)
+        map_packed(r, m->packed->out, &heads, &r->args->out, 1, true, false);
+    else
+        map_tokens(r, m->packed->out, &heads, &r->args->out, 1, NULL, (piece){0, tokens});
 }
 
 fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
@@ -249,11 +331,13 @@ fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args 
     run r = {.mha = mha, .args = args, .base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0)};
     r.scratch = r.base + mha->inner_at;
     const fv_span span = {"the workspace", begin, begin + (uintptr_t)mha->bytes};
-    status = check(&r, &span);
+    status = read_shape(&r);
     if (status == FOVEA_OK) {
         make_inner(&r);
-        status = fv_attention_check_args(mha->plan, &r.inner, r.scratch, (size_t)mha->inner_bytes);
+        status = check(&r, &span);
     }
+    if (status == FOVEA_OK)
+        status = fv_attention_check_args(mha->plan, &r.inner, r.scratch, (size_t)mha->inner_bytes);
     if (status == FOVEA_OK)
         execute(&r);
     free(own);

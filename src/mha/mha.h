@@ -48,6 +48,7 @@ struct fovea_mha {
     fv_mha_shape shape;
     fv_mha_packed *packed;
     fovea_attention_plan *plan;
+    int64_t rows[FV_MHA_ROLES]; /* of the roles, in the workspace: of all sequences, or of the packed axis at most */
     int64_t at[FV_MHA_ROLES], heads_at, lens_at, inner_at; /* parts of the workspace: projections, heads, lengths of a
                                                              self-attention input, scratch of a step */
     int64_t inner_bytes, bytes;
