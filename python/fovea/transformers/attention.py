@@ -8,6 +8,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import output_capturing
 
 import fovea
+import fovea.torch
 from fovea.transformers import masks
 from fovea.transformers.counters import counters, fall_back
 from fovea.transformers.masks import Limits, Visible
@@ -48,16 +49,18 @@ def attention(
     caller collects attentions.
     """
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    traced = torch.compiler.is_compiling()
     reason = _why_not(query, key, value, dropout)
     if reason:
-        fall_back(*reason)
+        if not traced:
+            fall_back(*reason)
         kwargs.update(softcap=softcap, s_aux=s_aux, position_bias=position_bias)
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
         return _fall_back(module, query, key, value, attention_mask, dropout, scaling, causal, kwargs)
     if query.shape[0] == 1 < key.shape[0]:
         query = query.expand(key.shape[0], -1, -1, -1)
     arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach()}
-    counters.fused += 1
+    counters.fused += not traced
     if kwargs.get("cu_seq_lens_q") is not None:
         return _packed(query, key, value, causal, arguments, kwargs), None
     if attention_mask is None:
@@ -74,7 +77,8 @@ def attention(
         arguments["bias"] = position_bias.detach().float()
     if _wants_weights(module, kwargs):
         return fovea.attention(query, key, value, **arguments, out_layout="bthd", return_weights=True)
-    return fovea.attention(query, key, value, **arguments, out_layout="bthd"), None
+    compute = fovea.torch.attention if traced else fovea.attention
+    return compute(query, key, value, **arguments, out_layout="bthd"), None
 
 
 def _why_not(query, key, value, dropout):
@@ -85,8 +89,6 @@ def _why_not(query, key, value, dropout):
         return "dropout", f"dropout is {dropout}. For inference, call model.eval()"
     if query.device.type != "cpu":
         return "device", f"tensors are on {query.device}"
-    if torch.compiler.is_compiling():
-        return "compile", "the model is compiled"
     if not query.dtype == key.dtype == value.dtype or query.dtype not in _DTYPES:
         return "element type", f"queries are {query.dtype}. Load the model with dtype=torch.float32"
     if query.shape[-1] > _MAX_CHANNELS or value.shape[-1] > _MAX_CHANNELS:

@@ -148,6 +148,15 @@ class Visible:
             self._tensor = seen.expand(self.batch, 1, self.q_len, self.kv_len)
         return self._tensor
 
+    @property
+    def shape(self):
+        """That of the matrix, which is not made for it."""
+        return torch.Size((self.batch, 1, self.q_len, self.kv_len))
+
+    ndim = 4
+    dtype = torch.bool
+    device = torch.device("cpu")
+
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         return function(*_tensors(args), **_tensors(kwargs or {}))
@@ -204,6 +213,9 @@ def mask(
     Returns a Visible, or a boolean tensor [batch, 1, q_length, kv_length] for mask functions that it does not know, other
     devices, and while a graph is traced.
     """
+    if isinstance(attention_mask, Visible):
+        # generate() makes masks for static caches ahead, and models give them back in place of the padding.
+        return attention_mask
     limits = limits_of(mask_function)
     traced = is_tracing(attention_mask) or (isinstance(q_offset, torch.Tensor) and is_tracing(q_offset))
     if limits is None or traced or torch.device(device).type != "cpu":
