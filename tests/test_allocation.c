@@ -4,7 +4,7 @@
  * whose thread pool is its own, cannot. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until
  * one call gets through:
  *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over.
- * Layers: test_allocation_mha.c. */
+ * Layers: test_allocation_mha.c. States: test_allocation_state.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "failing.h"

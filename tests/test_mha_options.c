@@ -74,35 +74,13 @@ static void test_options(const case_contexts *x) {
 
 /* Each thing that happens to scores and each kind of mask, alone, in every form. */
 static void test_each(const case_contexts *x) {
-    enum {
-        SOFTCAP,
-        SINKS,
-        BIAS,
-        RELATIVE,
-        MASK = RELATIVE + FOVEA_RELATIVE_WINDOW_2D,
-        SCALE = MASK + FOVEA_MASK_PREPARED,
-        EACH
-    };
     static const fovea_mha_inputs kinds[] = {FOVEA_MHA_SEPARATE, FOVEA_MHA_SELF, FOVEA_MHA_CROSS};
     rng r = rng_stream(test_seed(), "each");
-    for (int i = 0; i < EACH; i++) {
+    for (int i = 0; i < CASE_FEATURES; i++) {
         attention_case c = case_plain(2, 2, 2, 270, 270, 4, 4);
-        fovea_attention_desc *d = &c.desc;
+        case_feature(&c, i);
         c.layout = LAYOUT_BTHD;
         c.weights = true;
-        d->softcap = i == SOFTCAP ? 3 : 0;
-        d->has_sinks = i == SINKS;
-        d->has_bias = i == BIAS;
-        d->has_scale = i == SCALE;
-        d->relative = i >= RELATIVE && i < MASK ? (fovea_relative)(i - RELATIVE + 1) : FOVEA_RELATIVE_NONE;
-        d->relative_buckets = 32;
-        d->relative_max_distance = 128;
-        d->relative_height = d->relative_width = 20;
-        c.relative_entries = 101;
-        const fovea_mask_kind mask = i >= MASK && i < SCALE ? (fovea_mask_kind)(i - MASK + 1) : FOVEA_MASK_NONE;
-        d->mask = mask > FOVEA_MASK_ADDITIVE ? FOVEA_MASK_BOOLEAN : mask;
-        c.say_mask = mask;
-        c.mask_repeats[1] = c.mask_repeats[2] = mask == FOVEA_MASK_KEY_PADDING;
         inputs *in = inputs_make(&c, &r);
         const fovea_mha_inputs kind = kinds[i % 3];
         if (kind == FOVEA_MHA_SELF)

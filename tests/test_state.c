@@ -68,14 +68,7 @@ static bool run_piece(const fovea_context *ctx, const fv_attention_choice *choic
                       const outputs *out) {
     attention_case piece = *c;
     int64_t kv_lens[8];
-    fovea_attention_plan *plan;
     piece.desc.kv_len = room;
-    char text[512];
-    if (!test_check(fv_attention_plan_create_chosen(ctx, &piece.desc, choice, &plan) == FOVEA_OK, "plan: %s (%s)",
-                    fovea_error_detail(), case_text(&piece, text, sizeof text)))
-        return false;
-    if (!*state)
-        *state = state_of(plan);
     static const fovea_tensor none;
     fovea_attention_args args = out ? case_args(in, out) : in->args;
     if (!out)
@@ -90,6 +83,15 @@ static bool run_piece(const fovea_context *ctx, const fv_attention_choice *choic
     }
     if (n < room || in->kv_lens)
         args.kv_lens = kv_lens;
+    mask_words said = case_said(ctx, &piece, &args);
+    args = said.args;
+    fovea_attention_plan *plan;
+    char text[512];
+    if (!test_check(fv_attention_plan_create_chosen(ctx, &said.desc, choice, &plan) == FOVEA_OK, "plan: %s (%s)",
+                    fovea_error_detail(), case_text(&piece, text, sizeof text)))
+        return false;
+    if (!*state)
+        *state = state_of(plan);
     args.state = *state;
     args.first_key = first;
     const size_t size = fovea_attention_plan_workspace_size(plan);
@@ -97,6 +99,7 @@ static bool run_piece(const fovea_context *ctx, const fv_attention_choice *choic
     const fovea_status status = fovea_attention_execute(plan, &args, workspace, size);
     free(workspace);
     fovea_attention_plan_destroy(plan);
+    mask_words_free(&said);
     return test_check(status == FOVEA_OK, "keys %" PRId64 " to %" PRId64 ": %s (%s)", first, first + n,
                       fovea_error_detail(), case_text(c, text, sizeof text));
 }
@@ -178,6 +181,24 @@ static void test_random(void) {
     }
     test_check(several >= test_scaled(120) / 20 && several > 0 && ordinary > 3 * test_scaled(120) / 8,
                "%" PRId64 " cases are of several segments, %" PRId64 " outputs ordinary", several, ordinary);
+}
+
+/* Each thing that happens to scores and each kind of mask, alone: of these a mask, a bias and positions are the piece's. */
+static void test_each(void) {
+    enum { RANDOM = 2 }; /* rounds with lengths */
+    rng r = rng_stream(test_seed(), "each");
+    for (int i = 0; i < CASE_FEATURES * RANDOM; i++) {
+        attention_case c = case_plain(2, 4, 2, 70, 600, 12, 8);
+        case_feature(&c, i % CASE_FEATURES);
+        c.kv_lens = c.q_offsets = i >= CASE_FEATURES && c.desc.relative != FOVEA_RELATIVE_WINDOW_2D;
+        inputs *in = inputs_make(&c, &r);
+        outputs *want = outputs_make(&c, c.layout);
+        case_run(contexts.scalar, NULL, &c, in, want);
+        check_pieces(contexts.one, &c, in, want, true, &r);
+        check_partials(contexts.three, &c, in, want, &r);
+        inputs_free(in);
+        outputs_free(want);
+    }
 }
 
 /* What each piece writes is what one call over the keys so far writes. */
@@ -356,6 +377,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "state", NULL);
     contexts = contexts_make();
     test_random();
+    test_each();
     test_prefixes();
     test_gap_and_copy();
     test_padded();

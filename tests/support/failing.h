@@ -85,7 +85,7 @@ void __wrap_free(void *block) {
 }
 
 /* From now on the n-th call fails, and all later ones too if so told. */
-static void arm(int64_t n, bool later) {
+static inline void arm(int64_t n, bool later) {
     calls = 0;
     failed = false;
     fail_later = later;
