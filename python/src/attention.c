@@ -40,13 +40,13 @@ int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py
     return py_parse(core, &signature, args, count, keywords, values);
 }
 
-PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    py_core *core = py_core_of(module);
+static PyObject *attention(py_core *core, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool recorded) {
     PyObject *values[PY_ARG_COUNT];
     if (py_call_parse(core, "attention", args, count, keywords, values) < 0)
         return NULL;
     py_call call;
     py_call_begin(&call, core, values);
+    call.recorded = recorded;
     PyObject *result = NULL;
     if (py_call_tensors(&call) == 0 && py_call_options(&call) == 0 && py_call_sequences(&call) == 0 &&
         py_call_scores(&call) == 0 && py_call_outputs(&call) == 0) {
@@ -58,4 +58,16 @@ PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count
     }
     py_call_end(&call);
     return result;
+}
+
+PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    return attention(py_core_of(module), args, count, keywords, false);
+}
+
+const char py_attention_recorded_doc[] =
+    "attention_recorded(q, k, v, **options)\n--\n\n"
+    "attention() for callers that record gradients themselves: tensors may require them.";
+
+PyObject *py_attention_recorded(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    return attention(py_core_of(module), args, count, keywords, true);
 }

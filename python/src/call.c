@@ -25,6 +25,7 @@ void py_call_begin(py_call *call, py_core *core, PyObject **values) {
     call->array_count = call->number_count = 0;
     call->made[0] = call->made[1] = call->made[2] = NULL;
     call->desc = desc;
+    call->recorded = false;
     call->mask_kind = FOVEA_MASK_NONE;
     fovea_attention_args_init(&call->args);
 }
@@ -62,7 +63,7 @@ int py_call_numbers(py_call *call, int argument, const char *name, int64_t count
 static int view(py_call *call, int argument, const char *name, fovea_tensor *tensor) {
     py_array *array = py_call_open(call, call->values[argument], name);
     if (!array || py_array_float(array, name, &tensor->dtype) < 0 ||
-        py_array_no_gradient(call->core, call->values[argument], name, array->source) < 0)
+        (!call->recorded && py_array_no_gradient(call->core, call->values[argument], name, array->source) < 0))
         return -1;
     const py_layout *layout = call->layout;
     if (array->ndim != layout->ndim)

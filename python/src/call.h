@@ -51,6 +51,7 @@ typedef struct py_call {
     PyObject **values; /* [PY_ARG_COUNT], NULL: not given */
     fovea_attention_desc desc;
     fovea_attention_args args;
+    bool recorded; /* tensors may require gradients: the caller records them */
     const py_layout *layout, *out_layout;
     fovea_mask_kind mask_kind; /* what a bool array is; FOVEA_MASK_NONE: as its shape says */
     py_source source;          /* of q: outputs are of its kind */

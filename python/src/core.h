@@ -15,9 +15,10 @@
     X(mask)                                                                                                            \
     X(bias)                                                                                                            \
     X(causal)                                                                                                          \
-    X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens) X(kv_lens) X(q_starts) X(kv_starts)          \
-        X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout) X(out) X(return_lse) X(return_weights)   \
-            X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
+    X(window)                                                                                                          \
+    X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens) X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets)       \
+        X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout) X(out) X(return_lse) X(return_weights) X(outs)        \
+            X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
 
 enum {
 #define PY_NAME_ENUM(name) PY_NAME_##name,
@@ -73,6 +74,8 @@ int py_raise(PyObject *type, const char *format, ...) __attribute__((format(prin
 /* Module functions, by file, each with its docstring there. */
 PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_attention_doc[];
+PyObject *py_attention_recorded(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_attention_recorded_doc[];
 PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_merge_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);

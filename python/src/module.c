@@ -4,6 +4,8 @@
 
 static PyMethodDef methods[] = {
     {"attention", (PyCFunction)(void (*)(void))py_attention, METH_FASTCALL | METH_KEYWORDS, py_attention_doc},
+    {"attention_recorded", (PyCFunction)(void (*)(void))py_attention_recorded, METH_FASTCALL | METH_KEYWORDS,
+     py_attention_recorded_doc},
     {"merge", (PyCFunction)(void (*)(void))py_merge, METH_FASTCALL | METH_KEYWORDS, py_merge_doc},
     {"info", py_info, METH_NOARGS, py_info_doc},
     {NULL, NULL, 0, NULL},

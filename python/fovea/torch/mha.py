@@ -13,7 +13,7 @@ import inspect
 import torch
 import torch.nn.functional as F
 
-import fovea
+from fovea._core import attention_recorded
 
 from . import counts, sdpa
 
@@ -55,7 +55,7 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
     heads = F.linear(query, qkv_weight, qkv_bias).view(batch, tokens, 3, num_head, embed_dim // num_head)
     q, k, v = heads.unbind(2)
     weights = None
-    out = fovea.attention(q, k, v, mask=_keep(mask, mask_type), layout="bthd", return_weights=need_weights)
+    out = attention_recorded(q, k, v, mask=_keep(mask, mask_type), layout="bthd", return_weights=need_weights)
     if need_weights:
         out, weights = out
         if average_attn_weights:

@@ -16,7 +16,7 @@ import threading
 
 import torch
 
-import fovea
+from fovea._core import attention_recorded
 
 from . import counts
 
@@ -65,7 +65,7 @@ def run(query, key, value, mask, causal, scale, out=None, lse=False):
     """Attention by Fovea: (out, lse or None)."""
     capture = getattr(_captures, "open", None)
     mask_name = "mask" if mask is not None and mask.dtype is torch.bool else "bias"
-    result = fovea.attention(
+    result = attention_recorded(
         query,
         key,
         value,
