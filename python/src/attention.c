@@ -6,33 +6,67 @@ const char py_attention_doc[] =
     "attention(q, k, v, *, mask=None, bias=None, causal=None, window=None, scale=None, softcap=None, sinks=None,\n"
     "          alibi=None, relative=None, q_lens=None, kv_lens=None, q_starts=None, kv_starts=None, q_offsets=None,\n"
     "          cu_seqlens_q=None, cu_seqlens_kv=None, layout='bhtd', out_layout=None, out=None, return_lse=False,\n"
-    "          return_weights=False)\n--\n\n"
-    "softmax(scale * q k^T + bias) v in float32.\n";
+    "          return_weights=False)\n"
+    "--\n"
+    "\n"
+    "softmax(scale * q k^T + bias) v. The same inputs give the same bits on every CPU, with any number of threads, in "
+    "any batch.\n"
+    "\n"
+    "Arrays are numpy's, torch's on the CPU, or any with DLPack or the buffer protocol. They are read where they are, "
+    "whatever\n"
+    "their strides; only if the last axis is not contiguous are they copied. Negative strides are refused. Nothing is "
+    "kept after\n"
+    "the call. Outputs are of q's kind. The GIL is released in long calls; any number of threads may call at once.\n"
+    "\n"
+    "q          [batch, q_heads, queries, head_dim] float32, bfloat16 or float16. 16-bit numbers are computed with in "
+    "float32.\n"
+    "k, v       [batch, kv_heads, keys, head_dim], [batch, kv_heads, keys, value_dim]. q_heads is a multiple of "
+    "kv_heads.\n"
+    "mask       bool, broadcast to [batch, q_heads, queries, keys], True = attend; or a fovea.Mask.\n"
+    "bias       float32, broadcast likewise, added to the scores; -inf masks.\n"
+    "causal     None or False; True (queries and keys must be as many); 'top_left': query i sees keys up to i; "
+    "'bottom_right':\n"
+    "           the last query sees the last key; an int, or an int for each sequence: query i sees keys up to i + "
+    "causal.\n"
+    "window     (left, right): how many keys before and after its own a query sees; None or -1: no limit.\n"
+    "scale      of the scores; default 1 / sqrt(head_dim).\n"
+    "softcap    s = softcap * tanh(s / softcap), before bias and mask.\n"
+    "sinks      [q_heads] float32: a logit of each head that joins the denominator.\n"
+    "alibi      [q_heads] or [batch, q_heads] float32 slopes: -slope * |distance| is added.\n"
+    "relative   a fovea.Relative: a bias by position, from a table.\n"
+    "q_lens, kv_lens, q_starts, kv_starts\n"
+    "           ints, one for each sequence (a list, or an array of any integers): its queries are [q_starts, q_starts "
+    "+\n"
+    "           q_lens) of the tokens, its keys likewise. Padding is not read, positions count from the first, and the "
+    "bits are\n"
+    "           those without padding. Rows of padding are zeros.\n"
+    "q_offsets  ints, one for each sequence: the key position of its first query, for windows without causal.\n"
+    "cu_seqlens_q, cu_seqlens_kv\n"
+    "           [sequences + 1] ints: sequences are packed on one axis of tokens; where each begins, and the last "
+    "ends.\n"
+    "layout     'bhtd' (default) or 'bthd' [batch, tokens, heads, channels]; with cu_seqlens also 'htd' or 'thd', "
+    "without batch.\n"
+    "out_layout that of out; default: layout.\n"
+    "out        an array to write to, which is then returned; float32 or 16-bit, last axis contiguous, not overlapping "
+    "inputs.\n"
+    "return_lse, return_weights\n"
+    "           also return lse [batch, q_heads, queries], the natural logarithm of each row's sum of exp(score), and "
+    "weights\n"
+    "           [batch, q_heads, queries, keys], both float32.\n"
+    "\n"
+    "Returns out, C-contiguous in its layout, of q's element type; or a tuple (out, lse, weights) of what was asked "
+    "for. A row\n"
+    "that sees no key is zeros, its lse -inf.\n"
+    "\n"
+    "Raises TypeError (no array, other element types, unknown arguments), ValueError (shapes, values, memory that is "
+    "not the\n"
+    "CPU's, a gradient that would be lost) or MemoryError. out is as it was then.";
 
-static const short names[PY_ARG_COUNT] = {PY_NAME_q,
-                                          PY_NAME_k,
-                                          PY_NAME_v,
-                                          PY_NAME_mask,
-                                          PY_NAME_bias,
-                                          PY_NAME_causal,
-                                          PY_NAME_window,
-                                          PY_NAME_scale,
-                                          PY_NAME_softcap,
-                                          PY_NAME_sinks,
-                                          PY_NAME_alibi,
-                                          PY_NAME_relative,
-                                          PY_NAME_q_lens,
-                                          PY_NAME_kv_lens,
-                                          PY_NAME_q_starts,
-                                          PY_NAME_kv_starts,
-                                          PY_NAME_q_offsets,
-                                          PY_NAME_cu_seqlens_q,
-                                          PY_NAME_cu_seqlens_kv,
-                                          PY_NAME_layout,
-                                          PY_NAME_out_layout,
-                                          PY_NAME_out,
-                                          PY_NAME_return_lse,
-                                          PY_NAME_return_weights};
+static const short names[PY_ARG_COUNT] = {
+#define PY_ARG_NAME(name) PY_NAME_##name,
+    PY_ATTENTION_NAMES(PY_ARG_NAME)
+#undef PY_ARG_NAME
+};
 
 int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
                   PyObject **values) {

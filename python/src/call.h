@@ -6,33 +6,12 @@
 #include "array.h"
 #include "plan_cache.h"
 
-/* The arguments by their place. Those from PY_ARG_causal to PY_ARG_softcap are a plan's own. */
+/* The arguments by their place. */
 enum {
-    PY_ARG_q,
-    PY_ARG_k,
-    PY_ARG_v,
-    PY_ARG_mask,
-    PY_ARG_bias,
-    PY_ARG_causal,
-    PY_ARG_window,
-    PY_ARG_scale,
-    PY_ARG_softcap,
-    PY_ARG_sinks,
-    PY_ARG_alibi,
-    PY_ARG_relative,
-    PY_ARG_q_lens,
-    PY_ARG_kv_lens,
-    PY_ARG_q_starts,
-    PY_ARG_kv_starts,
-    PY_ARG_q_offsets,
-    PY_ARG_cu_seqlens_q,
-    PY_ARG_cu_seqlens_kv,
-    PY_ARG_layout,
-    PY_ARG_out_layout,
-    PY_ARG_out,
-    PY_ARG_return_lse,
-    PY_ARG_return_weights,
-    PY_ARG_COUNT
+#define PY_ARG_ENUM(name) PY_ARG_##name,
+    PY_ATTENTION_NAMES(PY_ARG_ENUM)
+#undef PY_ARG_ENUM
+        PY_ARG_COUNT
 };
 
 /* Where head and token are in an array. */

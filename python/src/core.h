@@ -7,18 +7,17 @@
 
 #include "fovea/fovea.h"
 
-/* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. */
-#define PY_NAMES(X)                                                                                                    \
-    X(q)                                                                                                               \
-    X(k)                                                                                                               \
-    X(v)                                                                                                               \
-    X(mask)                                                                                                            \
-    X(bias)                                                                                                            \
-    X(causal)                                                                                                          \
-    X(window)                                                                                                          \
-    X(scale) X(softcap) X(sinks) X(alibi) X(relative) X(q_lens) X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets)       \
-        X(cu_seqlens_q) X(cu_seqlens_kv) X(layout) X(out_layout) X(out) X(return_lse) X(return_weights) X(outs)        \
-            X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
+/* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. The first are the arguments of
+ * attention(), in this order (call.h). */
+/* clang-format off */
+#define PY_ATTENTION_NAMES(X) \
+    X(q) X(k) X(v) X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) \
+    X(q_lens) X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) \
+    X(layout) X(out_layout) X(out) X(return_lse) X(return_weights)
+#define PY_NAMES(X) \
+    PY_ATTENTION_NAMES(X) \
+    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
+/* clang-format on */
 
 enum {
 #define PY_NAME_ENUM(name) PY_NAME_##name,

@@ -1,0 +1,174 @@
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, overload
+
+Array = TypeVar("Array")  # numpy.ndarray, torch.Tensor, or another with DLPack or the buffer protocol
+Integers = Any  # a sequence of int, or an array of any integers
+Layout = Literal["bhtd", "bthd", "htd", "thd"]
+Causal = bool | Literal["top_left", "bottom_right"] | int | Integers
+Window = tuple[int | None, int | None]
+Dtype = Literal["float32", "bfloat16", "float16"]
+Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
+
+__version__: str
+
+class Mask:
+    @classmethod
+    def boolean(cls, mask: Any, *, prepare: bool = True) -> Self: ...
+    @classmethod
+    def bits(cls, bits: Any, kv_len: int, *, prepare: bool = True) -> Self: ...
+    @classmethod
+    def key_padding(cls, mask: Any, *, q_len: int | None = None) -> Self: ...
+    @classmethod
+    def ranges(cls, ranges: Any, kv_len: int, *, prepare: bool = True) -> Self: ...
+    @classmethod
+    def blocks(
+        cls,
+        starts: Any,
+        blocks: Integers,
+        *,
+        block_rows: int,
+        block_keys: int,
+        q_len: int,
+        kv_len: int,
+        prepare: bool = True,
+    ) -> Self: ...
+    @property
+    def kind(self) -> Literal["boolean", "bits", "key_padding", "ranges", "blocks"]: ...
+    @property
+    def prepared(self) -> bool: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def q_len(self) -> int: ...
+    @property
+    def kv_len(self) -> int: ...
+
+class Relative:
+    @classmethod
+    def t5(cls, table: Any, *, bidirectional: bool, max_distance: int = 128) -> Self: ...
+    @classmethod
+    def toeplitz(cls, table: Any) -> Self: ...
+    @classmethod
+    def window_2d(cls, table: Any, *, height: int, width: int) -> Self: ...
+
+@overload
+def attention(
+    q: Array,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any | Mask | None = None,
+    bias: Any | None = None,
+    causal: Causal | None = None,
+    window: Window | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Any | None = None,
+    alibi: Any | None = None,
+    relative: Relative | None = None,
+    q_lens: Integers | None = None,
+    kv_lens: Integers | None = None,
+    q_starts: Integers | None = None,
+    kv_starts: Integers | None = None,
+    q_offsets: Integers | None = None,
+    cu_seqlens_q: Integers | None = None,
+    cu_seqlens_kv: Integers | None = None,
+    layout: Layout = "bhtd",
+    out_layout: Layout | None = None,
+    out: Array | None = None,
+    return_lse: Literal[False] = False,
+    return_weights: Literal[False] = False,
+) -> Array: ...
+@overload
+def attention(
+    q: Array,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any | Mask | None = None,
+    bias: Any | None = None,
+    causal: Causal | None = None,
+    window: Window | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Any | None = None,
+    alibi: Any | None = None,
+    relative: Relative | None = None,
+    q_lens: Integers | None = None,
+    kv_lens: Integers | None = None,
+    q_starts: Integers | None = None,
+    kv_starts: Integers | None = None,
+    q_offsets: Integers | None = None,
+    cu_seqlens_q: Integers | None = None,
+    cu_seqlens_kv: Integers | None = None,
+    layout: Layout = "bhtd",
+    out_layout: Layout | None = None,
+    out: Array | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
+) -> Array | tuple[Array, ...]: ...
+
+attention_recorded = attention
+
+class Plan:
+    def __new__(
+        cls,
+        *,
+        batch: int = 1,
+        q_heads: int,
+        kv_heads: int = ...,
+        q_len: int,
+        kv_len: int,
+        head_dim: int,
+        value_dim: int = ...,
+        causal: bool | Literal["top_left", "bottom_right", "offset"] | None = None,
+        window: Window | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        mask: Mask | Literal["boolean", "bits", "key_padding", "ranges", "prepared"] | None = None,
+        bias: bool = False,
+        sinks: bool = False,
+        relative: Relative | Literal["alibi"] | None = None,
+        packed: bool = False,
+        dtype: Dtype = "float32",
+    ) -> Self: ...
+    def execute(
+        self,
+        q: Array,
+        k: Any,
+        v: Any,
+        *,
+        mask: Any | Mask | None = None,
+        bias: Any | None = None,
+        sinks: Any | None = None,
+        alibi: Any | None = None,
+        relative: Relative | None = None,
+        q_lens: Integers | None = None,
+        kv_lens: Integers | None = None,
+        q_starts: Integers | None = None,
+        kv_starts: Integers | None = None,
+        q_offsets: Integers | None = None,
+        cu_seqlens_q: Integers | None = None,
+        cu_seqlens_kv: Integers | None = None,
+        layout: Layout = "bhtd",
+        out_layout: Layout | None = None,
+        out: Array | None = None,
+        return_lse: bool = False,
+        return_weights: bool = False,
+    ) -> Array | tuple[Array, ...]: ...
+    def describe(self) -> str: ...
+    @property
+    def workspace_size(self) -> int: ...
+
+def merge(outs: Sequence[Array], lses: Sequence[Array], *, sinks: Any | None = None) -> tuple[Array, Array]: ...
+def info() -> dict[str, Any]: ...
+
+class config:
+    def __new__(cls, *, isa: Isa | None = None, threads: int | None = None) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
