@@ -101,15 +101,9 @@ def backward(ctx, grad_out, _):
         lse = torch.where(torch.isneginf(lse), 0.0, lse)
     if q.shape[3] != v.shape[3]:
         raise NotImplementedError("fovea.torch.attention: there is no gradient where value dim and head dim differ")
-    groups = q.shape[1] // k.shape[1]
-    if groups > 1:  # the kernel wants a key head for every query head
-        k, v = (x.repeat_interleave(groups, dim=1) for x in (k, v))
     grads = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad_out, q, k, v, out, lse, 0.0, is_causal, attn_mask=added, scale=ctx.options["scale"]
     )
-    if groups > 1:
-        grad_k, grad_v = (x.unflatten(1, (-1, groups)).sum(2) for x in grads[1:])
-        grads = (grads[0], grad_k, grad_v)
     if layout == "bthd":
         grads = (x.transpose(1, 2) for x in grads)
     return *grads, *_NO_GRADIENTS

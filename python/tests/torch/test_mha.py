@@ -113,6 +113,16 @@ def test_wrong_arguments_are_torch_s_errors():
         module(x, x, x, is_causal=True)
 
 
+def test_the_hint_is_causal_does_not_replace_a_mask_where_weights_are_wanted():
+    module, double = modules()
+    x, mask = torch.randn(7, 3, 24), masks("pairs")["attn_mask"]
+    want = double(x.double(), x.double(), x.double(), attn_mask=mask, is_causal=True)
+    with fovea.torch.enable(), torch.no_grad():
+        got = module(x, x, x, attn_mask=mask, is_causal=True)
+    for ours, theirs in zip(got, want):
+        close(ours, theirs)
+
+
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("kind", ["none", "padding", "causal"])
 def test_encoder_layer(kind, norm_first):
