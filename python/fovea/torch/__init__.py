@@ -2,6 +2,7 @@
 
     with fovea.torch.enable():            # attention of torch itself runs on Fovea, on the CPU
         y = model(x)
+    fast = fovea.torch.optimize(model)    # a copy for inference, its weights packed once
     out = fovea.torch.attention(q, k, v)  # fovea.attention with gradients, and under torch.compile
 
 Nothing in torch changes on import. `enable()` replaces three kernels of torch's dispatcher by torch's own registry of
@@ -11,6 +12,7 @@ went to torch, with the reason.
 
 from .compile import attention
 from .counts import counters, reset_counters
+from .optimize import Report, optimize
 from .registry import disable, enable, enabled
 
-__all__ = ["attention", "counters", "disable", "enable", "enabled", "reset_counters"]
+__all__ = ["Report", "attention", "counters", "disable", "enable", "enabled", "optimize", "reset_counters"]

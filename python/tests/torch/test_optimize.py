@@ -1,0 +1,311 @@
+"""fovea.torch.optimize(): the same numbers as torch, what is fused and what is left, and what the copy refuses."""
+
+import copy
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+import fovea  # noqa: E402
+
+if not hasattr(fovea, "Linear"):
+    pytest.skip("needs fovea.Linear", allow_module_level=True)
+from fovea.torch import optimize  # noqa: E402
+from fovea.torch.packed import PackedLinear, SharedPart  # noqa: E402
+
+
+def close(got, want, bound=4e-6):
+    assert got.shape == want.shape
+    assert (got - want).abs().max() < bound * want.abs().max()
+
+
+def packed(model):
+    """{name: fused words} of the report's lines."""
+    return dict(line.rstrip(")").split(" (", 1) for line in model.fovea_report.packed)
+
+
+class Straight(nn.Module):
+    """Everything that can be fused, and what must not be."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 40), nn.Linear(40, 16)
+        self.twice = nn.Linear(16, 16)
+        self.drop, self.act, self.norm = nn.Dropout(0.5), nn.GELU(), nn.LayerNorm(16)
+        self.seen = nn.Linear(16, 16)
+
+    def forward(self, x, y):
+        h = self.drop(self.down(self.act(self.up(x))))
+        h = self.norm(y + h)
+        h = self.twice(self.twice(h))
+        s = self.seen(h)
+        return s * torch.nn.functional.relu(s) + h  # s has two users: nothing goes into `seen`
+
+
+def test_straight_code():
+    model = Straight().eval()
+    x, y = torch.randn(3, 5, 16), torch.randn(3, 5, 16)
+    fast = optimize(model)
+    close(fast(x, y), model.double()(x.double(), y.double()))
+    assert packed(fast) == {
+        "up": "16 -> 40; gelu",
+        "down": "40 -> 16; residual",
+        "twice": "16 -> 16",
+        "seen": "16 -> 16",
+    }
+
+
+def test_a_residual_that_broadcasts():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x, y):
+            return self.fc(x) + y
+
+    model = Model()
+    fast = optimize(model)
+    x = torch.randn(2, 3, 8)
+    with torch.no_grad():
+        for y in (torch.randn(2, 3, 8), torch.randn(3, 8), torch.randn(8), torch.randn(2, 1, 8), torch.randn(2, 3, 1)):
+            close(fast(x, y), model(x, y))
+        close(fast(x[0], torch.randn(2, 3, 8).mul_(0)), model(x[0], torch.zeros(2, 3, 8)))
+        with pytest.raises((TypeError, RuntimeError)):
+            fast(x.double(), y)
+
+
+class Optional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.act = nn.Linear(8, 8), nn.ReLU()
+
+    def forward(self, x, extra=None):
+        y = self.fc(x)
+        return self.act(y) if extra is None else y + extra
+
+
+def test_code_with_options_is_not_rewritten():
+    fast, model = optimize(Optional()), None
+    model = Optional()
+    fast = optimize(model)
+    assert packed(fast) == {"fc": "8 -> 8"}
+    x = torch.randn(2, 8)
+    with torch.no_grad():
+        close(fast(x), model(x))
+        close(fast(x, x), model(x, x))
+
+
+class Attention(nn.Module):
+    """Projections of one input, and of one that changes between them."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.q, self.k, self.v = nn.Linear(16, 16), nn.Linear(16, 8, bias=False), nn.Linear(16, 8)
+
+
+class Same(Attention):
+    def forward(self, x, z=None):
+        return torch.cat([self.q(x), self.k(x), self.v(x)], -1)
+
+
+class Cross(Attention):
+    def forward(self, x, z=None):
+        z = x if z is None else z
+        return torch.cat([self.q(x), self.k(z), self.v(z)], -1)
+
+
+class Changed(Attention):
+    def forward(self, x, z=None):
+        q = self.q(x)
+        x = x + 1
+        return torch.cat([q, self.k(x), self.v(x)], -1)
+
+
+class InPlace(Attention):
+    def forward(self, x, z=None):
+        x = x.clone()
+        q = self.q(x)
+        k = self.k(x)
+        x.mul_(2)
+        return torch.cat([q, k, self.v(x)], -1)
+
+
+class Branch(Attention):
+    def forward(self, x, z=None):
+        q = self.q(x)
+        if z is not None:
+            return torch.cat([q, self.k(x), self.v(x)], -1)
+        return q
+
+
+@pytest.mark.parametrize(
+    "kind, shared", [(Same, "qkv"), (Cross, "kv"), (Changed, ""), (InPlace, ""), (Branch, "kv")]
+)
+def test_maps_of_one_input(kind, shared):
+    model = kind("").eval()
+    fast = optimize(model)
+    assert "".join(n for n in "qkv" if isinstance(getattr(fast, n), SharedPart)) == shared
+    with torch.inference_mode():
+        for _ in range(2):
+            x, z = torch.randn(2, 5, 16), torch.randn(2, 7, 16) if kind is Branch else None
+            close(fast(x, z), model(x, z))
+            close(fast(x), model(x))
+            # parts asked for out of turn compute again
+            close(fast.v(x), model.v(x))
+            close(fast.v(x), model.v(x))
+            close(fast.q(x + 1), model.q(x + 1))
+
+
+def test_shared_maps_in_two_threads():
+    model = nn.ModuleDict({"a": Same("")}).eval()
+    fast = optimize(model)["a"]
+    errors = []
+
+    def work(seed):
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(50):
+            x = torch.randn(4, 16, generator=generator)
+            with torch.no_grad():
+                if not torch.allclose(fast(x), model["a"](x), atol=1e-5):
+                    errors.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_the_original_stays_and_memory_is_told():
+    model = nn.Sequential(nn.Linear(8, 4), nn.LayerNorm(4), nn.Linear(4, 4).double()).train()
+    before = copy.deepcopy(model.state_dict())
+    fast = optimize(model)
+    assert model.training and all(p.requires_grad for p in model.parameters())
+    assert all(torch.equal(before[n], t) for n, t in model.state_dict().items())
+    assert not any(p.requires_grad for p in fast.parameters())
+    assert fast[1].weight.data_ptr() == model[1].weight.data_ptr()
+    report = fast.fovea_report
+    assert report.packed_bytes == 4 * (8 * 4 + 4)
+    assert report.shared_bytes == 4 * 8 + 8 * (16 + 4)
+    assert len(report.left) == 1 and "2: its weights are torch.float64" in report.left[0]
+    assert "linear maps on packed weights" in str(report) and "2: its weights" in str(report)
+
+
+def test_the_weights_of_the_original_can_be_freed():
+    import gc
+    import weakref
+
+    model = nn.Sequential(nn.Linear(8, 4))
+    weight = weakref.ref(model[0].weight.untyped_storage())
+    fast = optimize(model)
+    del model
+    gc.collect()
+    assert weight() is None
+    assert fast(torch.randn(2, 8)).shape == (2, 4)
+
+
+def test_one_module_in_two_places_is_packed_once():
+    linear = nn.Linear(8, 8)
+    fast = optimize(nn.ModuleList([nn.Sequential(linear, nn.ReLU()), nn.Sequential(linear)]))
+    assert fast[0][0] is fast[1][0] and isinstance(fast[0][0], PackedLinear)
+
+
+def test_no_gradients_and_no_training():
+    fast = optimize(nn.Sequential(nn.Linear(8, 8)))
+    with pytest.raises(RuntimeError, match="no gradients"):
+        fast(torch.randn(2, 8, requires_grad=True))
+    with torch.no_grad():
+        fast(torch.randn(2, 8, requires_grad=True))
+    with pytest.raises(RuntimeError, match="train the original"):
+        fast.train()
+    fast.eval()
+    assert not fast(torch.randn(2, 8)).requires_grad
+
+
+def test_weights_ask_and_copies():
+    fast = optimize(nn.Sequential(nn.Linear(8, 4)))
+    assert fast[0].weight.shape == (4, 8) and fast[0].weight.dtype is torch.float32
+    assert fast[0].weight.device.type == "meta"
+    x = torch.randn(2, 8)
+    assert torch.equal(copy.deepcopy(fast)(x), fast(x))
+
+
+@pytest.mark.parametrize("shape", [(8,), (0, 8), (3, 8), (2, 3, 8), (2, 2, 3, 8)])
+def test_shapes(shape):
+    model = nn.Sequential(nn.Linear(8, 4))
+    fast = optimize(model)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        assert fast(x).shape == model(x).shape
+        if x.numel():
+            close(fast(x), model(x))
+            close(fast(x.unsqueeze(-1).expand(*shape, 2)[..., 1]), model(x))
+
+
+MODELS = {
+    "bert": lambda t: t.BertModel(t.BertConfig(**SMALL, intermediate_size=64)),
+    "minilm": lambda t: t.BertModel(t.BertConfig(**SMALL, intermediate_size=64), add_pooling_layer=False),
+    "roberta": lambda t: t.RobertaModel(t.RobertaConfig(**SMALL, intermediate_size=64)),
+    "distilbert": lambda t: t.DistilBertModel(t.DistilBertConfig(vocab_size=99, dim=32, n_layers=2, n_heads=4, hidden_dim=64)),
+    "llama": lambda t: t.LlamaForCausalLM(
+        t.LlamaConfig(**SMALL, intermediate_size=64, num_key_value_heads=2, tie_word_embeddings=True)
+    ),
+    "gpt2": lambda t: t.GPT2LMHeadModel(t.GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4)),
+    "vit": lambda t: t.ViTModel(t.ViTConfig(**IMAGE, intermediate_size=64)),
+    "t5": lambda t: t.T5EncoderModel(t.T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)),
+}
+SMALL = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+IMAGE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8}
+# Linear maps of a layer: how many share a product, have an activation, have a residual.
+FUSED = {
+    "bert": (3, 1, 2),
+    "minilm": (3, 1, 2),
+    "roberta": (3, 1, 2),
+    "distilbert": (3, 1, 0),
+    "llama": (5, 0, 0),
+    "gpt2": (0, 1, 0),
+    "vit": (3, 1, 0),
+    "t5": (2, 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name):
+    transformers = pytest.importorskip("transformers")
+    model = MODELS[name](transformers).eval()
+    fast = optimize(model)
+    assert type(fast) is type(model) and "fovea" in fast.config._attn_implementation
+    assert model.config._attn_implementation != "fovea"
+    if name == "vit":
+        inputs = {"pixel_values": torch.randn(2, 3, 32, 32)}
+    else:
+        inputs = {"input_ids": torch.randint(0, 99, (2, 12)), "attention_mask": torch.ones(2, 12, dtype=torch.long)}
+        inputs["attention_mask"][0, 7:] = 0
+    with torch.inference_mode():
+        want = model(**inputs)[0]
+        got = fast(**inputs)[0]
+    if "attention_mask" in inputs:
+        keep = inputs["attention_mask"].bool()
+        got, want = got[keep], want[keep]
+    close(got, want)
+    lines = packed(fast).values()
+    counts = tuple(
+        sum(any(word in line for word in words) for line in lines)
+        for words in (("one product",), ("gelu", "relu"), ("residual",))
+    )
+    assert counts == tuple(2 * n for n in FUSED[name])
+    assert not fast.fovea_report.left
+
+
+def test_generation():
+    transformers = pytest.importorskip("transformers")
+    model = MODELS["llama"](transformers).eval()
+    fast = optimize(model)
+    ids = torch.randint(3, 99, (2, 5))
+    options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    assert torch.equal(fast.generate(ids, **options), model.generate(ids, **options))
