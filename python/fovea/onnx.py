@@ -57,7 +57,7 @@ def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv
         options["window"] = window
     weights = "qk_matmul_output" in outputs and qk_matmul_output_mode == WEIGHTS
     result = fovea.attention(q, k, v, **options, out_layout="bthd" if flat else "bhtd", return_weights=weights)
-    y, scores = result if weights else (result, None)
+    y, scores = (result[0], result[1].astype(Q.dtype, copy=False)) if weights else (result, None)
     if "qk_matmul_output" in outputs and not weights:
         scores = scores_of(q, k, options, qk_matmul_output_mode)
     found = (y.reshape(*y.shape[:2], -1) if flat else y, k, v, scores)
@@ -91,7 +91,7 @@ def mask_and_bias(attn_mask, keys):
     if short > 0:
         width = [(0, 0)] * (attn_mask.ndim - 1) + [(0, short)]
         attn_mask = np.pad(attn_mask, width, constant_values=False if boolean else -np.inf)
-    return (attn_mask, None) if boolean else (None, attn_mask)
+    return (attn_mask, None) if boolean else (None, attn_mask.astype(np.float32, copy=False))
 
 
 def scores_of(q, k, options, mode):
