@@ -1,7 +1,7 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
 export QUESTION # of make run
-TEST_PRESETS := release asan portable tsan fuzz
+TEST_PRESETS := release asan portable tsan fuzz python python-torch
 TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
 FUZZ_SECONDS := 3600
 REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
