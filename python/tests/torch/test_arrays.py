@@ -1,0 +1,166 @@
+"""Tensors of torch through fovea.attention(): kinds, strides, types, gradients, what cannot be read."""
+
+import gc
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import fovea
+
+
+@pytest.fixture
+def qkv():
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randn(shape, generator=generator) for shape in ((2, 4, 5, 16), (2, 2, 70, 16), (2, 2, 70, 24))]
+
+
+def test_torch_in_torch_out(qkv):
+    out, lse, weights = fovea.attention(*qkv, return_lse=True, return_weights=True)
+    expected = fovea.attention(*(x.numpy() for x in qkv), return_lse=True, return_weights=True)
+    for tensor, array in zip((out, lse, weights), expected):
+        assert type(tensor) is torch.Tensor and tensor.is_contiguous() and not tensor.requires_grad
+        assert np.array_equal(tensor.numpy(), array)
+    assert out.untyped_storage().nbytes() == out.numel() * 4
+    out.resize_(3)  # memory of torch's own
+
+
+def test_kinds_may_be_mixed(qkv):
+    q, k, v = qkv
+    expected = fovea.attention(q, k, v, kv_lens=[70, 3])
+    assert torch.equal(fovea.attention(q, k.numpy(), v.numpy(), kv_lens=torch.tensor([70, 3])), expected)
+    out = fovea.attention(q.numpy(), k, v, kv_lens=torch.tensor([70, 3], dtype=torch.int32))
+    assert isinstance(out, np.ndarray) and np.array_equal(out, expected.numpy())
+
+
+def test_strides(qkv):
+    q, k, v = qkv
+    expected = fovea.attention(q, k, v)
+    views = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in qkv]
+    assert not views[0].is_contiguous() and torch.equal(fovea.attention(*views), expected)
+    bthd = [x.transpose(1, 2) for x in qkv]
+    assert torch.equal(fovea.attention(*bthd, layout="bthd"), expected.transpose(1, 2))
+    assert torch.equal(fovea.attention(*(x.mT.contiguous().mT for x in qkv)), expected)
+    shared = k[:, :1].expand(-1, 2, -1, -1)
+    assert torch.equal(fovea.attention(q, shared, shared), fovea.attention(q, shared.contiguous(), shared.contiguous()))
+    offset = torch.cat([torch.full((1, 4, 5, 16), torch.nan), q])[1:]
+    assert torch.equal(fovea.attention(offset, k, v), expected)
+
+
+def test_masks_are_not_expanded(qkv):
+    mask = torch.rand(2, 1, 1, 70) < 0.5
+    expected = fovea.attention(*qkv, mask=mask.expand(2, 4, 5, 70).contiguous())
+    assert torch.equal(fovea.attention(*qkv, mask=mask.expand(2, 4, 5, 70)), expected)
+    assert torch.equal(fovea.attention(*qkv, mask=mask), expected)
+    bias = torch.randn(1, 4, 1, 70)
+    assert torch.equal(fovea.attention(*qkv, bias=bias.expand(2, 4, 5, 70)), fovea.attention(*qkv, bias=bias))
+
+
+def test_out(qkv):
+    out = torch.full((2, 5, 4, 24), torch.nan)
+    assert fovea.attention(*qkv, out=out, out_layout="bthd") is out
+    assert torch.equal(out, fovea.attention(*qkv, out_layout="bthd"))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sixteen_bits(qkv, dtype):
+    narrow = [x.to(dtype) for x in qkv]
+    wide = fovea.attention(*(x.float() for x in narrow))
+    out = fovea.attention(*narrow)
+    assert out.dtype is dtype and torch.equal(out, wide.to(dtype))
+    into = torch.empty_like(wide)
+    assert torch.equal(fovea.attention(*narrow, out=into), wide)
+
+
+def test_gradients_are_not_lost(qkv):
+    q, k, v = qkv
+    needs = k.clone().requires_grad_()
+    with pytest.raises(ValueError, match=r"k requires a gradient.*torch.no_grad\(\)"):
+        fovea.attention(q, needs, v)
+    with pytest.raises(ValueError, match="bias requires a gradient"):
+        fovea.attention(q, k, v, bias=torch.zeros(5, 70, requires_grad=True))
+    expected = fovea.attention(q, k, v)
+    assert torch.equal(fovea.attention(q, needs.detach(), v), expected)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert torch.equal(fovea.attention(q, needs, torch.nn.Parameter(v)), expected)
+
+
+@pytest.mark.parametrize(
+    "make, error, match",
+    [
+        (lambda x: x.double(), TypeError, "k must be float32, bfloat16 or float16, not float64"),
+        (lambda x: x.to(torch.complex64), TypeError, "not complex64"),
+        (lambda x: x.to("meta"), (ValueError, BufferError, NotImplementedError, RuntimeError), "."),
+        (lambda x: x.to_sparse(), (ValueError, BufferError, TypeError, RuntimeError), "."),
+        (lambda x: x[0], ValueError, "k has 3 dimensions"),
+        (lambda x: x.to(torch.float8_e4m3fn), TypeError, "k must be float32"),
+    ],
+)
+def test_tensors_that_cannot_be_read(qkv, make, error, match):
+    q, k, v = qkv
+    with pytest.raises(error, match=match):
+        fovea.attention(q, make(k), v)
+
+
+def test_subclasses(qkv):
+    class Sub(torch.Tensor):
+        pass
+
+    out = fovea.attention(*(x.as_subclass(Sub) for x in qkv))
+    assert torch.equal(out, fovea.attention(*qkv))
+
+
+def test_nothing_is_kept(qkv):
+    before = [sys.getrefcount(x) for x in qkv]
+    lens = torch.tensor([3, 5])
+    for _ in range(20):
+        fovea.attention(*qkv, kv_lens=lens, return_lse=True)
+        with pytest.raises(ValueError):
+            fovea.attention(*qkv, kv_lens=lens, kv_starts=[70, 70])
+    assert [sys.getrefcount(x) for x in qkv] == before
+    out = fovea.attention(*qkv)
+    gone = weakref.ref(out)
+    del out
+    gc.collect()
+    assert gone() is None
+
+
+def test_memory_of_outputs_is_freed(qkv):
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    q = torch.randn(1, 4, 512, 64)
+    for _ in range(20):
+        fovea.attention(q, q, q)
+    before = resident()
+    for _ in range(200):
+        fovea.attention(q, q, q, return_weights=True)
+    assert resident() - before < 16 << 20
+
+
+def test_torch_imported_after_the_first_call():
+    code = """
+import numpy as np, fovea
+x = np.ones((1, 1, 2, 8), np.float32)
+fovea.attention(x, x, x)
+import torch
+y = torch.from_numpy(x)
+out = fovea.attention(y, y, y)
+assert type(out) is torch.Tensor and np.array_equal(out.numpy(), fovea.attention(x, x, x))
+try:
+    fovea.attention(y.requires_grad_(), y, y)
+except ValueError:
+    print("good")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout == "good\n", result.stderr
+
+
+def test_fovea_does_not_import_torch():
+    code = "import sys, fovea; print([m for m in ('torch', 'numpy', 'transformers') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
