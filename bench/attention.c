@@ -27,6 +27,7 @@ static void attention_end(bench *base) {
         free(attention_output(&self->args, o)->data);
     free(self->lengths);
     free(self->sinks);
+    attention_state_end(self);
     fovea_attention_args_init(&self->args);
     self->plan = NULL;
     self->context = NULL;
@@ -37,8 +38,8 @@ static void attention_end(bench *base) {
 
 static const char *make_plan(attention *self) {
     const char *error = bench_context(self->isa, self->threads, &self->context);
-    if (error != NULL)
-        return error;
+    if (error != NULL || attention_has_state(self))
+        return error ? error : attention_state_plans(self);
     if (fovea_attention_plan_create(self->context, &self->desc, &self->plan) != FOVEA_OK)
         return fovea_error_detail();
     self->workspace_size = fovea_attention_plan_workspace_size(self->plan);
@@ -74,6 +75,8 @@ static const char *check_one_call(const attention *self) {
 static fovea_status execute(attention *self) {
     const fovea_attention_desc *d = &self->desc;
     const fovea_attention_args *a = &self->args;
+    if (attention_has_state(self))
+        return attention_state_execute(self);
     if (self->call == CALL_SDPA)
         return fovea_sdpa_f32(a->q.data, a->k.data, a->v.data, a->out.data, d->batch, d->q_heads, d->kv_heads, d->q_len,
                               d->kv_len, d->head_dim, d->value_dim, d->causal);
@@ -112,6 +115,7 @@ static const char *const mask_words[] = {"none",   "boolean", "additive", "bits"
 static const char *const pattern_words[] = {"scattered", "causal", "documents", "padded", NULL};
 static const char *const relative_words[] = {"none", "alibi", "toeplitz", "t5", "window_2d", NULL};
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
+static const char *const length_words[] = {"even", "halved", NULL};
 static const char *const call_words[] = {"plan", "sdpa", NULL};
 static const char *const dtype_words[] = {"f32", NULL};
 
@@ -158,8 +162,14 @@ static void name_it(attention *self) {
         name_more(self, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
         name_more(self, "/kv_lens:%" PRId64, self->kv_shortest);
+    if (self->halved)
+        name_more(self, "/lengths:halved");
     if (desc->packed)
         name_more(self, "/packed:1");
+    if (self->pieces > 1)
+        name_more(self, "/pieces:%" PRId64, self->pieces);
+    if (self->prefix > 0)
+        name_more(self, "/prefix:%" PRId64, self->prefix);
     if (self->lse)
         name_more(self, "/lse:1");
     if (self->weights)
@@ -215,7 +225,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
-            sinks = 0, packed = 0;
+            sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
@@ -235,7 +245,10 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"sinks", NULL, 0, 1, &sinks},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
+                            {"lengths", length_words, 0, 0, &lengths},
                             {"packed", NULL, 0, 1, &packed},
+                            {"pieces", NULL, 1, most, &pieces},
+                            {"prefix", NULL, 0, most, &prefix},
                             {"q_offset", NULL, -most, most, &q_offset},
                             {"lse", NULL, 0, 1, &lse},
                             {"weights", NULL, 0, 1, &weights},
@@ -281,6 +294,9 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.packed = (int)packed;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
+    self->halved = lengths != 0;
+    self->pieces = pieces;
+    self->prefix = prefix;
     self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
     self->offset = q_offset != INT64_MIN ? q_offset : 0;
     self->lse = lse != 0;
@@ -292,6 +308,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     name_it(self);
     /* The library itself says what is wrong with a shape. */
     const char *problem = attention_mask_problem(self);
+    if (problem == NULL)
+        problem = attention_state_problem(self);
     if (problem == NULL)
         problem = make_plan(self);
     if (problem == NULL && self->call == CALL_SDPA)
@@ -313,11 +331,12 @@ const bench_kind bench_attention = {
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
     "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"
     "      softcap=0 sinks=0|1\n"
-    "      q_lens=(q_len) kv_lens=(kv_len) packed=0|1 lse=0|1 weights=0|1\n"
+    "      q_lens=(q_len) kv_lens=(kv_len) lengths=even|halved packed=0|1 pieces=1 prefix=0 lse=0|1 weights=0|1\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
-    "      q_lens, kv_lens: the shortest length; the others fall evenly to it from q_len or kv_len\n"
+    "      q_lens, kv_lens: the shortest length; the others fall to it from q_len or kv_len, evenly or halved\n"
     "      packed: all sequences on one token axis, without padding\n"
+    "      pieces: the keys come in so many, through a state; prefix: of so many keys, which all sequences share\n"
     "      mask: one for all sequences and heads; pattern: what it lets queries see (scattered: 7 keys in 8;\n"
     "      documents: 16 of them; padded: all keys but the last eighth); bias: one for each head, added beside the "
     "mask\n"

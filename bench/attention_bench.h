@@ -31,7 +31,9 @@ enum { ATTENTION_OUTPUTS = 3 };
 typedef struct attention {
     bench base;
     fovea_attention_desc desc;
-    int64_t q_shortest, kv_shortest; /* lengths fall evenly to these; -1: none are given */
+    int64_t q_shortest, kv_shortest; /* lengths fall to these; -1: none are given */
+    bool halved;                     /* each is half of the one before, not evenly less */
+    int64_t pieces, prefix;          /* 1 and 0: attention goes through no state (attention_state.c) */
     int64_t offset;                  /* of all sequences, if has_offset; else 0 */
     bool has_offset, lse, weights;
     memory_layout layout;
@@ -52,6 +54,10 @@ typedef struct attention {
     float *sinks; /* what args.sinks points to: [q_heads] */
     void *workspace;
     size_t workspace_size;
+    fovea_attention_plan *prefix_plan;
+    void *state;
+    size_t state_size;
+    int64_t *piece_lens; /* [batch] */
 } attention;
 
 /* From the first to the last element of a tensor. */
@@ -75,16 +81,21 @@ typedef struct attention_sequence {
 } attention_sequence;
 
 /* From the longest, sequence 0, to the shortest; a batch of one has the shortest. */
-static inline int64_t attention_length(int64_t longest, int64_t shortest, int64_t b, int64_t batch) {
+static inline int64_t attention_length(const attention *self, int64_t longest, int64_t shortest, int64_t b) {
+    const int64_t batch = self->desc.batch;
     if (shortest < 0)
         return longest;
+    if (self->halved && batch > 1) {
+        const int64_t half = b < 63 ? longest >> b : 0;
+        return half > shortest ? half : shortest;
+    }
     return batch == 1 ? shortest : longest - (longest - shortest) * b / (batch - 1);
 }
 
 static inline attention_sequence attention_sequence_of(const attention *self, int64_t b) {
     const fovea_attention_desc *desc = &self->desc;
-    attention_sequence s = {.q_len = attention_length(desc->q_len, self->q_shortest, b, desc->batch),
-                            .kv_len = attention_length(desc->kv_len, self->kv_shortest, b, desc->batch)};
+    attention_sequence s = {.q_len = attention_length(self, desc->q_len, self->q_shortest, b),
+                            .kv_len = attention_length(self, desc->kv_len, self->kv_shortest, b)};
     s.offset = desc->causal == FOVEA_CAUSAL_BOTTOM_RIGHT ? s.kv_len - s.q_len : self->offset;
     return s;
 }
@@ -116,6 +127,16 @@ const char *attention_mask_problem(const attention *self);
 void attention_mask_blocks(fovea_attention_desc *desc);
 const char *attention_make_mask(attention *self);
 void attention_free_mask(attention *self);
+
+/* attention_state.c: does it go through a state? What is wrong with that, or NULL; its plans and memory, the context being
+ * there; keys that k and v have room for; makes keys of the prefix those of the first sequence; executes; frees. */
+bool attention_has_state(const attention *self);
+const char *attention_state_problem(const attention *self);
+const char *attention_state_plans(attention *self);
+int64_t attention_state_room(const attention *self);
+void attention_state_share(attention *self);
+fovea_status attention_state_execute(attention *self);
+void attention_state_end(attention *self);
 
 /* Pairs of a row and a key that it attends to: of one head of a sequence (boolean: its mask, or NULL), and of all. Bytes of
  * all operands. */

@@ -74,8 +74,9 @@ const char *attention_make_arguments(attention *self) {
     const int64_t q_tokens = desc->packed ? end.q_start : desc->q_len,
                   kv_tokens = desc->packed ? end.kv_start : desc->kv_len;
     args->q = make_tensor(self, desc->q_heads, q_tokens, desc->head_dim);
-    args->k = make_tensor(self, desc->kv_heads, kv_tokens, desc->head_dim);
-    args->v = make_tensor(self, desc->kv_heads, kv_tokens, desc->value_dim);
+    const int64_t room = desc->packed ? kv_tokens : attention_state_room(self);
+    args->k = fovea_tensor_tokens(make_tensor(self, desc->kv_heads, room, desc->head_dim), 0, kv_tokens);
+    args->v = fovea_tensor_tokens(make_tensor(self, desc->kv_heads, room, desc->value_dim), 0, kv_tokens);
     args->out = make_tensor(self, desc->q_heads, q_tokens, desc->value_dim);
     const char *masked = attention_make_mask(self);
     if (desc->has_bias)
@@ -98,6 +99,7 @@ const char *attention_make_arguments(attention *self) {
     bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
     bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
     bench_fill(args->v.data, attention_elements(&args->v), -1, 1, 3);
+    attention_state_share(self);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
         const fovea_tensor *output = attention_output(args, o);
         if (output->data != NULL)
@@ -151,6 +153,7 @@ double attention_bytes(attention *self) {
         floats += s.q_len * desc->q_heads * desc->head_dim;
         floats += s.kv_len * desc->kv_heads * (desc->head_dim + desc->value_dim);
     }
+    floats -= (desc->batch - 1) * self->prefix * desc->kv_heads * (desc->head_dim + desc->value_dim);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
         const fovea_tensor *output = attention_output(&self->args, o);
         floats += output->data ? attention_elements(output) : 0;

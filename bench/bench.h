@@ -28,7 +28,7 @@ typedef struct bench_kind {
     const char *help;
 } bench_kind;
 
-extern const bench_kind bench_attention, bench_encoder, bench_exp, bench_kernel, bench_linear, bench_mha;
+extern const bench_kind bench_attention, bench_encoder, bench_exp, bench_kernel, bench_linear, bench_merge, bench_mha;
 
 /* ------------------------------------------------------------------------------------------------ tiers (tiers.c) -- */
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 static const bench_kind *const kinds[] = {
-    &bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_mha,
+    &bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_merge, &bench_mha,
 #ifdef FOVEA_MINILM_ENCODER
     &bench_encoder,
 #endif
@@ -36,6 +36,18 @@ static const char *const default_cases[] = {
     "attention batch=1 q_heads=16 q_len=500 head_dim=40",
     "attention batch=1 q_heads=16 q_len=500 head_dim=80",
     "attention batch=1 q_heads=16 q_len=2048 head_dim=64 causal=top_left window_left=255",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 mask=boolean",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 bias=1",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 mask=boolean bias=1",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 softcap=50",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 sinks=1",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 relative=alibi",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 relative=toeplitz",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 relative=t5",
+    "attention batch=4 q_heads=16 q_len=2048 head_dim=64 q_lens=256 kv_lens=256 lengths=halved packed=1",
+    "attention batch=16 q_heads=16 q_len=768 head_dim=64 q_lens=256 kv_lens=256 packed=1",
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64 pieces=4",
+    "attention batch=8 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128 prefix=3840",
     "attention batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128",
     "linear m=512 n=768 k=768",
     "linear m=2048 n=1024 k=1024",
@@ -114,6 +126,7 @@ static void add_default_set(list *benches, fv_target best) {
         if (encoder != NULL)
             list_add(benches, encoder);
     }
+    add_case(benches, "merge parts=4 batch=8 heads=32 q_len=1 value_dim=128");
     add_case(benches, "exp n=65536");
     add_case(benches, "exp n=65536 impl=libm");
     for (int i = 0; i < fv_kernel_count; i++) {
