@@ -64,6 +64,9 @@ static inline py_core *py_core_of(PyObject *module) { return PyModule_GetState(m
 /* The state of the module whose type an object has; the type must be one of the extension's own. */
 static inline py_core *py_core_of_object(PyObject *object) { return PyType_GetModuleState(Py_TYPE(object)); }
 
+/* Of a context's threads, how many a call uses now. */
+int py_threads_now(const fovea_info *info);
+
 /* Raises what a status means, with the library's sentence: MemoryError, TypeError (element types) or ValueError. Returns NULL. */
 PyObject *py_raise_status(fovea_status status);
 
@@ -79,6 +82,10 @@ PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, Py
 extern const char py_merge_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);
 extern const char py_info_doc[];
+PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
+extern const char py_set_num_threads_doc[];
+PyObject *py_get_num_threads(PyObject *module, PyObject *none);
+extern const char py_get_num_threads_doc[];
 
 /* Add types to the module; 0, or -1 with an exception. */
 int py_add_mask(PyObject *module);

@@ -1,6 +1,7 @@
 /* fovea.info() and fovea.config(). */
 #include "context.h"
 #include "objects.h"
+#include "pool.h"
 
 #include <string.h>
 
@@ -8,7 +9,8 @@ const char py_info_doc[] =
     "info()\n--\n\n"
     "What calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the "
     "most that a\n"
-    "call uses), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason (why this tier and this many threads), "
+    "call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason "
+    "(why this tier and this many threads), "
     "tuning\n"
     "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used).";
 
@@ -22,10 +24,11 @@ PyObject *py_info(PyObject *module, PyObject *none) {
     const fovea_status status = fovea_context_info(context->library, &info);
     if (status != FOVEA_OK)
         return py_raise_status(status);
-    return Py_BuildValue("{ss ss si ss ss sL sL ss ss si}", "version", fovea_version(), "isa", fovea_isa_name(info.isa),
-                         "threads", info.threads, "cpu", info.cpu, "features", info.features, "l1d_bytes",
-                         (long long)info.l1d_bytes, "l2_bytes", (long long)info.l2_bytes, "reason", info.reason,
-                         "tuning", info.tuning, "tuning_rows", info.tuning_rows);
+    return Py_BuildValue("{ss ss si ss ss ss sL sL ss ss si}", "version", fovea_version(), "isa",
+                         fovea_isa_name(info.isa), "threads", py_threads_now(&info), "pool", py_pool_name(), "cpu",
+                         info.cpu, "features", info.features, "l1d_bytes", (long long)info.l1d_bytes, "l2_bytes",
+                         (long long)info.l2_bytes, "reason", info.reason, "tuning", info.tuning, "tuning_rows",
+                         info.tuning_rows);
 }
 
 typedef struct config_object {

@@ -1,13 +1,37 @@
-/* The threads that the library's tasks run on. */
+/* The threads that the library's tasks run on: torch's in a process that has loaded torch 2.10 or newer, else a few of the
+ * package's own. No runtime of OpenMP is linked or loaded. None of this needs the GIL, and it may be held. */
 #ifndef PY_POOL_H
 #define PY_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* How many threads a call uses at most. */
+/* A fovea_parallel_for: calls task(arg, i) once for each i in [0, count), on at most py_pool_threads() threads. From within a
+ * task it runs on the calling thread; so does a call for which the own threads have no time, since they work for another
+ * thread's. A forked child has own threads of its own, and none of torch's if its parent had several threads. */
+void py_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+
+/* How many threads a call may use now: the smaller of py_pool_set_threads() (where unset: OMP_NUM_THREADS as it was at the first call)
+ * and torch.set_num_threads(). 0: none of these says.
+ * What the CPUs allow is the context's. */
 int py_pool_threads(void);
 
-/* A fovea_parallel_for. The GIL is not needed, and may be held. */
-void py_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+/* 0: no limit of its own. */
+void py_pool_set_threads(int threads);
+
+/* "torch" or "own". */
+const char *py_pool_name(void);
+
+/* torch_pool.c: torch's functions of these names, as far as the process has them. */
+typedef struct py_torch_pool {
+    /* These return 0, or an error if an exception was thrown. */
+    int (*parallel_for)(int64_t begin, int64_t end, int64_t grain, void (*range)(int64_t begin, int64_t end, void *arg),
+                        void *arg);
+    int (*get_num_threads)(uint32_t *threads);
+} py_torch_pool;
+
+/* Looks whether libraries were loaded since it looked last, which costs some 0.1 us, and for torch among them. NULL: no torch
+ * with these functions. */
+const py_torch_pool *py_torch_pool_find(void);
 
 #endif

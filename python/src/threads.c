@@ -1,0 +1,46 @@
+/* fovea.set_num_threads() and fovea.get_num_threads(). */
+#include "context.h"
+#include "pool.h"
+
+const char py_set_num_threads_doc[] =
+    "set_num_threads(threads)\n--\n\n"
+    "Calls of this process, of all its threads, use at most so many threads from now on; 0: no limit of Fovea's own. "
+    "Never more than\n"
+    "CPU affinity and cgroup quota allow, nor than torch.set_num_threads() in a process with torch. Until it is "
+    "called, without\n"
+    "torch, OMP_NUM_THREADS is the limit. Changes no bit of any result. ValueError: negative, or above 1024.";
+
+PyObject *py_set_num_threads(PyObject *module, PyObject *value) {
+    (void)module;
+    const long threads = PyLong_AsLong(value);
+    if (threads == -1 && PyErr_Occurred())
+        return NULL;
+    if (threads < 0 || threads > 1024) {
+        py_raise(PyExc_ValueError, "threads must be from 0 (no limit) to 1024, not %ld", threads);
+        return NULL;
+    }
+    py_pool_set_threads((int)threads);
+    Py_RETURN_NONE;
+}
+
+int py_threads_now(const fovea_info *info) {
+    const int limit = py_pool_threads();
+    return limit && limit < info->threads ? limit : info->threads;
+}
+
+const char py_get_num_threads_doc[] =
+    "get_num_threads()\n--\n\n"
+    "How many threads a call uses at most now: the smallest of set_num_threads(), torch.set_num_threads() or else "
+    "OMP_NUM_THREADS,\n"
+    "config(threads=), and what CPU affinity and cgroup quota allow.";
+
+PyObject *py_get_num_threads(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    const py_context *context = py_context_now();
+    if (!context)
+        return NULL;
+    fovea_info info;
+    fovea_info_init(&info);
+    const fovea_status status = fovea_context_info(context->library, &info);
+    return status == FOVEA_OK ? PyLong_FromLong(py_threads_now(&info)) : py_raise_status(status);
+}

@@ -1,0 +1,115 @@
+"""Threads of torch: found whenever it is imported, their number, forks; one OpenMP in the process."""
+
+import concurrent.futures
+
+import numpy as np
+import pytest
+import torch
+from processes import CALL, OPENMP, run
+
+import fovea
+
+
+@pytest.fixture(autouse=True)
+def unlimited():
+    before = torch.get_num_threads()
+    yield
+    fovea.set_num_threads(0)
+    torch.set_num_threads(before)
+
+
+def test_torch_is_found():
+    assert fovea.info()["pool"] == "torch"
+
+
+def test_torch_imported_later():
+    program = CALL + """
+fovea.config(threads=2)
+first = call(), fovea.info()["pool"]
+import json, decimal, torch
+torch.set_num_threads(2)
+second = call(), fovea.info()["pool"]
+print(first[0] == second[0], first[1], second[1])
+"""
+    assert run(program) == "True own torch"
+
+
+def test_tasks_run_on_torchs_threads():
+    """No threads beside those that torch has already."""
+    program = "import torch; torch.set_num_threads(4)" + CALL + """
+fovea.config(threads=4)
+a = torch.ones(2000, 2000)
+(a + a).sum()
+before = threads()
+call()
+print(threads() - before)
+"""
+    assert run(program) == "0"
+
+
+def test_one_openmp():
+    program = OPENMP + "import torch; before = openmp()" + CALL + "call(); print(len(before), openmp() == before)"
+    assert run(program) == "1 True"
+
+
+def test_limits():
+    with fovea.config(threads=8):
+        for theirs, ours, threads in ((4, 0, 4), (4, 3, 3), (3, 6, 3), (1, 0, 1)):
+            torch.set_num_threads(theirs)
+            fovea.set_num_threads(ours)
+            assert fovea.get_num_threads() == threads
+
+
+def test_bits_do_not_depend_on_threads(normal):
+    x = normal(2, 4, 300, 32)
+    with fovea.config(threads=1):
+        expected = fovea.attention(x, x, x)
+    for theirs in (1, 2, 5):
+        torch.set_num_threads(theirs)
+        for ours in (0, 1, 2, 3):
+            fovea.set_num_threads(ours)
+            with fovea.config(threads=4):
+                assert np.array_equal(fovea.attention(x, x, x), expected), (theirs, ours)
+
+
+def test_many_callers(normal):
+    x = normal(2, 4, 300, 32)
+    expected = fovea.attention(x, x, x)
+    with fovea.config(threads=3), concurrent.futures.ThreadPoolExecutor(4) as callers:
+        for result in callers.map(lambda _: fovea.attention(x, x, x), range(40)):
+            assert np.array_equal(result, expected)
+
+
+def test_fork():
+    """A child has none of the threads of torch, and would wait for them forever: it makes its own."""
+    program = "import torch; torch.set_num_threads(3)" + CALL + """
+import os
+fovea.config(threads=3)
+expected = call()
+codes = []
+for i in range(3):
+    pid = os.fork()
+    if pid == 0:
+        good = call() == expected and fovea.info()["pool"] == "own" and threads() == 3
+        torch.set_num_threads(1)  # as the workers of a DataLoader do
+        os._exit(0 if good and call() == expected and fovea.get_num_threads() == 1 else 1)
+    codes.append(os.waitpid(pid, 0)[1])
+print(codes, call() == expected)
+"""
+    assert run(program) == "[0, 0, 0] True"
+
+
+def test_loader_workers():
+    program = """
+import numpy as np, torch, fovea
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+    def __getitem__(self, i):
+        x = torch.full((1, 2, 300, 16), float(i))
+        return fovea.attention(x, x, x)[0, 0, 0, 0]
+x = torch.ones(1, 2, 300, 16)
+fovea.attention(x, x, x)
+print([int(value) for value in torch.utils.data.DataLoader(Data(), batch_size=None, num_workers=2)])
+"""
+    assert run(program) == "[0, 1, 2, 3, 4, 5]"
