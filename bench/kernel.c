@@ -103,6 +103,10 @@ static void call_weights(const fv_kernel *kernel, operands *o) {
     kernel->run.weights_f32(0, o->n, o->in[0], 1, 1, &o->bits, o->out[0]);
 }
 
+static void call_weight_sums(const fv_kernel *kernel, operands *o) {
+    kernel->run.weight_sums_f32(o->m, 0, o->n, o->in[0], o->n, 1, o->in[1], NULL, 0, o->out[0]);
+}
+
 static void call_finite(const fv_kernel *kernel, operands *o) {
     o->truth = kernel->run.finite_f32(o->m, o->n, o->in[0], o->n);
 }
@@ -138,6 +142,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_add_mask] = {call_add_mask, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 12},
     [FV_OP_softcap] = {call_softcap, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1, 8},
     [FV_OP_weights] = {call_weights, 1, FV_SEGMENT, 1, "n", FV_SEGMENT, 1, 0, 1, 8},
+    [FV_OP_weight_sums] = {call_weight_sums, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1, 4},
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},

@@ -181,6 +181,12 @@ typedef void fv_softcap_f32_fn(int64_t rows, int64_t n, float factor, float cap,
 typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float c, float lse, const fv_keybits *bits,
                                float *w);
 
+/* weight_sums: sums[i] += weight of key i, row after row, for the keys of [begin, end), multiples of FV_LANES, and rows rows:
+ * of scores c * s[row * lds + i], lse[row] and bits[row * bits_step] (step 0: one for all; NULL: all keys), as weights gives
+ * it, 1 <= c < 2. The payload of a NaN is left open. */
+typedef void fv_weight_sums_f32_fn(int64_t rows, int64_t begin, int64_t end, const float *s, int64_t lds, float c,
+                                   const float *lse, const fv_keybits *bits, int64_t bits_step, float *sums);
+
 /* finite: 1 if all of rows x n values are finite, else 0. */
 typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);
 
@@ -226,6 +232,7 @@ typedef enum fv_op {
     FV_OP_add_mask,
     FV_OP_softcap,
     FV_OP_weights,
+    FV_OP_weight_sums,
     FV_OP_finite,
     FV_OP_bias_act_residual,
     FV_OP_exp,
@@ -281,6 +288,7 @@ typedef struct fv_kernel {
         fv_add_mask_f32_fn *add_mask_f32;
         fv_softcap_f32_fn *softcap_f32;
         fv_weights_f32_fn *weights_f32;
+        fv_weight_sums_f32_fn *weight_sums_f32;
         fv_finite_f32_fn *finite_f32;
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_exp_f32_fn *exp_f32;

@@ -270,6 +270,24 @@ static void golden_weights(golden *g) {
     gave(g, x[1] + first, last - first);
 }
 
+static void golden_weight_sums(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), begins = FV_SEGMENT / FV_LANES;
+    const int64_t first = FV_LANES * rng_below(&g->r, begins);
+    const int64_t last = first + FV_LANES * rng_between(&g->r, 1, begins - first / FV_LANES);
+    fv_keybits bits;
+    draw_bits(g, &bits);
+    for (int64_t i = 0; i < rows; i++) {
+        draw_scores(g, x[0] + i * FV_SEGMENT, FV_SEGMENT);
+        row[0][i] = 5.0f + rng_normal(&g->r);
+    }
+    for (int64_t i = 0; i < FV_SEGMENT; i++)
+        x[1][i] = 0.0f;
+    begin(g);
+    g->kernel->run.weight_sums_f32(rows, first, last, x[0], FV_SEGMENT, 1.0f, row[0], &bits, 0, x[1]);
+    end();
+    gave(g, x[1] + first, last - first);
+}
+
 static void golden_finite(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200), kind = rng_below(&g->r, 3);
     draw(g, x[0], rows * n);
@@ -352,6 +370,7 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_add_mask] = golden_add_mask,
     [FV_OP_softcap] = golden_softcap,
     [FV_OP_weights] = golden_weights,
+    [FV_OP_weight_sums] = golden_weight_sums,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
     [FV_OP_widen] = golden_widen,

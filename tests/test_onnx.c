@@ -120,8 +120,6 @@ static bool close_to(const float *got, const onnx_tensor *want, const char *name
 static const char *waits_for(const onnx_case *c) {
     if (c->in[Q].type != ONNX_F32)
         return c->in[Q].type == ONNX_F16 ? "waits for float16" : "waits for bfloat16";
-    if (c->out[QK_MATMUL_OUTPUT].type != ONNX_ABSENT && c->attributes.qk_matmul_output_mode != 3)
-        return "waits for raw scores as an output";
     return NULL;
 }
 
@@ -163,8 +161,13 @@ static bool run(const fovea_context *ctx, const onnx_case *c, const results *out
     desc.softcap = a->softcap;
     desc.window_left = a->left_window_size;
     desc.window_right = a->right_window_size;
-    if (out->scores)
-        args.weights = view(&c->out[QK_MATMUL_OUTPUT], 0, out->scores);
+    fovea_attention_scores scores;
+    fovea_attention_scores_init(&scores);
+    if (out->scores) {
+        scores.kind = (fovea_score_kind)a->qk_matmul_output_mode;
+        scores.out = view(&c->out[QK_MATMUL_OUTPUT], 0, out->scores);
+        args.scores = &scores;
+    }
     ok = execute(ctx, &desc, &args, c->name) && ok;
     for (int i = 0; i < INPUTS; i++)
         free(in[i]);

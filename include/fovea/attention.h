@@ -112,6 +112,10 @@ FOVEA_API void fovea_attention_stats_init_size(fovea_attention_stats *stats, siz
 /* M, L and O of each row: fovea/state.h. */
 typedef struct fovea_attention_state fovea_attention_state;
 
+/* Chosen scores, and statistics of the weights: fovea/outputs.h. */
+typedef struct fovea_attention_scores fovea_attention_scores;
+typedef struct fovea_attention_summary fovea_attention_summary;
+
 typedef struct fovea_attention_args {
     size_t struct_size;
     fovea_tensor q;    /* [batch, q_heads, q_len, head_dim] */
@@ -124,7 +128,8 @@ typedef struct fovea_attention_args {
     /* [batch], from -2^60 to 2^60. Required by FOVEA_CAUSAL_OFFSET, allowed with NONE, otherwise NULL. */
     const int64_t *q_offsets;
     fovea_tensor lse; /* optional FOVEA_DTYPE_F32 [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
-    /* Optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked. Computes the scores a second time. */
+    /* Optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked. Computes the scores a second time. For
+     * a part of them see scores, for what can be said without the matrix, summary. */
     fovea_tensor weights;
     /* [batch] or NULL (0): the queries of sequence b are [q_starts[b], q_starts[b] + q_lens[b]) of the q_len tokens;
      * without q_lens, all from q_starts[b] on. */
@@ -147,6 +152,9 @@ typedef struct fovea_attention_args {
     /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score and zeros as its value.
      * lse and weights count it. A row without keys gives out +0 and lse = the sink. */
     const float *sinks;
+    const fovea_attention_scores
+        *scores; /* optional: scores or weights of chosen heads, queries and keys (outputs.h) */
+    const fovea_attention_summary *summary; /* optional: sums, entropy, largest of the weights (outputs.h) */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

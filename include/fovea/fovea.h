@@ -43,6 +43,7 @@
 #include "linear.h"
 #include "mask.h"
 #include "mha.h"
+#include "outputs.h"
 #include "state.h"
 #include "tuning.h"
 #include "types.h"

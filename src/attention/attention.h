@@ -45,6 +45,11 @@ void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_atte
 fovea_status fv_attention_check_mask(const fovea_attention_desc *desc, const fovea_attention_args *args,
                                      fv_span spans[2]);
 
+/* Checks args.scores and args.summary, and gives the spans of their tensors; that of the last, the list of heads, is read. */
+enum { FV_ATTENTION_OUTPUTS = 7, FV_ATTENTION_OUTPUTS_WRITTEN = 6 };
+fovea_status fv_attention_check_outputs(const fovea_attention_desc *desc, const fovea_attention_args *args,
+                                        fv_span spans[FV_ATTENTION_OUTPUTS]);
+
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
 

@@ -1,6 +1,7 @@
 /* The flash loop (block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of
  * up to tile_rows rows, which go through a segment one after the other (tile.h).
  */
+#include "attention/outputs.h"
 #include "attention/score.h"
 #include "attention/state.h"
 
@@ -196,7 +197,7 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
     const fovea_attention_plan *p = x->plan;
     const int64_t first = tile->first, rows = tile->count;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
-    const bool needs_lse = lse->data || x->args->weights.data, there = tile->output == FV_OUTPUT_IN_PLACE;
+    const bool needs_lse = lse->data || fv_outputs_need_lse(x->args), there = tile->output == FV_OUTPUT_IN_PLACE;
     if (x->args->state)
         copy_state(x, first, rows, true);
     if (!out->data)
@@ -223,46 +224,6 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
 static void finish_all(const fv_block *x) {
     for (int64_t i = 0; i < x->tile_count; i++)
         finish(x, &x->tiles[i]);
-}
-
-/* ------------------------------------------------------------------------------------------------------ weights -- */
-
-int64_t fv_block_weight_segments(const fv_block *x) { return fv_max(fv_ceil_div(x->sequence.kv_len, FV_SEGMENT), 1); }
-
-/* Writes the weights of a tile for the keys of a segment, with the first and the last one for what is before and behind the
- * sequence; keys it does not see are 0. */
-static void write_weights(const fv_block *x, const fv_tile *t, int64_t segment) {
-    const fovea_attention_plan *p = x->plan;
-    const bool last = segment + 1 == fv_block_weight_segments(x);
-    const int64_t first = fv_first_column(x, segment), before = segment == 0 ? first : 0;
-    const int64_t left = x->args->weights.shape[3] - first, keys = last ? left : FV_SEGMENT;
-    const int64_t begin = fv_min(t->columns.begin, keys), end = fv_min(t->columns.end, keys);
-    const fv_keybits all = fv_range_bits((fv_range){0, FV_SEGMENT});
-    for (int64_t i = 0; i < t->rows; i++) {
-        float *w = fv_row_element(x, &x->args->weights, t->row + i) + first;
-        memset(w - before, 0, (size_t)(before + begin) * sizeof *w);
-        if (begin < end)
-            p->kernels.weights(begin, end, x->s + i * p->s_stride, fv_score_c(p), x->lse[t->row + i],
-                               t->bits ? t->bits + i * t->bits_step : &all, w);
-        memset(w + end, 0, (size_t)(keys - end) * sizeof *w);
-    }
-}
-
-/* Of segments [begin, end): scores again, now that the lse of each row is known. */
-static void run_weights(fv_block *x, int64_t begin, int64_t end) {
-    assert(0 <= begin && begin <= end && end <= fv_block_weight_segments(x));
-    x->copy_values = false;
-    x->norm = INFINITY; /* there is no softmax */
-    for (int64_t index = begin; index < end; index++) {
-        fv_segment segment;
-        fv_segment_open(x, index, &segment);
-        for (int64_t i = 0; i < x->tile_count; i++) {
-            fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
-            t.row_max_end = t.columns.begin; /* nobody asks for maxima */
-            fv_tile_scores(x, &t, &segment);
-            write_weights(x, &t, index);
-        }
-    }
 }
 
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
@@ -315,8 +276,10 @@ void fv_block_run(fv_block *x) {
     }
     if (segments.begin >= segments.end)
         finish_all(x);
-    if (x->args->weights.data)
-        run_weights(x, 0, fv_block_weight_segments(x));
+    if (fv_outputs_rows(x->args))
+        fv_outputs_write_rows(x);
+    if (fv_outputs_views(x->args))
+        fv_outputs_write_views(x, 0, fv_outputs_segments(x));
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {
@@ -351,7 +314,6 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     finish_all(x);
 }
 
-void fv_block_weights(fv_block *x, char *partials, int64_t item, int64_t begin, int64_t end) {
+void fv_block_take_lse(fv_block *x, char *partials, int64_t item) {
     x->lse = fv_attention_partial(x->plan, partials, item, 0).m;
-    run_weights(x, begin, end);
 }

@@ -53,18 +53,17 @@ void fv_block_init(fv_block *block, const fv_deal *deal, char *scratch);
  */
 void fv_block_open(fv_block *block, int64_t item, int64_t next);
 
-/* All segments in order, merged as they come, then outputs and, where asked for, lse and weights. */
+/* All segments in order, merged as they come, then outputs and, where asked for, lse and what outputs.h writes. */
 void fv_block_run(fv_block *block);
 
-/* Segments [begin, end) that the block sees, and how many its rows have weights for. */
+/* Segments [begin, end) that the block sees. */
 fv_range fv_block_segments(const fv_block *block);
-int64_t fv_block_weight_segments(const fv_block *block);
 
 /* Split rows: the results of one segment that the block sees into *partial, before those up to end, which this thread
- * does next; later all of them, in order, into outputs and lse, which stays among the partials; then the weights of
- * segments [begin, end) of the sequence. */
+ * does next; later all of them, in order, into outputs and lse, which stays among the partials: what outputs.h writes takes
+ * it from there. */
 void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
 void fv_block_merge(fv_block *block, char *partials, int64_t item);
-void fv_block_weights(fv_block *block, char *partials, int64_t item, int64_t begin, int64_t end);
+void fv_block_take_lse(fv_block *block, char *partials, int64_t item);
 
 #endif

@@ -286,7 +286,8 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
         MASKS = TENSORS + FV_ATTENTION_ARRAYS,
         STATS = MASKS + 2,
         STATE,
-        OPERANDS
+        OUTPUTS,
+        OPERANDS = OUTPUTS + FV_ATTENTION_OUTPUTS
     };
     fv_span spans[OPERANDS + 1];
     if (!d->has_bias && args->bias.data)
@@ -311,12 +312,17 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     const fovea_status state = fv_attention_state_check(plan, args, &spans[STATE]);
     if (state != FOVEA_OK)
         return state;
+    const fovea_status outputs = fv_attention_check_outputs(d, args, &spans[OUTPUTS]);
+    if (outputs != FOVEA_OK)
+        return outputs;
+    bool written[OPERANDS + 1] = {false};
+    for (int i = 0; i < OPERANDS; i++)
+        written[i] = i < TENSORS ? all[i].rule.output
+                                 : i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
     spans[OPERANDS] = *workspace;
     for (int i = 0; i < OPERANDS; i++)
         for (int j = 0; j <= OPERANDS; j++) {
-            const bool written = i == STATE || (i < TENSORS && all[i].rule.output);
-            const bool both_written = written && (j == STATE || (j < TENSORS && all[j].rule.output));
-            if (i == j || !(written || j == OPERANDS) || (both_written && j < i))
+            if (i == j || !(written[i] || j == OPERANDS) || (written[i] && written[j] && j < i))
                 continue;
             const fovea_status status = fv_spans_disjoint(&spans[i], &spans[j]);
             if (status != FOVEA_OK)

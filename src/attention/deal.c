@@ -66,13 +66,27 @@ static void order(const fv_deal *deal) {
     }
 }
 
+/* The chunks of an item's keys. */
+static int64_t pass_chunks(const fovea_attention_plan *plan, fv_pass pass, int64_t kv_len) {
+    switch (pass) {
+    case FV_PASS_RUNS: return chunks_of(plan, kv_len);
+    case FV_PASS_KEYS: return fv_max(fv_ceil_div(kv_len, FV_SEGMENT), 1);
+    default: return 1;
+    }
+}
+
+/* Items that go together, of a sequence of so many tokens. */
+static int64_t pass_items(const fovea_attention_plan *plan, fv_pass pass, int64_t tokens) {
+    return pass == FV_PASS_KEYS ? blocks_of(plan, tokens).parts : 1;
+}
+
 /* The place of an item, or of a unit. */
-static const fv_deal_place *place_of(const fv_deal *deal, bool split, int64_t number) {
+static const fv_deal_place *place_of(const fv_deal *deal, bool units, int64_t number) {
     int64_t low = 0, high = deal->plan->desc.batch; /* the last place from which on there are no more before it */
     while (high - low > 1) {
         const int64_t middle = (low + high) / 2;
         const fv_deal_place *place = &deal->places[middle];
-        if ((split ? place->units : place->items) <= number)
+        if ((units ? place->units : place->items) <= number)
             low = middle;
         else
             high = middle;
@@ -95,7 +109,7 @@ fv_deal fv_deal_make(const fovea_attention_plan *plan, const fovea_attention_arg
         return deal;
     deal.places = table;
     order(&deal);
-    fv_deal_pass(&deal, false);
+    fv_deal_pass(&deal, FV_PASS_ITEMS);
     deal.items = deal.places[plan->desc.batch].items;
     assert(deal.items <= plan->items);
     return deal;
@@ -116,11 +130,11 @@ fv_item fv_deal_item(const fv_deal *deal, int64_t item) {
     return item_of(&b, place->sequence, item - place->items);
 }
 
-int64_t fv_deal_pass(fv_deal *deal, bool split) {
+int64_t fv_deal_pass(fv_deal *deal, fv_pass pass) {
     const fovea_attention_plan *plan = deal->plan;
     const int64_t batch = plan->desc.batch;
     if (!deal->places)
-        return plan->items * (split ? chunks_of(plan, plan->desc.kv_len) : 1);
+        return plan->items / pass_items(plan, pass, plan->desc.q_len) * pass_chunks(plan, pass, plan->desc.kv_len);
     int64_t items = 0, units = 0;
     for (int64_t i = 0; i <= batch; i++) {
         fv_deal_place *place = &deal->places[i];
@@ -132,7 +146,8 @@ int64_t fv_deal_pass(fv_deal *deal, bool split) {
         const fv_sequence s = fv_attention_sequence(plan, deal->args, place->sequence);
         const int64_t count = items_of(plan, &s);
         items += count;
-        units += count * (split ? chunks_of(plan, s.kv_len) : 1);
+        if (count > 0)
+            units += count / pass_items(plan, pass, tokens_of(&s)) * pass_chunks(plan, pass, s.kv_len);
         place->work = (double)count * work_of(plan, &s);
     }
     for (int64_t i = batch - 1; i >= 0; i--)
@@ -140,17 +155,21 @@ int64_t fv_deal_pass(fv_deal *deal, bool split) {
     return units;
 }
 
-fv_unit fv_deal_unit(const fv_deal *deal, bool split, int64_t unit) {
-    if (!split)
-        return (fv_unit){unit, 0, 1};
-    if (!deal->places) {
-        const int64_t chunks = chunks_of(deal->plan, deal->plan->desc.kv_len);
-        return (fv_unit){unit / chunks, unit % chunks, chunks};
+fv_unit fv_deal_unit(const fv_deal *deal, fv_pass pass, int64_t unit) {
+    const fovea_attention_plan *plan = deal->plan;
+    int64_t tokens = plan->desc.q_len, keys = plan->desc.kv_len, before = 0;
+    if (pass == FV_PASS_ITEMS)
+        return (fv_unit){unit, 1, 0, 1};
+    if (deal->places) {
+        const fv_deal_place *place = place_of(deal, true, unit);
+        const fv_sequence s = fv_attention_sequence(plan, deal->args, place->sequence);
+        tokens = tokens_of(&s);
+        keys = s.kv_len;
+        before = place->items;
+        unit -= place->units;
     }
-    const fv_deal_place *place = place_of(deal, true, unit);
-    const int64_t chunks = chunks_of(deal->plan, fv_attention_sequence(deal->plan, deal->args, place->sequence).kv_len);
-    const int64_t at = unit - place->units;
-    return (fv_unit){place->items + at / chunks, at % chunks, chunks};
+    const int64_t items = pass_items(plan, pass, tokens), chunks = pass_chunks(plan, pass, keys);
+    return (fv_unit){before + unit / chunks * items, items, unit % chunks, chunks};
 }
 
 /* How many units from first on are a quarter of a thread's share of the work that is left. None of them has much more work

@@ -14,7 +14,7 @@
 /* Packed sequences of a place and all behind it. */
 typedef struct fv_deal_place {
     int64_t sequence;
-    int64_t items, units; /* before it */
+    int64_t items, units; /* before it; units: of the pass */
     double work;          /* of it and those behind it, in rows times keys */
 } fv_deal_place;
 
@@ -37,14 +37,18 @@ typedef struct fv_item {
 
 fv_item fv_deal_item(const fv_deal *deal, int64_t item);
 
-/* A pass over all items, or over runs of the segments of each, chunks of them. */
+/* What a pass goes over: items; runs of the segments of each; segments of keys, with all items of a key head or, where blocks
+ * hold rows of one query head each, of that head. */
+typedef enum fv_pass { FV_PASS_ITEMS, FV_PASS_RUNS, FV_PASS_KEYS } fv_pass;
+
+/* Items [item, item + items), and one of the chunks that their keys are cut into. */
 typedef struct fv_unit {
-    int64_t item, chunk, chunks;
+    int64_t item, items, chunk, chunks;
 } fv_unit;
 
-/* Begins a pass, over runs if split; returns its number of units. */
-int64_t fv_deal_pass(fv_deal *deal, bool split);
-fv_unit fv_deal_unit(const fv_deal *deal, bool split, int64_t unit);
+/* Begins a pass; returns its number of units. */
+int64_t fv_deal_pass(fv_deal *deal, fv_pass pass);
+fv_unit fv_deal_unit(const fv_deal *deal, fv_pass pass, int64_t unit);
 
 /* Claims units of the pass, [first, *end) with first returned, empty when none is left (threads.h: fv_claim). */
 int64_t fv_deal_claim(const fv_deal *deal, int64_t count, _Atomic int64_t *next, int64_t *end);

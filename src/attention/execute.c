@@ -2,9 +2,9 @@
  *
  * Every task claims items from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
  * after another. Where a row is split, the items of the first pass are runs of segments of a block, of the second pass
- * blocks; where there are weights, of a third one runs of segments again.
+ * blocks; what outputs.h writes comes in passes of its own then, as sums of keys always do: a key's sum goes over all rows.
  */
-#include "attention/block.h"
+#include "attention/outputs.h"
 #include "attention/state.h"
 #include "core/core.h"
 #include "threads/threads.h"
@@ -37,7 +37,7 @@ static void run_block(const execution *e, fv_block *block, int64_t item, int64_t
 }
 
 static void run_segments(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const fv_unit at = fv_deal_unit(&e->deal, true, unit);
+    const fv_unit at = fv_deal_unit(&e->deal, FV_PASS_RUNS, unit);
     (void)end;
     fv_block_open(block, at.item, e->count);
     const fv_range seen = fv_block_segments(block);
@@ -55,14 +55,34 @@ static void run_merge(const execution *e, fv_block *block, int64_t item, int64_t
     fv_block_merge(block, e->partials, item);
 }
 
-/* Of all segments of the sequence: weights of keys that no row sees are written, too. */
-static void run_weights(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const fv_unit at = fv_deal_unit(&e->deal, true, unit);
+/* Of all segments of the sequence: elements of keys that no row sees are written, too. */
+static void run_views(const execution *e, fv_block *block, int64_t unit, int64_t end) {
+    const fv_unit at = fv_deal_unit(&e->deal, FV_PASS_RUNS, unit);
     (void)end;
     fv_block_open(block, at.item, e->count);
-    const int64_t segments = fv_block_weight_segments(block), run = fv_ceil_div(segments, at.chunks);
+    fv_block_take_lse(block, e->partials, at.item);
+    const int64_t segments = fv_outputs_segments(block), run = fv_ceil_div(segments, at.chunks);
     const int64_t begin = fv_min(at.chunk * run, segments);
-    fv_block_weights(block, e->partials, at.item, begin, fv_min(begin + run, segments));
+    fv_outputs_write_views(block, begin, fv_min(begin + run, segments));
+}
+
+static void run_rows(const execution *e, fv_block *block, int64_t item, int64_t end) {
+    (void)end;
+    fv_block_open(block, item, e->count);
+    fv_block_take_lse(block, e->partials, item);
+    fv_outputs_write_rows(block);
+}
+
+static void run_key_sums(const execution *e, fv_block *block, int64_t unit, int64_t end) {
+    const fv_unit at = fv_deal_unit(&e->deal, FV_PASS_KEYS, unit);
+    fv_key_sums sums;
+    (void)end;
+    fv_outputs_sums_begin(&sums);
+    for (int64_t i = 0; i < at.items; i++) {
+        fv_block_open(block, at.item + i, e->count);
+        fv_outputs_sums_add(block, at.chunk, &sums);
+    }
+    fv_outputs_sums_end(block, at.chunk, &sums);
 }
 
 static void work(void *arg, int64_t task) {
@@ -79,9 +99,9 @@ static void work(void *arg, int64_t task) {
     }
 }
 
-static void pass(execution *e, bool split, run_unit *run) {
+static void pass(execution *e, fv_pass over, run_unit *run) {
     atomic_store(&e->next, 0);
-    e->count = fv_deal_pass(&e->deal, split);
+    e->count = fv_deal_pass(&e->deal, over);
     e->run = run;
     fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks), &(fv_work){.task = work, .arg = e});
 }
@@ -105,12 +125,18 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
                    .scratches = base,
                    .partials = base + plan->partials};
     if (plan->choice.split_segments <= 0)
-        pass(&e, false, run_block);
+        pass(&e, FV_PASS_ITEMS, run_block);
     else {
-        pass(&e, true, run_segments);
-        pass(&e, false, run_merge);
-        if (args->weights.data)
-            pass(&e, true, run_weights);
+        pass(&e, FV_PASS_RUNS, run_segments);
+        pass(&e, FV_PASS_ITEMS, run_merge);
+        if (fv_outputs_rows(args))
+            pass(&e, FV_PASS_ITEMS, run_rows);
+        if (fv_outputs_views(args))
+            pass(&e, FV_PASS_RUNS, run_views);
+    }
+    if (fv_outputs_key_sums(args)) {
+        fv_outputs_sums_clear(args);
+        pass(&e, FV_PASS_KEYS, run_key_sums);
     }
     if (args->stats)
         write_stats(&e);

@@ -48,6 +48,7 @@ static void take_kernels(fovea_attention_plan *plan) {
         .add_mask = fv_kernel_best(FV_OP_add_mask, FV_TYPE_f32, target)->run.add_mask_f32,
         .softcap = fv_kernel_best(FV_OP_softcap, FV_TYPE_f32, target)->run.softcap_f32,
         .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, target)->run.weights_f32,
+        .weight_sums = fv_kernel_best(FV_OP_weight_sums, FV_TYPE_f32, target)->run.weight_sums_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
         .widen_q = widen_of(d->dtype, target),
         .widen_k = widen_of(d->k_dtype, target),

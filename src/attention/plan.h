@@ -35,6 +35,7 @@ typedef struct fv_attention_kernels {
     fv_add_mask_f32_fn *add_mask;
     fv_softcap_f32_fn *softcap;
     fv_weights_f32_fn *weights;
+    fv_weight_sums_f32_fn *weight_sums;
     fv_finite_f32_fn *finite;
     fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_out;

@@ -92,6 +92,7 @@ static bool add_relative(fv_block *x, const fv_tile *t, int64_t segment, float c
 
 /* A stage. */
 typedef struct stage {
+    fovea_score_kind kind; /* its result is part of these scores and later ones */
     bool (*asked)(const fovea_attention_desc *desc);
     bool keeps_maxima; /* it is one rising function for all keys of a row, and masks none that was not before */
     bool keeps_bound;  /* no |s| becomes larger than c |q| |k| */
@@ -102,11 +103,12 @@ typedef struct stage {
 
 /* THE list, in order. The first pass takes c along. */
 static const stage stages[] = {
-    {always, true, true, false, NULL}, /* s = c * acc, in the first read of the scores */
-    {capped, true, true, false, cap_scores},
-    {biased, false, false, true, add_bias},
-    {relative, false, false, true, add_relative},
-    {selecting, true, true, false, NULL}, /* by the bits of a row, known before the product (fv_tile.selected) */
+    {FOVEA_SCORES_RAW, always, true, true, false, NULL}, /* s = c * acc, in the first read of the scores */
+    {FOVEA_SCORES_CAPPED, capped, true, true, false, cap_scores},
+    {FOVEA_SCORES_BIASED, biased, false, false, true, add_bias},
+    {FOVEA_SCORES_BIASED, relative, false, false, true, add_relative},
+    /* by the bits of a row, known before the product (fv_tile.selected) */
+    {FOVEA_SCORES_BIASED, selecting, true, true, false, NULL},
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };
 
@@ -118,8 +120,8 @@ fv_scale fv_score_scale(float scale) {
     return (fv_scale){(float)copysign(ldexp(1.0, exponent - 1), part), (float)(2.0 * fabs(part))};
 }
 
-float fv_score_c(const fovea_attention_plan *plan) {
-    for (int i = 0; i < STAGES; i++)
+float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind) {
+    for (int i = 0; i < STAGES && stages[i].kind <= kind; i++)
         if (stages[i].pass && stages[i].asked(&plan->desc))
             return 1.0f;
     return plan->scale.c;
@@ -132,10 +134,10 @@ bool fv_score_masks(const fovea_attention_desc *desc) {
     return masks;
 }
 
-void fv_score_stages(fv_block *x, fv_tile *t, int64_t segment) {
+void fv_score_stages(fv_block *x, fv_tile *t, int64_t segment, fovea_score_kind kind) {
     float c = x->plan->scale.c;
     bool masked = false, found = false;
-    for (int i = 0; i < STAGES; i++)
+    for (int i = 0; i < STAGES && stages[i].kind <= kind; i++)
         if (stages[i].pass && stages[i].asked(&x->plan->desc)) {
             masked |= stages[i].pass(x, t, segment, c);
             found |= !stages[i].keeps_maxima;

@@ -8,8 +8,8 @@
 /* scale = q * c, as kernels.h has it. */
 fv_scale fv_score_scale(float scale);
 
-/* What is left of c for softmax and weights, which multiply by it as they read scores: 1 after a pass. */
-float fv_score_c(const fovea_attention_plan *plan);
+/* What is left of c after the stages up to a kind of scores, which is multiplied as they are read: 1 after a pass. */
+float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind);
 
 /* May a stage take keys out of what rows see by their ranges? */
 bool fv_score_masks(const fovea_attention_desc *desc);
@@ -21,8 +21,9 @@ int64_t fv_score_rows(const fv_block *block, const fv_tile *tile, int64_t rows);
 /* Before such a call: prefetches what the passes read of the bias there. */
 void fv_score_prefetch(const fv_block *block, int64_t row, int64_t rows, int64_t segment, fv_range columns);
 
-/* The passes over the scores of a tile, in order. They may take keys out of its bits, and find maxima. */
-void fv_score_stages(fv_block *block, fv_tile *tile, int64_t segment);
+/* The passes over the scores of a tile, in order, up to a kind of scores. They may take keys out of its bits, and find
+ * maxima. */
+void fv_score_stages(fv_block *block, fv_tile *tile, int64_t segment, fovea_score_kind kind);
 
 /* All rows of a tile see the columns before this one, whose maxima come with the product; columns.begin: none. */
 int64_t fv_score_row_max_end(const fv_block *block, const fv_tile *tile, int64_t segment);

@@ -111,8 +111,16 @@ fovea_status fv_attention_state_check(const fovea_attention_plan *plan, const fo
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "a state goes with no FOVEA_CAUSAL_BOTTOM_RIGHT, which needs the number "
                        "of all keys: use FOVEA_CAUSAL_OFFSET");
-    if (args->weights.data)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "weights are given with a state: they need the lse of all keys");
+    const struct {
+        const char *name;
+        bool given;
+    } need_lse[] = {{"weights", args->weights.data},
+                    {"scores of kind FOVEA_SCORES_WEIGHTS", args->scores && args->scores->kind == FOVEA_SCORES_WEIGHTS},
+                    {"summary", args->summary}};
+    for (size_t i = 0; i < sizeof need_lse / sizeof need_lse[0]; i++)
+        if (need_lse[i].given)
+            return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s given with a state: the lse of all keys is needed",
+                           need_lse[i].name);
     if (args->lse.data && !args->out.data)
         return fv_fail(FOVEA_ERROR_NULL, "lse is given, but out is NULL: a call that finishes writes both");
     *span = span_of(args->state, "state");

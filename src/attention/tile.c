@@ -117,7 +117,7 @@ static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, 
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment) {
+void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_kind kind) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim, lds = p->s_stride;
     const bool pack = one_tile(x); /* each panel is used once: all go to one place */
@@ -145,7 +145,7 @@ void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment) {
                              &prefetch);
         }
     }
-    fv_score_stages(x, t, segment->index);
+    fv_score_stages(x, t, segment->index, kind);
 }
 
 /* Are the copied values finite? */
@@ -279,13 +279,13 @@ static bool run_scores(fv_block *x, fv_tile *t, fv_segment *segment, float *m, f
         return false;
     x->count.visited++;
     x->count.full += sees_all(x, t, segment->index);
-    fv_tile_scores(x, t, segment);
+    fv_tile_scores(x, t, segment, FOVEA_SCORES_WEIGHTS);
     x->plan->kernels.softmax(&(fv_softmax_f32_args){.rows = t->rows,
                                                     .begin = t->columns.begin,
                                                     .end = t->columns.end,
                                                     .s = x->s,
                                                     .lds = x->plan->s_stride,
-                                                    .c = fv_score_c(x->plan),
+                                                    .c = fv_score_c(x->plan, FOVEA_SCORES_WEIGHTS),
                                                     .p = x->s,
                                                     .ldp = x->plan->s_stride,
                                                     .bits = t->bits,

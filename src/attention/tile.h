@@ -45,8 +45,8 @@ bool fv_block_sees(const fv_block *block, int64_t segment);
 /* What the rows of a tile see of a segment. */
 fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
 
-/* Scores of a tile, after all stages, into block->s. */
-void fv_tile_scores(fv_block *block, fv_tile *tile, fv_segment *segment);
+/* Scores of a tile, after the stages up to a kind of scores, into block->s; what is left of c (score.h) is not in them. */
+void fv_tile_scores(fv_block *block, fv_tile *tile, fv_segment *segment, fovea_score_kind kind);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
  * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */

@@ -10,6 +10,7 @@ typedef enum fv_enum {
     FV_ENUM_causal,
     FV_ENUM_mask_kind,
     FV_ENUM_relative,
+    FV_ENUM_score_kind,
     FV_ENUM_activation,
     FV_ENUM_mha_form,
     FV_ENUM_mha_inputs,
