@@ -152,9 +152,8 @@ typedef struct fovea_attention_args {
     /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score and zeros as its value.
      * lse and weights count it. A row without keys gives out +0 and lse = the sink. */
     const float *sinks;
-    const fovea_attention_scores
-        *scores; /* optional: scores or weights of chosen heads, queries and keys (outputs.h) */
-    const fovea_attention_summary *summary; /* optional: sums, entropy, largest of the weights (outputs.h) */
+    const fovea_attention_scores *scores;   /* optional: scores of chosen heads, queries and keys (outputs.h) */
+    const fovea_attention_summary *summary; /* optional: statistics of the weights (outputs.h) */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */
