@@ -15,7 +15,7 @@ from fovea.transformers.masks import Limits, Visible
 
 NAME = "fovea"
 _MAX_CHANNELS = 576
-_DTYPES = (torch.float32,)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def register():
@@ -40,7 +40,8 @@ def attention(
 ):
     """What a model of transformers calls for its attention.
 
-    query [batch, heads, queries, channels], key and value with as many heads or fewer, any strides, float32 on the CPU.
+    query [batch, heads, queries, channels], key and value with as many heads or fewer, any strides, on the CPU, of one
+    type: float32, or bfloat16 or float16, which are computed in float32 and rounded once.
     attention_mask: a Visible (masks.py), a boolean or an additive tensor [batch, heads, queries, keys], or None: then causal
     from the top left if is_causal, or module.is_causal, says so and there is more than one query. s_aux: sinks [heads].
     position_bias is added to the scores. cu_seq_lens_q and cu_seq_lens_k: packed sequences, each aligned at its last key.
@@ -59,7 +60,7 @@ def attention(
         return _fall_back(module, query, key, value, attention_mask, dropout, scaling, causal, kwargs)
     if query.shape[0] == 1 < key.shape[0]:
         query = query.expand(key.shape[0], -1, -1, -1)
-    arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach()}
+    arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach().float()}
     counters.fused += not traced
     if kwargs.get("cu_seq_lens_q") is not None:
         return _packed(query, key, value, causal, arguments, kwargs), None
@@ -76,7 +77,8 @@ def attention(
     if position_bias is not None:
         arguments["bias"] = position_bias.detach().float()
     if _wants_weights(module, kwargs):
-        return fovea.attention(query, key, value, **arguments, out_layout="bthd", return_weights=True)
+        out, weights = fovea.attention(query, key, value, **arguments, out_layout="bthd", return_weights=True)
+        return out, weights.to(query.dtype)
     compute = fovea.torch.attention if traced else fovea.attention
     return compute(query, key, value, **arguments, out_layout="bthd"), None
 

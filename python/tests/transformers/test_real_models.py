@@ -1,0 +1,150 @@
+"""Models with real weights: sentences by all-MiniLM-L6-v2, text by SmolLM2-135M-Instruct."""
+
+import contextlib
+import hashlib
+
+import pytest
+import real_models
+import torch
+
+pytest.importorskip("transformers")
+from transformers import DynamicCache
+
+import fovea
+import fovea.torch
+from fovea.transformers import counters
+
+SENTENCES = [
+    "A cat sits on the mat.",
+    "The kitten is resting on a rug.",
+    "Attention kernels spend their time in two matrix products and a softmax, and on a CPU the caches decide how fast these are.",
+    "Lighthouse",
+    "",
+    "Die Summe der Teile ist weniger als das Ganze, sagte sie, und legte das Buch zur Seite. " * 8,
+    "Numbers: 1, 22, 333, 4444; symbols: + - * / % $ §.",
+]
+NEW_TOKENS = 64
+
+optimized = pytest.mark.skipif(
+    not hasattr(fovea, "Linear") or not hasattr(fovea.torch, "optimize"), reason="this build packs no weights"
+)
+
+
+@pytest.fixture
+def sentence_model():
+    """make(dtype, attention): all-MiniLM-L6-v2 in sentence-transformers."""
+    package = pytest.importorskip("sentence_transformers")
+    folder = str(real_models.minilm())
+
+    def make(dtype=torch.float32, attention="fovea"):
+        kwargs = {"attn_implementation": attention, "dtype": dtype}
+        return package.SentenceTransformer(folder, device="cpu", model_kwargs=kwargs)
+
+    return make
+
+
+def encode(model):
+    return model.encode(SENTENCES, batch_size=4, convert_to_tensor=True, normalize_embeddings=True).double()
+
+
+def cosines(a, b):
+    return torch.nn.functional.cosine_similarity(a, b, dim=-1)
+
+
+def test_sentences(sentence_model):
+    wanted = encode(sentence_model(torch.float64, "eager"))
+    counters.reset()
+    got = encode(sentence_model())
+    assert cosines(got, wanted).min() > 0.999999
+    assert (got - wanted).abs().max() < 1e-6
+    assert counters.fused == 12 and not counters.fallbacks and counters.mask_tensors == 0
+
+
+def test_sentences_do_not_depend_on_their_batch(sentence_model):
+    """Padding changes no bit of attention: a sentence alone is as near to itself in a batch as torch's products allow."""
+    model = sentence_model()
+    together = encode(model)
+    alone = torch.stack([model.encode(sentence, convert_to_tensor=True, normalize_embeddings=True) for sentence in SENTENCES])
+    assert (together - alone).abs().max() < 1e-6
+
+
+@optimized
+def test_optimized_sentences(sentence_model):
+    wanted = encode(sentence_model(torch.float64, "eager"))
+    model = sentence_model()
+    model[0].auto_model = fovea.torch.optimize(model[0].auto_model)
+    counters.reset()
+    got = encode(model)
+    assert cosines(got, wanted).min() > 0.999999
+    assert counters.fused == 12 and not counters.fallbacks
+
+
+@pytest.fixture(scope="module")
+def smollm2():
+    return real_models.smollm2()
+
+
+@pytest.fixture(scope="module")
+def prompt():
+    return real_models.smollm2_prompt("Tell me the story of a lighthouse keeper who learns to sail.")
+
+
+def generate(model, prompt, attention):
+    model.set_attn_implementation(attention)
+    options = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False}
+    with torch.inference_mode():
+        return model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)[0, prompt.shape[1] :].tolist()
+
+
+def test_greedy_text(smollm2, prompt):
+    wanted = generate(smollm2, prompt, "eager")
+    counters.reset()
+    got = generate(smollm2, prompt, "fovea")
+    assert got == wanted
+    assert counters.fused == 30 * NEW_TOKENS and not counters.fallbacks and counters.mask_tensors == 0
+    text = real_models.smollm2_tokenizer().decode(got)
+    assert "lighthouse" in text.lower(), text
+
+
+def digest(model, ids, chunk):
+    """SHA-256 of all logits of a text that the model reads in chunks."""
+    cache, sha = DynamicCache(config=model.config), hashlib.sha256()
+    with torch.inference_mode():
+        for piece in ids.split(chunk, dim=1):
+            sha.update(model(piece, cache=cache).logits.numpy().tobytes())
+    return sha.hexdigest()
+
+
+@contextlib.contextmanager
+def torch_threads(count):
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)
+
+
+@optimized
+def test_same_bits(smollm2, prompt, record_property, capsys):
+    """The logits of a text have the same bits on every tier, with every number of threads, whole or in chunks."""
+    smollm2.set_attn_implementation("fovea")
+    model = fovea.torch.optimize(smollm2)
+    ids = prompt[:, :40]
+    counters.reset()
+    with torch_threads(1):
+        digests = {"whole": digest(model, ids, 40)}
+        for chunk in (23, 16, 3, 1):
+            digests[f"chunks of {chunk}"] = digest(model, ids, chunk)
+    for threads in (2, 3):
+        with torch_threads(threads):
+            digests[f"{threads} threads"] = digest(model, ids, 40)
+            digests[f"{threads} threads, chunks of 7"] = digest(model, ids, 7)
+    for isa in ("avx2", "avx512", "neon", "scalar"):
+        with fovea.config(isa=isa), torch_threads(2):
+            if fovea.info()["isa"] == isa:
+                digests[isa] = digest(model, ids, 29)
+    assert counters.fused > 0 and not counters.fallbacks
+    wanted = digests["whole"]
+    assert digests == dict.fromkeys(digests, wanted)
+    record_property("logits_sha256", wanted)
+    with capsys.disabled():
+        print(f"\nSmolLM2-135M-Instruct, logits of {ids.shape[1]} tokens, {', '.join(digests)}: SHA-256 {wanted}")
