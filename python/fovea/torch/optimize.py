@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from .packed import PackedLinear, SharedLinear, SharedPart
+from .packed_mha import PackedMultiheadAttention, layer_activation
+from .packed_mha import why_not as why_not_mha
 from .structure import fuse, same_input
 
 _logger = logging.getLogger(__name__)
@@ -69,7 +71,9 @@ class _Optimizer:
     def __init__(self, model):
         self.model, self.report = model, Report()
         self.places: dict = {}  # id of a linear map: how many parents have it
-        self.made: dict = {}  # id of a linear map: what stands for it
+        self.made: dict = {}  # id of what was replaced: what stands for it
+        self.kept: list = []  # what was replaced, so that no id comes twice
+        self.projections = {id(m.out_proj) for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
         for parent in model.modules():
             for child in parent._modules.values():
                 if child is not None and _layout(child) is not None:
@@ -78,13 +82,33 @@ class _Optimizer:
     def run(self):
         parents = [(name, module) for name, module in self.model.named_modules() if _layout(module) is None]
         for name, module in parents:
+            prefix = f"{name}." if name else ""
             if isinstance(module, nn.Linear):
-                self.report.left.append(f"{name}: {type(module).__name__} is a class of its own")
+                if id(module) not in self.projections:
+                    self.report.left.append(f"{name}: {type(module).__name__} is a class of its own")
+            elif isinstance(module, nn.MultiheadAttention):
+                reason = why_not_mha(module)
+                if reason is not None:
+                    self.report.left.append(f"{name}: {reason}")
+            else:
+                if isinstance(module, nn.TransformerEncoder):
+                    module.use_nested_tensor = False  # which reads the weights
+                self._attentions(prefix, module)
+                self._children(prefix, module)
+
+    def _attentions(self, prefix, parent):
+        """Replaces nn.MultiheadAttention among the children of `parent`."""
+        for name, child in list(parent._modules.items()):
+            if not isinstance(child, nn.MultiheadAttention) or why_not_mha(child) is not None:
                 continue
-            if isinstance(module, (nn.MultiheadAttention, nn.TransformerEncoderLayer)):
-                self.report.left.append(f"{name}: {type(module).__name__}; torch reads its weights directly")
-                continue
-            self._children(f"{name}." if name else "", module)
+            if id(child) not in self.made:
+                self.made[id(child)] = PackedMultiheadAttention(child)
+                self.kept.append(child)
+                size = child.embed_dim
+                self.report.packed.append(f"{prefix}{name} ({size} -> {size}; q, k, v, out_proj)")
+                self.report.packed_bytes += 4 * sum(p.numel() for p in child.parameters())
+                self.report.attention.append(f"{prefix}{name}: fovea.attention")
+            setattr(parent, name, self.made[id(child)])
 
     def _children(self, prefix, parent):
         """Replaces the linear maps among the children of `parent`."""
@@ -100,7 +124,10 @@ class _Optimizer:
             else:
                 names.append(name)
         alone = [name for name in names if self.places[id(getattr(parent, name))] == 1]
-        if isinstance(parent, (nn.Sequential, nn.ModuleList, nn.ModuleDict)):
+        activation = layer_activation(parent) if "linear1" in alone else None
+        if activation is not None:
+            fused = {"linear1": (activation, False)}
+        elif isinstance(parent, (nn.Sequential, nn.ModuleList, nn.ModuleDict)):
             fused = {}
         else:
             fused = fuse(parent, alone)
@@ -115,6 +142,7 @@ class _Optimizer:
         child = getattr(parent, name)
         packed = PackedLinear(child.weight.detach(), _bias(child), activation, _layout(child))
         self.made[id(child)] = packed
+        self.kept.append(child)
         extra = [x for x in (activation, "residual" if residual else None) if x]
         self._note(prefix + name, packed, child, extra)
         setattr(parent, name, packed)
@@ -159,17 +187,19 @@ def optimize(model: nn.Module) -> nn.Module:
       - every nn.Linear (and GPT-2's Conv1D) of float32 weights is a product with weights packed once;
       - maps of the same input (Q, K and V; gate and up) are one product, where the source of forward() shows it;
       - GELU, ReLU and residual additions are part of the product before them, where tracing forward() shows it;
-      - attention of transformers' models runs on Fovea (fovea.transformers).
+      - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
     The copy has no gradients and cannot be trained: asking for either raises RuntimeError. Its packed weights are memory
     of its own, and those of the original are freed with the original; all other parameters are shared. state_dict() of
     the copy lacks the packed weights, so save the original.
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """
-    optimized = _copy(model)
-    work = _Optimizer(optimized)
+    whole = nn.ModuleDict({"model": _copy(model)})
+    alone = _layout(model) is not None or isinstance(model, nn.MultiheadAttention)
+    work = _Optimizer(whole if alone else whole["model"])
     with torch.no_grad():
         work.run()
+    optimized = whole["model"]
     _attention(optimized, work.report)
     work.report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters())
     optimized.fovea_report = work.report

@@ -26,7 +26,9 @@ _GELU_CLASSES = {
 
 
 def activation_of(module) -> str | None:
-    """The activation of Fovea that a module computes, or None."""
+    """The activation of Fovea that a module or a function computes, or None."""
+    if module is F.relu or module is F.gelu:
+        return "relu" if module is F.relu else "gelu"
     if type(module) is nn.ReLU:
         return "relu"
     if type(module) is nn.GELU:

@@ -237,7 +237,7 @@ def test_weights_ask_and_copies():
 
 @pytest.mark.parametrize("shape", [(8,), (0, 8), (3, 8), (2, 3, 8), (2, 2, 3, 8)])
 def test_shapes(shape):
-    model = nn.Sequential(nn.Linear(8, 4))
+    model = nn.Linear(8, 4)
     fast = optimize(model)
     x = torch.randn(shape)
     with torch.no_grad():
@@ -245,6 +245,67 @@ def test_shapes(shape):
         if x.numel():
             close(fast(x), model(x))
             close(fast(x.unsqueeze(-1).expand(*shape, 2)[..., 1]), model(x))
+
+
+MHA = [{}, {"batch_first": True}, {"kdim": 12, "vdim": 12}, {"bias": False}, {"add_bias_kv": True}]
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "pairs", "heads", "both", "floats"])
+@pytest.mark.parametrize("options", MHA, ids=str)
+def test_multihead_attention(options, kind):
+    model = nn.ModuleDict({"a": nn.MultiheadAttention(16, 4, **options)}).eval()
+    assert isinstance(optimize(model["a"]), nn.MultiheadAttention) == ("add_bias_kv" in options)
+    fast = optimize(model)
+    assert bool(fast.fovea_report.left) == ("add_bias_kv" in options)
+    q, k = torch.randn(5, 3, 16), torch.randn(7, 3, options.get("kdim", 16))
+    if "batch_first" in options:
+        q, k = q.transpose(0, 1), k.transpose(0, 1)
+    padding = torch.zeros(3, 7, dtype=torch.bool)
+    padding[1, 4:] = True
+    pairs = (torch.rand(5, 7) > 0.6) & (torch.arange(7) > 0)
+    masks = {
+        "none": {},
+        "padding": {"key_padding_mask": padding},
+        "pairs": {"attn_mask": pairs},
+        "heads": {"attn_mask": (torch.rand(12, 5, 7) > 0.6) & (torch.arange(7) > 0)},
+        "both": {"key_padding_mask": padding, "attn_mask": pairs},
+        "floats": {"key_padding_mask": padding.float(), "attn_mask": torch.randn(5, 7)},
+    }[kind]
+    with torch.no_grad():
+        for wants in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+            got, want = (m["a"](q, k, k, **masks, **wants) for m in (fast, model))
+            close(got[0], want[0])
+            if want[1] is None:
+                assert got[1] is None
+            else:
+                close(got[1], want[1])
+        if kind in ("none", "pairs"):
+            first = (lambda x: x[0]) if "batch_first" in options else (lambda x: x[:, 0])
+            got, want = (m["a"](first(q), first(k), first(k), **masks) for m in (fast, model))
+            close(got[0], want[0])
+            close(got[1], want[1])
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", nn.GELU("tanh"), nn.functional.silu])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_torch_s_own_transformer(norm_first, activation):
+    options = {"batch_first": True, "norm_first": norm_first, "activation": activation}
+    model = nn.Transformer(16, 4, 2, 2, 32, **options).eval()
+    fast = optimize(model)
+    source, target = torch.randn(3, 7, 16), torch.randn(3, 5, 16)
+    padding = torch.zeros(3, 7, dtype=torch.bool)
+    padding[1, 4:] = True
+    masks = {"src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+    masks["tgt_mask"] = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    with torch.no_grad():
+        torch.backends.mha.set_fastpath_enabled(False)  # which takes GELU for its exact form always
+        want = model(source, target, **masks)
+        torch.backends.mha.set_fastpath_enabled(True)
+        close(fast(source, target, **masks), want)
+    assert not fast.fovea_report.left
+    fused = [line for line in packed(fast).values() if "elu" in line]
+    assert len(fused) == (0 if activation is nn.functional.silu else 4)
+    assert not any(isinstance(m, (nn.Linear, nn.MultiheadAttention)) for m in fast.modules())
 
 
 MODELS = {
