@@ -201,6 +201,11 @@ int py_array_compact(py_array *array) {
             array->stride[last] = 1;
         return 0;
     }
+    return py_array_copy(array);
+}
+
+int py_array_copy(py_array *array) {
+    const int last = array->ndim - 1;
     const size_t size = py_dtype_size(array->dtype);
     size_t bytes = size;
     for (int i = 0; i <= last; i++)

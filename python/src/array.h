@@ -77,6 +77,9 @@ const char *py_array_dtype_name(const py_array *array);
 /* Replaces the view by a compact copy (C order), if the last axis has a stride other than 1. 0, or -1 with MemoryError. */
 int py_array_compact(py_array *array);
 
+/* Replaces the view by a compact copy whatever its strides. 0, or -1 with MemoryError. */
+int py_array_copy(py_array *array);
+
 /* Makes an array of uninitialised memory in C order: torch if source is torch's, numpy if it is numpy's or not known to
  * make any. view is what py_array_open() would give. A new reference, or NULL with an exception. */
 PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int ndim, const int64_t *shape,

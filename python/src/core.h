@@ -16,7 +16,7 @@
     X(layout) X(out_layout) X(out) X(return_lse) X(return_weights)
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
-    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad)
+    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(x) X(residual) X(lens)
 /* clang-format on */
 
 enum {
@@ -55,7 +55,7 @@ typedef struct py_core {
     PyObject *numpy_empty;           /* NULL until numpy is needed */
     PyObject *numpy_dtypes[12];      /* by py_dtype */
     PyObject *torch_is_grad_enabled; /* NULL until the first torch.Tensor is seen */
-    PyTypeObject *mask_type, *relative_type, *plan_type, *config_type;
+    PyTypeObject *mask_type, *relative_type, *plan_type, *config_type, *linear_type, *multihead_type;
 } py_core;
 
 /* The state of the module that a module function's self is. */
@@ -92,5 +92,6 @@ int py_add_mask(PyObject *module);
 int py_add_relative(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_config(PyObject *module);
+int py_add_linear(PyObject *module);
 
 #endif

@@ -13,7 +13,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int (*const add_types[])(PyObject *module) = {py_add_mask, py_add_relative, py_add_plan, py_add_config, NULL};
+static int (*const add_types[])(PyObject *module) = {py_add_mask,   py_add_relative, py_add_plan,
+                                                     py_add_config, py_add_linear,   NULL};
 
 static int start(PyObject *module) {
     static const char *const words[] = {
@@ -38,6 +39,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT((PyObject *)core->relative_type);
     Py_VISIT((PyObject *)core->plan_type);
     Py_VISIT((PyObject *)core->config_type);
+    Py_VISIT((PyObject *)core->linear_type);
+    Py_VISIT((PyObject *)core->multihead_type);
     return 0;
 }
 
@@ -53,6 +56,8 @@ static int clear(PyObject *module) {
     Py_CLEAR(core->relative_type);
     Py_CLEAR(core->plan_type);
     Py_CLEAR(core->config_type);
+    Py_CLEAR(core->linear_type);
+    Py_CLEAR(core->multihead_type);
     py_array_forget(core);
     return 0;
 }

@@ -1,0 +1,243 @@
+/* fovea.Linear: y = activation(x W + bias) + residual with packed weights. */
+#include "linear.h"
+#include "objects.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void dealloc(PyObject *self) {
+    py_linear *linear = (py_linear *)self;
+    fovea_linear_destroy(linear->library);
+    py_context_drop(linear->context);
+    py_object_free(self);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- making -- */
+
+static int is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
+
+/* Item i of a list, or the value itself: borrowed, NULL for None. -1 with an exception if the list has another length. */
+int py_linear_item(const py_linear *linear, PyObject *value, const char *name, int64_t i, PyObject **to) {
+    *to = NULL;
+    if (!value || value == Py_None)
+        return 0;
+    if (!linear->several) {
+        *to = value;
+        return 0;
+    }
+    if (!is_list(value))
+        return py_raise(PyExc_TypeError, "%s must be a list of %lld, as weight is", name, (long long)linear->count);
+    if (PySequence_Size(value) != linear->count)
+        return py_raise(PyExc_ValueError, "%s is a list of %zd, weight of %lld", name, PySequence_Size(value),
+                        (long long)linear->count);
+    PyObject *found = PyTuple_Check(value) ? PyTuple_GetItem(value, i) : PyList_GetItem(value, i);
+    *to = found == Py_None ? NULL : found;
+    return found ? 0 : -1;
+}
+
+static int activation_of(const char *name, fovea_activation *activation) {
+    static const struct {
+        const char *name;
+        fovea_activation activation;
+    } all[] = {
+        {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"gelu_tanh", FOVEA_ACTIVATION_GELU_TANH}};
+    for (size_t i = 0; name && i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name, all[i].name) == 0) {
+            *activation = all[i].activation;
+            return 0;
+        }
+    if (!name)
+        return 0;
+    return py_raise(PyExc_ValueError, "activation must be None, 'relu', 'gelu' or 'gelu_tanh', not '%s'", name);
+}
+
+int py_hold_list(PyObject **value, PyObject **held) {
+    *held = NULL;
+    if (!*value || !PyList_Check(*value))
+        return 0;
+    *held = *value = PySequence_Tuple(*value);
+    return *held ? 0 : -1;
+}
+
+typedef struct making {
+    py_core *core;
+    PyObject *weight, *bias, *scale, *heads;
+    bool in_first;
+    fovea_linear_part parts[PY_LINEAR_PARTS];
+    py_array arrays[2 * PY_LINEAR_PARTS];
+    int opened;
+} making;
+
+/* One matrix with what belongs to it. */
+static int open_part(making *m, py_linear *linear, int64_t i) {
+    PyObject *weight, *bias, *scale, *heads;
+    fovea_linear_part *part = &m->parts[i];
+    if (py_linear_item(linear, m->weight, "weight", i, &weight) < 0 ||
+        py_linear_item(linear, m->bias, "bias", i, &bias) < 0 ||
+        py_linear_item(linear, m->scale, "scale", i, &scale) < 0 ||
+        py_linear_item(linear, m->heads, "heads", i, &heads) < 0)
+        return -1;
+    if (!weight)
+        return py_raise(PyExc_TypeError, "weight is None");
+    if (py_matrix_open(m->core, weight, "weight", m->in_first, &m->arrays[m->opened], &part->weight) < 0)
+        return -1;
+    m->opened++;
+    linear->out[i] = part->weight.out;
+    if (bias) {
+        if (py_vector_open(m->core, bias, "bias", part->weight.out, &m->arrays[m->opened]) < 0)
+            return -1;
+        part->bias = m->arrays[m->opened++].data;
+    }
+    part->has_scale = scale != NULL;
+    part->scale = scale ? PyFloat_AsDouble(scale) : 1;
+    linear->heads[i] = heads ? PyLong_AsLongLong(heads) : 0;
+    if (PyErr_Occurred())
+        return -1;
+    if (heads && (linear->heads[i] < 1 || part->weight.out % linear->heads[i] != 0))
+        return py_raise(PyExc_ValueError, "%lld channels cannot be %lld heads", (long long)part->weight.out,
+                        (long long)linear->heads[i]);
+    return 0;
+}
+
+/* Opens the parts and packs them. */
+static int pack(making *m, py_linear *linear, fovea_activation activation) {
+    for (int64_t i = 0; i < linear->count; i++)
+        if (open_part(m, linear, i) < 0)
+            return -1;
+    py_context *context = py_context_now();
+    if (!context)
+        return -1;
+    linear->in_features = m->parts[0].weight.in;
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.activation = activation;
+    desc.in_features = linear->in_features;
+    desc.part_count = linear->count;
+    desc.parts = m->parts;
+    linear->context = py_context_keep(context);
+    PyThreadState *released = PyEval_SaveThread();
+    const fovea_status status = fovea_linear_pack(context->library, &desc, &linear->library);
+    linear->workspace_size = fovea_linear_workspace_size(linear->library);
+    PyEval_RestoreThread(released);
+    if (status != FOVEA_OK)
+        py_raise_status(status);
+    return status == FOVEA_OK ? 0 : -1;
+}
+
+static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", NULL};
+    making m = {.core = PyType_GetModuleState(type)};
+    const char *activation_name = NULL, *layout = "out_in";
+    fovea_activation activation = FOVEA_ACTIVATION_NONE;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$zsOO:Linear", names, &m.weight, &m.bias, &activation_name,
+                                     &layout, &m.scale, &m.heads))
+        return NULL;
+    if (py_matrix_layout(layout, &m.in_first) < 0 || activation_of(activation_name, &activation) < 0)
+        return NULL;
+    PyObject *held[2] = {NULL, NULL};
+    const int several = is_list(m.weight);
+    const Py_ssize_t count = several ? PySequence_Size(m.weight) : 1;
+    if (count < 1 || count > PY_LINEAR_PARTS) {
+        py_raise(PyExc_ValueError, "weight is a list of %zd matrices: from 1 to %d are possible", count,
+                 PY_LINEAR_PARTS);
+        return NULL;
+    }
+    py_linear *self = (py_linear *)py_object_new(type);
+    if (!self)
+        return NULL;
+    self->several = several;
+    self->count = count;
+    const int status =
+        py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ? -1 : pack(&m, self, activation);
+    for (int i = 0; i < m.opened; i++)
+        py_array_close(&m.arrays[i]);
+    Py_XDECREF(held[0]);
+    Py_XDECREF(held[1]);
+    if (status == 0)
+        return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+static PyObject *describe(PyObject *self, PyObject *none) {
+    (void)none;
+    char text[1024];
+    fovea_linear_describe(((py_linear *)self)->library, text, sizeof text);
+    return PyUnicode_FromString(text);
+}
+
+/* One number, or a tuple with one for each part. */
+static PyObject *out_features(PyObject *self, void *unused) {
+    (void)unused;
+    const py_linear *linear = (py_linear *)self;
+    if (!linear->several)
+        return PyLong_FromLongLong(linear->out[0]);
+    PyObject *tuple = PyTuple_New(linear->count);
+    for (int64_t i = 0; tuple && i < linear->count; i++)
+        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(linear->out[i]));
+    return tuple;
+}
+
+static PyMethodDef methods[] = {
+    {"execute", (PyCFunction)(void (*)(void))py_linear_execute, METH_FASTCALL | METH_KEYWORDS,
+     "execute(x, residual=None, *, out=None, lens=None)\n--\n\n"
+     "activation(x W + bias) + residual, float32, of x's kind. A call of the object is the same.\n\n"
+     "x: [..., in_features], or the heads that attention() gives in layout 'bhtd', [batch, heads, tokens, channels] "
+     "with heads *\n"
+     "channels = in_features. The result: [..., out_features]; of such heads [batch, tokens, out_features]; with "
+     "heads= "
+     "of the\n"
+     "constructor [batch, heads, tokens, channels]. residual: added, of the result's shape. out: where to write, of "
+     "the "
+     "result's\n"
+     "shape, contiguous in its last axis; may be residual itself. lens: [batch], only the first lens[b] rows of a "
+     "sequence are read\n"
+     "and written; the others are +0 in an array that was made here, and stay as they are in out. For several "
+     "matrices, "
+     "residual and\n"
+     "out are lists, and the result is a tuple.\n\n"
+     "ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost. "
+     "TypeError: not\n"
+     "float32."},
+    {"describe", describe, METH_NOARGS, "describe()\n--\n\nA few lines: block sizes and whether they were tuned."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    PY_INT64_GETTER("in_features", py_linear, in_features, "channels of x"),
+    {"out_features", out_features, NULL, "channels of the result, or a tuple of those of each", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const char doc[] =
+    "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None)\n--\n\n"
+    "The map y = activation(x W + bias) + residual with packed weights: copied once, here, into the order in which "
+    "they "
+    "are read. A row\n"
+    "of y has the same bits whatever the other rows, threads and tier. Inference only: later changes of weight have no "
+    "effect.\n\n"
+    "weight: float32 [out, in] of any strides, or [in, out] with layout='in_out'. bias: [out]. activation: 'relu', "
+    "'gelu' (erf) or\n"
+    "'gelu_tanh'. scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
+    "heads, tokens,\n"
+    "channels], which attention() reads, instead of rows.\n\n"
+    "Several maps of one x are one product: a list of up to 16 weights, then bias, scale and heads are lists, too (an "
+    "item may be\n"
+    "None), and a call returns a tuple:\n\n"
+    "    qkv = fovea.Linear([wq, wk, wv], [bq, bk, bv], heads=[12, 4, 4])\n"
+    "    out = fovea.attention(*qkv(x))\n\n"
+    "Uses what fovea.config() says when it is made. Any thread may call it. ValueError: shapes that do not fit, a word "
+    "that is not\n"
+    "known. TypeError: not float32.";
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)linear_new},
+                              {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_call, (void *)py_linear_call},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)doc},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"fovea.Linear", sizeof(py_linear), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+
+int py_add_linear(PyObject *module) { return py_add_type(module, &spec, &py_core_of(module)->linear_type); }

@@ -1,0 +1,57 @@
+/* Arrays of rows, and lists of arrays: what fovea.Linear and fovea.MultiHead share. */
+#ifndef PY_LINEAR_H
+#define PY_LINEAR_H
+
+#include "array.h"
+#include "context.h"
+
+/* Opens a matrix of weights [out, in], or [in, out] if in_first, of any strides. *array must be closed if and only if this
+ * returns 0. 0, or -1 with an exception. */
+int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_first, py_array *array,
+                   fovea_matrix *matrix);
+
+/* Opens a vector of size numbers, contiguous (a copy where it was not). As py_matrix_open(). */
+int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array);
+
+/* "out_in" or "in_out". 0, or -1 with ValueError. */
+int py_matrix_layout(const char *name, bool *in_first);
+
+/* What an array of rows [..., features], or of heads [batch, heads, tokens, channels] with heads * channels = features, is to
+ * the library. Input that has no such view is copied. 0, or -1 with ValueError. */
+int py_rows(py_array *array, const char *name, int64_t features, bool input, fovea_tensor *tensor);
+
+/* Opens an output that the caller gave. 0 with *object a new reference, or -1 with an exception and the array closed. */
+int py_given(py_core *core, PyObject *given, const char *name, int ndim, const int64_t *shape, py_array *array);
+
+/* Raises ValueError: the shape is another than the wanted one. */
+int py_wrong_shape(const char *name, const py_array *array, int ndim, const int64_t *shape);
+
+/* Multiplications from which on other threads of Python may run meanwhile: some 20 us. */
+static const double py_long_work = 1e6;
+
+/* -------------------------------------------------------------------------------------------------- fovea.Linear -- */
+
+enum { PY_LINEAR_PARTS = 16 };
+
+typedef struct py_linear {
+    PyObject_HEAD fovea_linear *library;
+    py_context *context; /* kept */
+    size_t workspace_size;
+    int64_t in_features, count;
+    int several;                                          /* lists were given, and are returned */
+    int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */
+} py_linear;
+
+/* Replaces a list by a tuple, a new reference that is also put into *held: other threads may change the list while the GIL is
+ * released. 0, or -1 with an exception. */
+int py_hold_list(PyObject **value, PyObject **held);
+
+/* Item i of a list that has an item for each part, or the value itself: borrowed, NULL for None. 0, or -1 with an exception:
+ * it is a list of another length. */
+int py_linear_item(const py_linear *linear, PyObject *value, const char *name, int64_t i, PyObject **to);
+
+/* linear_call.c: its methods execute() and __call__(). */
+PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+PyObject *py_linear_call(PyObject *self, PyObject *args, PyObject *keywords);
+
+#endif
