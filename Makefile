@@ -18,7 +18,8 @@ help:
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            times this library alone (fovea-bench)'
-	@echo 'make bench-peers      times it beside ONNX Runtime; PEERS=all: also PyTorch, OpenVINO, zentorch, OpenBLAS'
+	@echo 'make bench-peers      times it beside ONNX Runtime; PEERS=all: also PyTorch, OpenVINO, zentorch, OpenBLAS;'
+	@echo '                      after make test-python also whole models from Python'
 	@echo 'make bench-builds     times this tree beside another revision: make bench-builds BASE=HEAD'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels with llvm-mca'
 	@echo 'make bench-report     writes CPU, compiler and figures of this machine into one file, to send to others'
@@ -87,6 +88,7 @@ bench: build/release/build.ninja
 
 bench-peers: setup
 	@bench/peers.sh
+	@bench/models.sh
 
 bench-builds: setup
 	@bench/builds.sh $(BASE) $(BENCH_ARGS)

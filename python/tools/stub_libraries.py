@@ -3,8 +3,8 @@
 
     python3 stub_libraries.py SITE_PACKAGES
 
-PyTorch's wheels on PyPI are linked to the CUDA runtime. On a CPU nothing of it is ever called, but the dynamic loader wants
-every library and every symbol. This script reads from torch/lib which libraries are needed and missing, and writes stubs of
+PyTorch's wheels on PyPI are linked to CUDA. On a CPU only its small runtime library is ever called, which finds no device (install
+that one: cuda-toolkit[cudart]), but the dynamic loader wants every library and every symbol. This script reads from torch/lib which libraries are needed and missing, and writes stubs of
 them to SITE_PACKAGES/nvidia/cu13/lib (or cu12), where torch's RPATH looks: each exports the symbols that torch binds, as one
 function that returns 100, cudaErrorNoDevice. Libraries that are there are left alone.
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 # What NVIDIA's libraries are called, and their functions.
-LIBRARY = re.compile(r"lib(cu|nv|nccl)")
+LIBRARY = re.compile(r"lib(cu(?!da\.)|nv|nccl)")
 FUNCTION = re.compile(r"(cu|nv|nccl)")
 NO_DEVICE = 100
 

@@ -4,8 +4,8 @@
 #   wheel   what builds and checks wheels
 #   python  numpy and pytest: tests without torch
 #   torch   PyTorch, transformers and what else the tests and benchmarks compare with
-# From PyPI. Of PyTorch's CUDA build only the wheel itself: its 2 GB of NVIDIA packages are never called on a CPU, so they are
-# left out, and stubs take their place (stub_libraries.py). Exit status 3: this machine has no such Python, or no network.
+# From PyPI. Of the 2 GB of NVIDIA packages that PyTorch's build for CUDA asks for, a CPU calls but the runtime (2 MB), which says
+# that there is no device. Stubs take the place of the rest (stub_libraries.py). Exit status 3: this machine has no such Python, or no network.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 name=${1:?usage: venv.sh wheel|python|torch}
@@ -44,9 +44,10 @@ python)
 torch)
     echo "This downloads about 900 MB, once: PyTorch 540 MB, two models 180 MB, the rest 180 MB; 2.3 GB unpacked."
     install --no-deps 'torch==2.15.*'
+    install 'cuda-toolkit[cudart]==13.2.*'
     install numpy pytest expecttest filelock fsspec jinja2 networkx 'setuptools>=77' sympy 'typing-extensions>=4.13'
     "$venv/bin/python" python/tools/stub_libraries.py "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
-    "$venv/bin/python" -c 'import torch' || no "PyTorch does not import."
+    "$venv/bin/python" -c 'import torch; assert not torch.cuda.is_available()' || no "PyTorch does not import."
     # sentence-transformers requires torch, and pip would bring what was left out of it.
     install 'transformers==5.24.*' scikit-learn scipy gguf pillow 'onnx==1.23.*'
     install --no-deps 'sentence-transformers==6.2.*'
