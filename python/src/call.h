@@ -58,8 +58,8 @@ int py_call_scores(py_call *call);    /* mask, bias, sinks, alibi, relative */
 /* Executes, and gives what the caller gets; NULL with an exception. */
 PyObject *py_call_run(py_call *call, const py_plan *plan);
 
-/* The arguments of attention() and of Plan.execute(), by their place. */
-int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
+/* The arguments of attention(), Plan.execute() and MultiHead.execute(), by their place; the first required ones must be there. */
+int py_call_parse(py_core *core, const char *function, int required, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
                   PyObject **values);
 
 /* Takes a list or array of numbers, one for each sequence. */
@@ -71,6 +71,12 @@ void py_mask_describe(PyObject *mask, fovea_attention_desc *desc);
 int py_relative_describe(PyObject *relative, fovea_attention_desc *desc);
 
 int py_call_relative_object(py_call *call, PyObject *relative);
+
+/* From plan.c: what is said before there are arrays. options: causal, window, scale, softcap, None where absent. mask: a fovea.Mask
+ * or a kind's name; relative: a fovea.Relative or 'alibi'; None for neither. 0, or -1 with an exception. */
+int py_describe_options(py_call *call, PyObject *const options[4]);
+int py_describe_mask(const py_core *core, PyObject *mask, fovea_attention_desc *desc);
+int py_describe_relative(const py_core *core, PyObject *relative, fovea_attention_desc *desc);
 
 /* A view of an array that is broadcast, from the right, to the shape of the scores. */
 int py_call_broadcast(const py_call *call, py_array *array, const char *name, fovea_dtype dtype, fovea_tensor *tensor);

@@ -93,5 +93,6 @@ int py_add_relative(PyObject *module);
 int py_add_plan(PyObject *module);
 int py_add_config(PyObject *module);
 int py_add_linear(PyObject *module);
+int py_add_multihead(PyObject *module);
 
 #endif

@@ -13,8 +13,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int (*const add_types[])(PyObject *module) = {py_add_mask,   py_add_relative, py_add_plan,
-                                                     py_add_config, py_add_linear,   NULL};
+static int (*const add_types[])(PyObject *module) = {py_add_mask,   py_add_relative,  py_add_plan, py_add_config,
+                                                     py_add_linear, py_add_multihead, NULL};
 
 static int start(PyObject *module) {
     static const char *const words[] = {

@@ -16,7 +16,7 @@ static void dealloc(PyObject *self) {
 }
 
 /* mask: a kind's name, or a fovea.Mask. */
-static int describe_mask(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
+int py_describe_mask(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
     static const struct {
         const char *name;
         fovea_mask_kind kind;
@@ -41,7 +41,7 @@ static int describe_mask(const py_core *core, PyObject *value, fovea_attention_d
     return -1;
 }
 
-static int describe_relative(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
+int py_describe_relative(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
     if (value == Py_None)
         return 0;
     if (Py_TYPE(value) == core->relative_type)
@@ -51,6 +51,24 @@ static int describe_relative(const py_core *core, PyObject *value, fovea_attenti
         return 0;
     }
     return py_raise(PyExc_TypeError, "relative must be a fovea.Relative or 'alibi'");
+}
+
+int py_describe_options(py_call *call, PyObject *const options[4]) {
+    PyObject **values = call->values;
+    for (int i = 0; i < 4; i++)
+        values[PY_ARG_causal + i] = options[i] == Py_None ? NULL : options[i];
+    PyObject *causal = values[PY_ARG_causal];
+    const bool offsets = causal && PyUnicode_Check(causal) && PyUnicode_CompareWithASCIIString(causal, "offset") == 0;
+    if (offsets)
+        values[PY_ARG_causal] = NULL;
+    else if (causal && !PyUnicode_Check(causal) && !PyBool_Check(causal))
+        return py_raise(PyExc_TypeError,
+                        "causal must be True, 'top_left', 'bottom_right' or 'offset' (q_offsets of execute())");
+    if (py_call_options(call) < 0)
+        return -1;
+    if (offsets)
+        call->desc.causal = FOVEA_CAUSAL_OFFSET;
+    return 0;
 }
 
 static const char *const dtypes[] = {
@@ -83,18 +101,6 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     }
     py_core *core = PyType_GetModuleState(type);
     PyObject *values[PY_ARG_COUNT] = {NULL};
-    for (int i = 0; i < 4; i++)
-        values[PY_ARG_causal + i] = options[i] == Py_None ? NULL : options[i];
-    PyObject *causal = values[PY_ARG_causal];
-    const bool offsets = causal && PyUnicode_Check(causal) && PyUnicode_CompareWithASCIIString(causal, "offset") == 0;
-    if (offsets)
-        values[PY_ARG_causal] = NULL;
-    else if (causal && !PyUnicode_Check(causal) && !PyBool_Check(causal)) {
-        PyErr_SetString(
-            PyExc_TypeError,
-            "causal of a plan must be True, 'top_left', 'bottom_right' or 'offset' (q_offsets of execute())");
-        return NULL;
-    }
     py_call call;
     py_call_begin(&call, core, values);
     fovea_attention_desc *desc = &call.desc;
@@ -109,12 +115,10 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     desc->value_dim = value_dim < 0 ? head_dim : value_dim;
     desc->has_bias = bias;
     desc->has_sinks = sinks;
-    int status = py_call_options(&call);
+    int status = py_describe_options(&call, options);
     desc->packed = is_packed;
-    if (offsets)
-        desc->causal = FOVEA_CAUSAL_OFFSET;
     if (status == 0)
-        status = describe_mask(core, mask, desc) < 0 || describe_relative(core, relative, desc) < 0 ? -1 : 0;
+        status = py_describe_mask(core, mask, desc) < 0 || py_describe_relative(core, relative, desc) < 0 ? -1 : 0;
     py_context *context = status == 0 ? py_context_now() : NULL;
     py_plan *plan = context ? py_plan_make(context, desc) : NULL;
     py_call_end(&call);
@@ -182,7 +186,7 @@ static PyObject *execute(PyObject *self, PyObject *const *args, Py_ssize_t count
     py_core *core = py_core_of_object(self);
     py_plan *plan = ((plan_object *)self)->plan;
     PyObject *values[PY_ARG_COUNT];
-    if (py_call_parse(core, "execute", args, count, keywords, values) < 0)
+    if (py_call_parse(core, "execute", 3, args, count, keywords, values) < 0)
         return NULL;
     if (values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_scale] || values[PY_ARG_softcap]) {
         PyErr_SetString(PyExc_TypeError, "causal, window, scale and softcap are the plan's: give them to fovea.Plan()");

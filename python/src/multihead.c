@@ -1,0 +1,329 @@
+/* fovea.MultiHead: how it is made (multihead.h). */
+#include "multihead.h"
+#include "objects.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void dealloc(PyObject *self) {
+    py_multihead *layer = (py_multihead *)self;
+    for (int i = 0; i < PY_LAYERS; i++)
+        py_layer_drop(layer->layers[i]);
+    fovea_mha_destroy(layer->first);
+    py_context_drop(layer->context);
+    py_object_free(self);
+}
+
+/* --------------------------------------------------------------------------------------------------------- weights -- */
+
+/* A matrix with its bias, by the constructor's names. */
+typedef struct weight {
+    const char *name, *bias_name;
+    size_t matrix, bias, head_stride; /* places in fovea_mha_weights; head_stride 0: none */
+} weight;
+#define AT(field) offsetof(fovea_mha_weights, field)
+
+enum { Q, K, V, O, FUSED, OUTER_Q, OUTER_K, OUTER_V, WEIGHTS };
+static const weight table[WEIGHTS] = {{"q", "q_bias", AT(q), AT(q_bias), AT(q_head_stride)},
+                                      {"k", "k_bias", AT(k), AT(k_bias), AT(k_head_stride)},
+                                      {"v", "v_bias", AT(v), AT(v_bias), AT(v_head_stride)},
+                                      {"o", "o_bias", AT(o), AT(o_bias), AT(o_head_stride)},
+                                      {"fused", "fused_bias", AT(fused), AT(fused_bias), 0},
+                                      {"outer_q", "outer_q_bias", AT(outer_q), AT(outer_q_bias), 0},
+                                      {"outer_k", "outer_k_bias", AT(outer_k), AT(outer_k_bias), 0},
+                                      {"outer_v", "outer_v_bias", AT(outer_v), AT(outer_v_bias), 0}};
+
+enum { MERGED = 64 };
+
+typedef struct making {
+    py_core *core;
+    long long heads, kv_heads, head_dim, value_dim, shape[3];
+    PyObject *matrices[WEIGHTS], *biases[WEIGHTS], *merged;
+    const char *form, *inputs, *layout, *order, *fold_values, *merge;
+    bool in_first;
+    fovea_mha_weights weights;
+    fovea_matrix merged_matrices[MERGED];
+    py_array arrays[2 * WEIGHTS + MERGED];
+    int opened;
+} making;
+
+static fovea_matrix *matrix_of(making *m, int i) { return (fovea_matrix *)((char *)&m->weights + table[i].matrix); }
+
+/* [heads, out, in], or [heads, in, out] if in_first, as one matrix whose columns (of o: rows) are the heads'. */
+static int open_heads(making *m, int i, py_array *array) {
+    if (py_array_open(m->core, m->matrices[i], table[i].name, array) < 0)
+        return -1;
+    m->opened++;
+    if (py_array_f32(array, table[i].name) < 0)
+        return -1;
+    const int in = m->in_first ? 1 : 2, out = 3 - in;
+    *matrix_of(m, i) = (fovea_matrix){.data = array->data,
+                                      .dtype = FOVEA_DTYPE_F32,
+                                      .in = array->shape[in] * (i == O ? array->shape[0] : 1),
+                                      .out = array->shape[out] * (i == O ? 1 : array->shape[0]),
+                                      .in_stride = array->stride[in],
+                                      .out_stride = array->stride[out]};
+    memcpy((char *)&m->weights + table[i].head_stride, &array->stride[0], sizeof array->stride[0]);
+    return 0;
+}
+
+static int dimensions(PyObject *object) {
+    PyObject *ndim = PyObject_GetAttrString(object, "ndim");
+    const long count = ndim ? PyLong_AsLong(ndim) : 2;
+    Py_XDECREF(ndim);
+    PyErr_Clear();
+    return (int)count;
+}
+
+static int open_weight(making *m, int i) {
+    py_array *array = &m->arrays[m->opened];
+    if (m->matrices[i] == Py_None) {
+        if (m->biases[i] != Py_None)
+            return py_raise(PyExc_ValueError, "%s is given without %s", table[i].bias_name, table[i].name);
+        return 0;
+    }
+    if (table[i].head_stride && dimensions(m->matrices[i]) == 3) {
+        if (open_heads(m, i, array) < 0)
+            return -1;
+    } else {
+        if (py_matrix_open(m->core, m->matrices[i], table[i].name, m->in_first, array, matrix_of(m, i)) < 0)
+            return -1;
+        m->opened++;
+    }
+    if (m->biases[i] == Py_None)
+        return 0;
+    array = &m->arrays[m->opened];
+    if (py_vector_open(m->core, m->biases[i], table[i].bias_name, matrix_of(m, i)->out, array) < 0)
+        return -1;
+    m->opened++;
+    memcpy((char *)&m->weights + table[i].bias, &array->data, sizeof array->data);
+    return 0;
+}
+
+/* A tuple of matrices [q_features, k_features], one for each head, whatever the layout of the others. */
+static int open_merged(making *m) {
+    if (m->merged == Py_None)
+        return 0;
+    if (!PyTuple_Check(m->merged))
+        return py_raise(PyExc_TypeError, "merged must be a tuple of matrices, one for each head");
+    if (PyTuple_Size(m->merged) != m->heads || m->heads > MERGED)
+        return py_raise(PyExc_ValueError, "merged has %zd matrices for %lld heads (at most %d are possible)",
+                        PyTuple_Size(m->merged), m->heads, MERGED);
+    for (int i = 0; i < (int)m->heads; i++) {
+        if (py_matrix_open(m->core, PyTuple_GetItem(m->merged, i), "merged", true, &m->arrays[m->opened],
+                           &m->merged_matrices[i]) < 0)
+            return -1;
+        m->opened++;
+    }
+    m->weights.merged = m->merged_matrices;
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ words -- */
+
+typedef struct choice {
+    const char *name, *words[7]; /* by the number of the constant */
+} choice;
+static const choice forms = {"form", {"factored", "merged", "folded", "projected", "tied", "fused"}},
+                    inputs = {"inputs", {"self", "cross", "separate"}}, orders = {"order", {"qkv", "grouped"}},
+                    folds = {"fold_values", {"never", "cheaper", "always"}}, merges = {"merge", {"queries", "keys"}};
+
+/* The number of a word, or -1 with ValueError. */
+static int number_of(const choice *c, const char *word) {
+    for (int i = 0; c->words[i]; i++)
+        if (strcmp(word, c->words[i]) == 0)
+            return i;
+    return py_raise(PyExc_ValueError, "%s cannot be '%s' (see help(fovea.MultiHead))", c->name, word);
+}
+
+/* What the weights say, where form= does not. */
+static fovea_mha_form form_of(const making *m) {
+    const fovea_mha_weights *w = &m->weights;
+    return w->fused.data                                           ? FOVEA_MHA_FUSED
+           : m->merged != Py_None                                  ? FOVEA_MHA_MERGED
+           : w->outer_q.data || w->outer_k.data || w->outer_v.data ? FOVEA_MHA_FOLDED
+           : !w->q.data && !w->k.data && !w->v.data                ? FOVEA_MHA_PROJECTED
+           : w->q.data && !w->k.data && !w->v.data                 ? FOVEA_MHA_TIED
+                                                                   : FOVEA_MHA_FACTORED;
+}
+
+static int describe_form(making *m, fovea_mha_desc *desc) {
+    int word = m->form ? number_of(&forms, m->form) : (int)form_of(m);
+    if (word < 0)
+        return -1;
+    desc->form = (fovea_mha_form)word;
+    word = m->inputs ? number_of(&inputs, m->inputs) : desc->form == FOVEA_MHA_PROJECTED ? 2 : 0;
+    desc->inputs = (fovea_mha_inputs)word;
+    const int order = number_of(&orders, m->order), fold = number_of(&folds, m->fold_values),
+              merge = number_of(&merges, m->merge);
+    if (word < 0 || order < 0 || fold < 0 || merge < 0)
+        return -1;
+    m->weights.order = (fovea_mha_order)order;
+    desc->fold_values = (fovea_mha_fold)fold;
+    desc->merge = (fovea_mha_merge)merge;
+    return 0;
+}
+
+static int64_t input_of(const fovea_matrix *outer, const fovea_matrix *inner) {
+    return outer->data ? outer->in : inner->data ? inner->in : 0;
+}
+
+/* Sizes, as the weights have them. What they contradict each other in, the library finds. */
+static int describe_sizes(making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
+    const fovea_mha_weights *w = &m->weights;
+    if (m->heads < 1)
+        return py_raise(PyExc_ValueError, "heads must be at least 1, not %lld", m->heads);
+    const int64_t heads = m->heads, kv_heads = m->kv_heads < 0 ? heads : m->kv_heads;
+    if (kv_heads < 1)
+        return py_raise(PyExc_ValueError, "kv_heads must be at least 1, not %lld", (long long)kv_heads);
+    int64_t head_dim = w->q.data ? w->q.out / heads : w->fused.data ? w->fused.out / (heads + 2 * kv_heads) : -1;
+    if (m->head_dim >= 0)
+        head_dim = m->head_dim;
+    if (head_dim < 0)
+        return py_raise(PyExc_ValueError, "head_dim must be given: no weight of this form says it");
+    int64_t value_dim = w->v.data ? w->v.out / kv_heads : head_dim;
+    if (m->value_dim >= 0)
+        value_dim = m->value_dim;
+    attention->batch = m->shape[0];
+    attention->q_len = m->shape[1];
+    attention->kv_len = m->shape[2];
+    attention->q_heads = heads;
+    attention->kv_heads = kv_heads;
+    attention->head_dim = head_dim;
+    attention->value_dim = value_dim;
+    desc->q_features = w->fused.data ? w->fused.in : w->merged ? w->merged[0].in : input_of(&w->outer_q, &w->q);
+    if (desc->inputs != FOVEA_MHA_SELF && !w->fused.data && desc->form != FOVEA_MHA_TIED) {
+        desc->k_features = w->merged ? w->merged[0].out : input_of(&w->outer_k, &w->k);
+        desc->v_features = input_of(&w->outer_v, &w->v);
+    }
+    desc->out_features = w->o.data ? w->o.out : 0;
+    for (int i = 0; i < WEIGHTS; i++)
+        desc->biases |= m->biases[i] != Py_None;
+    return 0;
+}
+
+/* Options of attention, as for fovea.Plan. */
+static int describe_options(making *m, const fovea_mha_desc *desc, fovea_attention_desc *attention,
+                            PyObject *const options[4], PyObject *mask, PyObject *relative) {
+    if (options[0] == Py_True && desc->inputs != FOVEA_MHA_SELF)
+        return py_raise(PyExc_ValueError,
+                        "causal=True is ambiguous for queries and keys of different lengths: say 'top_left' or "
+                        "'bottom_right'");
+    PyObject *values[PY_ARG_COUNT] = {NULL};
+    py_call call;
+    py_call_begin(&call, m->core, values);
+    int status = py_describe_options(&call, options);
+    if (status == 0) {
+        *attention = call.desc;
+        status =
+            py_describe_mask(m->core, mask, attention) < 0 || py_describe_relative(m->core, relative, attention) < 0
+                ? -1
+                : 0;
+    }
+    py_call_end(&call);
+    return status;
+}
+
+static int create(const making *m, py_multihead *self) {
+    py_context *context = py_context_now();
+    if (!context)
+        return -1;
+    self->context = py_context_keep(context);
+    self->desc.attention = &self->attention;
+    PyThreadState *released = PyEval_SaveThread();
+    const fovea_status status = fovea_mha_create(context->library, &self->desc, &m->weights, &self->first);
+    PyEval_RestoreThread(released);
+    if (status != FOVEA_OK)
+        py_raise_status(status);
+    return status == FOVEA_OK ? 0 : -1;
+}
+
+static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {
+        "heads",        "kv_heads",     "q",         "k",        "v",      "o",      "fused",      "outer_q",
+        "outer_k",      "outer_v",      "q_bias",    "k_bias",   "v_bias", "o_bias", "fused_bias", "outer_q_bias",
+        "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout", "order",      "fold_values",
+        "merge",        "head_dim",     "value_dim", "shape",    "causal", "window", "scale",      "softcap",
+        "mask",         "bias",         "sinks",     "relative", NULL};
+    making m = {.core = PyType_GetModuleState(type),
+                .kv_heads = -1,
+                .head_dim = -1,
+                .value_dim = -1,
+                .shape = {1, 512, 512},
+                .merged = Py_None,
+                .layout = "out_in",
+                .order = "qkv",
+                .fold_values = "never",
+                .merge = "queries"};
+    for (int i = 0; i < WEIGHTS; i++)
+        m.matrices[i] = m.biases[i] = Py_None;
+    PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
+    int bias = 0, sinks = 0;
+    PyObject **w = m.matrices, **b = m.biases;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "|$LLOOOOOOOOOOOOOOOOOzzssssLL(LLL)OOOOOppO:MultiHead", names, &m.heads, &m.kv_heads, &w[Q],
+            &w[K], &w[V], &w[O], &w[FUSED], &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V], &b[Q], &b[K], &b[V], &b[O],
+            &b[FUSED], &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout, &m.order,
+            &m.fold_values, &m.merge, &m.head_dim, &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0],
+            &options[1], &options[2], &options[3], &mask, &bias, &sinks, &relative))
+        return NULL;
+    py_multihead *self = (py_multihead *)py_object_new(type);
+    if (!self)
+        return NULL;
+    fovea_mha_weights_init(&m.weights);
+    fovea_mha_desc_init(&self->desc);
+    int status = py_matrix_layout(m.layout, &m.in_first);
+    for (int i = 0; status == 0 && i < WEIGHTS; i++)
+        status = open_weight(&m, i);
+    if (status == 0 && open_merged(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
+        describe_options(&m, &self->desc, &self->attention, options, mask, relative) == 0 &&
+        describe_sizes(&m, &self->desc, &self->attention) == 0) {
+        self->attention.has_bias = bias;
+        self->attention.has_sinks = sinks;
+        status = create(&m, self);
+    } else
+        status = -1;
+    for (int i = 0; i < m.opened; i++)
+        py_array_close(&m.arrays[i]);
+    if (status == 0)
+        return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- type -- */
+
+static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords) {
+    PyObject *bound = PyObject_GetAttrString(self, "execute");
+    PyObject *result = bound ? PyObject_Call(bound, args, keywords) : NULL;
+    Py_XDECREF(bound);
+    return result;
+}
+
+static PyObject *get_form(PyObject *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(forms.words[((py_multihead *)self)->desc.form]);
+}
+
+#include "multihead_doc.h"
+
+static PyMethodDef methods[] = {
+    {"execute", (PyCFunction)(void (*)(void))py_multihead_execute, METH_FASTCALL | METH_KEYWORDS, execute_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {{"form", get_form, NULL, "how the layer is computed, see help(fovea.MultiHead)", NULL},
+                                {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)multihead_new},
+                              {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_call, (void *)call},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)type_doc},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"fovea.MultiHead", sizeof(py_multihead), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                           slots};
+
+int py_add_multihead(PyObject *module) { return py_add_type(module, &spec, &py_core_of(module)->multihead_type); }
