@@ -127,7 +127,7 @@ class _Optimizer:
         activation = layer_activation(parent) if "linear1" in alone else None
         if activation is not None:
             fused = {"linear1": (activation, False)}
-        elif isinstance(parent, (nn.Sequential, nn.ModuleList, nn.ModuleDict)):
+        elif isinstance(parent, (nn.ModuleList, nn.ModuleDict)):
             fused = {}
         else:
             fused = fuse(parent, alone)

@@ -39,7 +39,7 @@ class Straight(nn.Module):
     def forward(self, x, y):
         h = self.drop(self.down(self.act(self.up(x))))
         h = self.norm(y + h)
-        h = self.twice(self.twice(h))
+        h = self.twice(self.act(self.twice(h)))  # one map, once with an activation
         s = self.seen(h)
         return s * torch.nn.functional.relu(s) + h  # s has two users: nothing goes into `seen`
 
@@ -85,6 +85,15 @@ class Optional(nn.Module):
     def forward(self, x, extra=None):
         y = self.fc(x)
         return self.act(y) if extra is None else y + extra
+
+
+def test_sequences_are_straight_code():
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU("tanh"), nn.Dropout(0.1), nn.Sequential(nn.Linear(16, 8), nn.Tanh()))
+    fast = optimize(model.eval())
+    x = torch.randn(5, 8)
+    with torch.no_grad():
+        close(fast(x), model(x))
+    assert packed(fast) == {"0": "8 -> 16; gelu_tanh", "3.0": "16 -> 8"}
 
 
 def test_code_with_options_is_not_rewritten():
@@ -142,8 +151,13 @@ class Branch(Attention):
         return q
 
 
+class Twice(Attention):
+    def forward(self, x, z=None):
+        return torch.cat([self.q(x), self.q(x), self.k(x)], -1)
+
+
 @pytest.mark.parametrize(
-    "kind, shared", [(Same, "qkv"), (Cross, "kv"), (Changed, ""), (InPlace, ""), (Branch, "kv")]
+    "kind, shared", [(Twice, ""), (Same, "qkv"), (Cross, "kv"), (Changed, ""), (InPlace, ""), (Branch, "kv")]
 )
 def test_maps_of_one_input(kind, shared):
     model = kind("").eval()
@@ -179,6 +193,14 @@ def test_shared_maps_in_two_threads():
     for thread in threads:
         thread.join()
     assert not errors
+    # A part that this thread has not asked for yet is not given to another thread.
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        q = fast.q(x)
+    thread = threading.Thread(target=lambda: fast.k(x))
+    thread.start()
+    thread.join()
+    assert fast.k(x).untyped_storage().data_ptr() == q.untyped_storage().data_ptr()
 
 
 def test_the_original_stays_and_memory_is_told():
@@ -213,6 +235,24 @@ def test_one_module_in_two_places_is_packed_once():
     linear = nn.Linear(8, 8)
     fast = optimize(nn.ModuleList([nn.Sequential(linear, nn.ReLU()), nn.Sequential(linear)]))
     assert fast[0][0] is fast[1][0] and isinstance(fast[0][0], PackedLinear)
+
+
+def test_one_module_of_two_parents_gets_the_fusion_of_neither():
+    class Parent(nn.Module):
+        def __init__(self, fc, act):
+            super().__init__()
+            self.fc, self.act = fc, act
+
+        def forward(self, x):
+            return self.act(self.fc(x))
+
+    fc = nn.Linear(8, 8)
+    model = nn.ModuleList([Parent(fc, nn.ReLU()), Parent(fc, nn.Tanh())])
+    fast = optimize(model)
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        for got, want in zip(fast, model):
+            close(got(x), want(x))
 
 
 def test_no_gradients_and_no_training():
