@@ -53,6 +53,10 @@ def _layout(module) -> str | None:
     return None
 
 
+def _in_features(module) -> int:
+    return module.weight.shape[1 if _layout(module) == "out_in" else 0]
+
+
 def _why_not(module) -> str | None:
     """Why a linear map stays torch's, or None."""
     weight = module.weight
@@ -131,7 +135,12 @@ class _Optimizer:
             fused = {}
         else:
             fused = fuse(parent, alone)
-        groups = same_input(parent, [name for name in alone if name not in fused])
+        kinds: dict = {}
+        for name in alone:
+            if name not in fused:
+                child = getattr(parent, name)
+                kinds.setdefault((_layout(child), _in_features(child)), []).append(name)
+        groups = [group[:16] for kind in kinds.values() if len(kind) > 1 for group in same_input(parent, kind)]
         for group in groups:
             self._share(prefix, parent, group)
         for name in names:
@@ -149,9 +158,10 @@ class _Optimizer:
 
     def _share(self, prefix, parent, names):
         children = [getattr(parent, name) for name in names]
-        shared = SharedLinear([(child.weight.detach(), _bias(child), _layout(child)) for child in children])
+        layout = _layout(children[0])
+        shared = SharedLinear([child.weight.detach() for child in children], [_bias(child) for child in children], layout)
         for index, (name, child) in enumerate(zip(names, children)):
-            part = SharedPart(shared, index, child.weight, child.bias)
+            part = SharedPart(shared, index, child.weight, child.bias, layout)
             self._note(prefix + name, part, child, [f"one product with {', '.join(n for n in names if n != name)}"])
             setattr(parent, name, part)
 

@@ -67,15 +67,12 @@ class _Shared(threading.local):
 
 
 class SharedLinear:
-    """Several linear maps of one input as one product. parts() are the modules that stand for them."""
+    """Several linear maps of one input as one product; SharedPart is the module that stands for one of them."""
 
-    def __init__(self, linears):
-        weights = [weight if layout == "out_in" else weight.t() for weight, _, layout in linears]
-        biases = [bias for _, bias, _ in linears]
-        if any(bias is not None for bias in biases):
-            biases = [w.new_zeros(len(w)) if b is None else b for w, b in zip(weights, biases)]
-        self.sizes = [len(w) for w in weights]
-        self.linear = PackedLinear(torch.cat(weights), None if biases[0] is None else torch.cat(biases))
+    def __init__(self, weights, biases, layout="out_in"):
+        if all(bias is None for bias in biases):
+            biases = None
+        self._execute = fovea.Linear(weights, biases, layout=layout).execute
         self._local = _Shared()
 
     def part(self, index, x):
@@ -85,18 +82,20 @@ class SharedLinear:
             if not local.pending:
                 local.x = None
             return y
-        ys = self.linear(x).split(self.sizes, -1)
+        if x.requires_grad and torch.is_grad_enabled():
+            _no_gradient()
+        ys = self._execute(x)
         local.x, local.pending = x, {i: y for i, y in enumerate(ys) if i != index}
         return ys[index]
 
 
 class SharedPart(_Inference):
-    """One of the maps of a SharedLinear. Its output is a view of the common output."""
+    """One of the maps of a SharedLinear."""
 
-    def __init__(self, shared, index, weight, bias):
+    def __init__(self, shared, index, weight, bias=None, layout="out_in"):
         super().__init__()
         self._shared, self._index = shared, index
-        self.in_features, self.out_features = shared.linear.in_features, shared.sizes[index]
+        self.out_features, self.in_features = weight.shape if layout == "out_in" else weight.shape[::-1]
         self.weight = torch.empty_like(weight, device="meta")
         self.bias = None if bias is None else torch.empty_like(bias, device="meta")
         self.training = False
@@ -105,4 +104,4 @@ class SharedPart(_Inference):
         return self._shared.part(self._index, x)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, part {self._index} of {self._shared.sizes}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, part {self._index} of a product"
