@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 static py_context *now;
+static py_context *alive; /* all of them, linked by next */
 
 static py_context *make(fovea_isa isa, int threads) {
     py_context *context = malloc(sizeof *context);
@@ -26,6 +27,8 @@ static py_context *make(fovea_isa isa, int threads) {
     context->isa = isa;
     context->threads = threads;
     context->references = 1;
+    context->next = alive;
+    alive = context;
     return context;
 }
 
@@ -42,6 +45,10 @@ py_context *py_context_keep(py_context *context) {
 
 void py_context_drop(py_context *context) {
     if (context && --context->references == 0) {
+        py_context **at = &alive;
+        while (*at != context)
+            at = &(*at)->next;
+        *at = context->next;
         fovea_context_destroy(context->library);
         free(context);
     }
@@ -50,7 +57,10 @@ void py_context_drop(py_context *context) {
 int py_context_set(fovea_isa isa, int threads) {
     if (now && now->isa == isa && now->threads == threads)
         return 0;
-    py_context *next = make(isa, threads);
+    py_context *next = alive;
+    while (next && (next->isa != isa || next->threads != threads))
+        next = next->next;
+    next = next ? py_context_keep(next) : make(isa, threads);
     if (!next)
         return -1;
     py_context_drop(now);

@@ -10,6 +10,7 @@ typedef struct py_context {
     fovea_isa isa; /* as asked for */
     int threads;   /* as asked for; 0: no limit */
     long references;
+    struct py_context *next; /* of all that live */
 } py_context;
 
 /* The context that calls use now; borrowed, until fovea.config() changes it. NULL with an exception. */

@@ -118,9 +118,11 @@ static PyObject *finish(mask_object *mask, fovea_mask_kind kind, int prepare) {
         return (PyObject *)mask;
     py_context *context = py_context_now();
     if (context) {
+        py_context_keep(context); /* another thread may change what is used now */
         PyThreadState *released = PyEval_SaveThread();
         const fovea_status status = fovea_mask_create(context->library, desc, &mask->prepared);
         PyEval_RestoreThread(released);
+        py_context_drop(context);
         if (status != FOVEA_OK)
             py_raise_status(status);
     }

@@ -64,18 +64,6 @@ py_plan *py_plan_find(py_context *context, const fovea_attention_desc *desc) {
     return found;
 }
 
-int py_plan_forget(void) {
-    int count = 0;
-    for (int i = 0; i < SETS; i++)
-        for (int j = 0; j < WAYS; j++)
-            if (table[i][j]) {
-                py_plan_drop(table[i][j]);
-                table[i][j] = NULL;
-                count++;
-            }
-    return count;
-}
-
 /* ------------------------------------------------------------------------------------------------------ workspaces -- */
 
 enum { KEPT_BYTES = 32 << 20 }; /* of a thread at most */

@@ -23,9 +23,6 @@ py_plan *py_plan_find(py_context *context, const fovea_attention_desc *desc);
 /* Gives a reference back. NULL is allowed. */
 void py_plan_drop(py_plan *plan);
 
-/* Forgets all plans in the cache; returns how many there were. */
-int py_plan_forget(void);
-
 /* Memory of the calling thread, at least size bytes, until its next call. Small ones are kept by the thread, large ones are
  * freed by py_workspace_done(). NULL: no memory. Needs no GIL. */
 void *py_workspace(size_t size);

@@ -1,0 +1,112 @@
+"""The extension in forked children, in subinterpreters, loaded twice, and without numpy."""
+
+import array
+import importlib
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import fovea
+
+
+def in_child(work):
+    """work()'s truth, found by a forked child."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work() else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork(normal):
+    qkv = [normal(1, 4, 300, 32) for _ in range(3)]
+    expected = fovea.attention(*qkv)
+    assert in_child(lambda: np.array_equal(fovea.attention(*qkv), expected))
+    assert not in_child(lambda: np.array_equal(fovea.attention(*qkv, causal=True), expected))
+    assert np.array_equal(fovea.attention(*qkv), expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_while_others_call(normal):
+    qkv = [normal(1, 4, 300, 32) for _ in range(3)]
+    expected, stop = fovea.attention(*qkv), threading.Event()
+
+    def work():
+        while not stop.is_set():
+            fovea.attention(*qkv)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    children = [in_child(lambda: np.array_equal(fovea.attention(*qkv), expected)) for _ in range(10)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert all(children)
+
+
+def test_subinterpreter():
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    code = "import fovea\nassert fovea.Plan(q_heads=1, q_len=1, kv_len=1, head_dim=8).workspace_size > 0 and fovea.info()"
+    for _ in range(3):
+        one = interpreters.create()
+        interpreters.run_string(one, code)
+        interpreters.destroy(one)
+    with pytest.raises(Exception):
+        one = interpreters.create()
+        interpreters.run_string(one, "import fovea\nassert not fovea.info()")
+
+
+def test_loaded_twice(normal):
+    first = sys.modules.pop("fovea._core")
+    try:
+        second = importlib.import_module("fovea._core")
+        x = normal(1, 2, 3, 8)
+        assert second is not first and second.Mask is not first.Mask
+        assert np.array_equal(second.attention(x, x, x), first.attention(x, x, x))
+        with pytest.raises(TypeError, match="mask must be an array"):
+            second.attention(x, x, x, mask=first.Mask.boolean(np.ones((3, 3), bool)))
+    finally:
+        sys.modules["fovea._core"] = first
+
+
+def test_import_needs_no_numpy():
+    code = """
+import sys
+sys.modules["numpy"] = None
+import array, fovea
+assert fovea.info()["threads"] >= 1
+x = memoryview(array.array("f", range(8))).cast("B").cast("f", (1, 1, 1, 8))
+try:
+    fovea.attention(x, x, x)
+except ImportError:
+    print("out needs numpy")
+fovea.Mask.boolean(memoryview(bytes(6)).cast("?", (2, 3)))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout == "out needs numpy\n" and not result.stderr, result.stderr
+
+
+def test_unknown_isa_in_the_environment():
+    code = "import fovea\ntry:\n fovea.info()\nexcept ValueError as error:\n print(error)"
+    environment = os.environ | {"FOVEA_ISA": "mmx"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert "mmx" in result.stdout, result.stderr
+
+
+def test_types_that_come_and_go():
+    """More kinds of arrays than the extension remembers, some of which die."""
+    for i in range(100):
+        kind = type(f"Kind{i}", (np.ndarray,), {})
+        x = np.ones((1, 1, 2, 4), np.float32).view(kind)
+        assert fovea.attention(x, x, x).shape == x.shape
+        with pytest.raises(TypeError):
+            fovea.attention(x, x, type("No", (), {})())
+    flat = array.array("f", range(8))
+    assert fovea.attention(*[memoryview(flat).cast("B").cast("f", (1, 1, 2, 4))] * 3).shape == (1, 1, 2, 4)
