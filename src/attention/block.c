@@ -99,11 +99,17 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fv_item at = fv_deal_item(x->deal, item);
     x->item = item;
     x->following = next;
-    fv_prefetch_open(&x->queue, x->deal, next);
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
     x->first = fv_attention_place(plan, &x->sequence, at.kv_head, at.first_row);
     x->rows = at.rows;
+    x->padding = fv_block_is_padding(x);
+    if (x->padding) {
+        x->range = (fv_range){0, 0};
+        x->tile_count = fv_ceil_div(x->rows, plan->choice.tile_rows);
+        return;
+    }
+    fv_prefetch_open(&x->queue, x->deal, next);
     x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
     const int64_t dim = plan->desc.head_dim, q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
     fv_range all = {0, 0};
@@ -228,22 +234,29 @@ static void finish_all(const fv_block *x) {
 
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
 
-/* While tiles go through a segment, what comes after it is prefetched. */
-static void fetch_next(fv_block *x, int64_t index, int64_t end) {
-    const bool more = index + 1 < end;
-    const int64_t item = more ? x->item : x->following, key = more ? (index + 1) * FV_SEGMENT : -1;
+/* The first segment from index on that the block sees, or end. */
+static int64_t next_seen(const fv_block *x, int64_t index, int64_t end) {
+    while (index < end && !fv_block_sees(x, index))
+        index++;
+    return index;
+}
+
+/* While tiles go through a segment, what comes after it is prefetched: of segment next, if that is before end. */
+static void fetch_next(fv_block *x, int64_t index, int64_t next, int64_t end) {
+    const bool more = next < end;
+    const int64_t item = more ? x->item : x->following, key = more ? next * FV_SEGMENT : -1;
     int64_t tiles = 0;
     if (x->plan->fetches_next)
         return;
     if (x->tile_count == 1) {
         const fv_range seen = fv_range_in_segment(x->range, index);
-        fv_prefetch_one_tile(&x->queue, x->deal, x->item,
+        fv_prefetch_one_tile(&x->queue, x->deal, &x->mask, x->item,
                              (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
         return;
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         tiles += x->tiles[i].last >= index;
-    fv_prefetch_segment(&x->queue, x->deal, item, key, tiles);
+    fv_prefetch_segment(&x->queue, x->deal, &x->mask, item, key, tiles);
 }
 
 /* All that there are: those that are visited count themselves. */
@@ -252,14 +265,20 @@ static void count_tiles(fv_block *x) { x->count.tiles += x->tile_count * fv_ceil
 void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     count_tiles(x);
+    if (x->padding) {
+        fv_block_pad(x);
+        return;
+    }
     begin_rows(x);
     x->single_segment = segments.end - segments.begin == 1 && !x->args->state;
+    int64_t next = next_seen(x, segments.begin, segments.end);
     for (int64_t index = segments.begin; index < segments.end; index++) {
-        const bool seen = fv_block_sees(x, index);
+        const bool seen = index == next;
         fv_segment segment;
         if (seen) {
+            next = next_seen(x, index + 1, segments.end);
             fv_segment_open(x, index, &segment);
-            fetch_next(x, index, segments.end);
+            fetch_next(x, index, next, segments.end);
         }
         for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
             if (index > tile->last)
@@ -286,7 +305,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
     fv_segment segment = {.index = index};
     if (fv_block_sees(x, index)) {
         fv_segment_open(x, index, &segment);
-        fetch_next(x, index, end);
+        fetch_next(x, index, next_seen(x, index + 1, end), end);
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
@@ -297,6 +316,10 @@ void fv_block_merge(fv_block *x, char *partials, int64_t item) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
     count_tiles(x);
+    if (x->padding) {
+        fv_block_pad(x);
+        return;
+    }
     if (!x->args->state)
         memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
     begin_rows(x);

@@ -33,6 +33,7 @@ typedef struct fv_block {
     bool one_head;       /* do all rows belong to one query head? */
     bool ascending;      /* and do both ends of their ranges move one way, those that see nothing first or last? */
     bool single_segment; /* do all keys that its rows see lie in one segment? */
+    bool padding;        /* is none of them a query? Then nothing else of the item is ready */
     bool copy_values;    /* are the values read from a copy in v? */
     float norm;          /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
@@ -45,6 +46,10 @@ typedef struct fv_block {
     fv_block_count count;
     fv_prefetch_queue queue; /* what is prefetched meanwhile */
 } fv_block;
+
+/* padding.c: is no row of an item a query? What such an item writes. */
+bool fv_block_is_padding(const fv_block *block);
+void fv_block_pad(const fv_block *block);
 
 /* A block without an item, in one thread's scratch. */
 void fv_block_init(fv_block *block, const fv_deal *deal, char *scratch);

@@ -114,6 +114,8 @@ void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t ite
         return;
     const fv_item at = fv_deal_item(deal, item);
     const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
+    if (sequence.q_len == 0)
+        return;
     add_rows(queue, plan, &args->q, &sequence, &at);
     if (at.first_row == 0) {
         const fv_range keys = {0, sequence.kv_len};
@@ -124,8 +126,9 @@ void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t ite
 }
 
 /* What the first and the last of an item's rows that there are see, and what lies between: both ends of what a row sees
- * move one way along a sequence. */
-static fv_range keys_of(const fovea_attention_plan *plan, const fv_sequence *sequence, const fv_item *at) {
+ * move one way along a sequence. Most masks do likewise. */
+static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
+                        const fv_item *at) {
     const fv_row_place first = fv_attention_place(plan, sequence, at->kv_head, at->first_row),
                        last = fv_attention_place(plan, sequence, at->kv_head, at->first_row + at->rows - 1);
     const bool one_head = first.head == last.head;
@@ -133,28 +136,41 @@ static fv_range keys_of(const fovea_attention_plan *plan, const fv_sequence *seq
     const int64_t to = fv_min(one_head ? last.token : INT64_MAX, sequence->q_start + sequence->q_len - 1);
     if (from > to)
         return (fv_range){0, 0};
-    return fv_range_union(fv_attention_range(plan, sequence, from), fv_attention_range(plan, sequence, to));
+    const fv_range ends[] = {fv_attention_range(plan, sequence, from), fv_attention_range(plan, sequence, to)};
+    if (!mask || !mask->form)
+        return fv_range_union(ends[0], ends[1]);
+    const fv_mask_rows rows[] = {{sequence->entry, first.head, from}, {sequence->entry, last.head, to}};
+    const int64_t start = sequence->kv_start;
+    fv_range all = {0, 0};
+    for (int i = 0; i < 2; i++)
+        if (ends[i].begin < ends[i].end)
+            all = fv_range_union(all,
+                                 fv_mask_hull(mask, &rows[i], (fv_range){ends[i].begin + start, ends[i].end + start}));
+    return all.begin < all.end ? (fv_range){all.begin - start, all.end - start} : all;
 }
 
 /* Of that, what lies in the segment that begins with a key; key < 0: in the first segment of it. */
-static fv_range keys_of_segment(const fovea_attention_plan *plan, const fv_sequence *sequence, const fv_item *at,
-                                int64_t key) {
-    const fv_range all = keys_of(plan, sequence, at);
+static fv_range keys_of_segment(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
+                                const fv_item *at, int64_t key) {
+    const fv_range all = keys_of(plan, key < 0 ? mask : NULL, sequence, at);
     const int64_t first = key < 0 ? fv_round_down(all.begin, FV_SEGMENT) : key;
     const int64_t begin = fv_max(first, all.begin), end = fv_min(first + FV_SEGMENT, all.end);
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, int64_t key, int64_t tiles) {
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item, int64_t key,
+                         int64_t tiles) {
     const fovea_attention_plan *plan = deal->plan;
     clear(queue);
     if (item >= deal->items || tiles < 1)
         return;
     const fv_item at = fv_deal_item(deal, item);
     const fv_sequence sequence = fv_attention_sequence(plan, deal->args, at.batch);
+    const fv_range keys = keys_of_segment(plan, mask, &sequence, &at, key);
+    if (keys.begin == keys.end)
+        return;
     if (key < 0)
         add_rows(queue, plan, &deal->args->q, &sequence, &at);
-    const fv_range keys = keys_of_segment(plan, &sequence, &at, key);
     add_keys(queue, &deal->kv->k, &at, keys);
     add_keys(queue, &deal->kv->v, &at, keys);
     int64_t all = 0;
@@ -164,8 +180,8 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, int64_t 
     queue->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
 }
 
-void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, fv_range keys, int64_t following,
-                          int64_t next_key) {
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item,
+                          fv_range keys, int64_t following, int64_t next_key) {
     clear(queue);
     queue->one_tile = true;
     fv_item at = fv_deal_item(deal, item);
@@ -174,7 +190,7 @@ void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, int64_t
         return;
     at = fv_deal_item(deal, following);
     const fv_sequence sequence = fv_attention_sequence(deal->plan, deal->args, at.batch);
-    keys = keys_of_segment(deal->plan, &sequence, &at, next_key);
+    keys = keys_of_segment(deal->plan, mask, &sequence, &at, next_key);
     set_keys(&queue->beside_values, &deal->kv->k, &at, keys);
 }
 

@@ -8,6 +8,7 @@
 
 #include "attention/deal.h"
 #include "attention/kv.h"
+#include "attention/mask.h"
 #include "attention/plan.h"
 #include "attention/visible.h"
 #include "dispatch/dispatch.h"
@@ -34,14 +35,15 @@ typedef struct fv_prefetch_queue {
 void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item);
 
 /* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
- * or queries and first segment if key < 0. */
-void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, int64_t key, int64_t tiles);
+ * or queries and first segment if key < 0: the first that the mask lets its first or its last row see. */
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item, int64_t key,
+                         int64_t tiles);
 
 /* Before one tile goes through a segment of item number item, of which it sees these keys: its values are prefetched
  * while its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
  * its first segment if next_key < 0. */
-void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item, fv_range keys, int64_t following,
-                          int64_t next_key);
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item,
+                          fv_range keys, int64_t following, int64_t next_key);
 
 /* Before the last segment of the rows from first on: their outputs. */
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,

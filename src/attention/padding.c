@@ -1,0 +1,25 @@
+/* Blocks without a query, which padded batches have past their sequences' lengths: outputs are written, nothing is computed
+ * (block.h). */
+#include "attention/outputs.h"
+#include "attention/tile.h"
+
+#include <math.h>
+#include <string.h>
+
+bool fv_block_is_padding(const fv_block *x) {
+    const fv_sequence *s = &x->sequence;
+    const int64_t begin = x->first.token, end = begin + x->rows; /* of rows of one head */
+    return !fv_outputs_rows(x->args) && !fv_outputs_views(x->args) && !fv_outputs_key_sums(x->args) &&
+           (s->q_len == 0 || (end <= s->tokens.end && (end <= s->q_start || begin >= s->q_start + s->q_len)));
+}
+
+void fv_block_pad(const fv_block *x) {
+    const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
+    for (int64_t row = 0; row < x->rows; row++) {
+        if (out->data)
+            memset(fv_row_address(x, out, row), 0, (size_t)(out->shape[3] * fv_dtype_size(out->dtype)));
+        if (lse->data)
+            *fv_row_element(x, lse, row) =
+                x->plan->desc.has_sinks ? x->args->sinks[fv_place_of(x, row).head] : -INFINITY;
+    }
+}
