@@ -17,51 +17,57 @@ _LEAST_ROOM = 64
 class _Buffer:
     """Memory [batch, heads, capacity, channels] of keys or values, of which views were handed out."""
 
-    __slots__ = ("data", "spare")
+    __slots__ = ("data", "last", "spare", "start")
 
     def __init__(self):
         self.data = self.spare = None
+        self.last, self.start = None, 0  # the view that append() gave last, and its first row
 
-    def holds(self, view):
-        """Whether the rows of a view are rows of this buffer."""
-        return (
-            self.data is not None
-            and view.untyped_storage().data_ptr() == self.data.untyped_storage().data_ptr()
-            and view.stride() == self.data.stride()
-            and view.shape[:2] == self.data.shape[:2]
-            and view.shape[3] == self.data.shape[3]
-        )
+    def start_of(self, view):
+        """The row of this buffer where a view of it begins, or None for another tensor."""
+        if view is self.last:
+            return self.start
+        if (
+            self.data is None
+            or view.untyped_storage().data_ptr() != self.data.untyped_storage().data_ptr()
+            or view.stride() != self.data.stride()
+            or view.shape[:2] != self.data.shape[:2]
+            or view.shape[3] != self.data.shape[3]
+        ):
+            return None
+        return view.storage_offset() // view.stride(2)
 
     def append(self, old, new):
         """old and new, joined: a view. old is an earlier view, whole or cropped, or any other tensor, or empty."""
-        length = old.shape[2] if old.dim() == 4 else 0
+        length, count = old.shape[2] if old.dim() == 4 else 0, new.shape[2]
+        start = self.start_of(old) if length else None
+        if start is None or start + length + count > self.data.shape[2]:
+            self._move(old, length, new)
+            start = 0
+        self.data.narrow(2, start + length, count).copy_(new)
+        self.last, self.start = self.data.narrow(2, start, length + count), start
+        return self.last
+
+    def _move(self, old, length, new):
+        """New memory, as long as what it is to hold again, with the old rows in it."""
         total = length + new.shape[2]
-        if length and self.holds(old):
-            start = old.storage_offset() // old.stride(2)
-            if start + total <= self.data.shape[2]:
-                joined = self.data[:, :, start : start + total]
-                joined[:, :, length:] = new
-                return joined
         # Pages of the room are not touched, hence not there, until they are needed.
-        capacity = total + max(total, _LEAST_ROOM)
-        self.data = new.new_empty((*new.shape[:2], capacity, new.shape[3]))
+        self.data = new.new_empty((*new.shape[:2], total + max(total, _LEAST_ROOM), new.shape[3]))
         self.spare = None
-        joined = self.data[:, :, :total]
         if length:
-            joined[:, :, :length] = old
-        joined[:, :, length:] = new
-        return joined
+            self.data.narrow(2, 0, length).copy_(old)
 
     def select(self, view, indices):
         """The rows of a batch that indices name. Two buffers take turns, as beams are selected with every token."""
-        if not self.holds(view) or indices.shape[0] != view.shape[0]:
+        start = self.start_of(view)
+        if start is None or indices.shape[0] != view.shape[0]:
             return view.index_select(0, indices)
         if self.spare is None:
             self.spare = torch.empty_like(self.data)
-        start = view.storage_offset() // view.stride(2)
-        selected = self.spare[:, :, start : start + view.shape[2]]
+        selected = self.spare.narrow(2, start, view.shape[2])
         torch.index_select(view, 0, indices, out=selected)
         self.data, self.spare = self.spare, self.data
+        self.last, self.start = selected, start
         return selected
 
 

@@ -7,7 +7,6 @@ takes as such. Any other function is evaluated to a boolean matrix by transforme
 
 import torch
 from transformers import masking_utils
-from transformers.utils.import_utils import is_tracing
 
 from fovea.transformers.counters import counters
 
@@ -197,6 +196,11 @@ for _name in (
 Visible.__hash__ = object.__hash__
 
 
+def _stands_in(value):
+    """Whether a tensor stands in for one, as those of tracing do, and has no numbers to look at."""
+    return isinstance(value, torch.Tensor) and type(value) is not torch.Tensor or isinstance(value, torch.fx.Proxy)
+
+
 def mask(
     batch_size,
     q_length,
@@ -217,7 +221,7 @@ def mask(
         # generate() makes masks for static caches ahead, and models give them back in place of the padding.
         return attention_mask
     limits = limits_of(mask_function)
-    traced = is_tracing(attention_mask) or (isinstance(q_offset, torch.Tensor) and is_tracing(q_offset))
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or _stands_in(attention_mask) or _stands_in(q_offset)
     if limits is None or traced or torch.device(device).type != "cpu":
         if not traced:
             counters.mask_tensors += 1
