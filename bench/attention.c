@@ -21,6 +21,7 @@ static void attention_end(bench *base) {
     free(self->args.k.data);
     free(self->args.v.data);
     attention_free_mask(self);
+    attention_free_beside(self);
     free(self->args.bias.data);
     free(self->args.relative.data);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++)
@@ -65,10 +66,10 @@ static const char *check_one_call(const attention *self) {
     if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
         self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative || self->desc.softcap > 0 ||
         self->desc.has_sinks || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset || self->lse ||
-        self->weights || self->desc.packed)
+        self->weights || self->beside || self->desc.packed)
         return "call=sdpa takes layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, packed, "
                "offset, "
-               "lse or weights";
+               "lse, weights or beside";
     return NULL;
 }
 
@@ -92,6 +93,8 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
     const char *error = make_plan(self);
     if (error == NULL)
         error = attention_make_arguments(self);
+    if (error == NULL)
+        error = attention_make_beside(self);
     if (error != NULL)
         return error;
     if (execute(self) != FOVEA_OK)
@@ -174,6 +177,8 @@ static void name_it(attention *self) {
         name_more(self, "/lse:1");
     if (self->weights)
         name_more(self, "/weights:1");
+    if (self->beside != BESIDE_NOTHING)
+        name_more(self, "/beside:%s", attention_beside_words[self->beside]);
     if (self->layout != LAYOUT_BHTD)
         name_more(self, "/layout:%s", layout_words[self->layout]);
     if (self->call != CALL_PLAN)
@@ -225,7 +230,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
-            sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0;
+            sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0;
     const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
@@ -252,6 +257,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"q_offset", NULL, -most, most, &q_offset},
                             {"lse", NULL, 0, 1, &lse},
                             {"weights", NULL, 0, 1, &weights},
+                            {"beside", attention_beside_words, 0, 0, &beside},
                             {"layout", layout_words, 0, 0, &layout},
                             {"call", call_words, 0, 0, &call},
                             {"isa", bench_isa_words, 0, 0, &isa},
@@ -299,7 +305,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->prefix = prefix;
     self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
     self->offset = q_offset != INT64_MIN ? q_offset : 0;
-    self->lse = lse != 0;
+    self->beside = (attention_beside)beside;
+    self->lse = lse != 0 || beside == BESIDE_KEY_SUMS;
     self->weights = weights != 0;
     self->layout = (memory_layout)layout;
     self->call = (attention_call)call;
@@ -332,6 +339,7 @@ const bench_kind bench_attention = {
     "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"
     "      softcap=0 sinks=0|1\n"
     "      q_lens=(q_len) kv_lens=(kv_len) lengths=even|halved packed=0|1 pieces=1 prefix=0 lse=0|1 weights=0|1\n"
+    "      beside=nothing|raw|capped|biased|weights|key_sums|rows\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
     "      q_lens, kv_lens: the shortest length; the others fall to it from q_len or kv_len, evenly or halved\n"
@@ -341,4 +349,6 @@ const bench_kind bench_attention = {
     "      documents: 16 of them; padded: all keys but the last eighth); bias: one for each head, added beside the "
     "mask\n"
     "      relative: a bias by positions; t5 has 32 buckets to 128 tokens, both ways; window_2d is a square\n"
-    "      lse, weights: 1 computes these outputs, too"};
+    "      lse, weights: 1 computes these outputs, too; beside: scores of a kind, sums of keys (with lse), or "
+    "entropy,\n"
+    "      largest weight and 8 top keys of each row"};

@@ -28,6 +28,17 @@ typedef enum attention_pattern {
 /* Outputs of an attention: out, and what args may ask for besides. */
 enum { ATTENTION_OUTPUTS = 3 };
 
+/* What is asked for beside out: scores of a kind, sums of keys, or all statistics of rows. */
+typedef enum attention_beside {
+    BESIDE_NOTHING,
+    BESIDE_RAW,
+    BESIDE_CAPPED,
+    BESIDE_BIASED,
+    BESIDE_WEIGHTS,
+    BESIDE_KEY_SUMS,
+    BESIDE_ROWS
+} attention_beside;
+
 typedef struct attention {
     bench base;
     fovea_attention_desc desc;
@@ -39,6 +50,7 @@ typedef struct attention {
     memory_layout layout;
     attention_call call;
     attention_pattern pattern;
+    attention_beside beside;
     fovea_isa isa;
     int threads;
     double pairs; /* attended to, of rows and keys */
@@ -51,6 +63,8 @@ typedef struct attention {
     fovea_tensor seen; /* what a mask that selects keys lets rows see, as bytes */
     fovea_mask *prepared;
     int64_t *blocks;
+    fovea_attention_scores scores; /* what args.scores and args.summary point to */
+    fovea_attention_summary summary;
     float *sinks; /* what args.sinks points to: [q_heads] */
     void *workspace;
     size_t workspace_size;
@@ -127,6 +141,12 @@ const char *attention_mask_problem(const attention *self);
 void attention_mask_blocks(fovea_attention_desc *desc);
 const char *attention_make_mask(attention *self);
 void attention_free_mask(attention *self);
+
+/* attention_beside.c: words of attention_beside; makes and frees what is asked for, the other arguments being there; NULL, or
+ * what is wrong. */
+extern const char *const attention_beside_words[];
+const char *attention_make_beside(attention *self);
+void attention_free_beside(attention *self);
 
 /* attention_state.c: does it go through a state? What is wrong with that, or NULL; its plans and memory, the context being
  * there; keys that k and v have room for; makes keys of the prefix those of the first sequence; executes; frees. */

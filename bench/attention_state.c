@@ -16,9 +16,9 @@ const char *attention_state_problem(const attention *self) {
         return NULL;
     if (self->pieces > 1 && self->prefix > 0)
         return "pieces goes without prefix";
-    if (d->mask != FOVEA_MASK_NONE || d->has_bias || d->packed || self->weights || self->call == CALL_SDPA ||
-        d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
-        return "pieces and prefix take no mask, bias, packed, weights, causal=bottom_right or call=sdpa";
+    if (d->mask != FOVEA_MASK_NONE || d->has_bias || d->packed || self->weights || self->beside ||
+        self->call == CALL_SDPA || d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
+        return "pieces and prefix take no mask, bias, packed, weights, beside, causal=bottom_right or call=sdpa";
     if (self->prefix == 0)
         return self->pieces * SEGMENT <= d->kv_len + SEGMENT - 1 ? NULL : "pieces: at most one for each 256 keys";
     if (self->prefix % SEGMENT != 0 || self->prefix >= d->kv_len || self->kv_shortest >= 0)
