@@ -133,6 +133,8 @@ fv_item fv_deal_item(const fv_deal *deal, int64_t item) {
 int64_t fv_deal_pass(fv_deal *deal, fv_pass pass) {
     const fovea_attention_plan *plan = deal->plan;
     const int64_t batch = plan->desc.batch;
+    if (plan->items == 0)
+        return 0;
     if (!deal->places)
         return plan->items / pass_items(plan, pass, plan->desc.q_len) * pass_chunks(plan, pass, plan->desc.kv_len);
     int64_t items = 0, units = 0;

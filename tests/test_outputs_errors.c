@@ -1,0 +1,190 @@
+/* Wrong args.scores and args.summary: a status, a sentence that names what is wrong, and untouched outputs. What a state takes
+ * and refuses. Empty calls, and that execution with a workspace and these outputs works under an allocation failure, are
+ * elsewhere (test_empty, test_allocation). */
+#include "attention_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 2, H = 4, HKV = 2, Q = 5, KV = 300, D = 8, TOP = 3, FLOATS = 40000 };
+
+/* A call in which all is right. */
+typedef struct call {
+    fovea_attention_plan *plan;
+    inputs *in;
+    fovea_attention_args args;
+    fovea_attention_scores scores;
+    fovea_attention_summary summary;
+    int64_t heads[2];
+    float *memory;
+    int64_t keys[B * H * Q * TOP];
+} call;
+
+static const float canary = -12345;
+
+static fovea_tensor take(float **at, int64_t h, int64_t q, int64_t n) {
+    const fovea_tensor t = fovea_tensor_bhtd(*at, FOVEA_DTYPE_F32, B, h, q, n);
+    *at += B * h * q * n;
+    return t;
+}
+
+static void fill(call *c) {
+    float *at = c->memory;
+    fovea_attention_args_init(&c->args);
+    fovea_attention_scores_init(&c->scores);
+    fovea_attention_summary_init(&c->summary);
+    c->args = c->in->args;
+    c->args.out = take(&at, H, Q, D);
+    c->args.lse = take(&at, H, Q, 1);
+    c->heads[0] = 1;
+    c->heads[1] = 3;
+    c->scores.kind = FOVEA_SCORES_WEIGHTS;
+    c->scores.heads = c->heads;
+    c->scores.first_query = 1;
+    c->scores.first_key = 100;
+    c->scores.out = take(&at, 2, 4, 200);
+    c->summary.key_sums = take(&at, H, 1, KV);
+    c->summary.entropy = take(&at, H, Q, 1);
+    c->summary.max_weight = take(&at, H, Q, 1);
+    c->summary.top_weights = take(&at, H, Q, TOP);
+    c->summary.top_keys = fovea_tensor_bhtd(c->keys, FOVEA_DTYPE_I64, B, H, Q, TOP);
+    c->args.scores = &c->scores;
+    c->args.summary = &c->summary;
+    test_check(at - c->memory < FLOATS, "the memory is too small");
+    for (int64_t i = 0; i < FLOATS; i++)
+        c->memory[i] = canary;
+    memset(c->keys, 0x5a, sizeof c->keys);
+}
+
+static void refused(call *c, const char *what, fovea_status want, const char *words) {
+    check_status(what, fovea_attention_execute(c->plan, &c->args, NULL, 0), want, words);
+    int64_t written = 0;
+    for (int64_t i = 0; i < FLOATS; i++)
+        written += c->memory[i] != canary;
+    for (int64_t i = 0; i < B * H * Q * TOP; i++)
+        written += c->keys[i] != INT64_C(0x5a5a5a5a5a5a5a5a);
+    test_check(written == 0, "%s: %lld elements were written", what, (long long)written);
+    fill(c);
+}
+
+static void check_scores(call *c) {
+    c->scores.kind = (fovea_score_kind)4;
+    refused(c, "kind", FOVEA_ERROR_ARGUMENT, "scores: kind is 4|fovea_score_kind");
+    c->scores.struct_size += 8;
+    refused(c, "scores of a newer library", FOVEA_ERROR_VERSION, "fovea_attention_scores");
+    c->scores.struct_size = 8;
+    refused(c, "scores without fields", FOVEA_ERROR_VERSION, "fovea_attention_scores_init");
+    c->scores.out.data = NULL;
+    refused(c, "scores without out", FOVEA_ERROR_NULL, "scores is given|out is NULL");
+    c->scores.first_key = 101;
+    refused(c, "a key past the last", FOVEA_ERROR_SHAPE, "first_key is 101|200|300");
+    c->scores.first_key = -1;
+    refused(c, "a key before the first", FOVEA_ERROR_SHAPE, "first_key is -1");
+    c->scores.first_query = 2;
+    refused(c, "a query past the last", FOVEA_ERROR_SHAPE, "first_query is 2|out has 4|there are 5");
+    c->scores.first_query = INT64_MAX;
+    refused(c, "a query far away", FOVEA_ERROR_SHAPE, "first_query");
+    c->scores.out.shape[3] = -1;
+    refused(c, "a negative size", FOVEA_ERROR_SHAPE, "first_key");
+    c->scores.heads = NULL;
+    c->scores.first_head = 3;
+    refused(c, "a head past the last", FOVEA_ERROR_SHAPE, "first_head is 3|out has 2|there are 4");
+    c->scores.first_head = 1;
+    refused(c, "a list and a first head", FOVEA_ERROR_ARGUMENT, "first_head is 1|heads lists");
+    c->heads[1] = 4;
+    refused(c, "a listed head past the last", FOVEA_ERROR_SHAPE, "heads[1] is 4|from 0 to 3");
+    c->heads[1] = 1;
+    refused(c, "a head twice", FOVEA_ERROR_ARGUMENT, "heads[1] is 1 after 1|ascend");
+    c->scores.out.shape[0] = 1;
+    refused(c, "another batch", FOVEA_ERROR_SHAPE, "scores: batch axis has 1");
+    c->scores.out.dtype = FOVEA_DTYPE_I64;
+    refused(c, "integers", FOVEA_ERROR_DTYPE, "scores: dtype|FOVEA_DTYPE_F32");
+    c->scores.out.stride[2] = 0;
+    refused(c, "rows that share memory", FOVEA_ERROR_STRIDE, "scores|share memory");
+    c->scores.out.data = c->args.q.data;
+    refused(c, "scores over q", FOVEA_ERROR_ALIAS, "scores|q|overlaps");
+    c->scores.out.data = c->args.lse.data;
+    refused(c, "scores over lse", FOVEA_ERROR_ALIAS, "scores|lse|overlaps");
+    c->scores.heads = (const int64_t *)c->keys;
+    c->keys[0] = 1;
+    c->keys[1] = 3;
+    check_status("heads among outputs", fovea_attention_execute(c->plan, &c->args, NULL, 0), FOVEA_ERROR_ALIAS,
+                 "heads of scores|top_keys");
+    fill(c);
+}
+
+static void check_summary(call *c) {
+    c->summary.struct_size += 8;
+    refused(c, "summary of a newer library", FOVEA_ERROR_VERSION, "fovea_attention_summary");
+    c->args.lse.data = NULL;
+    refused(c, "key_sums without lse", FOVEA_ERROR_NULL, "lse is NULL|key_sums");
+    c->summary.top_keys.data = NULL;
+    refused(c, "top_weights alone", FOVEA_ERROR_NULL, "top_keys is NULL|top_weights is given");
+    c->summary.top_weights.data = NULL;
+    refused(c, "top_keys alone", FOVEA_ERROR_NULL, "top_weights is NULL|top_keys is given");
+    c->summary.top_keys.shape[3] = c->summary.top_weights.shape[3] = 0;
+    refused(c, "no top keys", FOVEA_ERROR_SHAPE, "top_keys has room for 0");
+    c->summary.top_weights.shape[3] = 2;
+    refused(c, "fewer weights than keys", FOVEA_ERROR_SHAPE, "top_weights: channel axis has 2");
+    c->summary.top_keys.dtype = FOVEA_DTYPE_F32;
+    refused(c, "top keys that are floats", FOVEA_ERROR_DTYPE, "top_keys: dtype|FOVEA_DTYPE_I64");
+    c->summary.top_keys.data = (char *)c->keys + 4;
+    refused(c, "top keys between integers", FOVEA_ERROR_ARGUMENT, "top_keys|aligned");
+    c->summary.key_sums.shape[3] = KV - 1;
+    refused(c, "sums of fewer keys", FOVEA_ERROR_SHAPE, "key_sums: channel axis has 299");
+    c->summary.entropy.shape[2] = 1;
+    refused(c, "entropy of one row", FOVEA_ERROR_SHAPE, "entropy: token axis has 1");
+    c->summary.max_weight.data = c->summary.entropy.data;
+    refused(c, "two statistics in one place", FOVEA_ERROR_ALIAS, "entropy|max_weight|overlaps");
+    c->summary.key_sums.data = c->args.v.data;
+    refused(c, "sums over v", FOVEA_ERROR_ALIAS, "key_sums|v|overlaps");
+}
+
+/* A state takes scores before softmax, and refuses what needs the lse of all keys. */
+static void check_state(call *c) {
+    const size_t size = fovea_attention_plan_state_size(c->plan);
+    void *memory = must_alloc((int64_t)size, 1);
+    check_status("state", fovea_attention_state_init(c->plan, memory, size, &c->args.state), FOVEA_OK, NULL);
+    fovea_attention_state *const state = c->args.state;
+    refused(c, "weights of a piece", FOVEA_ERROR_UNSUPPORTED, "FOVEA_SCORES_WEIGHTS|state");
+    c->args.state = state;
+    c->args.scores = NULL;
+    refused(c, "statistics of a piece", FOVEA_ERROR_UNSUPPORTED, "summary|state");
+    for (int kind = FOVEA_SCORES_RAW; kind <= FOVEA_SCORES_BIASED; kind++) {
+        float *const whole = must_alloc(B * 2 * 4 * 200, sizeof(float));
+        const size_t bytes = B * 2 * 4 * 200 * sizeof(float);
+        c->scores.kind = (fovea_score_kind)kind;
+        c->args.summary = NULL;
+        check_status("scores of a call", fovea_attention_execute(c->plan, &c->args, NULL, 0), FOVEA_OK, NULL);
+        memcpy(whole, c->scores.out.data, bytes);
+        memset(c->scores.out.data, 0, bytes);
+        check_status("state", fovea_attention_state_init(c->plan, memory, size, &c->args.state), FOVEA_OK, NULL);
+        c->args.out.data = c->args.lse.data = NULL;
+        check_status("scores of a piece", fovea_attention_execute(c->plan, &c->args, NULL, 0), FOVEA_OK, NULL);
+        test_same(c->scores.out.data, whole, B * 2 * 4 * 200, "scores of kind %d through a state", kind);
+        free(whole);
+        fill(c);
+    }
+    free(memory);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "outputs-errors", NULL);
+    fovea_context *ctx = test_context_untuned();
+    attention_case plain = case_plain(B, H, HKV, Q, KV, D, D);
+    rng r = rng_stream(test_seed(), "outputs errors");
+    call c = {.in = inputs_make(&plain, &r), .memory = must_alloc(FLOATS, sizeof(float))};
+    check_status("plan", fovea_attention_plan_create(ctx, &plain.desc, &c.plan), FOVEA_OK, NULL);
+    fill(&c);
+    check_status("all right", fovea_attention_execute(c.plan, &c.args, NULL, 0), FOVEA_OK, NULL);
+    fill(&c);
+    check_scores(&c);
+    check_summary(&c);
+    check_state(&c);
+    fovea_attention_plan_destroy(c.plan);
+    inputs_free(c.in);
+    free(c.memory);
+    fovea_context_destroy(ctx);
+    return test_end();
+}
