@@ -5,6 +5,10 @@ void FV_NAME(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_k
     if (step == 0 && begin < end && *mask)
         return;
     for (int64_t word = begin / 64; word * 64 < end; word++) {
+        if (step && word * 64 >= begin && word * 64 + 64 <= end) {
+            bits->word[word] &= v_bytes_to_bits(mask + word * 64, 64);
+            continue;
+        }
         const int64_t first = word * 64 > begin ? word * 64 : begin;
         const int64_t last = word * 64 + 64 < end ? word * 64 + 64 : end;
         const uint64_t named = (last - first == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (last - first)) - 1)

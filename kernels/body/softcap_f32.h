@@ -6,11 +6,12 @@
  */
 #include "v_tanh.h"
 
-static inline __attribute__((always_inline)) void softcap_replace(float *s, vf factor, vf cap, const int count) {
+static inline __attribute__((always_inline)) void softcap_replace(float *s, vf factor, vf cap, int *near,
+                                                                  const int count) {
     vf x[FV_SIDE];
     for (int g = 0; g < count; g++)
         x[g] = v_mul(v_load(s + g * FV_W), factor);
-    v_tanh_each(x, count);
+    v_tanh_each(x, count, near);
     for (int g = 0; g < count; g++)
         v_store(s + g * FV_W, v_mul(x[g], cap));
 }
@@ -22,10 +23,11 @@ void FV_NAME(int64_t rows, int64_t n, float factor, float cap, float *s, int64_t
     assert(factor > 0.0f && cap > 0.0f);
     const vf f = v_set1(factor), c = v_set1(cap);
     for (int64_t i = 0; i < rows; i++, s += lds) {
+        int near = 1; /* scores of a row are alike */
         int64_t j = 0;
         for (; j + TOGETHER <= n; j += TOGETHER)
-            softcap_replace(s + j, f, c, FV_SIDE);
+            softcap_replace(s + j, f, c, &near, FV_SIDE);
         for (; (int)TOGETHER > FV_LANES && j < n; j += FV_LANES)
-            softcap_replace(s + j, f, c, GROUP);
+            softcap_replace(s + j, f, c, &near, GROUP);
     }
 }

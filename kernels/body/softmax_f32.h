@@ -8,7 +8,8 @@
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
  * the width of a vector; FV_SIDE vectors go through exp side by side. A whole segment, the common case, has its own
  * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time. Where bits
- * tell what is attended, SIDE vectors whose keys all are need no masks, and those of which none is no exp.
+ * tell what is attended, each vector of them is loaded as a mask: whether all keys are attended is not asked, which would
+ * cost more than it saves; SIDE vectors of which none is need no exp.
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
  * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/measurements.md,
@@ -27,39 +28,19 @@ _Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
 /* The lowest n bits, 1 <= n <= 64. */
 static inline uint64_t softmax_lowest(int n) { return ~(uint64_t)0 >> (64 - n); }
 
-/* Bits of vector g. */
-static inline vm softmax_mask(uint64_t attended, int g) {
-    return v_bits((uint32_t)(attended >> (g * FV_W)) & (uint32_t)softmax_lowest(FV_W));
-}
-
-/* The attended ones of count keys from key on, at most 64; key is a multiple of FV_LANES. */
+/* The attended ones of count keys from key on; both are multiples of FV_LANES, and no word ends between them. */
 static inline uint64_t softmax_attended(const fv_keybits *bits, int64_t key, int count) {
-    const int from = (int)(key % 64);
-    uint64_t word = bits->word[key / 64] >> from;
-    if (from + count > 64)
-        word |= bits->word[key / 64 + 1] << (64 - from);
-    return word & softmax_lowest(count);
+    return bits->word[(uint64_t)key / 64] >> ((uint64_t)key % 64) & softmax_lowest(count);
 }
 
-/* Raises so many chains of maxima, in turn, to count vectors of scores. */
-static inline __attribute__((always_inline)) void softmax_fold(const float *s, uint64_t attended, const int all,
+/* Raises so many chains of maxima, in turn, to count vectors of scores from key on. */
+static inline __attribute__((always_inline)) void softmax_fold(int64_t key, const float *s, const fv_keybits *bits,
                                                                vf *row_max, const int chains, const int count) {
     for (int g = 0; g < count; g++) {
-        vf x = v_load(s + g * FV_W);
-        if (!all)
-            x = v_select(softmax_mask(attended, g), x, v_set1(-INFINITY));
-        row_max[g % chains] = v_max(x, row_max[g % chains]);
+        const int64_t at = key + g * FV_W;
+        vf *to = &row_max[g % chains];
+        *to = bits ? v_max_where(v_bits_at(bits->word, at), v_load(s + at), *to) : v_max(v_load(s + at), *to);
     }
-}
-
-static inline __attribute__((always_inline)) void softmax_fold_some(int64_t key, const float *s, const fv_keybits *bits,
-                                                                    vf *row_max, const int chains, const int count) {
-    const uint64_t every = softmax_lowest(count * FV_W);
-    const uint64_t attended = bits ? softmax_attended(bits, key, count * FV_W) : every;
-    if (attended == every)
-        softmax_fold(s + key, every, 1, row_max, chains, count);
-    else if (attended)
-        softmax_fold(s + key, attended, 0, row_max, chains, count);
 }
 
 /* Raises the maxima of a row to those of its columns [begin, end), or begins them. */
@@ -70,9 +51,9 @@ softmax_row_max(int64_t begin, int64_t end, const float *s, const fv_keybits *bi
         row_max[g] = accumulate_max && g < GROUP ? v_load(lanes + g * FV_W) : v_set1(-INFINITY);
     int64_t key = begin;
     for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
-        softmax_fold_some(key, s, bits, row_max, SIDE, SIDE);
+        softmax_fold(key, s, bits, row_max, SIDE, SIDE);
     for (; key < end; key += FV_LANES)
-        softmax_fold_some(key, s, bits, row_max, GROUP, GROUP);
+        softmax_fold(key, s, bits, row_max, GROUP, GROUP);
     for (int g = GROUP; g < SIDE; g++)
         row_max[g % GROUP] = v_max(row_max[g], row_max[g % GROUP]);
     for (int g = 0; g < GROUP; g++)
@@ -88,46 +69,55 @@ typedef struct softmax_known {
     int scaled, no_underflow;
 } softmax_known;
 
-/* Turns count vectors of scores into p, and adds them to the lanes in the order of keys. */
-static inline __attribute__((always_inline)) void softmax_weigh(const float *s, float *p, uint64_t attended,
-                                                                const int all, vf c, vf base, vf *sum,
+/* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. */
+static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, const float *s, float *p,
+                                                                const fv_keybits *bits, vf c, vf base, vf *sum,
                                                                 const softmax_known known, const int count) {
     vf x[SIDE];
     for (int g = 0; g < count; g++) {
-        x[g] = v_load(s + g * FV_W);
+        x[g] = v_load(s + key + g * FV_W);
         if (known.scaled)
             x[g] = v_mul(x[g], c);
         x[g] = v_sub(x[g], base);
     }
     v_exp_each(x, count, known.no_underflow);
     for (int g = 0; g < count; g++) {
-        if (!all)
-            x[g] = v_select(softmax_mask(attended, g), x[g], v_set1(-0.0f));
-        v_store(p + g * FV_W, x[g]);
+        if (bits)
+            x[g] = v_select(v_bits_at(bits->word, key + g * FV_W), x[g], v_set1(-0.0f));
+        v_store(p + key + g * FV_W, x[g]);
         sum[g % GROUP] = v_add(sum[g % GROUP], x[g]);
     }
 }
 
+/* The same where bits tell that some or none are attended. */
 static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key, const float *s, float *p,
                                                                      const fv_keybits *bits, vf c, vf base, vf *sum,
                                                                      const softmax_known known, const int count) {
-    const uint64_t every = softmax_lowest(count * FV_W);
-    const uint64_t attended = bits ? softmax_attended(bits, key, count * FV_W) : every;
-    if (attended == every)
-        softmax_weigh(s + key, p + key, every, 1, c, base, sum, known, count);
-    else if (attended)
-        softmax_weigh(s + key, p + key, attended, 0, c, base, sum, known, count);
-    else
-        for (int g = 0; g < count; g++) {
-            v_store(p + key + g * FV_W, v_set1(-0.0f));
-            sum[g % GROUP] = v_add(sum[g % GROUP], v_set1(-0.0f));
-        }
+    if (softmax_attended(bits, key, count * FV_W)) {
+        softmax_weigh(key, s, p, bits, c, base, sum, known, count);
+        return;
+    }
+    for (int g = 0; g < count; g++) {
+        v_store(p + key + g * FV_W, v_set1(-0.0f));
+        sum[g % GROUP] = v_add(sum[g % GROUP], v_set1(-0.0f));
+    }
 }
 
 /* Columns [key, end) of a row. */
 static inline __attribute__((always_inline)) void softmax_weigh_all(int64_t key, int64_t end, const float *s, float *p,
-                                                                    const fv_keybits *bits, vf c, vf base, vf *sum,
-                                                                    const softmax_known known) {
+                                                                    vf c, vf base, vf *sum, const softmax_known known) {
+    for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
+        softmax_weigh(key, s, p, NULL, c, base, sum, known, SIDE);
+    for (; key < end; key += FV_LANES)
+        softmax_weigh(key, s, p, NULL, c, base, sum, known, GROUP);
+}
+
+/* Those that bits tell of. */
+static inline __attribute__((always_inline)) void softmax_weigh_attended(int64_t key, int64_t end, const float *s,
+                                                                         float *p, const fv_keybits *bits, vf c,
+                                                                         vf base, vf *sum, const softmax_known known) {
+    for (; (uint64_t)key % TOGETHER != 0 && key < end; key += FV_LANES)
+        softmax_weigh_some(key, s, p, bits, c, base, sum, known, GROUP);
     for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
         softmax_weigh_some(key, s, p, bits, c, base, sum, known, SIDE);
     for (; key < end; key += FV_LANES)
@@ -145,9 +135,10 @@ static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
     const bool parted = FV_W > 1 && bits && !x->row_max_masked;
-    if (parted)
-        softmax_weigh_all(x->begin, x->row_max_end, s, p, NULL, c, base, sum, known);
-    softmax_weigh_all(parted ? x->row_max_end : x->begin, x->end, s, p, bits, c, base, sum, known);
+    if (parted || !bits)
+        softmax_weigh_all(x->begin, bits ? x->row_max_end : x->end, s, p, c, base, sum, known);
+    if (bits)
+        softmax_weigh_attended(parted ? x->row_max_end : x->begin, x->end, s, p, bits, c, base, sum, known);
     for (int g = 0; g < GROUP; g++)
         v_store(lanes + g * FV_W, sum[g]);
 }

@@ -15,11 +15,14 @@
  * outweighs what the roundings of its factor do; in the first, that factor is small; the last rounding keeps order; and
  * where intervals meet, the polynomials were fitted to be in order.
  *
+ * Vectors that all lie in the first interval, as the scores of a model that was trained with a cap mostly do, need no
+ * lookups: the same operations with constants.
+ *
  * At most 2^-24 and 2^-22 of it from exact, monotonic, never beyond 1: proved for every float by
  * tests/test_tanh.c --exhaustive.
  *
- * Bound: 8 fma or mul, an addition, a comparison, a maximum, 9 lookups and 7 operations on bits a vector. Figures:
- * docs/measurements.md, "softcap_f32.h". */
+ * Bound: 8 fma or mul, an addition, a comparison, a maximum, 9 lookups and 9 operations on bits a vector; in the first
+ * interval 8 fma or mul and 4 operations on bits. Figures: docs/measurements.md, "softcap_f32.h". */
 #ifndef FV_V_TANH_H
 #define FV_V_TANH_H
 
@@ -51,11 +54,42 @@ static const float v_tanh_table[V_TANH_ROWS][8] = {
      0x1.780e54p-22f, 0x1.7871bcp-22f}, /* a7 */
 };
 
-/* Replaces n vectors by their tanh, step by step for all of them, as v_exp_each does. */
-static inline __attribute__((always_inline)) void v_tanh_each(vf *x, const int n) {
+enum { V_TANH_EVERY = (1 << FV_W) - 1 }; /* all lanes */
+
+/* Does none of n vectors have a lane beyond the first interval, or a NaN? */
+static inline __attribute__((always_inline)) int v_tanh_all_first(const vf *x, const int n) {
+    vf farthest = v_set1(0.0f);
+    for (int i = 0; i < n; i++)
+        farthest = v_max_abs(farthest, x[i]);
+    return v_to_bits(v_le(farthest, v_set1(V_TANH_FIRST))) == V_TANH_EVERY;
+}
+
+/* What v_tanh_each does, where all entries are those of the first interval. */
+static inline __attribute__((always_inline)) void v_tanh_first(vf *x, const int n) {
+    vf r[V_TANH_TOGETHER], z[V_TANH_TOGETHER], y[V_TANH_TOGETHER];
+    for (int i = 0; i < n; i++) {
+        r[i] = v_negative(x[i]);
+        z[i] = v_mul(r[i], r[i]);
+        y[i] = v_set1(v_tanh_table[V_TANH_A7][0]);
+    }
+    for (int row = V_TANH_A7 - 1; row >= V_TANH_A1; row--)
+        for (int i = 0; i < n; i++)
+            y[i] = v_fma(y[i], z[i], v_set1(v_tanh_table[row][0]));
+    for (int i = 0; i < n; i++)
+        x[i] = v_with_sign(v_fma(y[i], r[i], r[i]), x[i]);
+}
+
+/* Replaces n vectors by their tanh, step by step for all of them, as v_exp_each does. *near: are they worth a look whether
+ * they all lie in the first interval? It becomes 0 where they did not. */
+static inline __attribute__((always_inline)) void v_tanh_each(vf *x, const int n, int *near) {
     vf r[V_TANH_TOGETHER], z[V_TANH_TOGETHER], y[V_TANH_TOGETHER];
     vi at[V_TANH_TOGETHER];
     vm first[V_TANH_TOGETHER];
+    *near = *near && v_tanh_all_first(x, n);
+    if (__builtin_expect(*near, 1)) {
+        v_tanh_first(x, n);
+        return;
+    }
     for (int i = 0; i < n; i++)
         r[i] = v_max(v_set1(-V_TANH_MOST), v_negative(x[i])); /* a NaN stays */
     for (int i = 0; i < n; i++)

@@ -64,8 +64,12 @@ static inline vm v_bits(uint32_t bits) {
     __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane));
 }
+static inline vm v_bits_at(const uint64_t *words, int64_t at) {
+    return v_bits(((const uint8_t *)words)[(uint64_t)at / 8]);
+}
 static inline uint32_t v_to_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m); }
 static inline vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
+static inline vf v_max_where(vm m, vf a, vf b) { return v_select(m, v_max(a, b), b); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm256_and_ps(m, _mm256_fmadd_ps(a, b, c)); }
 
 static inline vf v_mul_where(vm m, vf a, vf b) { return _mm256_blendv_ps(a, _mm256_mul_ps(a, b), m); }

@@ -65,8 +65,14 @@ static inline vf v_canonical(vf a) {
 #pragma GCC diagnostic pop
 
 static inline vm v_bits(uint32_t bits) { return (vm)bits; }
+static inline vm v_bits_at(const uint64_t *words, int64_t at) { /* from memory: no shift */
+    uint16_t bits;
+    memcpy(&bits, (const char *)words + (uint64_t)at / 8, sizeof bits);
+    return bits;
+}
 static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
+static inline vf v_max_where(vm m, vf a, vf b) { return _mm512_mask_max_ps(b, m, a, b); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_maskz_fmadd_ps(m, a, b, c); }
 
 static inline vf v_mul_where(vm m, vf a, vf b) { return _mm512_mask_mul_ps(a, m, a, b); }

@@ -73,8 +73,12 @@ static inline uint32x4_t v_lane_bits(void) {
     return vld1q_u32(lane);
 }
 static inline vm v_bits(uint32_t bits) { return vtstq_u32(vdupq_n_u32(bits), v_lane_bits()); }
+static inline vm v_bits_at(const uint64_t *words, int64_t at) {
+    return v_bits((uint32_t)(words[at / 64] >> (at % 64)));
+}
 static inline uint32_t v_to_bits(vm m) { return vaddvq_u32(vandq_u32(m, v_lane_bits())); }
 static inline vf v_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
+static inline vf v_max_where(vm m, vf a, vf b) { return v_select(m, v_max(a, b), b); }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) {
     return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(vfmaq_f32(c, a, b))));
 }

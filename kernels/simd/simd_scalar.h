@@ -9,9 +9,9 @@
  *   v_max_abs            the greater of a, which is not negative, and |b|; a NaN is greater than any number
  *   v_le                 a <= b: false if either is NaN
  *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
- *   v_bits               lanes of the low W bits
+ *   v_bits               lanes of the low W bits     v_bits_at(words, at)  of W bits of an array, at being a multiple of W
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
- *   v_mul_where(m, a, b) a * b where m, else a
+ *   v_mul_where(m, a, b) a * b where m, else a       v_max_where(m, a, b)  v_max(a, b) where m, else b
  *   v_negative           -|a|                           v_with_sign(a, b)  a, whose sign bit is set, with the sign of b
  *   vi                   W integers: v_half_octave(a, edge)  0 for |a| <= |edge|, one more for each 2^22 that the bits of a
  *                        lie beyond; a and edge have their sign bit set, a may be a NaN, whose integer may be any
@@ -79,8 +79,10 @@ static inline vm v_eq(vf a, vf b) { return a == b; }
 static inline vm v_nan(vf a) { return a != a; }
 static inline vf v_canonical(vf a) { return a != a ? NAN : a == 0.0f ? 0.0f : a; }
 static inline vm v_bits(uint32_t bits) { return bits & 1; }
+static inline vm v_bits_at(const uint64_t *words, int64_t at) { return words[at / 64] >> (at % 64) & 1; }
 static inline uint32_t v_to_bits(vm m) { return m; }
 static inline vf v_select(vm m, vf a, vf b) { return m ? a : b; }
+static inline vf v_max_where(vm m, vf a, vf b) { return m ? v_max(a, b) : b; }
 static inline vf v_fma_where(vm m, vf a, vf b, vf c) { return m ? v_fma(a, b, c) : 0.0f; }
 
 static inline vf v_mul_where(vm m, vf a, vf b) { return m ? a * b : a; }
