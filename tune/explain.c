@@ -71,11 +71,8 @@ static void print_plan(const char *name, const char *file, const char *with, con
 
 /* Adds to list, or prints. */
 static bool explain(const tune_options *options, const fovea_context *plain, const tune_shape *shape, json_t *list) {
-    fovea_context_options wanted;
+    const fovea_context_options wanted = tune_context_options(options);
     fovea_context *ctx;
-    fovea_context_options_init(&wanted);
-    wanted.isa = options->isa;
-    wanted.threads = options->threads;
     if (fovea_context_create(&wanted, &ctx) != FOVEA_OK)
         return false;
     char name[96], text[2048], other[2048];

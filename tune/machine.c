@@ -158,12 +158,24 @@ void tune_machine_print(const fovea_context *ctx) {
     print_steadiness(ctx);
 }
 
-fovea_context *tune_context(const tune_options *options) {
+#ifdef FOVEA_TUNE_POOL /* a build without OpenMP: see CMakeLists.txt */
+void FOVEA_TUNE_POOL(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+#else
+#define FOVEA_TUNE_POOL NULL
+#endif
+
+fovea_context_options tune_context_options(const tune_options *options) {
     fovea_context_options wanted;
-    fovea_context *ctx;
     fovea_context_options_init(&wanted);
     wanted.isa = options->isa;
     wanted.threads = options->threads;
+    wanted.parallel_for = FOVEA_TUNE_POOL;
+    return wanted;
+}
+
+fovea_context *tune_context(const tune_options *options) {
+    fovea_context_options wanted = tune_context_options(options);
+    fovea_context *ctx;
     wanted.tuning_file = "";
     if (fovea_context_create(&wanted, &ctx) != FOVEA_OK) {
         fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());

@@ -172,3 +172,109 @@ class config:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+def set_num_threads(threads: int, /) -> None: ...
+def get_num_threads() -> int: ...
+def _renew() -> None: ...
+
+Activation = Literal["relu", "gelu", "gelu_tanh"]
+
+class Linear:
+    @overload
+    def __new__(
+        cls,
+        weight: Sequence[Any],
+        bias: Sequence[Any | None] | None = None,
+        *,
+        activation: Activation | None = None,
+        layout: Literal["out_in", "in_out"] = "out_in",
+        scale: Sequence[float | None] | None = None,
+        heads: Sequence[int | None] | None = None,
+    ) -> Self: ...
+    @overload
+    def __new__(
+        cls,
+        weight: Any,
+        bias: Any | None = None,
+        *,
+        activation: Activation | None = None,
+        layout: Literal["out_in", "in_out"] = "out_in",
+        scale: float | None = None,
+        heads: int | None = None,
+    ) -> Self: ...
+    def execute(
+        self, x: Array, residual: Any | None = None, *, out: Any | None = None, lens: Integers | None = None
+    ) -> Any: ...
+    def __call__(
+        self, x: Array, residual: Any | None = None, *, out: Any | None = None, lens: Integers | None = None
+    ) -> Any: ...
+    def describe(self) -> str: ...
+    @property
+    def in_features(self) -> int: ...
+    @property
+    def out_features(self) -> int | tuple[int, ...]: ...
+
+class MultiHead:
+    def __new__(
+        cls,
+        *,
+        heads: int,
+        kv_heads: int = ...,
+        q: Any | None = None,
+        k: Any | None = None,
+        v: Any | None = None,
+        o: Any | None = None,
+        fused: Any | None = None,
+        outer_q: Any | None = None,
+        outer_k: Any | None = None,
+        outer_v: Any | None = None,
+        q_bias: Any | None = None,
+        k_bias: Any | None = None,
+        v_bias: Any | None = None,
+        o_bias: Any | None = None,
+        fused_bias: Any | None = None,
+        outer_q_bias: Any | None = None,
+        outer_k_bias: Any | None = None,
+        outer_v_bias: Any | None = None,
+        merged: tuple[Any, ...] | None = None,
+        form: Literal["factored", "merged", "folded", "projected", "tied", "fused"] | None = None,
+        inputs: Literal["self", "cross", "separate"] | None = None,
+        layout: Literal["out_in", "in_out"] = "out_in",
+        order: Literal["qkv", "grouped"] = "qkv",
+        fold_values: Literal["never", "cheaper", "always"] = "never",
+        merge: Literal["queries", "keys"] = "queries",
+        head_dim: int = ...,
+        value_dim: int = ...,
+        shape: tuple[int, int, int] = (1, 512, 512),
+        causal: bool | Literal["top_left", "bottom_right", "offset"] | None = None,
+        window: Window | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        mask: Mask | Literal["boolean", "bits", "key_padding", "ranges", "prepared"] | None = None,
+        bias: bool = False,
+        sinks: bool = False,
+        relative: Relative | Literal["alibi"] | None = None,
+    ) -> Self: ...
+    def execute(
+        self,
+        q: Array,
+        k: Any | None = None,
+        v: Any | None = None,
+        *,
+        mask: Any | Mask | None = None,
+        bias: Any | None = None,
+        sinks: Any | None = None,
+        alibi: Any | None = None,
+        relative: Relative | None = None,
+        q_lens: Integers | None = None,
+        kv_lens: Integers | None = None,
+        q_starts: Integers | None = None,
+        kv_starts: Integers | None = None,
+        q_offsets: Integers | None = None,
+        out: Array | None = None,
+        return_lse: bool = False,
+        return_weights: bool = False,
+    ) -> Array | tuple[Array, ...]: ...
+    __call__ = execute
+    @property
+    def form(self) -> Literal["factored", "merged", "folded", "projected", "tied", "fused"]: ...

@@ -1,11 +1,14 @@
 /* The contexts of fovea.config() (context.h). */
 #include "context.h"
+#include "plan_cache.h"
 #include "pool.h"
 
 #include <stdlib.h>
 
 static py_context *now;
-static py_context *alive; /* all of them, linked by next */
+static py_context *alive;                     /* all of them, linked by next */
+static fovea_isa wanted_isa = FOVEA_ISA_BEST; /* where now is NULL */
+static int wanted_threads;
 
 static py_context *make(fovea_isa isa, int threads) {
     py_context *context = malloc(sizeof *context);
@@ -34,7 +37,7 @@ static py_context *make(fovea_isa isa, int threads) {
 
 py_context *py_context_now(void) {
     if (!now)
-        now = make(FOVEA_ISA_BEST, 0);
+        now = make(wanted_isa, wanted_threads);
     return now;
 }
 
@@ -52,6 +55,18 @@ void py_context_drop(py_context *context) {
         fovea_context_destroy(context->library);
         free(context);
     }
+}
+
+void py_context_renew(void) {
+    py_plan_forget();
+    if (now) {
+        wanted_isa = now->isa;
+        wanted_threads = now->threads;
+    }
+    for (py_context *context = alive; context; context = context->next)
+        context->threads = -1; /* what is left of these stays, and is found by none */
+    py_context_drop(now);
+    now = NULL;
 }
 
 int py_context_set(fovea_isa isa, int threads) {

@@ -16,6 +16,9 @@ typedef struct py_context {
 /* The context that calls use now; borrowed, until fovea.config() changes it. NULL with an exception. */
 py_context *py_context_now(void);
 
+/* Makes the next call read environment and tuning file anew. */
+void py_context_renew(void);
+
 /* Keeps a context for as long as something made from it lives. */
 py_context *py_context_keep(py_context *context);
 void py_context_drop(py_context *context); /* NULL is allowed */

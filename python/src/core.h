@@ -82,6 +82,7 @@ PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, Py
 extern const char py_merge_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);
 extern const char py_info_doc[];
+PyObject *py_renew(PyObject *module, PyObject *none);
 PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
 extern const char py_set_num_threads_doc[];
 PyObject *py_get_num_threads(PyObject *module, PyObject *none);

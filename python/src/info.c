@@ -31,6 +31,13 @@ PyObject *py_info(PyObject *module, PyObject *none) {
                          info.tuning_rows);
 }
 
+/* For fovea/tuning.py. */
+PyObject *py_renew(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    py_context_renew();
+    Py_RETURN_NONE;
+}
+
 typedef struct config_object {
     PyObject_HEAD fovea_isa isa; /* as they were before */
     int threads;
