@@ -1,6 +1,5 @@
 /* The contexts of fovea.config() (context.h). */
 #include "context.h"
-#include "plan_cache.h"
 #include "pool.h"
 
 #include <stdlib.h>
@@ -58,7 +57,6 @@ void py_context_drop(py_context *context) {
 }
 
 void py_context_renew(void) {
-    py_plan_forget();
     if (now) {
         wanted_isa = now->isa;
         wanted_threads = now->threads;
