@@ -105,12 +105,19 @@ static int read_sentence(session *s, complaint to) {
 static int compute(session *s, complaint to) {
     attention *a = &s->a;
     encoder_plan *plan;
-    a->weights = calloc((size_t)(a->layers * a->heads * a->tokens * a->tokens), sizeof(float));
+    const encoder_look look = {a->first_layer,
+                               a->last_layer - a->first_layer + 1,
+                               a->first_head,
+                               a->last_head - a->first_head + 1,
+                               a->weights =
+                                   calloc((size_t)(attention_chosen(a) * a->tokens * a->tokens), sizeof(float)),
+                               a->entropy = calloc((size_t)(a->layers * a->heads * a->tokens), sizeof(float))};
     float *vector = malloc((size_t)encoder_sizes(s->e).width * sizeof(float));
-    int status =
-        a->weights != NULL && vector != NULL ? encoder_plan_create(s->e, 1, a->tokens, &plan, to) : out_of_memory(to);
+    int status = a->weights != NULL && a->entropy != NULL && vector != NULL
+                     ? encoder_plan_create(s->e, 1, a->tokens, &plan, to)
+                     : out_of_memory(to);
     if (status == 0) {
-        status = encoder_run(plan, s->ids, &a->tokens, vector, NULL, a->weights, to);
+        status = encoder_run(plan, s->ids, &a->tokens, vector, NULL, &look, to);
         encoder_plan_free(plan);
     }
     free(vector);
@@ -178,6 +185,7 @@ static int write_all(const attention *a, const target targets[TARGETS], complain
 
 static void close_session(session *s) {
     free(s->a.weights);
+    free(s->a.entropy);
     free(s->a.token);
     free(s->a.title);
     free(s->ids);

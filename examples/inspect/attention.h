@@ -20,11 +20,17 @@ typedef struct attention {
     int64_t tokens, layers, heads;
     int64_t first_layer, last_layer, first_head, last_head; /* those asked for */
     bool causal;                                            /* a token sees itself and those before it */
-    float *weights;                                         /* [layers][heads][tokens][tokens] */
+    float *weights; /* of the layers and heads asked for, [layers][heads][tokens][tokens] */
+    float *entropy; /* of each row of weights, natural logarithm: [layers asked for][heads][tokens], all heads */
 } attention;
 
 static inline const float *attention_weights(const attention *a, int64_t layer, int64_t head) {
-    return a->weights + (layer * a->heads + head) * a->tokens * a->tokens;
+    const int64_t heads = a->last_head - a->first_head + 1;
+    return a->weights + ((layer - a->first_layer) * heads + head - a->first_head) * a->tokens * a->tokens;
+}
+
+static inline const float *attention_entropy(const attention *a, int64_t layer, int64_t head) {
+    return a->entropy + ((layer - a->first_layer) * a->heads + head) * a->tokens;
 }
 
 /* How many heads were asked for. */

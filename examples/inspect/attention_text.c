@@ -11,18 +11,14 @@ static const char *const figure_names[ATTENTION_FIGURES] = {"entropy", "cls",   
 
 /* ------------------------------------------------------------------------------------------------------ summaries -- */
 
-/* Adds the weights of one token that looks; counted[] are the rows that have such a token to look at. */
-static void add_row(const attention *a, const float *row, int64_t query, double sums[ATTENTION_FIGURES],
+/* Adds the weights of one token that looks, and their entropy; counted[] are the rows that have such a token to look at. */
+static void add_row(const attention *a, const float *row, double entropy, int64_t query, double sums[ATTENTION_FIGURES],
                     int64_t counted[ATTENTION_FIGURES]) {
     const int64_t visible = a->causal ? query + 1 : a->tokens;
-    double entropy = 0.0, on[3] = {0.0, 0.0, 0.0};
+    double on[3] = {0.0, 0.0, 0.0};
     int64_t there[3] = {0, 0, 0};
-    for (int64_t key = 0; key < visible; key++) {
-        const double weight = (double)row[key];
-        if (weight != 0.0) /* a NaN goes through */
-            entropy -= weight * log2(weight);
-        on[a->token[key].role] += weight;
-    }
+    for (int64_t key = 0; key < visible; key++)
+        on[a->token[key].role] += (double)row[key];
     for (int64_t key = 0; key < a->tokens; key++)
         there[a->token[key].role]++;
     const struct {
@@ -30,7 +26,7 @@ static void add_row(const attention *a, const float *row, int64_t query, double 
         bool counts;
         double value;
     } figures[] = {
-        {ATTENTION_ENTROPY, true, entropy},
+        {ATTENTION_ENTROPY, true, entropy / log(2.0)},
         {ATTENTION_MASS_CLS, there[ATTENTION_CLS] > 0, on[ATTENTION_CLS]},
         {ATTENTION_MASS_SEP, there[ATTENTION_SEP] > 0, on[ATTENTION_SEP]},
         {ATTENTION_MASS_FIRST, true, (double)row[0]},
@@ -51,7 +47,8 @@ void attention_summarise(const attention *a, int64_t layer, int64_t head, double
     for (int i = 0; i < ATTENTION_FIGURES; i++)
         figures[i] = 0.0;
     for (int64_t query = 0; query < a->tokens; query++)
-        add_row(a, weights + query * a->tokens, query, figures, counted);
+        add_row(a, weights + query * a->tokens, (double)attention_entropy(a, layer, head)[query], query, figures,
+                counted);
     for (int i = 0; i < ATTENTION_FIGURES; i++)
         figures[i] = counted[i] > 0 ? figures[i] / (double)counted[i] : (double)NAN;
 }

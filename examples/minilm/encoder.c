@@ -14,7 +14,8 @@ typedef struct run {
     encoder_plan *p;
     const int32_t *ids;
     const int64_t *lens;
-    float *out, *weights; /* weights may be NULL */
+    float *out;
+    const encoder_look *look; /* NULL: at nothing */
 } run;
 
 /* Adds the time since the last call to a part. */
@@ -92,27 +93,48 @@ static fovea_tensor heads_of(const encoder_plan *p, const encoder_shard *s, floa
                           .stride = {g->tokens * channels, s->rows * channels, channels, 1}};
 }
 
-/* From q, k and v to sum, [row][head][channel]. */
+/* An output of sentence b, with columns for each row of each head that is looked at. */
+static fovea_tensor looked_at(const run *r, float *data, int64_t layer, int64_t b, int64_t heads, int64_t tokens,
+                              int64_t columns, int64_t stride) {
+    const encoder_plan *p = r->p;
+    const int64_t head = p->tokens * stride, place = (layer - r->look->first_layer) * p->batch + b;
+    return (fovea_tensor){.data = data + place * heads * head,
+                          .dtype = FOVEA_DTYPE_F32,
+                          .shape = {1, heads, tokens, columns},
+                          .stride = {heads * head, head, stride, 1}};
+}
+
+/* From q, k and v to sum, [row][head][channel]. Entropy is of all heads. */
 static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) {
     const encoder_plan *p = r->p;
     const encoder_shape *shape = &p->e->shape;
-    const int64_t square = p->tokens * p->tokens;
+    const encoder_look *look = r->look;
+    const bool looks = look != NULL && layer >= look->first_layer && layer < look->first_layer + look->layers;
     fovea_status status = FOVEA_OK;
-    encoder_group g = encoder_group_after(p, s, r->lens, NULL, r->weights != NULL);
-    for (; status == FOVEA_OK && g.count > 0; g = encoder_group_after(p, s, r->lens, &g, r->weights != NULL)) {
+    encoder_group g = encoder_group_after(p, s, r->lens, NULL, look != NULL);
+    for (; status == FOVEA_OK && g.count > 0; g = encoder_group_after(p, s, r->lens, &g, look != NULL)) {
         fovea_attention_args args;
+        fovea_attention_scores scores;
+        fovea_attention_summary summary;
         fovea_attention_args_init(&args);
         args.q = heads_of(p, s, p->q, &g);
         args.k = heads_of(p, s, p->k, &g);
         args.v = heads_of(p, s, p->v, &g);
         args.out = fovea_tensor_bthd(rows_of(s, p->sum, shape->width) + g.row * shape->width, FOVEA_DTYPE_F32, g.count,
                                      g.tokens, shape->heads, shape->width / shape->heads);
-        if (r->weights != NULL)
-            args.weights =
-                (fovea_tensor){.data = r->weights + (layer * p->batch + p->order[g.first]) * shape->heads * square,
-                               .dtype = FOVEA_DTYPE_F32,
-                               .shape = {1, shape->heads, g.tokens, g.tokens},
-                               .stride = {shape->heads * square, square, p->tokens, 1}};
+        if (looks) {
+            const int64_t b = p->order[g.first];
+            fovea_attention_scores_init(&scores);
+            scores.kind = FOVEA_SCORES_WEIGHTS;
+            scores.first_head = look->first_head;
+            scores.out = looked_at(r, look->weights, layer, b, look->heads, g.tokens, g.tokens, p->tokens);
+            args.scores = &scores;
+        }
+        if (looks && look->entropy != NULL) {
+            fovea_attention_summary_init(&summary);
+            summary.entropy = looked_at(r, look->entropy, layer, p->order[g.first], shape->heads, g.tokens, 1, 1);
+            args.summary = &summary;
+        }
         status = fovea_attention_execute(s->attention[g.tokens].plan, &args, s->workspace, s->workspace_size);
     }
     return status;
@@ -157,7 +179,7 @@ static int run_shard(const run *r, encoder_shard *s, complaint to) {
     const encoder *e = r->p->e;
     const bool norm_last = !e->config.names->norm_first;
     float *hidden = rows_of(s, r->p->hidden, e->shape.width);
-    if (encoder_plan_attention(r->p, s, r->lens, r->weights != NULL, to) != 0)
+    if (encoder_plan_attention(r->p, s, r->lens, r->look != NULL, to) != 0)
         return -1;
     embed(r, s);
     lap(s, ENCODER_EMBEDDINGS);
@@ -190,14 +212,17 @@ static void shard_task(void *arg, int64_t index) {
     s->status = run_shard(r, s, (complaint){s->text, sizeof s->text});
 }
 
-int encoder_run(encoder_plan *p, const int32_t *ids, const int64_t *lens, float *out, double *seconds, float *weights,
-                complaint to) {
-    const encoder_shape *shape = &p->e->shape;
-    run r = {p, ids, lens, out, weights};
+int encoder_run(encoder_plan *p, const int32_t *ids, const int64_t *lens, float *out, double *seconds,
+                const encoder_look *look, complaint to) {
+    run r = {p, ids, lens, out, look};
     if (check_input(p, ids, lens, to) != 0)
         return -1;
-    if (weights != NULL) /* what is past a sentence's length */
-        memset(weights, 0, (size_t)(shape->layers * p->batch * shape->heads * p->tokens * p->tokens) * sizeof *weights);
+    if (look != NULL) { /* what is past a sentence's length */
+        const int64_t rows = look->layers * p->batch * p->tokens;
+        memset(look->weights, 0, (size_t)(rows * look->heads * p->tokens) * sizeof(float));
+        if (look->entropy != NULL)
+            memset(look->entropy, 0, (size_t)(rows * p->e->shape.heads) * sizeof(float));
+    }
     encoder_plan_deal(p, lens);
     if (fovea_parallel(p->e->ctx, p->shards, shard_task, &r) != FOVEA_OK)
         return encoder_failed(p->e, "threads", to);

@@ -53,9 +53,16 @@ typedef enum encoder_part {
     ENCODER_PARTS
 } encoder_part;
 
+/* What some layers' heads look at. */
+typedef struct encoder_look {
+    int64_t first_layer, layers, first_head, heads;
+    float *weights; /* [layers][batch][heads][tokens][tokens], of these layers and heads alone */
+    float *entropy; /* optional [layers][batch][all heads][tokens]: of each row of weights, natural logarithm */
+} encoder_look;
+
 /* ids[batch][tokens], of sentence b the first lens[b] (1 .. tokens) are read; out[batch][width]. Optional: seconds
- * [ENCODER_PARTS], and the attention weights [layers][batch][heads][tokens][tokens]. */
+ * [ENCODER_PARTS], and what to look at. */
 int encoder_run(encoder_plan *plan, const int32_t *ids, const int64_t *lens, float *out, double *seconds,
-                float *weights, complaint to);
+                const encoder_look *look, complaint to);
 
 #endif

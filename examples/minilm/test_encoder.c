@@ -138,7 +138,8 @@ static void fill_ids(void) {
 }
 
 /* Encodes some of the sentences, padded to a number of tokens. */
-static bool encode(const encoder *e, int64_t first, int64_t count, int64_t tokens, float *out, float *weights) {
+static bool encode(const encoder *e, int64_t first, int64_t count, int64_t tokens, float *out,
+                   const encoder_look *look) {
     char text[512] = "";
     const complaint to = {text, sizeof text};
     int32_t some[BATCH * TOKENS];
@@ -151,14 +152,16 @@ static bool encode(const encoder *e, int64_t first, int64_t count, int64_t token
     /* Twice, at first with other lengths: nothing may be left over. */
     static const int64_t ones[BATCH] = {1, 1, 1, 1, 1};
     bool good = encoder_run(plan, some, ones, out, NULL, NULL, to) == 0;
-    good = test_check(good && encoder_run(plan, some, lens + first, out, seconds, weights, to) == 0, "run: %s", text);
+    good = test_check(good && encoder_run(plan, some, lens + first, out, seconds, look, to) == 0, "run: %s", text);
     encoder_plan_free(plan);
     return good;
 }
 
 static void test_values(const model *m, const encoder *e, float *out) {
     static float weights[LAYERS * BATCH * HEADS * TOKENS * TOKENS];
-    if (!encode(e, 0, BATCH, TOKENS, out, weights))
+    static float entropy[LAYERS * BATCH * HEADS * TOKENS], part[BATCH * TOKENS * TOKENS];
+    const encoder_look all = {0, LAYERS, 0, HEADS, weights, entropy}, one = {LAYERS - 1, 1, HEADS - 1, 1, part, NULL};
+    if (!encode(e, 0, BATCH, TOKENS, out, &one) || !encode(e, 0, BATCH, TOKENS, out, &all))
         return;
     for (int b = 0; b < BATCH; b++) {
         double want[WIDTH], worst = 0.0;
@@ -170,11 +173,19 @@ static void test_values(const model *m, const encoder *e, float *out) {
     const float *row = weights;
     for (int i = 0; i < LAYERS * BATCH * HEADS * TOKENS; i++, row += TOKENS) {
         const int b = i / (HEADS * TOKENS) % BATCH, t = i % TOKENS;
-        double sum = 0.0;
-        for (int j = 0; j < TOKENS; j++)
+        double sum = 0.0, mean = 0.0; /* of -log w */
+        for (int j = 0; j < TOKENS; j++) {
             sum += (double)row[j];
+            mean -= row[j] > 0.0f ? (double)row[j] * log((double)row[j]) : 0.0;
+        }
+        test_check(fabs((double)entropy[i] - mean) < 1e-5, "entropy of row %d of sentence %d: %g, not %g", t, b,
+                   (double)entropy[i], mean);
         test_check(fabs(sum - (t < lens[b] ? 1.0 : 0.0)) < 1e-6, "weights of row %d of sentence %d: sum %g", t, b, sum);
     }
+    for (int b = 0; b < BATCH; b++)
+        test_same(part + b * TOKENS * TOKENS,
+                  weights + (((LAYERS - 1) * BATCH + b) * HEADS + HEADS - 1) * TOKENS * TOKENS, TOKENS * TOKENS,
+                  "the last layer's last head alone, sentence %d", b);
 }
 
 static void test_same_bits(const encoder *e, const float *want, const char *what) {
