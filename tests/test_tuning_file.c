@@ -309,6 +309,20 @@ static void test_locked(void) {
     fovea_tuning_destroy(tuning);
 }
 
+/* The tokens of a sequence as two, packed. */
+static void run_packed(const fovea_context *ctx, const fovea_attention_desc *desc, fovea_attention_args args) {
+    static const int64_t q_at[] = {0, 20, 33}, kv_at[] = {0, 30, 55};
+    fovea_attention_desc packed = *desc;
+    packed.packed = 1;
+    packed.batch = 2;
+    args.q_cu_seqlens = q_at;
+    args.kv_cu_seqlens = kv_at;
+    fovea_attention_plan *plan;
+    check_status("packed", fovea_attention_plan_create(ctx, &packed, &plan), FOVEA_OK, NULL);
+    check_status("packed", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_attention_plan_destroy(plan);
+}
+
 /* One line for each shape, however often it is executed. */
 static void test_log(void) {
     char path[256], got[2048] = "";
@@ -316,15 +330,19 @@ static void test_log(void) {
     setenv("FOVEA_LOG_SHAPES", path, 1);
     fovea_context *ctx = context_tuned("", 1);
     unsetenv("FOVEA_LOG_SHAPES");
-    attention_case cases[2] = {case_plain(1, 4, 2, 33, 55, 16, 24), case_plain(2, 4, 2, 33, 55, 16, 24)};
+    attention_case cases[3] = {case_plain(1, 4, 2, 33, 55, 16, 24), case_plain(2, 4, 2, 33, 55, 16, 24),
+                               case_plain(1, 4, 2, 33, 55, 16, 24)};
     cases[1].desc.causal = FOVEA_CAUSAL_TOP_LEFT;
     cases[1].desc.window_left = 9;
+    cases[2].desc.mask = FOVEA_MASK_BOOLEAN;
     rng r = rng_stream(test_seed(), "log");
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         inputs *in = inputs_make(&cases[i], &r);
         outputs *out = outputs_make(&cases[i], cases[i].layout);
         for (int again = 0; again < 3; again++)
             case_run(ctx, NULL, &cases[i], in, out);
+        if (i == 0)
+            run_packed(ctx, &cases[i].desc, case_args(in, out));
         inputs_free(in);
         outputs_free(out);
     }
@@ -342,8 +360,12 @@ static void test_log(void) {
     test_check(strcmp(got,
                       "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
                       "window_left=-1 window_right=-1 threads=1\n"
+                      "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
+                      "window_left=-1 window_right=-1 packed=1 threads=1\n"
                       "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
                       "causal=top_left window_left=9 window_right=-1 threads=1\n"
+                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
+                      "window_left=-1 window_right=-1 masked=1 threads=1\n"
                       "linear rows=18 in=48 out=20 threads=1\n") == 0,
                "the log of shapes:\n%s", got);
     setenv("FOVEA_LOG_SHAPES", files_name("none/none"), 1); /* no work stops for it */

@@ -56,11 +56,15 @@ static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, i
 
 static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int threads, fv_isa isa) {
     fovea_attention_desc d = c->search.attention;
-    const bool limited = c->key[FV_ATTENTION_KEY_limited].least != FV_ATTENTION_LIMITED_no;
+    const int64_t limit = c->key[FV_ATTENTION_KEY_limited].least;
+    const bool masked = limit == FV_ATTENTION_LIMITED_masked, limited = limit != FV_ATTENTION_LIMITED_no && !masked;
     d.q_len = q_len;
     d.kv_len = kv_len;
     d.head_dim = c->key[FV_ATTENTION_KEY_head_dim].least;
     d.value_dim = c->key[FV_ATTENTION_KEY_value_dim].least;
+    d.packed = 0; /* one sequence stands for all */
+    if (masked)
+        d.window_left = d.window_right = -1;
     if (d.window_left < 0 && d.window_right < 0)
         d.causal = !limited ? FOVEA_CAUSAL_NONE : q_len == kv_len ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_BOTTOM_RIGHT;
     d.batch = d.kv_heads = 1;
@@ -191,7 +195,7 @@ static void name_class(tune_class *c) {
     }
     name_interval("rows", &c->key[FV_ATTENTION_KEY_rows], rows);
     name_interval("keys", &c->key[FV_ATTENTION_KEY_keys], keys);
-    static const char *const limits[] = {"", ", causal", ", window"};
+    static const char *const limits[] = {"", ", causal", ", window", ", masked"};
     name_interval("group", &c->key[FV_ATTENTION_KEY_group], out);
     snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s%s%s", rows, keys,
              c->key[FV_ATTENTION_KEY_head_dim].least, limits[c->key[FV_ATTENTION_KEY_limited].least],
@@ -268,6 +272,8 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
     if (tune_is_cold(c.operation))
         c.group = fv_max(fv_min(c.group, c.key[FV_ATTENTION_KEY_rows].most), group->least);
     c.group = fv_min(c.group, LONGEST);
+    if (c.key[FV_ATTENTION_KEY_limited].least == FV_ATTENTION_LIMITED_masked)
+        d->mask = FOVEA_MASK_RANGES;
     if (c.key[FV_ATTENTION_KEY_limited].least == FV_ATTENTION_LIMITED_window) {
         d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT; /* a few rows are the last */
         d->window_left = fv_max(c.key[FV_ATTENTION_KEY_keys].least / 4, WINDOW);

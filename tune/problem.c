@@ -84,6 +84,21 @@ static bool make_sets(tune_problem *problem, int64_t set_bytes, int64_t out_byte
     return false;
 }
 
+/* The mask of a shape that has one: documents, the same for all heads. */
+static bool make_mask(tune_problem *problem, fovea_tensor *mask) {
+    const fovea_attention_desc *d = &problem->shape.attention;
+    if (!d->mask)
+        return true;
+    problem->ranges = malloc((size_t)d->q_len * 2 * sizeof *problem->ranges);
+    for (int64_t i = 0; problem->ranges && i < d->q_len; i++) {
+        const int64_t document = i * TUNE_DOCUMENTS / d->q_len;
+        problem->ranges[2 * i] = document * d->kv_len / TUNE_DOCUMENTS;
+        problem->ranges[2 * i + 1] = (document + 1) * d->kv_len / TUNE_DOCUMENTS;
+    }
+    *mask = fovea_tensor_bhtd(problem->ranges, FOVEA_DTYPE_I64, 1, 1, d->q_len, 2);
+    return problem->ranges != NULL;
+}
+
 static bool make_attention(tune_problem *problem, char error[256]) {
     const fovea_attention_desc *d = &problem->shape.attention;
     int64_t at = 0, out_bytes = 0;
@@ -91,13 +106,15 @@ static bool make_attention(tune_problem *problem, char error[256]) {
     const int64_t k = take(&at, d->batch, d->kv_heads, d->kv_len, d->head_dim);
     const int64_t v = take(&at, d->batch, d->kv_heads, d->kv_len, d->value_dim);
     take(&out_bytes, d->batch, d->q_heads, d->q_len, d->value_dim);
-    if (!make_sets(problem, at, out_bytes, error))
+    fovea_tensor mask = {.data = NULL};
+    if (!make_sets(problem, at, out_bytes, error) || !make_mask(problem, &mask))
         return false;
     problem->attention = calloc((size_t)problem->sets, sizeof *problem->attention);
     for (int i = 0; problem->attention && i < problem->sets; i++) {
         fovea_attention_args *args = &problem->attention[i];
         char *base = (char *)arena + i * at;
         fovea_attention_args_init(args);
+        args->mask = mask;
         args->q = fovea_tensor_bhtd(base + q, FOVEA_DTYPE_F32, d->batch, d->q_heads, d->q_len, d->head_dim);
         args->k = fovea_tensor_bhtd(base + k, FOVEA_DTYPE_F32, d->batch, d->kv_heads, d->kv_len, d->head_dim);
         args->v = fovea_tensor_bhtd(base + v, FOVEA_DTYPE_F32, d->batch, d->kv_heads, d->kv_len, d->value_dim);
@@ -147,10 +164,12 @@ bool tune_problem_make(const fovea_context *ctx, const tune_shape *shape, tune_p
 void tune_problem_free(tune_problem *problem) {
     fovea_linear_destroy(problem->packed);
     free(problem->attention);
+    free(problem->ranges);
     free(problem->out);
     free(problem->workspace);
     problem->packed = NULL;
     problem->attention = NULL;
+    problem->ranges = NULL;
     problem->out = problem->workspace = NULL;
 }
 

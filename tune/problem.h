@@ -31,6 +31,7 @@ typedef struct tune_problem {
     fovea_linear map;                /* those of the arena are, of each set in turn */
     fovea_linear_args linear;
     fovea_tensor y;
+    int64_t *ranges;   /* of a shape with a mask */
     void *out;         /* what is written */
     int64_t set_bytes; /* from one set to the next */
     int sets, next;

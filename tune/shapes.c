@@ -66,13 +66,21 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
         return read_linear(text + 7, shape, error);
     const int64_t any = INT64_MIN, most = INT64_MAX; /* the library itself says what is wrong with a shape */
     int64_t batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0, causal = 0;
-    int64_t left = -1, right = -1, threads = 0;
-    const cli_key keys[] = {{"batch", NULL, any, most, &batch},         {"q_heads", NULL, any, most, &q_heads},
-                            {"kv_heads", NULL, any, most, &kv_heads},   {"q_len", NULL, any, most, &q_len},
-                            {"kv_len", NULL, any, most, &kv_len},       {"head_dim", NULL, any, most, &head_dim},
-                            {"value_dim", NULL, any, most, &value_dim}, {"causal", fv_causal_words, 0, 0, &causal},
-                            {"window_left", NULL, any, most, &left},    {"window_right", NULL, any, most, &right},
-                            {"threads", NULL, any, most, &threads},     {NULL, NULL, 0, 0, NULL}};
+    int64_t left = -1, right = -1, masked = 0, packed = 0, threads = 0;
+    const cli_key keys[] = {{"batch", NULL, any, most, &batch},
+                            {"q_heads", NULL, any, most, &q_heads},
+                            {"kv_heads", NULL, any, most, &kv_heads},
+                            {"q_len", NULL, any, most, &q_len},
+                            {"kv_len", NULL, any, most, &kv_len},
+                            {"head_dim", NULL, any, most, &head_dim},
+                            {"value_dim", NULL, any, most, &value_dim},
+                            {"causal", fv_causal_words, 0, 0, &causal},
+                            {"window_left", NULL, any, most, &left},
+                            {"window_right", NULL, any, most, &right},
+                            {"masked", NULL, 0, 1, &masked},
+                            {"packed", NULL, 0, 1, &packed},
+                            {"threads", NULL, any, most, &threads},
+                            {NULL, NULL, 0, 0, NULL}};
     if (strncmp(text, "attention ", 10) == 0)
         text += 10;
     if (!read_words(text, keys, "q_heads=12 q_len=512 head_dim=64, or linear rows=8 in=768 out=768", error))
@@ -90,6 +98,8 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     desc->causal = (fovea_causal)causal;
     desc->window_left = left;
     desc->window_right = right;
+    desc->mask = masked ? FOVEA_MASK_RANGES : FOVEA_MASK_NONE; /* which stands for all kinds */
+    desc->packed = (int)packed;
     fovea_attention_desc checked;
     if (fv_attention_read_desc(desc, &checked) != FOVEA_OK) {
         snprintf(error, CLI_WORDS_ERROR, "%.250s", fovea_error_detail());
@@ -97,7 +107,9 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     }
     if (batch == 0 || q_heads == 0 || q_len == 0) {
         snprintf(error, CLI_WORDS_ERROR, "%s is 0: there is nothing to compute, so nothing to tune",
-                 batch == 0 ? "batch" : q_heads == 0 ? "q_heads" : "q_len");
+                 batch == 0     ? "batch"
+                 : q_heads == 0 ? "q_heads"
+                                : "q_len");
         return false;
     }
     return true;
@@ -117,8 +129,9 @@ const char *tune_shape_name(const tune_shape *shape, char *text, size_t size) {
     if (d->value_dim != d->head_dim)
         n += snprintf(text + n, size - (size_t)n, "-%" PRId64, d->value_dim);
     static const char *const causal[] = {"", "_causal", "_decode", "_offset"};
-    snprintf(text + n, size - (size_t)n, "%s%s", causal[d->causal],
-             d->window_left >= 0 || d->window_right >= 0 ? "_window" : "");
+    snprintf(text + n, size - (size_t)n, "%s%s%s%s", causal[d->causal],
+             d->window_left >= 0 || d->window_right >= 0 ? "_window" : "", d->mask ? "_masked" : "",
+             d->packed ? "_packed" : "");
     return text;
 }
 
@@ -131,7 +144,8 @@ double tune_flops(const tune_shape *shape) {
     const fovea_attention_desc *d = &shape->attention;
     if (shape->linear)
         return 2.0 * (double)shape->rows * (double)shape->in * (double)shape->out;
-    return 2.0 * (double)(d->head_dim + d->value_dim) * fv_attention_pairs(d) * (double)(d->batch * d->q_heads);
+    const double pairs = fv_attention_pairs(d) / (d->mask ? TUNE_DOCUMENTS : 1);
+    return 2.0 * (double)(d->head_dim + d->value_dim) * pairs * (double)(d->batch * d->q_heads);
 }
 
 double tune_bytes(const tune_shape *shape) {

@@ -7,6 +7,9 @@
 #include "options.h"
 #include "words.h"
 
+/* Of as many documents, side by side, is the mask of a shape with one: a query sees the keys of its own. */
+enum { TUNE_DOCUMENTS = 8 };
+
 /* What is executed: an attention, or a linear map of so many rows. */
 typedef struct tune_shape {
     bool linear;

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <signal.h>
+#include <string.h>
 
 volatile sig_atomic_t tune_stopped;
 
@@ -74,6 +75,7 @@ static void test_rows(void) {
     } rows[] = {{{1, 1}, {1, INT64_MAX}, FV_ATTENTION_LIMITED_no, 1},
                 {{2, 4}, {1, INT64_MAX}, FV_ATTENTION_LIMITED_causal, 4},
                 {{9, INT64_MAX}, {8, INT64_MAX}, FV_ATTENTION_LIMITED_window, 16},
+                {{1, 1}, {1, INT64_MAX}, FV_ATTENTION_LIMITED_masked, 1},
                 {{100000000000000000, INT64_MAX}, {100000000000000000, INT64_MAX}, FV_ATTENTION_LIMITED_window, 1024}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (fv_tuning_op op = FV_TUNING_attention_f32; op <= FV_TUNING_attention_few_f32; op++) {
@@ -106,6 +108,9 @@ static void test_boxes(void) {
         "q_heads=64 kv_heads=8 q_len=1000 head_dim=128 causal=top_left",
         "q_heads=71 kv_heads=1 q_len=512 head_dim=64 causal=top_left",
         "q_heads=32 kv_heads=8 q_len=1 kv_len=1000 head_dim=128",
+        "q_heads=16 q_len=2048 head_dim=64 masked=1",
+        "q_heads=32 kv_heads=8 q_len=300 head_dim=128 causal=top_left masked=1",
+        "batch=9 q_heads=16 q_len=2048 head_dim=64 packed=1",
         "linear rows=512 in=768 out=768",
         "linear rows=1 in=4096 out=4096",
     };
@@ -130,11 +135,28 @@ static void test_boxes(void) {
     }
 }
 
+/* A mask is a class of its own; a packed batch is of the class of one sequence, however many there are. */
+static void test_masked_and_packed(void) {
+    static const char *const shapes[] = {"q_heads=8 q_len=2048", "q_heads=8 q_len=2048 masked=1",
+                                         "q_heads=8 q_len=2048 batch=9 packed=1", "q_heads=8 q_len=2048 batch=9"};
+    int64_t key[4][FV_TUNING_KEYS];
+    for (int i = 0; i < 4; i++) {
+        tune_shape shape;
+        char error[256];
+        test_check(tune_shape_read(shapes[i], &shape, error), "%s: %s", shapes[i], error);
+        tune_shape_keys(&shape, key[i]);
+    }
+    test_check(memcmp(key[0], key[1], sizeof key[0]) != 0, "a mask changes no key");
+    test_check(memcmp(key[0], key[2], sizeof key[0]) == 0, "a packed batch is not of the class of one sequence");
+    test_check(memcmp(key[0], key[3], sizeof key[0]) != 0, "a padded batch is of the class of one sequence");
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_shapes", NULL);
     test_attention();
     test_linear();
     test_rows();
     test_boxes();
+    test_masked_and_packed();
     return test_end();
 }

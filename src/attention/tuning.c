@@ -1,6 +1,7 @@
 /* Attentions and tuning files (tuning.h), and what the file has for one (fovea_tuning_lookup). */
 #include "attention/tuning.h"
 
+#include "attention/mask.h"
 #include "attention/plan.h"
 #include "attention/visible.h"
 #include "core/core.h"
@@ -15,7 +16,7 @@ enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536 };
     {                                                                                                                  \
         [FV_ATTENTION_KEY_head_dim] = {"head_dim", {1, INT64_MAX}},                                                    \
         [FV_ATTENTION_KEY_value_dim] = {"value_dim", {1, INT64_MAX}},                                                  \
-        [FV_ATTENTION_KEY_limited] = {"limited", {FV_ATTENTION_LIMITED_no, FV_ATTENTION_LIMITED_window}},              \
+        [FV_ATTENTION_KEY_limited] = {"limited", {FV_ATTENTION_LIMITED_no, FV_ATTENTION_LIMITED_masked}},              \
         [FV_ATTENTION_KEY_group] = {"group", {1, INT64_MAX}}, [FV_ATTENTION_KEY_units] = {"units", {1, INT64_MAX}},    \
         [FV_ATTENTION_KEY_keys] = {"keys", {0, INT64_MAX}}, [FV_ATTENTION_KEY_rows] = {"rows", {least, most}},         \
     }
@@ -38,16 +39,24 @@ const fv_tuning_operation fv_tuning_attention_f32 = {"attention_f32",    FV_TYPE
 const fv_tuning_operation fv_tuning_attention_few_f32 = {"attention_few_f32", FV_TYPE_f32, FV_ATTENTION_KEYS,
                                                          FV_ATTENTION_KNOBS,  few_keys,    knobs};
 
+/* Does a mask let rows see different keys? Where tiles end is then another matter than with causality or a window: a tile
+ * that was best without masks made documents up to 1.19 times as slow. Nothing else that happens to scores moves the best
+ * tile (docs/measurements.md, "attention/tuning.c"). */
+static bool masked(const fovea_attention_desc *d) {
+    return d->q_len > 1 && fv_mask_selects(d->mask) && d->mask != FOVEA_MASK_KEY_PADDING;
+}
+
 fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *d, int64_t key[FV_TUNING_KEYS]) {
     const int64_t group = d->q_heads / fv_max(d->kv_heads, 1), rows = group * d->q_len;
     memset(key, 0, FV_TUNING_KEYS * sizeof *key);
     key[FV_ATTENTION_KEY_head_dim] = d->head_dim;
     key[FV_ATTENTION_KEY_value_dim] = d->value_dim;
-    key[FV_ATTENTION_KEY_limited] = fv_attention_windowed(d)  ? FV_ATTENTION_LIMITED_window
-                                    : fv_attention_limited(d) ? FV_ATTENTION_LIMITED_causal
-                                                              : FV_ATTENTION_LIMITED_no;
+    key[FV_ATTENTION_KEY_limited] = masked(d)                  ? FV_ATTENTION_LIMITED_masked
+                                    : fv_attention_windowed(d) ? FV_ATTENTION_LIMITED_window
+                                    : fv_attention_limited(d)  ? FV_ATTENTION_LIMITED_causal
+                                                               : FV_ATTENTION_LIMITED_no;
     key[FV_ATTENTION_KEY_group] = group;
-    key[FV_ATTENTION_KEY_units] = d->batch * d->kv_heads;
+    key[FV_ATTENTION_KEY_units] = (d->packed ? 1 : d->batch) * d->kv_heads; /* of packed ones one is as long as told */
     key[FV_ATTENTION_KEY_keys] = d->kv_len;
     key[FV_ATTENTION_KEY_rows] = rows;
     return rows <= FV_ATTENTION_FEW_ROWS ? FV_TUNING_attention_few_f32 : FV_TUNING_attention_f32;

@@ -22,7 +22,7 @@ enum {
     FV_ATTENTION_KEY_rows,
     FV_ATTENTION_KEYS
 };
-enum { FV_ATTENTION_LIMITED_no, FV_ATTENTION_LIMITED_causal, FV_ATTENTION_LIMITED_window };
+enum { FV_ATTENTION_LIMITED_no, FV_ATTENTION_LIMITED_causal, FV_ATTENTION_LIMITED_window, FV_ATTENTION_LIMITED_masked };
 
 /* fv_attention_choice is the same in another form (fv_tuning_to_choice(), fv_tuning_of_choice()). */
 enum {

@@ -54,13 +54,16 @@ static void note(fv_shape_log *log, const char *line, size_t length) {
 
 void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, int threads) {
     char line[384];
+    const bool masked =
+        d->mask != FOVEA_MASK_NONE && d->mask != FOVEA_MASK_ADDITIVE && d->mask != FOVEA_MASK_KEY_PADDING;
     const int length = snprintf(line, sizeof line,
                                 "attention batch=%" PRId64 " q_heads=%" PRId64 " kv_heads=%" PRId64 " q_len=%" PRId64
                                 " kv_len=%" PRId64 " head_dim=%" PRId64 " value_dim=%" PRId64
-                                " causal=%s window_left=%" PRId64 " window_right=%" PRId64 " threads=%d\n",
+                                " causal=%s window_left=%" PRId64 " window_right=%" PRId64 "%s%s threads=%d\n",
                                 d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim,
                                 fv_causal_words[d->causal], d->window_left < FV_NO_LIMIT ? d->window_left : -1,
-                                d->window_right < FV_NO_LIMIT ? d->window_right : -1, threads);
+                                d->window_right < FV_NO_LIMIT ? d->window_right : -1, masked ? " masked=1" : "",
+                                d->packed ? " packed=1" : "", threads);
     if (length > 0 && (size_t)length < sizeof line)
         note(log, line, (size_t)length);
 }
