@@ -118,6 +118,21 @@ static void call_bias_act_residual(const fv_kernel *kernel, operands *o) {
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
+/* Words of pairs: bits of floats serve. */
+static void call_gemm_pairs(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemm_pairs_bf16(o->m, o->n, o->k, o->in[1], o->k, o->in[2], o->n, o->out[0], o->n, NULL, NULL);
+}
+
+static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
+    fv_magnitudes m = fv_magnitudes_none();
+    kernel->run.pack_pairs_bf16(o->n, o->k, (const uint16_t *)o->in[0], o->k, o->out[0], o->n, &m, NULL);
+}
+
+static void call_to_pairs(const fv_kernel *kernel, operands *o) {
+    fv_magnitudes m = fv_magnitudes_none();
+    kernel->run.to_pairs_f32(o->m, o->n, o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
+}
+
 static void call_widen(const fv_kernel *kernel, operands *o) {
     kernel->run.widen_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], o->n);
 }
@@ -146,6 +161,9 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
+    [FV_OP_gemm_pairs] = {call_gemm_pairs, 0, 0, 32, "mnk", any, 1, 4, 0, 0},
+    [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
+    [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
 };

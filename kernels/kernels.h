@@ -208,6 +208,38 @@ typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c
  * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
+/* Pairs: two bfloat16 in a word, the first in the high half, since VDPBF16PS adds the product of the high halves first. So its chain
+ * over pairs is the chain of float32 over elements, bit for bit, if the rounding mode is nearest and nothing subnormal or
+ * infinite can appear: fv_pairs_exact(). A number of elements that is odd ends with a pair of one element and +0. */
+typedef struct fv_magnitudes {
+    int least, most; /* bits of the smallest magnitude that is not 0, and of the largest; NaN are the largest of all */
+} fv_magnitudes;
+
+/* Those of no element. */
+static inline fv_magnitudes fv_magnitudes_none(void) { return (fv_magnitudes){0xffff, 0}; }
+
+/* Each product is a multiple of 2^(ea + eb - 14), the exponents being the least of both sides, and so is each sum: none is
+ * subnormal if that is at least 2^-126. Both sides are normal numbers. */
+static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
+    enum { NORMAL = 0x80, INFINITE = 0x7f80, BIAS = 127 };
+    return a.least >= NORMAL && b.least >= NORMAL && a.most < INFINITE && b.most < INFINITE &&
+           (a.least >> 7) + (b.least >> 7) - 2 * BIAS >= -112;
+}
+
+/* gemm_pairs: as gemm, with words of pairs for elements of a and b, k counting words:
+ * acc = fma(first of a, first of b, acc), then fma(second of a, second of b, acc). Only for operands that fv_pairs_exact() allows. */
+typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
+
+/* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to
+ * take in those of the keys. *norm as in pack, but with sums in any order. */
+typedef void fv_pack_pairs_bf16_fn(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
+                                   int64_t nr, fv_magnitudes *magnitudes, float *norm);
+
+/* to_pairs: the floats x, rows x n, as pairs y, rows x (n + 1) / 2, and their magnitudes, as above. One that bfloat16 cannot hold counts
+ * as infinite there. */
+typedef void fv_to_pairs_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy,
+                                fv_magnitudes *magnitudes);
+
 /* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */
 typedef void fv_widen_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy);
 typedef fv_widen_bf16_fn fv_widen_f16_fn;
@@ -236,6 +268,9 @@ typedef enum fv_op {
     FV_OP_finite,
     FV_OP_bias_act_residual,
     FV_OP_exp,
+    FV_OP_gemm_pairs,
+    FV_OP_pack_pairs,
+    FV_OP_to_pairs,
     FV_OP_widen,
     FV_OP_narrow,
     FV_OP_COUNT
@@ -292,6 +327,9 @@ typedef struct fv_kernel {
         fv_finite_f32_fn *finite_f32;
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_exp_f32_fn *exp_f32;
+        fv_gemm_pairs_bf16_fn *gemm_pairs_bf16;
+        fv_pack_pairs_bf16_fn *pack_pairs_bf16;
+        fv_to_pairs_f32_fn *to_pairs_f32;
         fv_widen_bf16_fn *widen_bf16;
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;

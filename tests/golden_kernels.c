@@ -329,6 +329,54 @@ static void golden_exp(golden *g) {
     gave(g, x[1], N);
 }
 
+/* Words of pairs of ordinary numbers. */
+static void draw_pairs(golden *g, float *to, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)rng_u64(&g->r);
+        to[i] = bits_float((bits & 0x807f807f) | (uint32_t)rng_between(&g->r, 100, 140) << 7 |
+                           (uint32_t)rng_between(&g->r, 100, 140) << 23);
+    }
+    took(g, to, n);
+}
+
+static void golden_gemm_pairs(golden *g) {
+    const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 130);
+    draw_pairs(g, x[0], m * k);
+    draw_pairs(g, x[1], k * n);
+    begin(g);
+    g->kernel->run.gemm_pairs_bf16(m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
+    end();
+    gave(g, x[2], m * n);
+}
+
+static void gave_magnitudes(golden *g, const fv_magnitudes *m) {
+    g->hash.outputs = fnv_u32(fnv_u32(g->hash.outputs, (uint32_t)m->least), (uint32_t)m->most);
+}
+
+static void golden_pack_pairs(golden *g) {
+    const int64_t nr = FV_LANES * rng_between(&g->r, 1, 4), keys = rng_between(&g->r, 1, nr);
+    const int64_t channels = rng_between(&g->r, 1, 130), filled = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    fv_magnitudes m = fv_magnitudes_none();
+    draw_pairs(g, x[0], keys * ((channels + 1) / 2));
+    begin(g);
+    g->kernel->run.pack_pairs_bf16(keys, channels, (const uint16_t *)x[0], (channels + 1) / 2 * 2, x[1], nr, &m, NULL);
+    end();
+    for (int64_t c = 0; c < (channels + 1) / 2; c++)
+        gave(g, x[1] + c * nr, filled);
+    gave_magnitudes(g, &m);
+}
+
+static void golden_to_pairs(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
+    fv_magnitudes m = fv_magnitudes_none();
+    draw(g, x[0], rows * n);
+    begin(g);
+    g->kernel->run.to_pairs_f32(rows, n, x[0], n, x[1], (n + 1) / 2, &m);
+    end();
+    gave(g, x[1], rows * ((n + 1) / 2));
+    gave_magnitudes(g, &m);
+}
+
 /* Elements of 16 bits, any bits. */
 static void golden_widen(golden *g) {
     static uint16_t from[4096];
@@ -373,6 +421,9 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_weight_sums] = golden_weight_sums,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
+    [FV_OP_gemm_pairs] = golden_gemm_pairs,
+    [FV_OP_pack_pairs] = golden_pack_pairs,
+    [FV_OP_to_pairs] = golden_to_pairs,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,

@@ -1,8 +1,10 @@
 /* Attention of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, out rounded once at the end.
- * Random problems of all kinds, on all contexts; float32 is computed by the scalar tier. */
+ * Random problems of all kinds, on all contexts, some in another rounding mode; float32 is computed by the scalar tier. */
 #include "attention_case.h"
+#include "context/context.h"
 #include "dispatch/dispatch.h"
 
+#include <fenv.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,7 +159,9 @@ static void test_random(void) {
             type[i] = types[rng_below(&r, TYPES)];
         if (rng_below(&r, 2))
             type[1] = type[2] = type[3] = type[0] = types[1 + rng_below(&r, 2)];
+        fesetround(n % 8 == 0 ? FE_DOWNWARD : n % 8 == 4 ? FE_UPWARD : FE_TONEAREST);
         check_case(&c, &r, type);
+        fesetround(FE_TONEAREST);
     }
 }
 
@@ -174,6 +178,84 @@ static void test_long(void) {
             c.desc.causal = i % 2 ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_BOTTOM_RIGHT;
             check_case(&c, &r, type);
         }
+}
+
+/* ------------------------------------------------------------------------------------------------------- guard -- */
+
+/* Row i sees key i alone, so its lse is its score. Queries are (1 + 2^-7, 1) 2^eq, keys (1 + 2^-7, -1 - 2^-6) 2^ek: the score is
+ * 2^(eq + ek - 14), a subnormal number from eq + ek = -113 on. at_key: a number that key 3 has as its last channel. */
+typedef struct guard_case {
+    int eq, ek;
+    float at_key;
+    bool paired; /* do the products of pairs have the bits of float32 for all that is there? */
+} guard_case;
+
+static const guard_case guard_cases[] = {
+    {-56, -56, 0.0f, true},   {-56, -57, 0.0f, false},   {-112, 0, 0.0f, true},      {-113, 0, 0.0f, false},
+    {0, -112, 0.0f, true},    {0, -113, 0.0f, false},    {12, -124, 0.0f, true},     {12, -125, 0.0f, false},
+    {-126, 20, 0.0f, true},   {-127, 20, 0.0f, false},   {0, 0, 0x1p-126f, false},   {0, 0, 0x1p-112f, true},
+    {0, 0, 0x1p-113f, false}, {100, 0, 0x1p-126f, true}, {100, 0, 0x1p-127f, false}, {100, 0, 0x1p-133f, false},
+    {0, 0, INFINITY, false},  {0, 0, NAN, false},        {0, 0, 0x1.fep127f, true},  {120, 120, 0.0f, true},
+};
+
+/* Does this CPU multiply pairs on this context? */
+static bool multiplies_pairs(const fovea_context *ctx) {
+    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, ctx->target)->isa != FV_ISA_scalar;
+}
+
+static void check_guard(const guard_case *g, int64_t tokens) {
+    enum { MOST = 300, DIM = 3 };
+    static float q[MOST * DIM], k[MOST * DIM], v[MOST], lse[2][MOST], out[MOST];
+    static uint16_t halves[2][MOST * DIM];
+    for (int64_t i = 0; i < tokens; i++) {
+        const float row[] = {ldexpf(1.0f + 0x1p-7f, g->eq), ldexpf(1.0f, g->eq), ldexpf(1.0f, g->eq)};
+        const float key[] = {ldexpf(1.0f + 0x1p-7f, g->ek), ldexpf(-1.0f - 0x1p-6f, g->ek), i == 3 ? g->at_key : 0.0f};
+        memcpy(q + i * DIM, row, sizeof row);
+        memcpy(k + i * DIM, key, sizeof key);
+        v[i] = 1.0f;
+    }
+    convert(tokens * DIM, q, FOVEA_DTYPE_F32, halves[0], FOVEA_DTYPE_BF16);
+    convert(tokens * DIM, k, FOVEA_DTYPE_F32, halves[1], FOVEA_DTYPE_BF16);
+    convert(tokens * DIM, halves[0], FOVEA_DTYPE_BF16, q, FOVEA_DTYPE_F32);
+    convert(tokens * DIM, halves[1], FOVEA_DTYPE_BF16, k, FOVEA_DTYPE_F32);
+    const fovea_context *on[] = {contexts.scalar, contexts.one};
+    for (int half = 0; half < 2; half++) {
+        fovea_attention_desc d = case_plain(1, 1, 1, tokens, tokens, DIM, 1).desc;
+        fovea_attention_args args;
+        fovea_attention_stats stats;
+        fovea_attention_args_init(&args);
+        fovea_attention_stats_init(&stats);
+        d.has_scale = 1;
+        d.scale = 1.0;
+        d.window_left = d.window_right = 0;
+        d.dtype = half ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
+        d.v_dtype = d.out_dtype = FOVEA_DTYPE_F32;
+        args.q = fovea_tensor_bhtd(half ? (void *)halves[0] : q, d.dtype, 1, 1, tokens, DIM);
+        args.k = fovea_tensor_bhtd(half ? (void *)halves[1] : k, d.dtype, 1, 1, tokens, DIM);
+        args.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, 1, tokens, 1);
+        args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, tokens, 1);
+        args.lse = fovea_tensor_bhtd(lse[half], FOVEA_DTYPE_F32, 1, 1, tokens, 1);
+        args.stats = &stats;
+        if (!run(on[half], &d, &args))
+            return;
+        if (half && multiplies_pairs(contexts.one))
+            test_check((stats.paired_tiles == stats.visited_tiles) == g->paired, "2^%d and 2^%d, %a: %s tiles in pairs",
+                       g->eq, g->ek, (double)g->at_key, g->paired ? "not all" : "all");
+        else
+            test_check(stats.paired_tiles == 0, "tiles in pairs where there are none");
+    }
+    test_check(memcmp(lse[0], lse[1], (size_t)tokens * sizeof(float)) == 0, "2^%d and 2^%d, %a: another score", g->eq,
+               g->ek, (double)g->at_key);
+}
+
+/* At the edge where a product of pairs would differ, on both sides. */
+static void test_guard(void) {
+    for (size_t i = 0; i < sizeof guard_cases / sizeof guard_cases[0]; i++) {
+        check_guard(&guard_cases[i], 5);
+        check_guard(&guard_cases[i], 300);
+    }
+    if (!multiplies_pairs(contexts.one))
+        test_skip("scores in pairs: this CPU or tier has no fast VDPBF16PS");
 }
 
 static void test_errors(void) {
@@ -199,6 +281,7 @@ int main(int argc, char **argv) {
     contexts = contexts_make();
     test_random();
     test_long();
+    test_guard();
     test_errors();
     test_check(ordinary > all / 2, "only %" PRId64 " of %" PRId64 " outputs are ordinary numbers", ordinary, all);
     contexts_free(&contexts);

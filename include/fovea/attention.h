@@ -103,6 +103,9 @@ typedef struct fovea_attention_stats {
     size_t struct_size;
     int64_t visited_tiles, skipped_tiles; /* their sum: all rows against all segments of their sequence */
     int64_t full_tiles;                   /* visited tiles in which every row sees every key */
+    /* Visited tiles of bfloat16 whose scores this CPU multiplied in pairs (docs/promise.md), twice as fast; in the others of a
+     * plan that may do so, some number was too small for equal bits, or none. */
+    int64_t paired_tiles;
 } fovea_attention_stats;
 
 /* Sets struct_size, and zeros. */

@@ -10,6 +10,11 @@
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* What a step does with a factor of A, a vector of B and an accumulator; other kinds of products name their own. */
+#ifndef FV_ACCUMULATE
+#define FV_ACCUMULATE v_accumulate
+#endif
+
 enum {
     NV = FV_NR / FV_W,
     UNROLL = FV_W >= 8 ? 4 : 2, /* steps of k for each branch */
@@ -90,7 +95,7 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
             for (int i = 0; i < mr; i++) {
                 const vf x = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * *lda + p]);
                 for (int j = 0; j < nv; j++)
-                    acc[i][j] = v_accumulate(x, y[j], acc[i][j]);
+                    acc[i][j] = FV_ACCUMULATE(x, y[j], acc[i][j]);
             }
         } else {
             vf x[FV_MR];
@@ -99,7 +104,7 @@ FV_ALWAYS_INLINE void gemm_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int6
             for (int j = 0; j < nv; j++) {
                 const vf y = gemm_load(*b + j * FV_W, left, j == nv - 1, part);
                 for (int i = 0; i < mr; i++)
-                    acc[i][j] = v_accumulate(x[i], y, acc[i][j]);
+                    acc[i][j] = FV_ACCUMULATE(x[i], y, acc[i][j]);
             }
         }
         *b += *ldb;

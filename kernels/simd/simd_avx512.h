@@ -129,19 +129,23 @@ static inline void v_transpose(vf v[16]) {
     }
 }
 
-/* The loads put the blocks in their places, four quarters to a vector: 32 shuffles are left. */
-static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) {
+static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
+
+/* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 32 shuffles are left. */
+static inline void v_load_transposed_words(vf v[16], const void *p, int64_t bytes) {
     for (int c = 0; c < 16; c += 4) {
         for (int i = 0; i < 4; i++) {
-            const float *q = p + i * ld + c;
-            vf x = _mm512_castps128_ps512(_mm_loadu_ps(q));
-            x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(q + 4 * ld));
-            x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(q + 8 * ld));
-            v[c + i] = _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(q + 12 * ld));
+            const char *q = (const char *)p + i * bytes + c * 4;
+            vf x = _mm512_castps128_ps512(v_quarter(q));
+            x = _mm512_mask_broadcast_f32x4(x, 0x00f0, v_quarter(q + 4 * bytes));
+            x = _mm512_mask_broadcast_f32x4(x, 0x0f00, v_quarter(q + 8 * bytes));
+            v[c + i] = _mm512_mask_broadcast_f32x4(x, 0xf000, v_quarter(q + 12 * bytes));
         }
         v_transpose_quarters(v + c);
     }
 }
+
+static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
 static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const __m512d c = _mm512_castps_pd(a), d = _mm512_castps_pd(b);

@@ -37,6 +37,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .kv = deal->kv,
         .mask = fv_mask_of_args(&deal->plan->desc, deal->args, deal->plan->kernels.mask_to_bits),
         .q = (float *)(void *)(scratch + s->q),
+        .pairs_q = (float *)(void *)(scratch + s->pairs),
         .o = (float *)(void *)(scratch + s->o),
         .max = (float *)(void *)(scratch + s->max),
         .sum = (float *)(void *)(scratch + s->sum),
@@ -91,6 +92,18 @@ static void scale_queries(fv_block *x, int64_t row, int64_t rows) {
         from = fv_row_element(x, q, row);
     p->kernels.scale(rows, dim, p->scale.q, from, p->kernels.widen_q ? dim : q->stride[2], to, dim,
                      x->norm < INFINITY ? &x->norm : NULL);
+    if (x->pairs)
+        p->kernels.to_pairs(rows, dim, to, dim, x->pairs_q + row * p->pair_words, p->pair_words, &x->magnitudes);
+}
+
+/* Queries of padding. */
+static void clear_queries(const fv_block *x, int64_t row, int64_t rows) {
+    const int64_t dim = x->plan->desc.head_dim, words = x->plan->pair_words;
+    if (rows == 0) /* to set nothing takes hundreds of cycles where the page was never written */
+        return;
+    memset(x->q + row * dim, 0, (size_t)(rows * dim) * sizeof(float));
+    if (x->pairs)
+        memset(x->pairs_q + row * words, 0, (size_t)(rows * words) * sizeof(float));
 }
 
 void fv_block_open(fv_block *x, int64_t item, int64_t next) {
@@ -111,7 +124,9 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     }
     fv_prefetch_open(&x->queue, x->deal, next);
     x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
-    const int64_t dim = plan->desc.head_dim, q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
+    x->pairs = plan->pairs && fv_float_nearest() && !x->kv->k.pages;
+    x->magnitudes = fv_magnitudes_none();
+    const int64_t q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
     fv_range all = {0, 0};
     bool uniform = true;
     x->one_head = run_of_head(x, 0, x->rows) == x->rows;
@@ -132,10 +147,8 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
                       end = fv_max(fv_min(run, q_end - token), before);
         if (before < end)
             scale_queries(x, row + before, end - before);
-        if (before > 0) /* to set nothing takes hundreds of cycles where the page was never written */
-            memset(x->q + row * dim, 0, (size_t)(before * dim) * sizeof(float));
-        if (end < run)
-            memset(x->q + (row + end) * dim, 0, (size_t)((run - end) * dim) * sizeof(float));
+        clear_queries(x, row, before);
+        clear_queries(x, row + end, run - end);
     }
     x->range = all;
     x->uniform = uniform;

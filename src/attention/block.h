@@ -13,7 +13,7 @@
 
 /* Tiles and segments, for fovea_attention_stats. */
 typedef struct fv_block_count {
-    int64_t tiles, visited, full;
+    int64_t tiles, visited, full, paired;
 } fv_block_count;
 
 /* One thread's work on one item. */
@@ -34,10 +34,12 @@ typedef struct fv_block {
     bool ascending;      /* and do both ends of their ranges move one way, those that see nothing first or last? */
     bool single_segment; /* do all keys that its rows see lie in one segment? */
     bool padding;        /* is none of them a query? Then nothing else of the item is ready */
-    bool copy_values;    /* are the values read from a copy in v? */
-    float norm;          /* the largest sum of squares of a scaled query; INFINITY: not asked for */
+    bool pairs;          /* may scores be those of pairs? Then pairs_q and magnitudes are those of the queries */
+    fv_magnitudes magnitudes;
+    bool copy_values; /* are the values read from a copy in v? */
+    float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
-    float *q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *chain, *line;
+    float *q, *pairs_q, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *chain, *line;
     fv_tile_rows *tiles;
     int64_t tile_count;
     fv_range *ranges;

@@ -24,7 +24,7 @@ struct execution {
     int64_t count; /* units of the pass: items, or runs of the segments of each */
     run_unit *run; /* what is done with each */
     _Atomic int64_t next;
-    _Atomic int64_t tiles, visited, full; /* fv_block_count */
+    _Atomic int64_t tiles, visited, full, paired; /* fv_block_count */
 };
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
@@ -96,6 +96,7 @@ static void work(void *arg, int64_t task) {
         atomic_fetch_add(&e->tiles, block.count.tiles);
         atomic_fetch_add(&e->visited, block.count.visited);
         atomic_fetch_add(&e->full, block.count.full);
+        atomic_fetch_add(&e->paired, block.count.paired);
     }
 }
 
@@ -110,7 +111,8 @@ static void write_stats(execution *e) {
     const int64_t visited = atomic_load(&e->visited);
     const fovea_attention_stats own = {.visited_tiles = visited,
                                        .skipped_tiles = atomic_load(&e->tiles) - visited,
-                                       .full_tiles = atomic_load(&e->full)};
+                                       .full_tiles = atomic_load(&e->full),
+                                       .paired_tiles = atomic_load(&e->paired)};
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->deal.args->stats, &own);
 }
 

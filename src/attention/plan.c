@@ -30,6 +30,20 @@ static fv_narrow_bf16_fn *narrow_of(fovea_dtype dtype, fv_target target) {
     return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target)->run.narrow_bf16;
 }
 
+/* Scores of bfloat16 by pairs, where the CPU multiplies them faster than floats. */
+static void take_pairs(fovea_attention_plan *plan) {
+    const fovea_attention_desc *d = &plan->desc;
+    const fv_target target = plan->ctx->target;
+    const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, target);
+    if (d->dtype != FOVEA_DTYPE_BF16 || d->k_dtype != FOVEA_DTYPE_BF16 || gemm->isa == FV_ISA_scalar ||
+        !plan->ctx->cpu.fast_pairs)
+        return;
+    plan->pairs = gemm;
+    plan->kernels.pack_pairs = fv_kernel_best(FV_OP_pack_pairs, FV_TYPE_bf16, target)->run.pack_pairs_bf16;
+    plan->kernels.to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_f32, target)->run.to_pairs_f32;
+    plan->pair_words = fv_ceil_div(d->head_dim, 2);
+}
+
 static void take_kernels(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fovea_attention_desc *d = &plan->desc;
@@ -132,6 +146,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
         made->kernels_only = true;
     }
     take_kernels(made);
+    take_pairs(made);
     if (!fv_attention_lay_out(made)) {
         free(made);
         return fv_fail(FOVEA_ERROR_OVERFLOW, "head_dim %lld, value_dim %lld: the workspace is too large",
@@ -157,20 +172,37 @@ void fovea_attention_plan_destroy(fovea_attention_plan *plan) { free(plan); }
 
 size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { return plan ? (size_t)plan->bytes : 0; }
 
+/* "float32", or what q, k, v and out are of. */
+static void describe_types(const fovea_attention_desc *d, char *text, size_t size) {
+    const fv_type types[] = {fv_type_of(d->dtype), fv_type_of(d->k_dtype), fv_type_of(d->v_dtype),
+                             fv_type_of(d->out_dtype)};
+    static const char *const words[FV_TYPE_COUNT] = {
+        [FV_TYPE_f32] = "float32", [FV_TYPE_bf16] = "bfloat16", [FV_TYPE_f16] = "float16"};
+    if (types[0] == types[1] && types[0] == types[2] && types[0] == types[3])
+        snprintf(text, size, "%s", words[types[0]]);
+    else
+        snprintf(text, size, "q %s, k %s, v %s, out %s", words[types[0]], words[types[1]], words[types[2]],
+                 words[types[3]]);
+}
+
 size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {
     FV_HOLD_EXCEPTIONS();
     if (!plan)
         return (size_t)snprintf(text, size, "no plan");
     const fv_attention_choice *c = &plan->choice;
-    char split[96] = "never", origin[1024];
+    char split[96] = "never", origin[1024], types[96], pairs[96] = "";
     describe_origin(plan, origin, sizeof origin);
+    describe_types(&plan->desc, types, sizeof types);
+    if (plan->pairs)
+        snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
     if (c->split_segments > 0)
         snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
-    return (size_t)snprintf(text, size,
-                            "tier    %s\nscores  %s, keys packed in panels of %lld\nvalues  %s\nblocks  %lld of %lld "
-                            "rows, in tiles of %lld\n"
-                            "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
-                            fv_isa_word(plan->ctx->target.isa), c->score->name, (long long)plan->panel, c->value->name,
-                            (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split,
-                            (long long)plan->tasks, plan->ctx->threads.count, (long long)plan->bytes, origin);
+    return (size_t)snprintf(
+        text, size,
+        "tier    %s\ntypes   %s\nscores  %s%s, keys packed in panels of %lld\nvalues  %s\nblocks  %lld of %lld "
+        "rows, in tiles of %lld\n"
+        "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
+        fv_isa_word(plan->ctx->target.isa), types, c->score->name, pairs, (long long)plan->panel, c->value->name,
+        (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split, (long long)plan->tasks,
+        plan->ctx->threads.count, (long long)plan->bytes, origin);
 }

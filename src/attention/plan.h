@@ -39,6 +39,8 @@ typedef struct fv_attention_kernels {
     fv_finite_f32_fn *finite;
     fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_out;
+    fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
+    fv_to_pairs_f32_fn *to_pairs;
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
@@ -55,6 +57,7 @@ typedef struct fv_tile_rows {
 /* Where the parts of a thread's scratch begin, in bytes. */
 typedef struct fv_attention_scratch {
     int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
+    int64_t pairs;         /* [block_rows][pair_words] queries as pairs */
     int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */
@@ -94,6 +97,8 @@ struct fovea_attention_plan {
     int64_t edge_rows;          /* rows that share a range of keys where ranges differ */
     bool fetches_next;          /* is all of the next item prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
+    const fv_kernel *pairs; /* the gemm of scores of bfloat16, where it is exact; NULL: always that of floats */
+    int64_t pair_words;     /* of a query or key as pairs; 0: they never are */
     fv_attention_kernels kernels;
 
     fv_attention_scratch scratch;

@@ -16,70 +16,12 @@
 
 /* ------------------------------------------------------------------------------------------------------ compute -- */
 
-/* The run of keys or values of the block's head that begins with a key of a segment. */
-static fv_kv_run run_of(const fv_block *x, const fv_kv_side *side, const fv_segment *s, int64_t key, int64_t end) {
-    return fv_kv_run_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
-}
-
-/* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one place
- * first. */
-static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
-    const fovea_attention_plan *p = x->plan;
-    const int64_t dim = p->desc.head_dim;
-    for (int64_t at = key, count; at < end; at += count) {
-        const fv_kv_run run = run_of(x, &x->kv->k, s, at, end);
-        float *row = x->granule + (at - key) * dim;
-        count = run.count;
-        if (p->kernels.widen_k)
-            p->kernels.widen_k(count, dim, run.at, run.stride, row, dim);
-        else
-            p->kernels.copy(count, dim, run.at, run.stride, row, dim);
-    }
-    p->kernels.pack(end - key, dim, x->granule, dim, to, p->panel, norm);
-}
-
-/* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. Keys that lie in
- * lanes are copied, a group at a time. */
-static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
-    const fovea_attention_plan *p = x->plan;
-    const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
-    const int64_t dim = p->desc.head_dim;
-    float *norm = s->norm < INFINITY ? &s->norm : NULL;
-    for (int64_t key = begin, count; key < end; key += count) {
-        const fv_kv_run run = run_of(x, &x->kv->k, s, key, end);
-        float *to = panel + (key - at);
-        count = run.count;
-        if (x->kv->k.layout == FV_KV_LANES) {
-            for (int64_t i = 0; i < count; i += FV_LANES)
-                p->kernels.copy(dim, FV_LANES, fv_kv_group(&x->kv->k, &run, i / FV_LANES), FV_LANES, to + i, p->panel);
-            s->norm = INFINITY; /* unknown */
-            continue;
-        }
-        if (p->kernels.widen_k)
-            count = 0; /* granule by granule: widened, they stay in the first-level cache */
-        else if (key + count < end)
-            count = fv_round_down(count, FV_LANES);
-        if (count > 0)
-            p->kernels.pack(count, dim, run.at, run.stride, to, p->panel, norm);
-        else {
-            count = fv_min(FV_LANES, end - key);
-            pack_granule(x, s, key, key + count, to, norm);
-        }
-    }
-}
-
-/* Packs all keys of a segment that any row of the block sees. */
-static void pack_keys(const fv_block *x, fv_segment *s) {
-    for (int64_t at = fv_round_down(s->keys.begin, x->plan->panel); at < s->keys.end; at += x->plan->panel)
-        pack_panel(x, s, at, x->k + at * x->plan->desc.head_dim);
-}
-
 /* Copies the values of the segment's keys into panels, as floats. */
 static void copy_values(const fv_block *x, const fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
     const int64_t panel = p->choice.value->nr;
     for (int64_t key = s->keys.begin, count; key < s->keys.end; key += count) {
-        const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
+        const fv_kv_run run = fv_run_of(x, &x->kv->v, s, key, s->keys.end);
         count = run.count;
         for (int64_t at = 0; at < p->desc.value_dim; at += panel) {
             const int64_t channels = fv_min(panel, p->desc.value_dim - at);
@@ -93,9 +35,6 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
     }
 }
 
-/* Is the block one tile? Then what the tile needs is packed when it needs it. */
-static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile_rows; }
-
 void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
     assert(index >= 0 && index < fv_max(x->plan->segments, 1));
     s->index = index;
@@ -103,8 +42,7 @@ void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
     s->norm = x->norm < INFINITY ? 0.0f : INFINITY;
     s->finite = -1;
     fv_relative_open(x, index);
-    if (!one_tile(x))
-        pack_keys(x, s);
+    fv_keys_open(x, s);
     if (x->copy_values)
         copy_values(x, s);
 }
@@ -117,14 +55,13 @@ static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, 
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_kind kind) {
+bool fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_kind kind) {
     const fovea_attention_plan *p = x->plan;
-    const int64_t dim = p->desc.head_dim, lds = p->s_stride;
-    const bool pack = one_tile(x); /* each panel is used once: all go to one place */
+    const int64_t lds = p->s_stride;
+    bool paired = true;
     for (int64_t at = fv_round_down(t->columns.begin, p->panel); at < t->columns.end; at += p->panel) {
-        float *panel = x->k + (pack ? 0 : at * dim);
-        if (pack)
-            pack_panel(x, segment, at, panel);
+        const fv_panel panel = fv_keys_panel(x, segment, at);
+        paired = paired && panel.q == x->pairs_q;
         for (int64_t first = 0, rows; first < t->rows; first += rows) {
             const fv_range columns = panel_columns(x, t, first, at);
             for (rows = t->group_rows; first + rows < t->rows; rows += t->group_rows) {
@@ -140,12 +77,13 @@ void fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_ki
             fv_prefetch prefetch = {0};
             fv_score_prefetch(x, t->row + first, rows, segment->index, columns);
             fv_prefetch_beside_scores(&x->queue, p, rows, &prefetch);
-            p->kernels.score(rows, columns.end - columns.begin, dim, x->q + (t->row + first) * dim, dim,
-                             panel + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds, &epilogue,
-                             &prefetch);
+            panel.gemm(rows, columns.end - columns.begin, panel.words, panel.q + (t->row + first) * panel.words,
+                       panel.words, panel.at + (columns.begin - at), p->panel, x->s + first * lds + columns.begin, lds,
+                       &epilogue, &prefetch);
         }
     }
     fv_score_stages(x, t, segment->index, kind);
+    return paired;
 }
 
 /* Are the copied values finite? */
@@ -167,7 +105,7 @@ static bool values_finite(const fv_block *x, fv_segment *s) {
     if (x->plan->kernels.widen_v)
         return (s->finite = copy_finite(x, s)) != 0;
     for (int64_t key = s->keys.begin, count; key < s->keys.end && s->finite; key += count) {
-        const fv_kv_run run = run_of(x, &x->kv->v, s, key, s->keys.end);
+        const fv_kv_run run = fv_run_of(x, &x->kv->v, s, key, s->keys.end);
         count = run.count;
         s->finite = x->plan->kernels.finite(count, x->plan->desc.value_dim, run.at, run.stride);
     }
@@ -217,7 +155,7 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
     float *const o = to->o + g->first * to->stride, *const chain = x->chain + g->first * p->o_stride;
     fv_epilogue epilogue = {.ldstart = p->o_stride};
     for (int64_t key = g->keys.begin, count; key < g->keys.end; key += count) {
-        const fv_kv_run run = run_of(x, &x->kv->v, s, key, g->keys.end);
+        const fv_kv_run run = fv_run_of(x, &x->kv->v, s, key, g->keys.end);
         count = run.count;
         const bool last = key + count == g->keys.end;
         if (last) {
@@ -279,7 +217,7 @@ static bool run_scores(fv_block *x, fv_tile *t, fv_segment *segment, float *m, f
         return false;
     x->count.visited++;
     x->count.full += sees_all(x, t, segment->index);
-    fv_tile_scores(x, t, segment, FOVEA_SCORES_WEIGHTS);
+    x->count.paired += fv_tile_scores(x, t, segment, FOVEA_SCORES_WEIGHTS);
     x->plan->kernels.softmax(&(fv_softmax_f32_args){.rows = t->rows,
                                                     .begin = t->columns.begin,
                                                     .end = t->columns.end,

@@ -28,10 +28,31 @@ typedef struct fv_tile {
 /* A segment, ready for the tiles of a block. */
 typedef struct fv_segment {
     int64_t index;
-    fv_range keys; /* relative to the segment: those that any row of the block sees */
-    float norm;    /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
-    int finite;    /* are the values of keys finite? -1: not asked yet */
+    fv_range keys;            /* relative to the segment: those that any row of the block sees */
+    float norm;               /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
+    int finite;               /* are the values of keys finite? -1: not asked yet */
+    bool pairs;               /* may keys be packed as pairs? Where the block is not one tile: are they? */
+    fv_magnitudes magnitudes; /* of keys packed as pairs */
 } fv_segment;
+
+/* A panel of packed keys, the queries of the block in the same form, and their gemm. */
+typedef struct fv_panel {
+    const float *at, *q;
+    int64_t words; /* of a key or a query */
+    fv_gemm_f32_fn *gemm;
+} fv_panel;
+
+/* The run of keys or values of the block's head that begins with a key of a segment. */
+static inline fv_kv_run fv_run_of(const fv_block *x, const fv_kv_side *side, const fv_segment *s, int64_t key,
+                                  int64_t end) {
+    return fv_kv_run_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
+}
+
+/* Packs the segment's keys, unless the block is one tile. */
+void fv_keys_open(const fv_block *block, fv_segment *segment);
+
+/* The panel that begins at a key of the segment: packed before, or now. */
+fv_panel fv_keys_panel(const fv_block *block, fv_segment *segment, int64_t at);
 
 /* Packs the segment's keys, and copies its values where they lie badly. */
 void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
@@ -45,8 +66,9 @@ bool fv_block_sees(const fv_block *block, int64_t segment);
 /* What the rows of a tile see of a segment. */
 fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
 
-/* Scores of a tile, after the stages up to a kind of scores, into block->s; what is left of c (score.h) is not in them. */
-void fv_tile_scores(fv_block *block, fv_tile *tile, fv_segment *segment, fovea_score_kind kind);
+/* Scores of a tile, after the stages up to a kind of scores, into block->s; what is left of c (score.h) is not in them.
+ * Were all products those of pairs? */
+bool fv_tile_scores(fv_block *block, fv_tile *tile, fv_segment *segment, fovea_score_kind kind);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
  * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */

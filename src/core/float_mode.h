@@ -26,6 +26,8 @@ static inline fv_float_mode fv_float_plain(void) {
     return before;
 }
 
+static inline int fv_float_nearest(void) { return (__builtin_ia32_stmxcsr() & 0x6000) == 0; }
+
 #else
 #include <fenv.h>
 
@@ -50,6 +52,8 @@ static inline fv_float_mode fv_float_plain(void) {
     fesetenv(FE_DFL_ENV);
     return before;
 }
+
+static inline int fv_float_nearest(void) { return fegetround() == FE_TONEAREST; }
 
 #endif
 

@@ -18,7 +18,7 @@ static void detect_features(fv_cpu *cpu) {
         int bit;
     } where[FV_FEATURE_COUNT] = {
         [FV_FEATURE_dotprod] = {AT_HWCAP, 20}, /* HWCAP_ASIMDDP */
-        [FV_FEATURE_fhm] = {AT_HWCAP, 23}, /* HWCAP_ASIMDFHM */
+        [FV_FEATURE_fhm] = {AT_HWCAP, 23},     /* HWCAP_ASIMDFHM */
         [FV_FEATURE_i8mm] = {AT_HWCAP2, 13},
         [FV_FEATURE_bf16] = {AT_HWCAP2, 14},
     };

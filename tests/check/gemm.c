@@ -1,4 +1,4 @@
-/* Trials of gemm and gemm_masked. Sizes: m, n, k, and how the result is stored. */
+/* Trials of gemm, gemm_masked and gemm_pairs. Sizes: m, n, k, and how the result is stored. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -38,9 +38,26 @@ static const store *store_of(const trial *t) { return &stores[t->size[SIZE_STORE
 typedef enum data { DATA_NORMAL, DATA_SPECIAL, DATA_MASKED, DATA_KINDS } data;
 static const char *const data_words[DATA_KINDS] = {"normal", "special values", "a masked, b not finite there"};
 
+/* Pairs of bfloat16 that fv_pairs_exact() allows on both sides, some of them zeros of either sign. */
+static void fill_pairs(trial *t, operand *o) {
+    for (int64_t i = 0; i < o->rows; i++)
+        for (int64_t j = 0; j < o->cols; j++) {
+            uint32_t word = 0;
+            for (int e = 0; e < 32; e += 16) {
+                const uint32_t bits = (uint32_t)rng_u64(&t->rng), exponent = 127 - 56 + (bits >> 8 & 63);
+                word |= (rng_below(&t->rng, 16) ? (bits & 0x807f) | exponent << 7 : bits & 0x8000) << e;
+            }
+            *float_before(o, i, j) = bits_float(word);
+        }
+}
+
+static float first_of(float word) { return bits_float(float_bits(word) & 0xffff0000u); }
+static float second_of(float word) { return bits_float(float_bits(word) << 16); }
+
 static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, data kind) {
     const store *to = &stores[how];
-    if (to->maxima && c->kernel->op == FV_OP_gemm_masked)
+    const bool pairs = c->kernel->op == FV_OP_gemm_pairs;
+    if ((to->maxima && c->kernel->op == FV_OP_gemm_masked) || (pairs && kind != DATA_NORMAL))
         return;
     if (to->maxima)
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
@@ -55,8 +72,8 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
     operand *b = trial_floats(t, "b", CELL_KEPT, k, n, some_stride(t, n));
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
     operand *start = trial_floats(t, "start", to->start == START_RUNS ? CELL_ANY : CELL_KEPT, m, n, some_stride(t, n));
-    fill_normal(t, a);
-    fill_normal(t, b);
+    (pairs ? fill_pairs : fill_normal)(t, a);
+    (pairs ? fill_pairs : fill_normal)(t, b);
     if (to->factors == FACTORS_BOTH || to->start == START_C)
         fill_normal(t, out);
     if (to->start == START_OTHER)
@@ -169,7 +186,9 @@ static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t t
     const fv_prefetch prefetch = {
         .streams = m % 2 == 0, .next = no_next ? NULL : b, .next_end = no_next ? NULL : b + k * n};
     const bool plain = zero && last && !how->factors && !how->maxima;
-    fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm ? kernel->run.gemm_f32 : kernel->run.gemm_masked_f32;
+    fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm         ? kernel->run.gemm_f32
+                          : kernel->op == FV_OP_gemm_pairs ? kernel->run.gemm_pairs_bf16
+                                                           : kernel->run.gemm_masked_f32;
     run(m, n, to - from, a + from, o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride,
         last ? c : start, last ? o[OPERAND_C].stride : o[OPERAND_START].stride, plain ? NULL : &epilogue,
         k % 4 == 0 ? NULL : &prefetch);
@@ -194,13 +213,21 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
     const int64_t k = t->size[SIZE_K];
     const store *how = store_of(t);
-    const bool skips = t->checker->kernel->op == FV_OP_gemm_masked;
+    const fv_op op = t->checker->kernel->op;
+    const bool skips = op == FV_OP_gemm_masked, pairs = op == FV_OP_gemm_pairs;
     float acc = how->start == START_C       ? *float_before(c, i, j)
                 : how->start == START_OTHER ? *float_before(&t->operand[OPERAND_START], i, j)
                                             : 0.0f;
     double sum = acc, magnitude = fabs(sum);
     for (int64_t p = 0; p < k; p++) {
-        const float x = *float_before(a, i, p), y = *float_before(b, p, j);
+        float x = *float_before(a, i, p), y = *float_before(b, p, j);
+        if (pairs) { /* the first elements of the words, then the second */
+            acc = fmaf(first_of(x), first_of(y), acc);
+            sum += (double)first_of(x) * first_of(y);
+            magnitude += fabs((double)first_of(x) * first_of(y));
+            x = second_of(x);
+            y = second_of(y);
+        }
         if (skips && float_bits(x) == 0x80000000)
             continue;
         acc = fmaf(x, y, acc);
@@ -227,7 +254,7 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
         return false;
     }
     /* Each of the k + 2 roundings is of a partial sum, at most the magnitude; 2^-149 is for subnormal ones. */
-    const double bound = (double)(k + 2) * (float_eps() * magnitude + 0x1p-149);
+    const double bound = (double)((pairs ? 2 : 1) * k + 2) * (float_eps() * magnitude + 0x1p-149);
     if (!overflows && magnitude < 0x1p127 && !near_double(got, sum, bound)) {
         trial_fail(t, "c[%" PRId64 "][%" PRId64 "] is %.9g, float64 gives %.17g (bound %.3g)", i, j, (double)got, sum,
                    bound);

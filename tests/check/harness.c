@@ -36,6 +36,9 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_bias_act_residual,
     [FV_OP_exp] = &check_exp,
+    [FV_OP_gemm_pairs] = &check_gemm,
+    [FV_OP_pack_pairs] = &check_pack_pairs,
+    [FV_OP_to_pairs] = &check_to_pairs,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
 };

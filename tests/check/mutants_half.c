@@ -1,4 +1,4 @@
-/* Mutants of widen and narrow. */
+/* Mutants of widen, narrow, and of pairs of bfloat16. */
 #include "mutants.h"
 
 #define WIDEN_PARAMETERS int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy
@@ -82,6 +82,70 @@ static void narrow_saturates(NARROW_PARAMETERS) {
                 y[i * ldy + j]--;
 }
 
+#define PAIRS_PARAMETERS                                                                                               \
+    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,  \
+        const fv_epilogue *epilogue, const fv_prefetch *prefetch
+
+static void pairs_honest(PAIRS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_bf16)
+        ->run.gemm_pairs_bf16(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+/* The second elements first: pairs not swapped. */
+static void pairs_second_first(PAIRS_PARAMETERS) {
+    if (epilogue) {
+        pairs_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+        return;
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float acc = 0.0f;
+            for (int64_t p = 0; p < k; p++) {
+                const uint32_t x = float_bits(a[i * lda + p]), y = float_bits(b[p * ldb + j]);
+                acc = fmaf(bits_float(x << 16), bits_float(y << 16), acc);
+                acc = fmaf(bits_float(x & 0xffff0000u), bits_float(y & 0xffff0000u), acc);
+            }
+            c[i * ldc + j] = acc;
+        }
+}
+
+static void pairs_miss_last(PAIRS_PARAMETERS) {
+    pairs_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+#define PACK_PAIRS_PARAMETERS                                                                                          \
+    int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel, int64_t nr, fv_magnitudes *m,        \
+        float *norm
+
+static void pack_pairs_honest(PACK_PAIRS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_pack_pairs, FV_TYPE_bf16)->run.pack_pairs_bf16(keys, channels, k, ldk, panel, nr, m, norm);
+}
+
+static void pack_pairs_sees_zeros(PACK_PAIRS_PARAMETERS) { /* as the smallest magnitude */
+    pack_pairs_honest(keys, channels, k, ldk, panel, nr, m, norm);
+    m->least = channels % 2 ? 0 : m->least;
+}
+
+static void pack_pairs_misses_last_key(PACK_PAIRS_PARAMETERS) {
+    fv_magnitudes before = *m;
+    pack_pairs_honest(keys, channels, k, ldk, panel, nr, m, norm);
+    pack_pairs_honest(keys - 1, channels, k, ldk, panel, nr, &before, NULL);
+    *m = before;
+}
+
+#define TO_PAIRS_PARAMETERS                                                                                            \
+    int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy, fv_magnitudes *m
+
+static void to_pairs_honest(TO_PAIRS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_to_pairs, FV_TYPE_f32)->run.to_pairs_f32(rows, n, x, ldx, y, ldy, m);
+}
+
+static void to_pairs_loses(TO_PAIRS_PARAMETERS) { /* digits, silently */
+    const int before = m->most;
+    to_pairs_honest(rows, n, x, ldx, y, ldy, m);
+    m->most = m->most == 0x7f80 ? before : m->most;
+}
+
 static const mutant mutants[] = {
     MUTANT(PASSES, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES_FLUSHED, widen, bf16, 1, 1, widen_bf16_honest),
@@ -91,6 +155,16 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, widen, bf16, 1, 1, widen_misses_last),
     MUTANT(DIFFERS, widen, f16, 1, 1, widen_flushes),
     MUTANT(DIFFERS_AS_REFERENCE, widen, f16, 1, 1, widen_flushes),
+    MUTANT(PASSES, gemm_pairs, bf16, 4, 4, pairs_honest),
+    MUTANT(PASSES_FLUSHED, gemm_pairs, bf16, 4, 4, pairs_honest),
+    MUTANT(DIFFERS, gemm_pairs, bf16, 4, 4, pairs_second_first),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_pairs, bf16, 4, 4, pairs_second_first),
+    MUTANT(DIFFERS, gemm_pairs, bf16, 4, 4, pairs_miss_last),
+    MUTANT(PASSES, pack_pairs, bf16, 1, 1, pack_pairs_honest),
+    MUTANT(DIFFERS, pack_pairs, bf16, 1, 1, pack_pairs_sees_zeros),
+    MUTANT(DIFFERS_AS_REFERENCE, pack_pairs, bf16, 1, 1, pack_pairs_misses_last_key),
+    MUTANT(PASSES, to_pairs, f32, 1, 1, to_pairs_honest),
+    MUTANT(DIFFERS_AS_REFERENCE, to_pairs, f32, 1, 1, to_pairs_loses),
     MUTANT(PASSES, narrow, bf16, 1, 1, narrow_bf16_honest),
     MUTANT(PASSES_FLUSHED, narrow, bf16, 1, 1, narrow_bf16_honest),
     MUTANT(PASSES, narrow, f16, 1, 1, narrow_f16_honest),

@@ -1,0 +1,169 @@
+/* Trials of pack_pairs and to_pairs. */
+#include "check.h"
+
+#include <inttypes.h>
+
+enum { SIZE_ROWS, SIZE_CHANNELS, SIZE_NR, SIZE_NORM };
+enum { OPERAND_X, OPERAND_Y, OPERAND_MAGNITUDES, OPERAND_NORM };
+
+/* What both find beside what they write: brought from what was there before. */
+static operand *add_magnitudes(trial *t) {
+    operand *o = trial_operand(t, "magnitudes", sizeof(int), CELL_BITS, 1, 2, 2);
+    int *before = (int *)o->before;
+    before[0] = rng_below(&t->rng, 2) ? 0xffff : 0x3f00;
+    before[1] = rng_below(&t->rng, 2) ? 0 : 0x3f90;
+    return o;
+}
+
+static void take(fv_magnitudes *m, uint16_t element) {
+    const int bits = element & 0x7fff;
+    m->least = bits && bits < m->least ? bits : m->least;
+    m->most = bits > m->most ? bits : m->most;
+}
+
+static fv_magnitudes before_of(const trial *t) {
+    const int *before = (const int *)t->operand[OPERAND_MAGNITUDES].before;
+    return (fv_magnitudes){before[0], before[1]};
+}
+
+static void verify_magnitudes(const trial *t, fv_magnitudes want) {
+    const int *got = (const int *)t->operand[OPERAND_MAGNITUDES].want;
+    if (got[0] != want.least || got[1] != want.most)
+        trial_fail(t, "magnitudes %#x to %#x instead of %#x to %#x", got[0], got[1], want.least, want.most);
+}
+
+/* An element: ordinary ones, or any bits. */
+static uint16_t element(rng *r, bool any) {
+    const uint16_t bits = (uint16_t)rng_u64(r);
+    return any && rng_below(r, 4) == 0 ? bits : (uint16_t)((bits & 0x807f) | (120 + (bits >> 8 & 15)) << 7);
+}
+
+/* --------------------------------------------------------------------------------------------------- pack_pairs -- */
+
+static void pack_trial(checker *c, int64_t keys, int64_t channels, int64_t nr, bool any) {
+    trial *t = trial_begin(c, "keys=%" PRId64 " channels=%" PRId64 " nr=%" PRId64 "%s", keys, channels, nr,
+                           any ? ", any bits" : "");
+    if (!t)
+        return;
+    const int64_t words = (channels + 1) / 2, filled = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    t->size[SIZE_ROWS] = keys;
+    t->size[SIZE_CHANNELS] = channels;
+    t->size[SIZE_NR] = nr;
+    t->size[SIZE_NORM] = !any && rng_below(&t->rng, 2);
+    operand *k = trial_operand(t, "k", sizeof(uint16_t), CELL_KEPT, keys, channels, some_stride(t, channels));
+    trial_floats(t, "panel", CELL_BITS, words, filled, nr);
+    add_magnitudes(t);
+    operand *norm = trial_floats(t, "norm", CELL_ANY, 1, 1, 1); /* its sums are in any order */
+    *float_before(norm, 0, 0) = 0.0f;
+    for (int64_t i = 0; i < keys; i++)
+        for (int64_t j = 0; j < channels; j++)
+            ((uint16_t *)k->before)[i * k->stride + j] = element(&t->rng, any);
+    trial_run(t);
+}
+
+static void pack_trials(checker *c) {
+    for (int64_t channels = 1; channels <= 130; channels += channels < 70 ? 1 : 15)
+        for (int64_t keys = 1 + channels % 5; keys <= 64; keys += 11)
+            pack_trial(c, keys, channels, keys <= 48 && channels % 2 ? 48 : 64, channels % 3 == 0);
+    pack_trial(c, 64, 64, 64, false);
+    pack_trial(c, 48, 128, 48, false);
+}
+
+static void pack_invoke(const fv_kernel *kernel, trial *t) {
+    fv_magnitudes *m = trial_pointer(t, OPERAND_MAGNITUDES);
+    float *norm = trial_pointer(t, OPERAND_NORM);
+    kernel->run.pack_pairs_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                                t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->size[SIZE_NR], m,
+                                t->size[SIZE_NORM] ? norm : NULL);
+}
+
+static void pack_verify(const trial *t) {
+    const operand *k = &t->operand[OPERAND_X], *panel = &t->operand[OPERAND_Y];
+    fv_magnitudes want = before_of(t);
+    double highest = 0.0;
+    for (int64_t i = 0; i < panel->cols; i++) {
+        double squares = 0.0;
+        for (int64_t w = 0; w < panel->rows; w++) {
+            uint32_t word = 0;
+            for (int e = 0; e < 2; e++) {
+                const bool there = i < k->rows && 2 * w + e < k->cols;
+                const uint16_t x = there ? ((const uint16_t *)k->before)[i * k->stride + 2 * w + e] : 0;
+                const double value = (double)bits_float((uint32_t)x << 16);
+                take(&want, x);
+                word |= (uint32_t)x << (e ? 0 : 16);
+                squares += value * value;
+            }
+            if (float_bits(float_want(panel, w, i)) != word) {
+                trial_fail(t, "key %" PRId64 ", word %" PRId64 " is %#" PRIx32 " instead of %#" PRIx32, i, w,
+                           float_bits(float_want(panel, w, i)), word);
+                return;
+            }
+        }
+        highest = fmax(highest, squares);
+    }
+    verify_magnitudes(t, want);
+    const double got = (double)float_want(&t->operand[OPERAND_NORM], 0, 0);
+    if (t->size[SIZE_NORM] && fabs(got - highest) > 1e-5 * highest)
+        trial_fail(t, "norm is %.9g instead of %.9g", got, highest);
+}
+
+const op_check check_pack_pairs = {pack_trials, pack_invoke, pack_verify};
+
+/* ----------------------------------------------------------------------------------------------------- to_pairs -- */
+
+static void to_trial(checker *c, int64_t rows, int64_t n, bool any, bool lost) {
+    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 "%s%s", rows, n, any ? ", any bits" : "",
+                           lost ? ", one with more digits" : "");
+    if (!t)
+        return;
+    t->size[SIZE_ROWS] = rows;
+    t->size[SIZE_CHANNELS] = n;
+    operand *x = trial_floats(t, "x", CELL_KEPT, rows, n, some_stride(t, n));
+    trial_floats(t, "y", CELL_BITS, rows, (n + 1) / 2, some_stride(t, (n + 1) / 2));
+    add_magnitudes(t);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            *float_before(x, i, j) = bits_float((uint32_t)element(&t->rng, any) << 16);
+    if (lost) {
+        float *one = float_before(x, rng_below(&t->rng, rows), rng_below(&t->rng, n));
+        *one = bits_float(float_bits(*one) | 1u << rng_below(&t->rng, 16));
+    }
+    trial_run(t);
+}
+
+static void to_trials(checker *c) {
+    for (int64_t n = 1; n <= 140; n++) {
+        to_trial(c, 1 + n % 4, n, false, false);
+        to_trial(c, 1 + n % 3, n, true, false);
+        to_trial(c, 1 + n % 3, n, false, true);
+    }
+}
+
+static void to_invoke(const fv_kernel *kernel, trial *t) {
+    kernel->run.to_pairs_f32(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                             t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->operand[OPERAND_Y].stride,
+                             trial_pointer(t, OPERAND_MAGNITUDES));
+}
+
+static void to_verify(const trial *t) {
+    const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
+    fv_magnitudes want = before_of(t);
+    uint32_t lost = 0;
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t w = 0; w < y->cols; w++) {
+            const uint32_t first = float_bits(*float_before(x, i, 2 * w)),
+                           second = 2 * w + 1 < x->cols ? float_bits(*float_before(x, i, 2 * w + 1)) : 0;
+            take(&want, (uint16_t)(first >> 16));
+            take(&want, (uint16_t)(second >> 16));
+            lost |= (first | second) & 0xffff;
+            if (float_bits(float_want(y, i, w)) != ((first & 0xffff0000u) | second >> 16)) {
+                trial_fail(t, "row %" PRId64 ", word %" PRId64 " is %#" PRIx32, i, w, float_bits(float_want(y, i, w)));
+                return;
+            }
+        }
+    if (lost && want.most < 0x7f80)
+        want.most = 0x7f80;
+    verify_magnitudes(t, want);
+}
+
+const op_check check_to_pairs = {to_trials, to_invoke, to_verify};
