@@ -340,7 +340,8 @@ static void draw_pairs(golden *g, float *to, int64_t n) {
 }
 
 static void golden_gemm_pairs(golden *g) {
-    const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 130);
+    const int64_t m = rng_between(&g->r, 1, 20), n = FV_LANES * rng_between(&g->r, 1, 9),
+                  k = rng_between(&g->r, 1, 130);
     draw_pairs(g, x[0], m * k);
     draw_pairs(g, x[1], k * n);
     begin(g);

@@ -14,5 +14,6 @@ static inline vf pairs_accumulate(vf a, vf b, vf acc) {
 #endif
 }
 
+#define FV_SCORES_ONLY
 #define FV_ACCUMULATE pairs_accumulate
 #include "body/gemm_f32.h"
