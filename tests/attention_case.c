@@ -164,19 +164,24 @@ void case_random_scores(attention_case *c, rng *r) {
 void case_feature(attention_case *c, int i) {
     enum { SOFTCAP, SINKS, BIAS, SCALE, RELATIVE, MASK = RELATIVE + FOVEA_RELATIVE_WINDOW_2D };
     fovea_attention_desc *d = &c->desc;
-    const fovea_mask_kind mask = i >= MASK ? (fovea_mask_kind)(i - MASK + 1) : FOVEA_MASK_NONE;
-    d->softcap = i == SOFTCAP ? 3 : 0;
-    d->has_sinks = i == SINKS;
-    d->has_bias = i == BIAS;
-    d->has_scale = i == SCALE; /* of 0 */
-    d->relative = i >= RELATIVE && i < MASK ? (fovea_relative)(i - RELATIVE + 1) : FOVEA_RELATIVE_NONE;
-    d->relative_buckets = 32;
-    d->relative_max_distance = 128;
-    d->relative_height = d->relative_width = 30;
-    c->relative_entries = 101;
-    d->mask = mask > FOVEA_MASK_ADDITIVE ? FOVEA_MASK_BOOLEAN : mask;
-    c->say_mask = mask;
-    c->mask_repeats[1] = c->mask_repeats[2] = mask == FOVEA_MASK_KEY_PADDING;
+    switch (i) {
+    case SOFTCAP: d->softcap = 3; return;
+    case SINKS: d->has_sinks = 1; return;
+    case BIAS: d->has_bias = 1; return;
+    case SCALE: d->has_scale = 1; return; /* of 0 */
+    default: break;
+    }
+    if (i < MASK) {
+        d->relative = (fovea_relative)(i - RELATIVE + 1);
+        d->relative_buckets = 32;
+        d->relative_max_distance = 128;
+        d->relative_height = d->relative_width = 30;
+        c->relative_entries = 101;
+        return;
+    }
+    c->say_mask = (fovea_mask_kind)(i - MASK + 1);
+    d->mask = c->say_mask > FOVEA_MASK_ADDITIVE ? FOVEA_MASK_BOOLEAN : c->say_mask;
+    c->mask_repeats[1] = c->mask_repeats[2] = c->say_mask == FOVEA_MASK_KEY_PADDING;
 }
 
 static const fv_kernel *random_gemm(rng *r) {

@@ -72,7 +72,7 @@ attention_case case_random(rng *r, int64_t work);
 /* Adds to a case anything that happens to scores beside scale and mask. Golden problems are without. */
 void case_random_scores(attention_case *c, rng *r);
 
-/* Adds feature i alone to a case: everything that happens to scores and every kind of mask, one after another. */
+/* Adds feature i to a case: everything that happens to scores and every kind of mask, one after another. */
 enum { CASE_FEATURES = 4 + FOVEA_RELATIVE_WINDOW_2D + FOVEA_MASK_PREPARED };
 void case_feature(attention_case *c, int i);
 

@@ -5,6 +5,8 @@
  *   literal  the scalar tier against the arithmetic of kernels/kernels.h written down word by word: every byte
  *   float64  the scalar tier against float64, by the bound that reference.c derives
  *
+ * Then each feature alone and each pair of features that go together, likewise.
+ *
  * --case N runs the one case N, --cases N the first N. The end of the run tells how much of the bound was used, and
  * fails if the cases were such that they prove little: too many zeros, too many rows whose bound means nothing. */
 #include "attention_case.h"
@@ -126,23 +128,19 @@ static void check_rows(const attention_case *c, const inputs *in, const outputs 
     free(expected);
 }
 
-static void run_case(int64_t number, fovea_context *scalar, fovea_context *const tier[2]) {
-    char name[32], text[600];
-    snprintf(name, sizeof name, "reference %" PRId64, number);
-    rng r = rng_stream(test_seed(), name);
-    attention_case c = case_random(&r, WORK);
-    if (number % 2)
-        case_random_scores(&c, &r);
-    int at = snprintf(text, sizeof text, "--case %" PRId64 ": ", number);
-    case_text(&c, text + at, sizeof text - (size_t)at);
-    inputs *in = inputs_make(&c, &r);
-    outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
-    if (case_run(scalar, NULL, &c, in, want)) {
-        check_rows(&c, in, want, &r, text);
+static void check_case(const attention_case *c, rng *r, const char *name, fovea_context *scalar,
+                       fovea_context *const tier[2]) {
+    char text[600];
+    int at = snprintf(text, sizeof text, "%s: ", name);
+    case_text(c, text + at, sizeof text - (size_t)at);
+    inputs *in = inputs_make(c, r);
+    outputs *want = outputs_make(c, c->layout), *got = outputs_make(c, c->layout);
+    if (case_run(scalar, NULL, c, in, want)) {
+        check_rows(c, in, want, r, text);
         for (int n = 0; n < 3; n++) {
-            fv_attention_choice choice = choice_random(&r);
+            fv_attention_choice choice = choice_random(r);
             outputs_clear(got);
-            if (case_run(tier[rng_below(&r, 2)], n == 0 ? NULL : &choice, &c, in, got))
+            if (case_run(tier[rng_below(r, 2)], n == 0 ? NULL : &choice, c, in, got))
                 outputs_same(got, want, "tile %s, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", caches %" PRId64 " (%s)",
                              n == 0 ? "default" : choice.score->name, choice.value->name, choice.block_rows,
                              choice.tile_rows, choice.split_segments, choice.cache_scale, text);
@@ -151,6 +149,66 @@ static void run_case(int64_t number, fovea_context *scalar, fovea_context *const
     outputs_free(want);
     outputs_free(got);
     inputs_free(in);
+}
+
+static void run_case(int64_t number, fovea_context *scalar, fovea_context *const tier[2]) {
+    char name[32];
+    snprintf(name, sizeof name, "reference %" PRId64, number);
+    rng r = rng_stream(test_seed(), name);
+    attention_case c = case_random(&r, WORK);
+    if (number % 2)
+        case_random_scores(&c, &r);
+    snprintf(name, sizeof name, "--case %" PRId64, number);
+    check_case(&c, &r, name, scalar, tier);
+}
+
+/* What case_feature() has, and what says who sees whom, and where things are. */
+enum { TOP_LEFT = CASE_FEATURES, BOTTOM_RIGHT, OFFSET, WINDOW, Q_LENS, KV_LENS, ONE_QUERY, ODD, FEATURES };
+
+static void add_feature(attention_case *c, int i) {
+    fovea_attention_desc *d = &c->desc;
+    switch (i) {
+    case TOP_LEFT: d->causal = FOVEA_CAUSAL_TOP_LEFT; break;
+    case BOTTOM_RIGHT: d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT; break;
+    case OFFSET: d->causal = FOVEA_CAUSAL_OFFSET, c->q_offsets = true; break;
+    case WINDOW: d->window_left = 40, d->window_right = 200; break;
+    case Q_LENS: c->q_lens = true; break;
+    case KV_LENS: c->kv_lens = true; break;
+    case ONE_QUERY: d->q_len = 1; break;
+    case ODD: c->layout = LAYOUT_ODD; break;
+    default: case_feature(c, i);
+    }
+}
+
+/* Two of one kind, or what the library refuses. */
+static bool exclusive(const attention_case *one, const attention_case *other) {
+    const fovea_attention_desc *a = &one->desc, *b = &other->desc;
+    const bool moved = a->causal > FOVEA_CAUSAL_TOP_LEFT || b->causal > FOVEA_CAUSAL_TOP_LEFT;
+    const bool window_2d = a->relative == FOVEA_RELATIVE_WINDOW_2D || b->relative == FOVEA_RELATIVE_WINDOW_2D;
+    return (a->mask && b->mask) || (a->relative && b->relative) || (a->causal && b->causal) || (moved && window_2d) ||
+           (a->mask == FOVEA_MASK_ADDITIVE && b->has_bias) || (b->mask == FOVEA_MASK_ADDITIVE && a->has_bias);
+}
+
+/* Each feature alone (one == other), and each pair. */
+static void run_pairs(fovea_context *scalar, fovea_context *const tier[2]) {
+    int64_t count = 0;
+    for (int one = 0; one < FEATURES; one++)
+        for (int other = one; other < FEATURES; other++) {
+            attention_case c = case_plain(2, 4, 2, 9, 300, 8, 12), a = c, b = c;
+            char name[48];
+            add_feature(&a, one);
+            add_feature(&b, other);
+            if (one != other && exclusive(&a, &b))
+                continue;
+            c.weights = true;
+            add_feature(&c, one);
+            add_feature(&c, other);
+            snprintf(name, sizeof name, "features %d and %d", one, other);
+            rng r = rng_stream(test_seed(), name);
+            check_case(&c, &r, name, scalar, tier);
+            count++;
+        }
+    test_check(count > FEATURES * FEATURES / 3, "%" PRId64 " pairs of %d features", count, (int)FEATURES);
 }
 
 int main(int argc, char **argv) {
@@ -165,6 +223,8 @@ int main(int argc, char **argv) {
     int64_t first = one ? atoll(one) : 0, count = one ? 1 : some ? atoll(some) : test_scaled(CASES);
     for (int64_t n = first; n < first + count; n++)
         run_case(n, x.scalar, tier);
+    if (one == NULL)
+        run_pairs(x.scalar, tier);
 
     contexts_free(&x);
     printf("%" PRId64 " rows against float64: %" PRId64 " empty, %" PRId64
