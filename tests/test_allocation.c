@@ -7,6 +7,7 @@
  * Layers: test_allocation_mha.c. States: test_allocation_state.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
+#include "beside.h"
 #include "failing.h"
 #include "linear_case.h"
 #include "pool.h"
@@ -31,6 +32,8 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
     size_t size = fovea_attention_plan_workspace_size(plan);
     void *workspace = must_alloc((int64_t)size, 1);
     fovea_attention_args args = case_args(in, out);
+    beside all;
+    ask_for_all(&all, &c.desc, &args);
     for (int round = 0; round < 3; round++) { /* the first one may warm up the thread pool of the run-time */
         long long before = calls;
         fovea_status status = fovea_attention_execute(plan, &args, workspace, size);
@@ -40,6 +43,7 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
                    q_len, (int)mask, n);
     }
     free(workspace);
+    free(all.memory);
     fovea_attention_plan_destroy(plan);
     inputs_free(in);
     outputs_free(out);
@@ -146,6 +150,8 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
     fovea_attention_plan *plan;
     test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
     fovea_attention_args args = case_args(in, out);
+    beside all;
+    ask_for_all(&all, &c.desc, &args);
     int64_t n = 0;
     for (bool through = false; !through && n < 1000;) {
         long long before = live;
@@ -155,8 +161,14 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
         outputs_same(out, through ? want : blank, "outputs of fovea_attention_execute, allocation %" PRId64 " fails",
                      n);
         test_check(live == before, "fovea_attention_execute leaves %lld blocks", live - before);
+        int64_t untouched = 0;
+        for (int64_t i = 0; i < all.floats; i++)
+            untouched += all.memory[i] == 7;
+        test_check(through ? untouched == 0 : untouched == all.floats,
+                   "%" PRId64 " scores and statistics are as before, allocation %" PRId64 " fails", untouched, n);
     }
     test_check(n > 1 && n < 1000, "fovea_attention_execute without workspace allocates %" PRId64 " times", n - 1);
+    free(all.memory);
     fovea_attention_plan_destroy(plan);
     inputs_free(in);
     outputs_free(out);

@@ -27,6 +27,15 @@ static void check_attention(fovea_attention_desc d, void *memory, const char *te
     args.lse = fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.q_heads, d.packed ? 0 : d.q_len, 1);
     args.weights =
         fovea_tensor_bhtd(memory, FOVEA_DTYPE_F32, batch, d.q_heads, d.packed ? 0 : d.q_len, d.packed ? 0 : d.kv_len);
+    fovea_attention_scores scores;
+    fovea_attention_summary summary;
+    fovea_attention_scores_init(&scores);
+    fovea_attention_summary_init(&summary);
+    scores.out = args.weights;
+    summary.entropy = summary.max_weight = summary.top_keys = summary.top_weights = args.lse;
+    summary.top_keys.dtype = FOVEA_DTYPE_I64;
+    args.scores = &scores;
+    args.summary = &summary;
     if (d.mask == FOVEA_MASK_ADDITIVE)
         args.mask = args.weights;
     args.q_cu_seqlens = args.kv_cu_seqlens = d.packed ? zeros : NULL;

@@ -10,7 +10,7 @@ static inline __attribute__((always_inline)) void weight_sums_columns(int64_t ro
                                                                       float c, const float *lse, const fv_keybits *bits,
                                                                       int64_t bits_step, int64_t key, float *sums,
                                                                       const int count) {
-    vf sum[FV_LANES], w[FV_LANES];
+    vf sum[4], w[4];
     for (int g = 0; g < count; g++)
         sum[g] = v_load(sums + key + g * FV_W);
     for (int64_t i = 0; i < rows; i++, s += lds) {
@@ -32,12 +32,12 @@ static inline __attribute__((always_inline)) void weight_sums_columns(int64_t ro
 
 void FV_NAME(int64_t rows, int64_t begin, int64_t end, const float *s, int64_t lds, float c, const float *lse,
              const fv_keybits *bits, int64_t bits_step, float *sums) {
-    enum { GROUP = FV_LANES / FV_W, SIDE = GROUP > 4 ? GROUP : 4, TOGETHER = SIDE * FV_W };
+    enum { GROUP = FV_LANES / FV_W, SIDE = 4, TOGETHER = SIDE * FV_W };
     assert(rows >= 0 && 0 <= begin && begin <= end && end <= FV_SEGMENT);
     assert(begin % FV_LANES == 0 && end % FV_LANES == 0 && c >= 1.0f && c < 2.0f);
     int64_t key = begin;
     for (; key + TOGETHER <= end; key += TOGETHER)
         weight_sums_columns(rows, s, lds, c, lse, bits, bits_step, key, sums, SIDE);
     for (; (int)TOGETHER > FV_LANES && key < end; key += FV_LANES)
-        weight_sums_columns(rows, s, lds, c, lse, bits, bits_step, key, sums, GROUP);
+        weight_sums_columns(rows, s, lds, c, lse, bits, bits_step, key, sums, GROUP < SIDE ? GROUP : SIDE);
 }

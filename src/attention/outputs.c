@@ -211,12 +211,25 @@ static float entropy_of(const float *s, float c, float lse, const float *w, int6
     return -lane[0];
 }
 
-/* Takes keys of a segment in ascending order into the row's largest. first: column of the segment's first key. */
-static void take_top(const float *w, const fv_keybits *bits, fv_range columns, int64_t first, int64_t count,
-                     int64_t *keys, float *weights) {
+/* The largest of some weights; NaN left out. */
+static float largest_of(const float *w, fv_range columns) {
+    float lane[FV_LANES] = {0}, most = 0.0f;
+    for (int64_t key = columns.begin; key < columns.end; key += FV_LANES)
+        for (int64_t j = 0; j < FV_LANES; j++)
+            lane[j] = w[key + j] > lane[j] ? w[key + j] : lane[j];
+    for (int64_t j = 0; j < FV_LANES; j++)
+        most = lane[j] > most ? lane[j] : most;
+    return most;
+}
+
+/* Takes keys of a segment in ascending order into the row's largest, given the largest weight there. first: column of the segment's first key. */
+static void take_top(const float *w, float largest, const fv_keybits *bits, fv_range columns, int64_t first,
+                     int64_t count, int64_t *keys, float *weights) {
     int64_t filled = count;
     while (filled > 0 && keys[filled - 1] < 0)
         filled--;
+    if (filled == count && !(largest > weights[count - 1]))
+        return;
     for (int64_t key = columns.begin; key < columns.end; key++) {
         if ((filled == count && !(w[key] > weights[count - 1])) || !attends(bits, key))
             continue;
@@ -262,10 +275,11 @@ static void visit_rows(const walk *rows, const fv_block *x, const fv_tile *t, in
         if (entropy)
             *entropy = canonical(
                 *entropy + entropy_of(x->s + i * x->plan->s_stride, c, x->lse[row], w, columns.begin, columns.end));
-        for (int64_t key = columns.begin; most && key < columns.end; key++)
-            *most = w[key] > *most || isnan(w[key]) ? w[key] : *most;
+        const float largest = most || to->top_keys.data ? largest_of(w, columns) : 0.0f;
+        if (most && (largest > *most || isnan(x->lse[row]))) /* then all weights of the row are NaN */
+            *most = isnan(x->lse[row]) ? NAN : largest;
         if (to->top_keys.data)
-            take_top(w, &bits, columns, fv_first_column(x, segment), to->top_keys.shape[3],
+            take_top(w, largest, &bits, columns, fv_first_column(x, segment), to->top_keys.shape[3],
                      top_keys_of(x, &to->top_keys, row), fv_row_element(x, &to->top_weights, row));
     }
 }
