@@ -9,6 +9,8 @@ import numpy as np
 I64 = ctypes.c_int64
 FLOATS = ctypes.POINTER(ctypes.c_float)
 F32 = 1  # FOVEA_DTYPE_F32
+BOOL = 2  # FOVEA_DTYPE_BOOL
+RELATIVE = {"alibi": 1, "toeplitz": 2, "t5": 3}  # fovea_relative
 TOP_LEFT = 1  # FOVEA_CAUSAL_TOP_LEFT
 TIERS = {"best": 0, "scalar": 1, "avx2": 2, "avx512": 3}
 
@@ -55,6 +57,16 @@ class AttentionDesc(ctypes.Structure):
         ("mask", ctypes.c_int),
         ("window_left", I64),
         ("window_right", I64),
+        ("has_bias", ctypes.c_int),
+        ("packed", ctypes.c_int),
+        ("mask_block_rows", I64),
+        ("mask_block_keys", I64),
+        ("relative", ctypes.c_int),
+        ("relative_bidirectional", ctypes.c_int),
+        *((f"relative_{name}", I64) for name in ("buckets", "max_distance", "height", "width")),
+        ("softcap", ctypes.c_double),
+        ("has_sinks", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype", "out_dtype")),
     ]
 
 
@@ -64,6 +76,14 @@ class AttentionArgs(ctypes.Structure):
         *((name, Tensor) for name in ("q", "k", "v", "out", "mask")),
         *((name, ctypes.POINTER(I64)) for name in ("q_lens", "kv_lens", "q_offsets")),
         *((name, Tensor) for name in ("lse", "weights")),
+        *((name, ctypes.POINTER(I64)) for name in ("q_starts", "kv_starts")),
+        ("bias", Tensor),
+        *((name, ctypes.POINTER(I64)) for name in ("q_cu_seqlens", "kv_cu_seqlens", "mask_blocks")),
+        ("mask_block_count", I64),
+        *((name, ctypes.c_void_p) for name in ("prepared", "stats", "state")),
+        ("first_key", I64),
+        ("relative", Tensor),
+        ("sinks", FLOATS),
     ]
 
 
@@ -138,9 +158,10 @@ class MhaWeights(ctypes.Structure):
 FUSED = 5  # FOVEA_MHA_FUSED
 
 
-def initialise(c, name, struct):
-    """What the macro of that name does in C."""
-    getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(ctypes.sizeof(struct)))
+def initialise(c, name, struct, end=None):
+    """What the macro of that name does in C; up to a field, where that is all that is used: earlier builds know no more."""
+    size = getattr(type(struct), end).offset if end else ctypes.sizeof(struct)
+    getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(size))
 
 
 def matrix(array):
@@ -149,9 +170,9 @@ def matrix(array):
 
 
 def tensor(array):
-    """A view of a float32 array of four dimensions, as it lies in memory."""
+    """A view of a float32 or boolean array of four dimensions, as it lies in memory."""
     strides = (s // array.itemsize for s in array.strides)
-    return Tensor(array.ctypes.data, F32, (I64 * 4)(*array.shape), (I64 * 4)(*strides))
+    return Tensor(array.ctypes.data, BOOL if array.dtype == bool else F32, (I64 * 4)(*array.shape), (I64 * 4)(*strides))
 
 
 class Library:
@@ -219,21 +240,39 @@ class Context:
         self.isa = library.c.fovea_isa_name(info.isa).decode()
         self.threads = info.threads
 
-    def attention_plan(self, q, k, v, out, causal=False, window_left=-1):
-        """A function without arguments that computes out; it keeps all that it needs alive."""
+    def attention_plan(self, q, k, v, out, causal=False, window_left=-1, softcap=0.0, mask=None, bias=None, relative=None,
+                       sinks=None, lengths=()):
+        """A function without arguments that computes out; it keeps all that it needs alive. relative: its kind and its
+        table; lengths: of packed sequences."""
         c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
-        initialise(c, "attention_desc", desc)
+        plain = not (softcap or relative or lengths) and bias is None and sinks is None
+        initialise(c, "attention_desc", desc, "has_bias" if plain else None)
         desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
         _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
         desc.causal, desc.window_left = TOP_LEFT if causal else 0, window_left
+        desc.mask, desc.has_bias, desc.softcap = int(mask is not None), int(bias is not None), softcap
+        desc.has_sinks = int(sinks is not None)
+        if relative:
+            desc.relative = RELATIVE[relative[0]]
+            desc.relative_bidirectional, desc.relative_buckets, desc.relative_max_distance = 1, 32, 128
+        if lengths:
+            desc.packed, desc.batch, desc.q_len, desc.kv_len = 1, len(lengths), max(lengths), max(lengths)
         self.library.check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
         args = AttentionArgs()
-        initialise(c, "attention_args", args)
+        initialise(c, "attention_args", args, "q_starts" if plain else None)
         args.q, args.k, args.v, args.out = (tensor(a) for a in (q, k, v, out))
+        table, ends = relative[1] if relative else None, (I64 * (len(lengths) + 1))(0, *np.cumsum(lengths, dtype=int))
+        for name, array in (("mask", mask), ("bias", bias), ("relative", table)):
+            if array is not None:
+                setattr(args, name, tensor(array))
+        if sinks is not None:
+            args.sinks = sinks.ctypes.data_as(FLOATS)
+        if lengths:
+            args.q_cu_seqlens = args.kv_cu_seqlens = ends
         size = c.fovea_attention_plan_workspace_size(plan)
         workspace = np.empty(max(size, 1), np.uint8)
         arguments = (plan, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
-        owned = (self, workspace, args, q, k, v, out)
+        owned = (self, workspace, args, q, k, v, out, mask, bias, table, sinks, ends)
 
         def execute(execute=c.fovea_attention_execute, arguments=arguments, owned=owned):
             return execute(*arguments)
@@ -271,7 +310,7 @@ class Context:
         initialise(c, "mha_desc", desc)
         desc.form, desc.q_features, desc.out_features, desc.biases = FUSED, d, d, 1
         shape = AttentionDesc()
-        initialise(c, "attention_desc", shape)
+        initialise(c, "attention_desc", shape, "has_bias")
         desc.attention = ctypes.pointer(shape)
         shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len = batch, heads, heads, tokens, tokens
         shape.head_dim = shape.value_dim = d // heads
@@ -279,6 +318,6 @@ class Context:
         weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w), b.ctypes.data, matrix(wo), bo.ctypes.data
         self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
         args = AttentionArgs()
-        initialise(c, "attention_args", args)
+        initialise(c, "attention_args", args, "q_starts")
         args.q, args.out = tensor(x[:, None]), tensor(out[:, None])
         return self._call("mha", handle, args, (x, out))

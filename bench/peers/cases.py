@@ -20,6 +20,12 @@ class Case:
     head_dim: int = 64
     causal: bool = False
     window: int = 0  # keys that a row sees, itself included and those before it; 0: all
+    mask: bool = False  # a boolean mask for all heads, in which a row sees 7 keys of 8
+    bias: bool = False  # a bias for each head, row and key
+    relative: str = ""  # a bias by positions: alibi, toeplitz or t5 (32 buckets to 128 tokens, both ways)
+    softcap: float = 0.0
+    sinks: bool = False
+    lengths: tuple = ()  # of the sequences of a batch, the longest q_len; each sees its own keys
     tier: str = "best"
     target: float = 0.0  # at least this many times as fast as the better of `against`; 0: shown, no target
     against: tuple = ("torch", "onnxruntime")
@@ -55,7 +61,25 @@ class Case:
         )
         if self.window:
             text += f"/window:{self.window - 1},none"
+        if self.mask:
+            text += "/mask:boolean"
+        if self.bias:
+            text += "/bias:1"
+        if self.relative:
+            text += f"/relative:{self.relative}"
+        if self.softcap:
+            text += f"/softcap:{self.softcap:g}"
+        if self.sinks:
+            text += "/sinks:1"
+        if self.lengths:
+            halved = "/lengths:halved" if self.lengths[1] * 2 == self.lengths[0] else ""
+            text += f"/q_lens:{min(self.lengths)}/kv_lens:{min(self.lengths)}{halved}/packed:1"
         return text + f"/threads:{self.threads}"
+
+    @property
+    def added(self):
+        """Is there anything that is added to scores, an element for each head?"""
+        return self.bias or bool(self.relative)
 
     @property
     def model(self):
@@ -66,6 +90,8 @@ class Case:
     def pairs(self):
         """(row, key) pairs attended to."""
         rows = self.batch * self.heads
+        if self.lengths:
+            return self.heads * sum(n * n for n in self.lengths)
         if not self.causal:
             return rows * self.q_len * self.kv_len
         width = self.window or self.kv_len
@@ -100,6 +126,16 @@ def self_attention(title, batch, heads, tokens, head_dim, target, **more):
     return Case(title, batch, heads, q_len=tokens, kv_len=tokens, head_dim=head_dim, target=target, **more)
 
 
+def scores(title, **more):
+    """What happens to scores, at the shape of their targets."""
+    return self_attention(f"B1 H16 T2048 D64 {title}", 1, 16, 2048, 64, 0.0, **more)
+
+
+def ragged(title, heads, lengths, target):
+    """Sequences of these lengths, packed or, by those that cannot do that, padded."""
+    return self_attention(f"{title}, H{heads} D64", len(lengths), heads, max(lengths), 64, target, lengths=lengths)
+
+
 def linear(rows, columns, channels, target, tier="best"):
     title = f"linear {rows}x{columns}x{channels}" + (" AVX2" if tier == "avx2" else "")
     return Case(title, kind="linear", rows=rows, columns=columns, channels=channels, target=target, tier=tier,
@@ -121,6 +157,16 @@ CASES = (
     self_attention("B1 H16 T500 D40", 1, 16, 500, 40, 1.15),
     self_attention("B1 H16 T500 D80", 1, 16, 500, 80, 1.15),
     self_attention("B1 H16 T2048 D64 window 256", 1, 16, 2048, 64, 6.0, causal=True, window=256),
+    scores("boolean mask", mask=True),
+    scores("bias", bias=True),
+    scores("boolean mask and bias", mask=True, bias=True),
+    scores("softcap", softcap=50.0),
+    scores("sinks", sinks=True),
+    scores("ALiBi", relative="alibi"),
+    scores("Toeplitz", relative="toeplitz"),
+    scores("T5 buckets", relative="t5"),
+    ragged("lengths 256, 512, 1024, 2048", 16, (2048, 1024, 512, 256), 3.0),
+    ragged("16 documents of 768 to 256 tokens", 16, tuple(768 - 512 * b // 15 for b in range(16)), 0.0),
     Case("decode H32/8 1x4096 D128", 1, 32, 8, 1, 4096, 128),
     linear(512, 768, 768, 1.03),
     linear(2048, 1024, 1024, 1.03),

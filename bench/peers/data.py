@@ -5,6 +5,7 @@ import numpy as np
 import encoder
 
 TOLERANCE = 1e-4
+BUCKETS, MAX_DISTANCE = 32, 128  # of T5
 
 
 def data_of(case):
@@ -32,6 +33,55 @@ class Data:
         q_shape = (case.batch, case.heads, case.q_len, case.head_dim)
         k_shape = (case.batch, case.groups, case.kv_len, case.head_dim)
         self.q, self.k, self.v = (random.standard_normal(shape, np.float32) for shape in (q_shape, k_shape, k_shape))
+        square = (case.q_len, case.kv_len)
+        self.seen = random.random(square) < 7 / 8 if case.mask else None
+        self.biases = random.standard_normal((1, case.heads, *square), np.float32) if case.bias else None
+        self.sinks = random.standard_normal(case.heads, np.float32) if case.sinks else None
+        self.table = self.relative_table(random) if case.relative else None
+
+    def relative_table(self, random):
+        """Slopes or a table for each head, [1, head, 1, entries]."""
+        case = self.case
+        if case.relative == "alibi":
+            return (2.0 ** (-8 * np.arange(1, case.heads + 1) / case.heads)).astype(np.float32).reshape(1, -1, 1, 1)
+        entries = BUCKETS if case.relative == "t5" else 2 * case.kv_len + 1
+        return random.standard_normal((1, case.heads, 1, entries), np.float32)
+
+    def relative(self, rows, head):
+        """A relative bias of a head, [rows, key] in float64."""
+        case, table = self.case, self.table[0, head, 0].astype(np.float64)
+        distance = np.asarray(rows)[:, None] - np.arange(case.kv_len)[None]
+        if case.relative == "alibi":
+            return -table[0] * np.abs(distance)
+        if case.relative == "toeplitz":
+            return table[case.kv_len + distance]
+        half, exact, n = BUCKETS // 2, BUCKETS // 4, np.abs(distance)
+        far = exact + np.log(np.maximum(n, 1) / exact) / np.log(MAX_DISTANCE / exact) * (half - exact) + 1e-9
+        return table[np.where(n < exact, n, np.minimum(far, half - 1).astype(int)) + half * (distance < 0)]
+
+    def added(self, masked=True):
+        """All that is added to scores, [1, head, row, key]; with the mask, as -inf, if there is one."""
+        case, total = self.case, np.zeros((1, self.case.heads, self.case.q_len, self.case.kv_len), np.float32)
+        for head in range(case.heads if case.relative else 0):
+            total[0, head] = self.relative(np.arange(case.q_len), head)
+        total += self.biases if case.bias else 0
+        return np.where(self.mask(), total, -np.inf).astype(np.float32) if masked else total
+
+    def seen_keys(self):
+        """True where a key of a padded batch is one, [batch, 1, 1, key]."""
+        return np.arange(self.case.kv_len) < np.array(self.case.lengths)[:, None, None, None]
+
+    def pack(self, array):
+        """A padded [batch, head, token, channel] as [1, head, token, channel] without padding."""
+        return np.ascontiguousarray(np.concatenate([a[:, :n] for a, n in zip(array, self.case.lengths)], axis=1)[None])
+
+    def unpack(self, packed):
+        """The same back, padded with zeros."""
+        case, at = self.case, 0
+        out = np.zeros((case.batch, packed.shape[1], case.q_len, packed.shape[3]), packed.dtype)
+        for b, n in enumerate(case.lengths):
+            out[b, :, :n], at = packed[0, :, at : at + n], at + n
+        return out
 
     @staticmethod
     def normal(random, x_shape, w_shape):
@@ -54,6 +104,8 @@ class Data:
         i = np.arange(self.case.q_len)[rows if rows is not None else slice(None), None]
         j = np.arange(self.case.kv_len)[None]
         allowed = j <= i if self.case.causal else np.ones((len(i), self.case.kv_len), bool)
+        if self.seen is not None:
+            allowed = allowed & (self.seen if rows is None else self.seen[rows])
         return allowed & (j > i - self.case.window) if self.case.window else allowed
 
     def bias(self):
@@ -70,13 +122,21 @@ class Data:
             return float(np.max(np.abs(out[rows] - (self.x[rows].astype(np.float64) @ self.w.T + self.b))))
         if case.kind == "mha":
             return max(float(np.max(np.abs(out[b, rows] - self.layer_row(b, rows)))) for b in range(case.batch))
-        allowed = self.mask(rows)
+        all_rows = rows
         for b in range(case.batch):
+            n = case.lengths[b] if case.lengths else case.kv_len
+            rows = all_rows[all_rows < n] if case.lengths else all_rows
+            allowed = self.mask(rows)[:, :n]
             for h in range(case.heads):
                 g = h // (case.heads // case.groups)
-                q, k, v = (a.astype(np.float64) for a in (self.q[b, h, rows], self.k[b, g], self.v[b, g]))
+                q, k, v = (a.astype(np.float64) for a in (self.q[b, h, rows], self.k[b, g, :n], self.v[b, g, :n]))
                 scores = q @ k.T / case.head_dim**0.5
-                p = np.exp(np.where(allowed, scores, -np.inf) - scores.max(axis=1, keepdims=True))
-                exact = p @ v / p.sum(axis=1, keepdims=True)
+                scores = case.softcap * np.tanh(scores / case.softcap) if case.softcap else scores
+                scores = scores + self.biases[0, h, rows] if case.bias else scores
+                scores = scores + self.relative(rows, h) if case.relative else scores
+                most = scores.max(axis=1, keepdims=True)
+                p = np.exp(np.where(allowed, scores, -np.inf) - most)
+                sink = np.exp(float(self.sinks[h]) - most) if case.sinks else 0.0
+                exact = p @ v / (p.sum(axis=1, keepdims=True) + sink)
                 worst = max(worst, float(np.max(np.abs(out[b, h, rows] - exact))))
         return worst

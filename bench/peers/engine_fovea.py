@@ -36,10 +36,23 @@ class Fovea:
             run, out = encoder.FoveaEncoder(self.context).run(data)
             yield Form("packed", run, lambda: out)
             return
-        out = np.empty(data.q.shape, np.float32)
-        window = case.window - 1 if case.window else -1
-        plan = self.context.attention_plan(data.q, data.k, data.v, out, causal=case.causal, window_left=window)
-        yield Form("plan", plan, lambda: out)
+        q, k, v = (data.pack(a) if case.lengths else a for a in (data.q, data.k, data.v))
+        out = np.empty(q.shape, np.float32)
+        plan = self.context.attention_plan(
+            q,
+            k,
+            v,
+            out,
+            causal=case.causal,
+            window_left=case.window - 1 if case.window else -1,
+            softcap=case.softcap,
+            mask=data.seen[None, None] if case.mask else None,
+            bias=data.biases,
+            relative=(case.relative, data.table) if case.relative else None,
+            sinks=data.sinks,
+            lengths=case.lengths,
+        )
+        yield Form("plan", plan, lambda: data.unpack(out) if case.lengths else out)
 
 
 class Sleef:

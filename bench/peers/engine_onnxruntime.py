@@ -53,17 +53,30 @@ class OnnxRuntime:
             yield self._form(label, graph, {"x": data.x}, data.x.shape)
 
     def _attention(self, case, data):
-        heads, groups, scores = case.heads, case.groups, {"bias": data.bias()[None, None]} if case.window else {}
+        if case.sinks or case.lengths:
+            yield from (self._sunk if case.sinks else self._padded)(case, data)
+            return
+        heads, groups, scores = case.heads, case.groups, {}
+        if case.added:
+            scores = {"bias": data.added()}
+        elif case.window or case.mask:
+            scores = {"bias": data.bias()[None, None]}
         # The standard operator, on [batch, head, token, channel].
         inputs = {"Q": data.q, "K": data.k, "V": data.v, **scores}
         causal = {"is_causal": 1} if case.causal and not case.window else {}
+        causal.update({"softcap": case.softcap} if case.softcap else {})
+        if case.mask and not case.added:
+            bools = {**inputs, "bias": data.mask()[None, None]}
+            graph = Graph(self.onnx)
+            graph.node("Attention", bools, ["out"], **causal)
+            yield self._form("Attention-23, boolean", graph, bools, data.q.shape, 23)
         for opset in (23, 24):
             graph = Graph(self.onnx)
             graph.node("Attention", inputs, ["out"], **causal)
             yield self._form(f"Attention-{opset}", graph, inputs, data.q.shape, opset)
         # The contributed operators, on [batch, token, head * channel].
         inputs = {"query": rows(data.q), "key": rows(data.k), "value": rows(data.v)}
-        if groups == heads:
+        if groups == heads and not case.softcap:
             places = ["query", "key", "value"] + (["", "", "bias"] if scores else [])
             options = {"num_heads": heads, **({"unidirectional": 1} if case.causal and not case.window else {})}
             yield self._contributed("MultiHeadAttention", case, places, {**inputs, **scores}, options)
@@ -77,7 +90,12 @@ class OnnxRuntime:
                 options["causal"] = 0
             if case.window:
                 options["local_window_size"] = case.window
+            if case.softcap:
+                options["softcap"] = case.softcap
             places = ["query", "key", "value", "", "", "seqlens", "total"]
+            if scores and not case.window:
+                places += ["", "", "", "bias"]
+                inputs = {**inputs, **scores}
             yield self._contributed("GroupQueryAttention", case, places, {**inputs, **lengths}, options)
         elif case.q_len == 1:  # over a cache that it extends in place: past and present are the same memory
             last = {"query": inputs["query"], "key": rows(data.k[:, :, -1:]), "value": rows(data.v[:, :, -1:])}
@@ -86,13 +104,39 @@ class OnnxRuntime:
             present = {"present_key": "past_key", "present_value": "past_value"}
             yield self._contributed("GroupQueryAttention", case, places, {**last, **cache, **lengths}, options, present)
 
-    def _contributed(self, op, case, places, inputs, options, shared=None):
+    def _sunk(self, case, data):
+        """Sinks are an input of one operator."""
+        inputs = {"query": rows(data.q), "key": rows(data.k), "value": rows(data.v), "sinks": data.sinks,
+                  "seqlens": np.full(case.batch, case.kv_len - 1, np.int32), "total": np.array(case.kv_len, np.int32)}
+        options = {"num_heads": case.heads, "kv_num_heads": case.groups, "causal": 0}
+        places = ["query", "key", "value", "", "", "seqlens", "total", "", "", "", "", "sinks"]
+        yield self._contributed("GroupQueryAttention", case, places, inputs, options)
+
+    def _padded(self, case, data):
+        """A padded batch; its rows of padding are not compared."""
+        lengths, seen = np.array(case.lengths), data.seen_keys().transpose(0, 1, 3, 2)
+        inputs = {"Q": data.q, "K": data.k, "V": data.v, "mask": data.seen_keys().repeat(case.q_len, axis=2)}
+        flat = {"query": rows(data.q), "key": rows(data.k), "value": rows(data.v)}
         graph = Graph(self.onnx)
-        graph.node(op, places, ["out", *(shared or {})], CONTRIB, **options)
+        graph.node("Attention", inputs, ["out"])
+        forms = [self._form("Attention-23, boolean", graph, inputs, data.q.shape, 23)]
+        inputs = {"Q": data.q, "K": data.k, "V": data.v, "keys": lengths.astype(np.int64)}
+        graph = Graph(self.onnx)
+        graph.node("Attention", ["Q", "K", "V", "", "", "", "keys"], ["out"])
+        forms.append(self._form("Attention-24, lengths", graph, inputs, data.q.shape, 24))
+        places, options = ["query", "key", "value", "", "keys"], {"num_heads": case.heads}
+        padding = {**flat, "keys": np.ascontiguousarray(data.seen_keys()[:, 0, 0]).astype(np.int32)}
+        forms.append(self._contributed("MultiHeadAttention, padded", case, places, padding, options, op="MultiHeadAttention"))
+        for form in filter(None, forms):
+            yield Form(form.label, form.run, lambda form=form: np.where(seen, form.output(), 0))
+
+    def _contributed(self, label, case, places, inputs, options, shared=None, op=None):
+        graph = Graph(self.onnx)
+        graph.node(op or label, places, ["out", *(shared or {})], CONTRIB, **options)
         flat = (case.batch, case.q_len, case.heads * case.head_dim)
         split = (case.batch, case.q_len, case.heads, case.head_dim)
         view = lambda out: out.reshape(split).transpose(0, 2, 1, 3)
-        return self._form(op, graph, inputs, flat, shared=shared, view=view)
+        return self._form(label, graph, inputs, flat, shared=shared, view=view)
 
     def _form(self, label, graph, inputs, shape, opset=21, shared=None, view=lambda out: out):
         """The graph's "out" of that shape. `shared` names further outputs that live in the memory of an input."""

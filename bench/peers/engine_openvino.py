@@ -47,12 +47,15 @@ class OpenVino:
     def _attention(self, case, data):
         from openvino import opset13 as op
 
+        if case.softcap or case.sinks or case.lengths:
+            return
         q, causal = data.q, case.causal and not case.window
         if case.groups != case.heads:
             if case.q_len != 1:
                 return
             q = q.reshape(case.batch, case.groups, case.heads // case.groups, case.head_dim)
-        arrays = [q, data.k, data.v] + ([data.bias()[None, None]] if case.window else [])
+        masks = [data.added()] if case.added else [data.bias()[None, None]] if case.window or case.mask else []
+        arrays = [q, data.k, data.v, *masks]
         parameters = [op.parameter(a.shape, np.float32) for a in arrays]
         node = op.scaled_dot_product_attention(*parameters, causal=causal)
         yield self._form("ScaledDotProductAttention-13", node, parameters, arrays, data.q.shape)

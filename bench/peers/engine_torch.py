@@ -91,7 +91,16 @@ class Torch:
             yield self._sdpa("sdpa, enable_gqa", case, q, k, v, enable_gqa=True)
             if case.q_len == 1:
                 yield self._sdpa("sdpa, group as rows", case, self._folded(case, q), k, v)
-        elif case.window:
+        elif case.lengths:
+            yield self._padded(case, data, q, k, v)
+        elif case.softcap:
+            yield self._capped(case, q, k, v)
+        elif case.sinks:
+            yield self._sunk(case, data, q, k, v)
+        elif case.added:
+            bias = self.torch.from_numpy(data.added())
+            yield self._sdpa("sdpa, additive mask", case, q, k, v, attn_mask=bias)
+        elif case.window or case.mask:
             yield self._sdpa("sdpa, boolean mask", case, q, k, v, attn_mask=self.torch.from_numpy(data.mask()))
             yield self._sdpa("sdpa, additive mask", case, q, k, v, attn_mask=self.torch.from_numpy(data.bias()))
         else:
@@ -100,6 +109,29 @@ class Torch:
     def _sdpa(self, label, case, q, k, v, **options):
         shape = (case.batch, case.heads, case.q_len, case.head_dim)
         return self._timed(label, lambda: self.attention(q, k, v, **options), shape)
+
+    def _padded(self, case, data, q, k, v):
+        """A padded batch; its rows of padding are not compared."""
+        seen, rows = self.torch.from_numpy(data.seen_keys()), data.seen_keys().transpose(0, 1, 3, 2)
+        form = self._sdpa("sdpa, padded", case, q, k, v, attn_mask=seen)
+        return Form(form.label, form.run, lambda: np.where(rows, form.output(), 0))
+
+    def _capped(self, case, q, k, v):
+        torch, cap = self.torch, case.softcap
+
+        def compute():
+            scores = (q @ k.transpose(2, 3)).mul_(case.head_dim**-0.5 / cap).tanh_().mul_(cap)
+            return torch.softmax(scores, -1) @ v
+
+        return self._timed("functions", compute)
+
+    def _sunk(self, case, data, q, k, v):
+        """One more key, of zeros, with the sink as its bias."""
+        torch = self.torch
+        bias = torch.zeros(1, case.heads, 1, case.kv_len + 1)
+        bias[0, :, 0, -1] = torch.from_numpy(data.sinks)
+        more = lambda x: torch.nn.functional.pad(x, (0, 0, 0, 1))
+        return self._sdpa("sdpa, one more key", case, q, more(k), more(v), attn_mask=bias)
 
     @staticmethod
     def _folded(case, q):
@@ -158,11 +190,16 @@ class Zentorch(Torch):
         yield self._layer_of_functions(case, data)
 
     def _attention(self, case, data):
+        if case.softcap or case.sinks or case.lengths:
+            return
         q, k, v = (self.torch.from_numpy(a) for a in (data.q, data.k, data.v))
         if case.groups != case.heads:
             yield self._sdpa("sdpa", case, q, k, v)
             if case.q_len == 1:
                 yield self._sdpa("sdpa, group as rows", case, self._folded(case, q), k, v)
+        elif case.mask or case.added:
+            bias = self.torch.from_numpy(data.added() if case.added else data.bias()[None, None])
+            yield self._sdpa("sdpa, additive mask", case, q, k, v, attn_mask=bias)
         elif case.window:
             bias = self.torch.from_numpy(data.bias())[None, None]
             yield self._sdpa("sdpa, additive mask", case, q, k, v, attn_mask=bias)
