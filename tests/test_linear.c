@@ -195,7 +195,7 @@ static void test_refused_desc(const fovea_context *ctx) {
     check_status("no ctx", pack(NULL, &good), FOVEA_ERROR_NULL, "ctx");
     check_status("no desc", pack(ctx, NULL), FOVEA_ERROR_NULL, "desc");
     fovea_linear_desc bad = good;
-    bad.struct_size--;
+    bad.struct_size++;
     check_status("version", pack(ctx, &bad), FOVEA_ERROR_VERSION, "fovea_linear_desc");
     bad = good;
     bad.dtype = FOVEA_DTYPE_BOOL;

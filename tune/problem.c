@@ -275,7 +275,7 @@ static bool execute(tune_problem *problem, const tune_plan *plan) {
         return fovea_attention_execute(plan->attention, &problem->attention[set], problem->workspace,
                                        problem->workspace_size) == FOVEA_OK;
     fovea_linear map = problem->map;
-    map.weights += set * problem->set_bytes / (int64_t)sizeof(float);
+    map.weights = (char *)map.weights + set * problem->set_bytes;
     fv_linear_execute_chosen(&map, &problem->linear, &plan->linear, problem->workspace);
     return true;
 }

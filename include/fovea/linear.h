@@ -26,13 +26,19 @@ typedef struct fovea_linear_part {
 
 typedef struct fovea_linear_desc {
     size_t struct_size;
-    fovea_dtype dtype;              /* of x, y and weights; default and only choice: FOVEA_DTYPE_F32 */
+    fovea_dtype dtype;              /* of x: FOVEA_DTYPE_F32 (default), _BF16 or _F16; weights say theirs themselves */
     fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
     int64_t in_features;            /* >= 1 */
     int64_t part_count;             /* >= 1, default 1 */
     fovea_linear_part part;         /* the only part, if part_count is 1 and parts is NULL */
     const fovea_linear_part *parts; /* [part_count]: several matrices, such as Q, K and V, in one product */
+    fovea_dtype y_dtype;            /* of every y; default 0: dtype */
+    fovea_dtype residual_dtype;     /* of every residual; default 0: that of y */
 } fovea_linear_desc;
+
+/* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, y rounded once at the end as
+ * fovea_convert() rounds. Weights stay as packed copies of their own type, if all parts have the same and no scale; else
+ * they are packed as float32. */
 
 /* Sets struct_size and the defaults. */
 #define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))

@@ -21,15 +21,6 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
     return fv_tuning_use_find(&ctx->tuning, op, key, why, size);
 }
 
-/* Of an element type; NULL: float32. */
-static fv_widen_bf16_fn *widen_of(fovea_dtype dtype, fv_target target) {
-    return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_widen, fv_type_of(dtype), target)->run.widen_bf16;
-}
-
-static fv_narrow_bf16_fn *narrow_of(fovea_dtype dtype, fv_target target) {
-    return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target)->run.narrow_bf16;
-}
-
 /* Scores of bfloat16 by pairs, where the CPU multiplies them faster than floats. */
 static void take_pairs(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
@@ -64,10 +55,10 @@ static void take_kernels(fovea_attention_plan *plan) {
         .weights = fv_kernel_best(FV_OP_weights, FV_TYPE_f32, target)->run.weights_f32,
         .weight_sums = fv_kernel_best(FV_OP_weight_sums, FV_TYPE_f32, target)->run.weight_sums_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
-        .widen_q = widen_of(d->dtype, target),
-        .widen_k = widen_of(d->k_dtype, target),
-        .widen_v = widen_of(d->v_dtype, target),
-        .narrow_out = narrow_of(d->out_dtype, target),
+        .widen_q = fv_widen_of(d->dtype, target),
+        .widen_k = fv_widen_of(d->k_dtype, target),
+        .widen_v = fv_widen_of(d->v_dtype, target),
+        .narrow_out = fv_narrow_of(d->out_dtype, target),
     };
 }
 

@@ -42,6 +42,10 @@ static inline fv_type fv_type_of(fovea_dtype dtype) {
                                        : FV_TYPE_COUNT;
 }
 
+/* What makes floats of an element type, and elements of floats; NULL: they are floats. */
+fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);
+fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target);
+
 /* The row of that name, or NULL. */
 const fv_kernel *fv_kernel_named(const char *name);
 

@@ -37,3 +37,11 @@ const fv_kernel *fv_kernel_named(const char *name) {
             return &fv_kernels[i];
     return NULL;
 }
+
+fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target) {
+    return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_widen, fv_type_of(dtype), target)->run.widen_bf16;
+}
+
+fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target) {
+    return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target)->run.narrow_bf16;
+}

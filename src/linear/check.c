@@ -1,6 +1,7 @@
 /* Checks of linear maps and their arguments: everything that can be wrong is found here, before any output is touched.
  */
 #include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "linear/linear.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     return FOVEA_OK;
 }
 
-static const char takes[] = "linear maps take FOVEA_DTYPE_F32";
+static const char takes[] = "linear maps take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
 
 static fovea_status refuse_dtype(const char *what, int64_t part, fovea_dtype dtype) {
     char field[64];
@@ -57,15 +58,28 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     if (!fv_multiply(w->in, w->in_stride, &a) || !fv_multiply(w->out, w->out_stride, &b) || !fv_add(a, b, &bytes) ||
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld exceed the address space", (long long)p);
-    if (w->dtype != FOVEA_DTYPE_F32)
+    if (fv_type_of(w->dtype) == FV_TYPE_COUNT)
         return refuse_dtype("weight", p, w->dtype);
     if (w->quantisation)
         return fv_fail(FOVEA_ERROR_DTYPE, "the weight of part %lld: quantisation is not supported", (long long)p);
-    if (part->bias && part->bias_dtype != 0 && part->bias_dtype != FOVEA_DTYPE_F32)
+    if (part->bias && part->bias_dtype != 0 && fv_type_of(part->bias_dtype) == FV_TYPE_COUNT)
         return refuse_dtype("bias", p, part->bias_dtype);
     if (part->has_scale && !isfinite((float)part->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float", part->scale, (long long)p);
     return FOVEA_OK;
+}
+
+static fovea_status read_dtypes(fovea_linear_desc *d) {
+    if (d->y_dtype == 0)
+        d->y_dtype = d->dtype;
+    if (d->residual_dtype == 0)
+        d->residual_dtype = d->y_dtype;
+    if (fv_type_of(d->dtype) == FV_TYPE_COUNT)
+        return fv_dtype_refuse("dtype", d->dtype, takes);
+    if (fv_type_of(d->y_dtype) == FV_TYPE_COUNT)
+        return fv_dtype_refuse("y_dtype", d->y_dtype, takes);
+    return fv_type_of(d->residual_dtype) == FV_TYPE_COUNT ? fv_dtype_refuse("residual_dtype", d->residual_dtype, takes)
+                                                          : FOVEA_OK;
 }
 
 fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *d) {
@@ -75,9 +89,9 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
     fovea_status status = fv_struct_read(FV_STRUCT(fovea_linear_desc, parts), given, d);
     if (status != FOVEA_OK)
         return status;
-    if (d->dtype != FOVEA_DTYPE_F32)
-        return fv_dtype_refuse("dtype", d->dtype, takes);
-    status = fv_enum_check(FV_ENUM_activation, "activation", (int)d->activation);
+    status = read_dtypes(d);
+    if (status == FOVEA_OK)
+        status = fv_enum_check(FV_ENUM_activation, "activation", (int)d->activation);
     if (status != FOVEA_OK)
         return status;
     if (d->part_count < 1 || d->part_count > part_limit)
@@ -112,8 +126,7 @@ static fovea_status check_x(const fovea_linear *l, const fovea_linear_args *args
     if (x->shape[0] > FV_SIZE_LIMIT || x->shape[2] > FV_SIZE_LIMIT / fv_max(x->shape[0], 1))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld rows: too large", (long long)x->shape[0],
                        (long long)x->shape[2]);
-    const fv_tensor_rule rule = {
-        "x", FOVEA_DTYPE_F32, {x->shape[0], x->shape[1], x->shape[2], x->shape[3]}, false, false};
+    const fv_tensor_rule rule = {"x", l->x_dtype, {x->shape[0], x->shape[1], x->shape[2], x->shape[3]}, false, false};
     return fv_tensor_check(x, &rule, span);
 }
 
@@ -148,14 +161,17 @@ static fovea_status check_output(const fovea_linear *l, const fovea_linear_args 
     if (heads < 1 || l->parts[p].out % heads != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld heads, which do not divide the part's %lld channels", name,
                        (long long)heads, (long long)l->parts[p].out);
-    const fv_tensor_rule rule = {
-        name, FOVEA_DTYPE_F32, {args->x.shape[0], heads, args->x.shape[2], l->parts[p].out / heads}, output, false};
+    const fv_tensor_rule rule = {name,
+                                 output ? l->y_dtype : l->residual_dtype,
+                                 {args->x.shape[0], heads, args->x.shape[2], l->parts[p].out / heads},
+                                 output,
+                                 false};
     return fv_tensor_check(t, &rule, span);
 }
 
 /* The same elements in the same places: a residual that is added in place. */
 static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
-    bool same = a->data == b->data;
+    bool same = a->data == b->data && a->dtype == b->dtype;
     for (int i = 0; i < 4; i++)
         same = same && a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
     return same;

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
+enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024, WIDENED_CHANNELS = 64 };
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
     return fv_gemm_for(FV_TYPE_f32, ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
@@ -58,7 +58,8 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         c->row_block = fv_round_up(block, c->chunk);
     c->chunk = fv_min(c->chunk, c->row_block);
     if (c->k_block <= 0 && rows <= c->gemm->mr)
-        c->k_block = l->in;
+        c->k_block =
+            l->widen_weights ? WIDENED_CHANNELS : l->in; /* widened, they are to stay in the first-level cache */
     if (c->k_block <= 0)
         c->k_block = fv_max(fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS), 64);
     c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, c->k_block)); /* blocks of equal length */
@@ -109,8 +110,20 @@ fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_
     return choice;
 }
 
+fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choice *c) {
+    const int64_t f = (int64_t)sizeof(float), panel = l->panel * f;
+    fv_linear_scratch s;
+    int64_t at = 0;
+    s.products = fv_reserve(&at, c->row_block, panel);
+    s.x = fv_reserve(&at, l->widen_x ? c->row_block : 0, l->in * f);
+    s.weights = fv_reserve(&at, l->widen_weights ? c->k_block : 0, panel);
+    s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
+    s.bytes = at;
+    return s;
+}
+
 int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choice) {
     int64_t at = 0;
-    fv_reserve(&at, l->ctx->threads.count, fv_linear_task_bytes(l, choice));
+    fv_reserve(&at, l->ctx->threads.count, fv_linear_lay_out(l, choice).bytes);
     return at < 0 ? 0 : at + FV_ALIGNMENT;
 }

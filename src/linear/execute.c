@@ -19,6 +19,7 @@ typedef struct execution {
     const fovea_linear *linear;
     const fovea_linear_args *args;
     fv_linear_choice choice;
+    fv_linear_scratch scratch; /* of a thread */
     char *scratches;
     int64_t rows, row_block, group; /* group: panels of an item */
     int64_t items, groups, tasks;
@@ -29,7 +30,13 @@ typedef struct execution {
 /* Rows whose places in every tensor are evenly apart: count, after done ones from a token of a sequence on. */
 typedef struct row_run {
     int64_t batch, token, done, count;
+    int64_t first; /* the row of its batch and token, counted in the item */
 } row_run;
+
+/* A thread's scratch. */
+typedef struct buffers {
+    float *products, *x, *weights, *y;
+} buffers;
 
 /* Are the rows of all sequences evenly apart? */
 static bool evenly(const fovea_tensor *t) {
@@ -38,16 +45,17 @@ static bool evenly(const fovea_tensor *t) {
 
 static int64_t row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
 
-static float *place(const fovea_tensor *t, const row_run *run, int64_t head, int64_t channel) {
-    return (float *)t->data + run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
-           run->done * row_stride(t) + channel;
+static void *place(const fovea_tensor *t, const row_run *run, int64_t head, int64_t channel) {
+    return (char *)t->data +
+           fv_dtype_size(t->dtype) * (run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
+                                      run->done * row_stride(t) + channel);
 }
 
 /* The run that begins at a row and ends at or before end; count 0: the row is past its sequence's length, skip of these
  * are. */
 static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *skip) {
     const int64_t tokens = e->args->x.shape[2];
-    row_run run = {row / tokens, row % tokens, 0, end - row};
+    row_run run = {row / tokens, row % tokens, 0, end - row, 0};
     *skip = 0;
     if (e->even)
         return run;
@@ -61,7 +69,7 @@ static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *ski
 /* Input channels that lie together: of a head of x, or, where its heads follow each other, all. */
 static int64_t channels_together(const execution *e) {
     const fovea_tensor *x = &e->args->x;
-    return x->stride[1] == x->shape[3] ? e->linear->in : x->shape[3];
+    return x->stride[1] == x->shape[3] || e->linear->widen_x ? e->linear->in : x->shape[3];
 }
 
 /* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
@@ -72,8 +80,8 @@ static int64_t step_at(const execution *e, int64_t k) {
 
 /* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
  * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
-static void multiply(const execution *e, const row_run *run, int64_t panel, int64_t columns, int64_t k, int64_t step,
-                     float *scratch, fv_prefetch_range *next, int64_t floats) {
+static void multiply(const execution *e, const buffers *b, const row_run *run, int64_t panel, int64_t columns,
+                     int64_t k, int64_t step, float *scratch, fv_prefetch_range *next, int64_t floats) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = channels_together(e);
@@ -81,13 +89,33 @@ static void multiply(const execution *e, const row_run *run, int64_t panel, int6
     fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
-    e->choice.gemm->run.gemm_f32(run->count, columns, step, place(x, run, k / channels, k % channels), row_stride(x),
-                                 l->weights + (panel * l->in + k) * l->panel, l->panel, scratch, l->panel, &epilogue,
-                                 &prefetch);
+    const float *rows = l->widen_x ? b->x + (run->first + run->done) * l->in + k
+                                   : (const float *)place(x, run, k / channels, k % channels);
+    const float *weights = l->widen_weights ? b->weights : (const float *)l->weights + (panel * l->in + k) * l->panel;
+    e->choice.gemm->run.gemm_f32(run->count, columns, step, rows, l->widen_x ? l->in : row_stride(x), weights, l->panel,
+                                 scratch, l->panel, &epilogue, &prefetch);
+}
+
+/* A block of weights of 16 bits becomes floats. */
+static void widen_block(const execution *e, const buffers *b, int64_t panel, int64_t k, int64_t step) {
+    const fovea_linear *l = e->linear;
+    if (l->widen_weights)
+        l->widen_weights(1, step * l->panel, (const uint16_t *)l->weights + (panel * l->in + k) * l->panel, 0,
+                         b->weights, 0);
+}
+
+/* Rows of x of 16 bits become floats. */
+static void widen_rows(const execution *e, const buffers *b, const row_run *run) {
+    const fovea_linear *l = e->linear;
+    const fovea_tensor *x = &e->args->x;
+    for (int64_t head = 0; head < x->shape[1]; head++)
+        l->widen_x(run->count, x->shape[3], place(x, run, head, 0), row_stride(x),
+                   b->x + run->first * l->in + head * x->shape[3], l->in);
 }
 
 /* From scratch to y. */
-static void finish(const execution *e, const row_run *run, int64_t panel, int64_t columns, const float *scratch) {
+static void finish(const execution *e, const buffers *b, const row_run *run, int64_t panel, int64_t columns,
+                   const float *scratch) {
     const fovea_linear *l = e->linear;
     const fv_linear_part *part = l->parts;
     for (int64_t done = 0, count; done < columns; done += count) {
@@ -101,11 +129,21 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
         const fv_bias_act_residual args = {
             .bias = part->bias ? part->bias + at : NULL,
             .activation = l->activation,
-            .residual = residual ? place(residual, run, head, channel) : NULL,
-            .ldresidual = residual ? row_stride(residual) : 0,
+            .residual = !residual           ? NULL
+                        : l->widen_residual ? b->y
+                                            : place(residual, run, head, channel),
+            .ldresidual = !residual           ? 0
+                          : l->widen_residual ? l->panel
+                                              : row_stride(residual),
         };
-        l->bias_act_residual(run->count, count, scratch + done, l->panel, &args, place(y, run, head, channel),
-                             row_stride(y));
+        void *to = place(y, run, head, channel);
+        if (residual && l->widen_residual)
+            l->widen_residual(run->count, count, place(residual, run, head, channel), row_stride(residual), b->y,
+                              l->panel);
+        l->bias_act_residual(run->count, count, scratch + done, l->panel, &args, l->narrow_y ? b->y : to,
+                             l->narrow_y ? l->panel : row_stride(y));
+        if (l->narrow_y)
+            l->narrow_y(run->count, count, b->y, l->panel, to, row_stride(y));
     }
 }
 
@@ -114,36 +152,40 @@ static void finish(const execution *e, const row_run *run, int64_t panel, int64_
 static fv_prefetch_range next_after(const execution *e, int64_t panel, int64_t k, int64_t step,
                                     const fv_prefetch_range *rows) {
     const fovea_linear *l = e->linear;
+    if (l->widen_weights || l->widen_x) /* the CPU's own prefetching sees them in order */
+        return (fv_prefetch_range){NULL, NULL};
     if (rows->at < rows->end) {
         const int64_t count = (rows->end - rows->at) / l->in;
         return (fv_prefetch_range){rows->at + count * k, rows->at + count * (k + step)};
     }
-    const float *weights = l->weights + (panel * l->in + k + step) * l->panel;
-    const float *end = l->weights + l->panels * l->in * l->panel;
+    const float *all = l->weights, *weights = all + (panel * l->in + k + step) * l->panel;
+    const float *end = all + l->panels * l->in * l->panel;
     return (fv_prefetch_range){weights, weights + fv_min(step * l->panel, end - weights)};
 }
 
 /* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block,
  * after which a few at a time go to y, whose lines come from farther while the next rows are computed. */
 static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_prefetch_range *next_rows,
-                      float *scratch) {
+                      const buffers *b) {
     assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
     const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
     int64_t k = 0, step;
     for (; (step = step_at(e, k)) < l->in - k; k += step) {
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-        multiply(e, rows, panel, columns, k, step, scratch, &after, after.end - after.at);
+        widen_block(e, b, panel, k, step);
+        multiply(e, b, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
     }
+    widen_block(e, b, panel, k, step);
     fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
     const int64_t floats = after.end - after.at;
     row_run few = *rows;
     for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
         few.count = fv_min(left, e->choice.chunk);
         float *at =
-            scratch + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
-        multiply(e, &few, panel, columns, k, step, at, &after, fv_ceil_div(floats * few.count, rows->count));
-        finish(e, &few, panel, columns, at);
+            b->products + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
+        multiply(e, b, &few, panel, columns, k, step, at, &after, fv_ceil_div(floats * few.count, rows->count));
+        finish(e, b, &few, panel, columns, at);
     }
 }
 
@@ -152,14 +194,14 @@ static fv_prefetch_range rows_of(const execution *e, int64_t item) {
     const fovea_tensor *x = &e->args->x;
     const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
     const bool stay = fv_linear_rows_fit(e->linear, &e->choice, e->row_block);
-    if (!stay || !e->even || row_stride(x) != in || channels_together(e) != in)
+    if (!stay || !e->even || e->linear->widen_x || row_stride(x) != in || channels_together(e) != in)
         return (fv_prefetch_range){NULL, NULL};
     const float *at = (const float *)x->data + first * in;
     return (fv_prefetch_range){at, at + fv_min(e->row_block, e->rows - first) * in};
 }
 
 /* next: the item after it, or e->items. */
-static void run_item(const execution *e, int64_t item, int64_t next, float *scratch) {
+static void run_item(const execution *e, int64_t item, int64_t next, const buffers *b) {
     const fovea_linear *l = e->linear;
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
     const int64_t begin = item % e->groups * e->group, last = fv_min(begin + e->group, l->panels) - 1;
@@ -168,9 +210,12 @@ static void run_item(const execution *e, int64_t item, int64_t next, float *scra
         next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
     for (int64_t panel = begin; panel <= last; panel++) {
         for (int64_t row = first, skip; row < end;) {
-            const row_run run = run_at(e, row, end, &skip);
+            row_run run = run_at(e, row, end, &skip);
+            run.first = row - first;
+            if (run.count > 0 && l->widen_x && panel == begin)
+                widen_rows(e, b, &run);
             if (run.count > 0)
-                run_panel(e, &run, panel, panel == last ? &next_rows : &none, scratch);
+                run_panel(e, &run, panel, panel == last ? &next_rows : &none, b);
             row += run.count + skip;
         }
     }
@@ -178,12 +223,16 @@ static void run_item(const execution *e, int64_t item, int64_t next, float *scra
 
 static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->items, e->tasks, end); }
 
+static float *floats_in(char *scratch, int64_t at) { return (float *)(void *)(scratch + at); }
+
 static void items_task(void *arg, int64_t task) {
     execution *e = arg;
-    float *scratch = (float *)(void *)(e->scratches + task * fv_linear_task_bytes(e->linear, &e->choice));
+    char *scratch = e->scratches + task * e->scratch.bytes;
+    const buffers b = {floats_in(scratch, e->scratch.products), floats_in(scratch, e->scratch.x),
+                       floats_in(scratch, e->scratch.weights), floats_in(scratch, e->scratch.y)};
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
-            run_item(e, item, item + 1 < end ? item + 1 : e->items, scratch);
+            run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);
 }
 
 /* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows
@@ -222,6 +271,7 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     execution e = {.linear = l,
                    .args = args,
                    .choice = *choice,
+                   .scratch = fv_linear_lay_out(l, choice),
                    .scratches = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0),
                    .rows = args->x.shape[0] * args->x.shape[2],
                    .even = !args->lens && evenly(&args->x)};

@@ -27,8 +27,11 @@ struct fovea_linear {
     int64_t in, out; /* input channels, columns of all parts */
     int64_t part_count;
     fv_linear_part *parts;
-    float *bias;    /* of the parts that have one */
-    float *weights; /* [panels][in][panel] */
+    float *bias;   /* of the parts that have one */
+    void *weights; /* [panels][in][panel], floats, or of 16 bits */
+    fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
+    fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */
+    fv_narrow_bf16_fn *narrow_y;
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
@@ -47,10 +50,14 @@ bool fv_linear_find_tuned(fovea_linear *linear);
 /* The row that decides for so many rows, or NULL. */
 const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
-/* Bytes of one thread's scratch: [row_block][panel]. */
-static inline int64_t fv_linear_task_bytes(const fovea_linear *linear, const fv_linear_choice *choice) {
-    return fv_round_up(choice->row_block * linear->panel * (int64_t)sizeof(float), FV_ALIGNMENT);
-}
+/* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in the
+ * packed weights, as floats: rows of x, [row_block][in], a block of weights, [k_block][panel], results, [chunk][panel].
+ * bytes is -1 if that is more than memory. */
+typedef struct fv_linear_scratch {
+    int64_t products, x, weights, y, bytes;
+} fv_linear_scratch;
+
+fv_linear_scratch fv_linear_lay_out(const fovea_linear *linear, const fv_linear_choice *choice);
 
 /* Checks at the public edge (check.c). */
 fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *desc);

@@ -30,34 +30,69 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
     return l->bytes > 0;
 }
 
-/* Columns [first, first + count) of one part's weights into a panel, scaled. A few channels at a time, so that a line
- * of either side is in cache until it is used up, whichever way the weights lie. */
-static void pack_columns(const fovea_matrix *w, float scale, int64_t first, int64_t count, float *to, int64_t panel) {
-    enum { CHANNELS = 16 };
-    const float *data = w->data;
+/* n elements, stride apart, as floats. */
+static void to_floats(const fovea_context *ctx, int64_t n, const void *from, int64_t stride, fovea_dtype dtype,
+                      float *to) {
+    const uint16_t *halves = from;
+    const float *floats = from;
+    if (dtype == FOVEA_DTYPE_F32)
+        for (int64_t i = 0; i < n; i++)
+            to[i] = floats[i * stride];
+    else /* rows of one element */
+        fv_kernel_best(FV_OP_widen, fv_type_of(dtype), ctx->target)->run.widen_bf16(n, 1, halves, stride, to, 1);
+}
+
+enum { CHANNELS = 16 }; /* so few at a time that a line of either side is in cache until it is used up */
+
+/* Columns [first, first + count) of one part's weights into a panel of the same type. */
+static void pack_halves(const fovea_matrix *w, int64_t first, int64_t count, uint16_t *to, int64_t panel) {
+    const uint16_t *data = w->data;
     for (int64_t k = 0; k < w->in; k += CHANNELS)
         for (int64_t j = 0; j < count; j++)
             for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i++)
-                to[i * panel + j] = scale * data[i * w->in_stride + (first + j) * w->out_stride];
+                to[i * panel + j] = data[i * w->in_stride + (first + j) * w->out_stride];
+}
+
+/* Into a panel of floats, scaled. */
+static void pack_floats(const fovea_linear *l, const fovea_matrix *w, float scale, int64_t first, int64_t count,
+                        float *to, int64_t panel) {
+    for (int64_t k = 0; k < w->in; k += CHANNELS)
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t n = fv_min(CHANNELS, w->in - k), at = k * w->in_stride + (first + j) * w->out_stride;
+            float numbers[CHANNELS];
+            to_floats(l->ctx, n, (const char *)w->data + at * fv_dtype_size(w->dtype), w->in_stride, w->dtype, numbers);
+            for (int64_t i = 0; i < n; i++)
+                to[(k + i) * panel + j] = scale * numbers[i];
+        }
+}
+
+static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t first, int64_t column, int64_t count) {
+    const int64_t place = column / l->panel * l->in * l->panel + column % l->panel;
+    if (l->weight_dtype == FOVEA_DTYPE_F32)
+        pack_floats(l, &part->weight, part->has_scale ? (float)part->scale : 1.0f, first, count,
+                    (float *)l->weights + place, l->panel);
+    else
+        pack_halves(&part->weight, first, count, (uint16_t *)l->weights + place, l->panel);
 }
 
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
-    const float scale = part->has_scale ? (float)part->scale : 1.0f, *bias = part->bias;
+    const float scale = part->has_scale ? (float)part->scale : 1.0f;
     for (int64_t done = 0, count; done < to->out; done += count) {
-        const int64_t column = to->first + done, at = column % l->panel;
-        count = fv_min(l->panel - at, to->out - done);
-        pack_columns(&part->weight, scale, done, count, l->weights + column / l->panel * l->in * l->panel + at,
-                     l->panel);
+        const int64_t column = to->first + done;
+        count = fv_min(l->panel - column % l->panel, to->out - done);
+        pack_columns(l, part, done, column, count);
     }
+    if (to->bias)
+        to_floats(l->ctx, to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias);
     for (int64_t j = 0; to->bias && j < to->out; j++)
-        to->bias[j] = scale * bias[j];
+        to->bias[j] *= scale;
 }
 
 /* Memory of a linear whose sizes are known; false if there is none. */
-static bool allocate(fovea_linear *l, int64_t weight_floats) {
+static bool allocate(fovea_linear *l, int64_t weights) {
     l->parts = calloc((size_t)l->part_count, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
-    l->weights = fv_allocate_pages((size_t)weight_floats * sizeof(float));
+    l->weights = fv_allocate_pages((size_t)(weights * fv_dtype_size(l->weight_dtype)));
     return l->parts && l->bias && l->weights;
 }
 
@@ -69,6 +104,23 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->weights);
     free(linear->tuned);
     free(linear);
+}
+
+/* The packed weights keep the type of the parts' if it is one and nothing scales them. */
+static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
+    const fovea_linear_part *parts = fv_linear_parts(d);
+    const fv_target target = l->ctx->target;
+    l->weight_dtype = parts[0].weight.dtype;
+    for (int64_t p = 0; p < d->part_count; p++)
+        if (parts[p].weight.dtype != l->weight_dtype || (parts[p].has_scale && (float)parts[p].scale != 1.0f))
+            l->weight_dtype = FOVEA_DTYPE_F32;
+    l->x_dtype = d->dtype;
+    l->y_dtype = d->y_dtype;
+    l->residual_dtype = d->residual_dtype;
+    l->widen_weights = fv_widen_of(l->weight_dtype, target);
+    l->widen_x = fv_widen_of(l->x_dtype, target);
+    l->widen_residual = fv_widen_of(l->residual_dtype, target);
+    l->narrow_y = fv_narrow_of(l->y_dtype, target);
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -98,6 +150,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->panels = fv_ceil_div(made->out, made->panel);
     made->bias_act_residual =
         fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
+    take_types(made, desc);
     int64_t floats = 0;
     const bool found = fv_linear_find_tuned(made);
     if (found && !lay_out(made, &floats)) {
