@@ -8,6 +8,8 @@ Layout = Literal["bhtd", "bthd", "htd", "thd"]
 Causal = bool | Literal["top_left", "bottom_right"] | int | Integers
 Window = tuple[int | None, int | None]
 Dtype = Literal["float32", "bfloat16", "float16"]
+Scores = Literal["raw", "capped", "biased", "weights"]
+Part = tuple[int, int]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
 __version__: str
@@ -109,7 +111,13 @@ def attention(
     out: Array | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
-) -> Array | tuple[Array, ...]: ...
+    return_scores: Scores | None = None,
+    score_heads: Integers | None = None,
+    score_queries: Part | None = None,
+    score_keys: Part | None = None,
+    return_summary: bool = False,
+    top_keys: int = 0,
+) -> Array | tuple[Any, ...]: ...
 
 attention_recorded = attention
 
@@ -158,7 +166,13 @@ class Plan:
         out: Array | None = None,
         return_lse: bool = False,
         return_weights: bool = False,
-    ) -> Array | tuple[Array, ...]: ...
+        return_scores: Scores | None = None,
+        score_heads: Integers | None = None,
+        score_queries: Part | None = None,
+        score_keys: Part | None = None,
+        return_summary: bool = False,
+        top_keys: int = 0,
+    ) -> Array | tuple[Any, ...]: ...
     def describe(self) -> str: ...
     @property
     def workspace_size(self) -> int: ...

@@ -23,7 +23,8 @@ void py_call_begin(py_call *call, py_core *core, PyObject **values) {
     call->core = core;
     call->values = values;
     call->array_count = call->number_count = 0;
-    call->made[0] = call->made[1] = call->made[2] = NULL;
+    memset(call->made, 0, sizeof call->made);
+    call->unseen = NULL;
     call->desc = desc;
     call->recorded = false;
     call->mask_kind = FOVEA_MASK_NONE;
@@ -35,8 +36,9 @@ void py_call_end(py_call *call) {
         py_array_close(&call->arrays[i]);
     for (int i = 0; i < call->number_count; i++)
         free(call->numbers[i]);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++)
         Py_XDECREF(call->made[i]);
+    Py_XDECREF(call->unseen);
 }
 
 py_array *py_call_open(py_call *call, PyObject *object, const char *name) {

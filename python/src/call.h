@@ -23,7 +23,7 @@ typedef struct py_layout {
 /* The layout of a name, NULL with an exception if it has none. */
 const py_layout *py_layout_of(PyObject *name, const char *argument);
 
-enum { PY_CALL_ARRAYS = 12, PY_CALL_NUMBERS = 8 };
+enum { PY_CALL_ARRAYS = 20, PY_CALL_NUMBERS = 10 };
 
 typedef struct py_call {
     py_core *core;
@@ -35,7 +35,10 @@ typedef struct py_call {
     fovea_mask_kind mask_kind; /* what a bool array is; FOVEA_MASK_NONE: as its shape says */
     py_source source;          /* of q: outputs are of its kind */
     py_dtype out_type;         /* of q, and of out unless it is given */
-    PyObject *made[3];         /* out, lse, weights: references, or NULL */
+    PyObject *made[5];         /* out, lse, weights, scores, summary: references, or NULL */
+    PyObject *unseen;          /* a lse that nobody asked for, or NULL */
+    fovea_attention_scores scores;
+    fovea_attention_summary summary;
     py_array arrays[PY_CALL_ARRAYS];
     int64_t *numbers[PY_CALL_NUMBERS];
     int array_count, number_count;
@@ -49,18 +52,19 @@ void py_call_end(py_call *call);
 py_array *py_call_open(py_call *call, PyObject *object, const char *name);
 
 /* Steps, in this order; each 0, or -1 with an exception. */
-int py_call_tensors(py_call *call);   /* q, k, v, layouts, cu_seqlens: sizes */
-int py_call_options(py_call *call);   /* causal, window, scale, softcap */
-int py_call_sequences(py_call *call); /* lens, starts, offsets */
-int py_call_outputs(py_call *call);   /* out, lse, weights */
-int py_call_scores(py_call *call);    /* mask, bias, sinks, alibi, relative */
+int py_call_tensors(py_call *call);       /* q, k, v, layouts, cu_seqlens: sizes */
+int py_call_options(py_call *call);       /* causal, window, scale, softcap */
+int py_call_sequences(py_call *call);     /* lens, starts, offsets */
+int py_call_extra_outputs(py_call *call); /* scores, summary: called by the next */
+int py_call_outputs(py_call *call);       /* out, lse, weights */
+int py_call_scores(py_call *call);        /* mask, bias, sinks, alibi, relative */
 
 /* Executes, and gives what the caller gets; NULL with an exception. */
 PyObject *py_call_run(py_call *call, const py_plan *plan);
 
 /* The arguments of attention(), Plan.execute() and MultiHead.execute(), by their place; the first required ones must be there. */
-int py_call_parse(py_core *core, const char *function, int required, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
-                  PyObject **values);
+int py_call_parse(py_core *core, const char *function, int required, PyObject *const *args, Py_ssize_t count,
+                  PyObject *keywords, PyObject **values);
 
 /* Takes a list or array of numbers, one for each sequence. */
 int py_call_numbers(py_call *call, int argument, const char *name, int64_t count, const int64_t **numbers);

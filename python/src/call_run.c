@@ -108,7 +108,10 @@ int py_call_outputs(py_call *call) {
     call->desc.out_dtype = call->args.out.dtype;
     if (call->desc.packed)
         fill_packed(call, first);
-    return 0;
+    const bool extra = call->values[PY_ARG_return_scores] || call->values[PY_ARG_score_heads] ||
+                       call->values[PY_ARG_score_queries] || call->values[PY_ARG_score_keys] ||
+                       call->values[PY_ARG_return_summary] || call->values[PY_ARG_top_keys];
+    return extra ? py_call_extra_outputs(call) : 0;
 }
 
 /* Multiplications from which on others may run meanwhile: some 20 us. */
@@ -133,18 +136,20 @@ static int execute(py_call *call, const py_plan *plan) {
 PyObject *py_call_run(py_call *call, const py_plan *plan) {
     if (execute(call, plan) < 0)
         return NULL;
-    int count = 0;
-    PyObject *parts[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < 3; i++) {
+    int count = 0, last = 0;
+    for (int i = 0; i < 5; i++) {
         if (!call->made[i])
             continue;
-        if (i > 0 || !call->values[PY_ARG_out])
+        if (i < 4 && (i > 0 || !call->values[PY_ARG_out]))
             call->made[i] = py_array_finish(call->values[PY_ARG_q], call->source, call->made[i]);
-        parts[count++] = call->made[i];
+        count++;
+        last = i;
     }
-    if (count == 1) {
-        call->made[0] = NULL;
-        return parts[0];
-    }
-    return count == 2 ? PyTuple_Pack(2, parts[0], parts[1]) : PyTuple_Pack(3, parts[0], parts[1], parts[2]);
+    PyObject *result = count == 1 ? call->made[last] : PyTuple_New(count);
+    for (int i = 0, at = 0; result && count > 1 && i < 5; i++)
+        if (call->made[i])
+            PyTuple_SetItem(result, at++, call->made[i]);
+    if (result) /* it has the references */
+        memset(call->made, 0, sizeof call->made);
+    return result;
 }

@@ -13,7 +13,8 @@
 #define PY_ATTENTION_NAMES(X) \
     X(q) X(k) X(v) X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) \
     X(q_lens) X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) \
-    X(layout) X(out_layout) X(out) X(return_lse) X(return_weights)
+    X(layout) X(out_layout) X(out) X(return_lse) X(return_weights) \
+    X(return_scores) X(score_heads) X(score_queries) X(score_keys) X(return_summary) X(top_keys)
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
     X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(x) X(residual) X(lens)

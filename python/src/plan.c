@@ -229,7 +229,8 @@ static PyMethodDef methods[] = {
      "q_starts=None,\n"
      "        kv_starts=None, q_offsets=None, cu_seqlens_q=None, cu_seqlens_kv=None, layout='bhtd', out_layout=None, "
      "out=None,\n"
-     "        return_lse=False, return_weights=False)\n--\n\n"
+     "        return_lse=False, return_weights=False, return_scores=None, score_heads=None, score_queries=None,\n"
+     "        score_keys=None, return_summary=False, top_keys=0)\n--\n\n"
      "As attention(), with the plan's causal, window, scale and softcap. ValueError if a size is not the plan's."},
     {"describe", describe, METH_NOARGS,
      "describe()\n--\n\nA few lines about the plan: tier, kernels, blocks, threads, whether tuned."},

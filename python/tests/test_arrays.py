@@ -64,6 +64,24 @@ def test_dlpack_gives_the_callers_kind(qkv):
     assert isinstance(merged[0], SomeArray) and np.array_equal(merged[0].of, expected[0])
 
 
+def test_dlpack_out(qkv):
+    out = np.empty((2, 4, 5, 16), np.float32)
+    producer = Producer(out)
+    assert fovea.attention(*qkv, out=producer) is producer and np.array_equal(out, fovea.attention(*qkv))
+    out.setflags(write=False)
+    with pytest.raises(ValueError, match="out is read-only"):
+        fovea.attention(*qkv, out=producer)
+
+
+def test_dlpack_results_are_freed(qkv):
+    fovea.attention(*map(SomeArray, qkv))
+    before = resident()
+    big = [SomeArray(np.ones((1, 4, 512, 64), np.float32)) for _ in range(3)]
+    for _ in range(100):
+        fovea.attention(*big)  # 0.5 MB each
+    assert resident() - before < 20 << 20
+
+
 def test_buffers():
     flat = array.array("f", range(24))
     x = memoryview(flat).cast("B").cast("f", (1, 2, 3, 4))

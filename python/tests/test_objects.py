@@ -310,6 +310,11 @@ def test_wrong_arguments(qkv, options, error, match):
         fovea.attention(*qkv, **options)
 
 
+def test_names_need_not_be_interned(qkv):
+    name = "".join(["sc", "ale"])
+    assert np.array_equal(fovea.attention(*qkv, **{name: 0.5}), fovea.attention(*qkv, scale=0.5))
+
+
 def test_wrong_calls(qkv, normal):
     q, k, v = qkv
     for call, error, match in (
