@@ -147,6 +147,17 @@ def test_masks_of_the_user(kind):
     assert not counters.fallbacks
 
 
+def test_without_a_mask():
+    """Causal from the top left where the call or the module says so, as sdpa, also with more keys than queries."""
+    module = tiny_models.model_of("llama").model.layers[0].self_attn
+    q, k = torch.randn(2, 4, 5, 12), torch.randn(2, 2, 9, 12)
+    sdpa = AttentionInterface()["sdpa"]
+    for q_len in (5, 1):
+        for causal in (None, True, False):
+            got, wanted = (f(module, q[:, :, :q_len], k, k, None, is_causal=causal)[0] for f in (ATTENTION, sdpa))
+            assert near(got, wanted)
+
+
 def test_packed_sequences_by_position():
     """Several texts in one row, told apart by their positions alone, are masked by a matrix."""
     ours, theirs = pair("llama")
