@@ -36,6 +36,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .args = deal->args,
         .kv = deal->kv,
         .mask = fv_mask_of_args(&deal->plan->desc, deal->args, deal->plan->kernels.mask_to_bits),
+        .bias = fv_tile_repeated(deal->plan->desc.has_bias ? &deal->args->bias : &deal->args->mask),
         .q = (float *)(void *)(scratch + s->q),
         .pairs_q = (float *)(void *)(scratch + s->pairs),
         .o = (float *)(void *)(scratch + s->o),

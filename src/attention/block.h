@@ -23,6 +23,7 @@ typedef struct fv_block {
     const fovea_attention_args *args;
     const fv_kv *kv;
     fv_mask mask;            /* one that selects keys */
+    fovea_tensor bias;       /* that of the plan, or its additive mask; stride 0 where it repeats */
     int64_t item, following; /* numbers; following: of the item after it */
     fv_sequence sequence;
     int64_t kv_head;

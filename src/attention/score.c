@@ -37,12 +37,8 @@ static bool cap_scores(fv_block *x, const fv_tile *t, int64_t segment, float c) 
 }
 
 /* The elements of a bias that belong to a row's keys of a segment. */
-static const float *bias_row(const fv_block *x, const fovea_tensor *bias, int64_t row, int64_t segment) {
-    return fv_row_element(x, bias, row) + fv_first_column(x, segment) * bias->stride[3];
-}
-
-static fovea_tensor bias_of(const fv_block *x) {
-    return fv_tile_repeated(x->plan->desc.has_bias ? &x->args->bias : &x->args->mask);
+static const float *bias_row(const fv_block *x, int64_t row, int64_t segment) {
+    return fv_row_element(x, &x->bias, row) + fv_first_column(x, segment) * x->bias.stride[3];
 }
 
 /* So few that what is prefetched for a call arrives during it; but calls begin where groups of rows do. Figures:
@@ -55,9 +51,8 @@ int64_t fv_score_rows(const fv_block *x, const fv_tile *t, int64_t rows) {
 void fv_score_prefetch(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range columns) {
     if (!biased(&x->plan->desc))
         return;
-    const fovea_tensor bias = bias_of(x);
-    for (int64_t i = row; i < row + rows && bias.stride[3] != 0; i++) {
-        const uintptr_t from = (uintptr_t)bias_row(x, &bias, i, segment);
+    for (int64_t i = row; i < row + rows && x->bias.stride[3] != 0; i++) {
+        const uintptr_t from = (uintptr_t)bias_row(x, i, segment);
         for (int64_t key = columns.begin; key < columns.end; key += FV_LANES)
             __builtin_prefetch((const void *)(from + (uintptr_t)key * sizeof(float)), 0, 2);
     }
@@ -66,13 +61,12 @@ void fv_score_prefetch(const fv_block *x, int64_t row, int64_t rows, int64_t seg
 /* s = c * acc + bias; keys where the bias is -inf leave the bits. */
 static bool add_bias(fv_block *x, const fv_tile *t, int64_t segment, float c) {
     const fovea_attention_plan *p = x->plan;
-    const fovea_tensor bias = bias_of(x);
     bool masked = false;
     for (int64_t i = 0; i < t->rows; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
         masked |=
-            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, &bias, t->row + i, segment),
-                                bias.stride[3], c, x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES);
+            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, t->row + i, segment),
+                                x->bias.stride[3], c, x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES);
     }
     return masked;
 }
