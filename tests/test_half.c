@@ -101,9 +101,9 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
         compare_out(&out, &want->out, sentence);
         const int64_t rest = got->lse.data ? extent(&got->lse) : 0,
                       weights = got->weights.data ? extent(&got->weights) : 0;
-        test_check(memcmp(got->lse.data, want->lse.data, (size_t)rest * sizeof(float)) == 0, "%s: another lse",
-                   sentence);
-        test_check(memcmp(got->weights.data, want->weights.data, (size_t)weights * sizeof(float)) == 0,
+        test_check(rest == 0 || memcmp(got->lse.data, want->lse.data, (size_t)rest * sizeof(float)) == 0,
+                   "%s: another lse", sentence);
+        test_check(weights == 0 || memcmp(got->weights.data, want->weights.data, (size_t)weights * sizeof(float)) == 0,
                    "%s: other weights", sentence);
     }
     outputs_free(got);

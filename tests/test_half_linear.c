@@ -152,7 +152,7 @@ static void compare(const fovea_context *ctx, const char *where, const problem *
 
 static void test_random(void) {
     for (int64_t n = 0, count = test_scaled(CASES); n < count; n++) {
-        char name[32];
+        char name[40];
         snprintf(name, sizeof name, "half linear %" PRId64, n);
         rng r = rng_stream(test_seed(), name);
         const problem p = problem_random(&r);
