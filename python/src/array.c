@@ -226,3 +226,12 @@ int py_array_copy(py_array *array) {
     array->copy = array->data = copy;
     return 0;
 }
+
+const char *py_shape_text(int ndim, const int64_t *shape, char *text, size_t size) {
+    size_t at = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < ndim && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, i ? ", %lld" : "%lld", (long long)shape[i]);
+    if (at < size)
+        snprintf(text + at, size - at, ndim == 1 ? ",)" : ")");
+    return text;
+}

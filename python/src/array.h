@@ -99,4 +99,7 @@ int py_integers(py_core *core, PyObject *object, const char *name, int64_t count
 /* Frees what the state holds of types seen (module's end). */
 void py_array_forget(py_core *core);
 
+/* "(2, 1, 3)", as Python writes it. Returns text. */
+const char *py_shape_text(int ndim, const int64_t *shape, char *text, size_t size);
+
 #endif

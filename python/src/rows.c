@@ -48,20 +48,11 @@ int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t si
     return py_array_compact(array) < 0 ? close_failed(array) : 0;
 }
 
-static const char *shape_text(int ndim, const int64_t *shape, char *text, size_t size) {
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < ndim && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, i ? ", %lld" : "%lld", (long long)shape[i]);
-    if (at < size)
-        snprintf(text + at, size - at, ndim == 1 ? ",)" : ")");
-    return text;
-}
-
 int py_wrong_shape(const char *name, const py_array *array, int ndim, const int64_t *shape) {
     char given[128], wanted[128];
     return py_raise(PyExc_ValueError, "%s has the shape %s, not %s", name,
-                    shape_text(array->ndim, array->shape, given, sizeof given),
-                    shape_text(ndim, shape, wanted, sizeof wanted));
+                    py_shape_text(array->ndim, array->shape, given, sizeof given),
+                    py_shape_text(ndim, shape, wanted, sizeof wanted));
 }
 
 /* All axes but the last two as one, if their strides allow it. */

@@ -4,16 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "(2, 1, 3)" */
-static const char *shape_text(int ndim, const int64_t *shape, char *text, size_t size) {
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < ndim && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, i ? ", %lld" : "%lld", (long long)shape[i]);
-    if (at < size)
-        snprintf(text + at, size - at, ndim == 1 ? ",)" : ")");
-    return text;
-}
-
 int py_call_broadcast(const py_call *call, py_array *array, const char *name, fovea_dtype dtype, fovea_tensor *tensor) {
     const int64_t wanted[4] = {call->desc.packed ? 1 : call->desc.batch, call->desc.q_heads, call->args.q.shape[2],
                                call->args.k.shape[2]};
@@ -24,8 +14,8 @@ int py_call_broadcast(const py_call *call, py_array *array, const char *name, fo
         char given[128], scores[128];
         return py_raise(PyExc_ValueError,
                         "%s has the shape %s, which does not broadcast to (batch, heads, queries, keys) = %s", name,
-                        shape_text(array->ndim, array->shape, given, sizeof given),
-                        shape_text(4, wanted, scores, sizeof scores));
+                        py_shape_text(array->ndim, array->shape, given, sizeof given),
+                        py_shape_text(4, wanted, scores, sizeof scores));
     }
     const int last = array->ndim - 1;
     if (last >= 0 && array->shape[last] > 1 && array->stride[last] > 1 && py_array_compact(array) < 0)

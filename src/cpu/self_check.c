@@ -70,7 +70,7 @@ int fv_probe_agrees(const fv_probe *probe, const fv_probe_case *x) {
     return 1;
 }
 
-static unsigned needed_features(void) {
+unsigned fv_needed_features(void) {
     return 0
 #define FV_KERNEL(op, type, mr, nr, isa, features) | (features)
 #include "kernels.inc"
@@ -81,7 +81,7 @@ static unsigned needed_features(void) {
 unsigned fv_self_check(fv_target target) {
     const fv_float_mode mode = fv_float_plain();
     unsigned failed = 0;
-    target.features &= needed_features();
+    target.features &= fv_needed_features();
     for (int i = 0; i < fv_probe_count; i++) {
         fv_probe_case x;
         if (!fv_target_has(target, fv_probes[i].isa, fv_probes[i].features))

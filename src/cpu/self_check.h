@@ -29,6 +29,9 @@ int fv_probe_hard_case(int number, fv_probe_case *x);
 /* Does the instruction, which the CPU has, give what its emulator does? NaN are alike. */
 int fv_probe_agrees(const fv_probe *probe, const fv_probe_case *x);
 
+/* Those that some kernel of the list needs. */
+unsigned fv_needed_features(void);
+
 /* Those of the target's features that kernels need and whose instructions disagree on a hard case. */
 unsigned fv_self_check(fv_target target);
 

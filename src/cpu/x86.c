@@ -57,15 +57,6 @@ static void detect_isa(fv_cpu *cpu, uint64_t saved) {
     }
 }
 
-/* Features of which rows of the list need some. */
-static unsigned needed_features(void) {
-    return 0
-#define FV_KERNEL(op, type, mr, nr, isa, features) | (features)
-#include "kernels.inc"
-#undef FV_KERNEL
-        ;
-}
-
 /* Tiles: a process of Linux has them once it asked, and signals then take more stack, so it asks only where there are
  * kernels for them. */
 static bool has_tiles(uint64_t saved) {
@@ -74,7 +65,7 @@ static bool has_tiles(uint64_t saved) {
         return false;
     uint64_t states = 0;
 #ifdef __linux__
-    const bool ask = (needed_features() & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)) != 0;
+    const bool ask = (fv_needed_features() & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)) != 0;
     if (syscall(SYS_arch_prctl, ask ? GET_PERMITTED : GET_SUPPORTED, &states) != 0)
         return false;
     if (ask && !(states >> TILE_DATA & 1) &&
