@@ -317,3 +317,18 @@ void check_status(const char *what, fovea_status got, fovea_status want, const c
         test_check(strstr(detail, word) != NULL, "%s: \"%s\" does not name %s", what, detail, word);
     }
 }
+
+void convert_elements(int64_t n, const void *from, fovea_dtype from_dtype, void *to, fovea_dtype to_dtype) {
+    if (fovea_convert(n, from, from_dtype, to, to_dtype) != FOVEA_OK)
+        test_check(false, "convert: %s", fovea_error_detail());
+}
+
+int64_t tensor_extent(const fovea_tensor *t) {
+    int64_t last = 0;
+    for (int i = 0; i < 4; i++) {
+        if (t->shape[i] == 0)
+            return 0;
+        last += (t->shape[i] - 1) * t->stride[i];
+    }
+    return last + 1;
+}

@@ -112,6 +112,12 @@ bool outputs_same(const outputs *got, const outputs *want, const char *format, .
  * string, separated by |; NULL: none). */
 void check_status(const char *what, fovea_status got, fovea_status want, const char *words);
 
+/* fovea_convert() of n elements, a failed check if it refuses. */
+void convert_elements(int64_t n, const void *from, fovea_dtype from_dtype, void *to, fovea_dtype to_dtype);
+
+/* Elements of a tensor from the first to the last, gaps included. */
+int64_t tensor_extent(const fovea_tensor *tensor);
+
 /* A pointer to element (b, h, t, 0). */
 float *tensor_row(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t);
 

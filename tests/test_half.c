@@ -16,36 +16,20 @@ static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVE
 static case_contexts contexts;
 static int64_t ordinary, all; /* outputs that prove something */
 
-/* Elements from the first to the last of a tensor. */
-static int64_t extent(const fovea_tensor *t) {
-    int64_t last = 0;
-    for (int i = 0; i < 4; i++) {
-        if (t->shape[i] == 0)
-            return 0;
-        last += (t->shape[i] - 1) * t->stride[i];
-    }
-    return last + 1;
-}
-
-static void convert(int64_t n, const void *from, fovea_dtype from_type, void *to, fovea_dtype to_type) {
-    if (fovea_convert(n, from, from_type, to, to_type) != FOVEA_OK)
-        test_check(false, "convert: %s", fovea_error_detail());
-}
-
 /* An input of a type, and the same numbers in float32: both with the strides of the given one, gaps included. */
 typedef struct twin {
     fovea_tensor half, wide;
 } twin;
 
 static twin twin_of(const fovea_tensor *t, fovea_dtype dtype) {
-    const int64_t n = extent(t);
+    const int64_t n = tensor_extent(t);
     twin made = {*t, *t};
     made.half.dtype = dtype;
     made.half.data = must_alloc(n + 1, sizeof(float));
     made.wide.data = must_alloc(n + 1, sizeof(float));
     if (n > 0) {
-        convert(n, t->data, FOVEA_DTYPE_F32, made.half.data, dtype);
-        convert(n, made.half.data, dtype, made.wide.data, FOVEA_DTYPE_F32);
+        convert_elements(n, t->data, FOVEA_DTYPE_F32, made.half.data, dtype);
+        convert_elements(n, made.half.data, dtype, made.wide.data, FOVEA_DTYPE_F32);
     }
     return made;
 }
@@ -66,7 +50,7 @@ static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, cons
 
 /* Elements of out against those of float32, rounded; and the gaps between them. */
 static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const char *text) {
-    const int64_t n = extent(want);
+    const int64_t n = tensor_extent(want);
     const size_t size = (size_t)fv_dtype_size(got->dtype);
     unsigned char *expected = must_alloc(n + 1, sizeof(float)), one[4];
     memset(expected, 0xa5, (size_t)n * size);
@@ -75,7 +59,7 @@ static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const
             for (int64_t t = 0; t < want->shape[2]; t++)
                 for (int64_t c = 0; c < want->shape[3]; c++) {
                     const float *from = tensor_row(want, b, h, t) + c;
-                    convert(1, from, FOVEA_DTYPE_F32, one, got->dtype);
+                    convert_elements(1, from, FOVEA_DTYPE_F32, one, got->dtype);
                     memcpy(expected + (from - (const float *)want->data) * (int64_t)size, one, size);
                     ordinary += isfinite(*from) && *from != 0.0f;
                     all++;
@@ -93,14 +77,14 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     char sentence[768];
     snprintf(sentence, sizeof sentence, "%s, %s", text, where);
     out.dtype = desc->out_dtype;
-    memset(out.data, 0xa5, (size_t)(extent(&out) * fv_dtype_size(out.dtype)));
+    memset(out.data, 0xa5, (size_t)(tensor_extent(&out) * fv_dtype_size(out.dtype)));
     own.out = out;
     own.lse = got->lse;
     own.weights = got->weights;
     if (run(ctx, desc, &own)) {
         compare_out(&out, &want->out, sentence);
-        const int64_t rest = got->lse.data ? extent(&got->lse) : 0,
-                      weights = got->weights.data ? extent(&got->weights) : 0;
+        const int64_t rest = got->lse.data ? tensor_extent(&got->lse) : 0,
+                      weights = got->weights.data ? tensor_extent(&got->weights) : 0;
         test_check(rest == 0 || memcmp(got->lse.data, want->lse.data, (size_t)rest * sizeof(float)) == 0,
                    "%s: another lse", sentence);
         test_check(weights == 0 || memcmp(got->weights.data, want->weights.data, (size_t)weights * sizeof(float)) == 0,
@@ -114,7 +98,7 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
     inputs *in = inputs_make(c, r);
     const fovea_tensor *values = &in->args.v;
     char line[512], text[640];
-    if (extent(values) > 0 && rng_below(r, 2)) /* rows that do not see it must not show it */
+    if (tensor_extent(values) > 0 && rng_below(r, 2)) /* rows that do not see it must not show it */
         tensor_row(values, rng_below(r, values->shape[0]), rng_below(r, values->shape[1]),
                    rng_below(r, values->shape[2]))[0] = rng_below(r, 2) ? NAN : INFINITY;
     snprintf(text, sizeof text, "types %d %d %d %d: %s", (int)type[0], (int)type[1], (int)type[2], (int)type[3],
@@ -214,10 +198,10 @@ static void check_guard(const guard_case *g, int64_t tokens) {
         memcpy(k + i * DIM, key, sizeof key);
         v[i] = 1.0f;
     }
-    convert(tokens * DIM, q, FOVEA_DTYPE_F32, halves[0], FOVEA_DTYPE_BF16);
-    convert(tokens * DIM, k, FOVEA_DTYPE_F32, halves[1], FOVEA_DTYPE_BF16);
-    convert(tokens * DIM, halves[0], FOVEA_DTYPE_BF16, q, FOVEA_DTYPE_F32);
-    convert(tokens * DIM, halves[1], FOVEA_DTYPE_BF16, k, FOVEA_DTYPE_F32);
+    convert_elements(tokens * DIM, q, FOVEA_DTYPE_F32, halves[0], FOVEA_DTYPE_BF16);
+    convert_elements(tokens * DIM, k, FOVEA_DTYPE_F32, halves[1], FOVEA_DTYPE_BF16);
+    convert_elements(tokens * DIM, halves[0], FOVEA_DTYPE_BF16, q, FOVEA_DTYPE_F32);
+    convert_elements(tokens * DIM, halves[1], FOVEA_DTYPE_BF16, k, FOVEA_DTYPE_F32);
     const fovea_context *on[] = {contexts.scalar, contexts.one};
     for (int half = 0; half < 2; half++) {
         fovea_attention_desc d = case_plain(1, 1, 1, tokens, tokens, DIM, 1).desc;

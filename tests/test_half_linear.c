@@ -19,17 +19,12 @@ typedef struct twin {
     float *wide;
 } twin;
 
-static void convert(int64_t n, const void *from, fovea_dtype from_type, void *to, fovea_dtype to_type) {
-    if (fovea_convert(n, from, from_type, to, to_type) != FOVEA_OK)
-        test_check(false, "convert: %s", fovea_error_detail());
-}
-
 static twin twin_make(int64_t n, fovea_dtype dtype, float size, rng *r) {
     twin x = {dtype, must_alloc(n + 1, sizeof(float)), must_alloc(n + 1, sizeof(float))};
     for (int64_t i = 0; i < n; i++)
         x.wide[i] = size * rng_normal(r);
-    convert(n, x.wide, FOVEA_DTYPE_F32, x.half, dtype);
-    convert(n, x.half, dtype, x.wide, FOVEA_DTYPE_F32);
+    convert_elements(n, x.wide, FOVEA_DTYPE_F32, x.half, dtype);
+    convert_elements(n, x.half, dtype, x.wide, FOVEA_DTYPE_F32);
     return x;
 }
 
@@ -141,7 +136,7 @@ static void compare(const fovea_context *ctx, const char *where, const problem *
     if (run(ctx, p, d, true, got))
         for (int64_t i = 0; i < p->parts; i++) {
             void *rounded = must_alloc(y_size(p, i), sizeof(float));
-            convert(y_size(p, i), want[i], FOVEA_DTYPE_F32, rounded, p->y);
+            convert_elements(y_size(p, i), want[i], FOVEA_DTYPE_F32, rounded, p->y);
             test_check(memcmp(got[i], rounded, (size_t)(y_size(p, i) * fv_dtype_size(p->y))) == 0,
                        "%s, %s: part %" PRId64 " differs from float32's", p->text, where, i);
             free(rounded);

@@ -125,14 +125,6 @@ static fovea_dtype dtype_of(onnx_type type) {
     return type == ONNX_F16 ? FOVEA_DTYPE_F16 : type == ONNX_BF16 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
 }
 
-/* Elements from the first to the last one. */
-static int64_t extent(const fovea_tensor *t) {
-    int64_t last = 1;
-    for (int i = 0; i < 4; i++)
-        last += t->shape[i] > 0 ? (t->shape[i] - 1) * t->stride[i] : 0;
-    return last;
-}
-
 /* Executes with q, k, v and out in another type, where they are floats. */
 static bool execute_as(const fovea_context *ctx, fovea_attention_desc *desc, fovea_attention_args *args,
                        fovea_dtype dtype, const char *name) {
@@ -144,14 +136,12 @@ static bool execute_as(const fovea_context *ctx, fovea_attention_desc *desc, fov
     for (int i = 0; i < 4; i++) {
         fovea_tensor *t = tensors[i];
         floats[i] = t->data;
-        t->data = must_alloc(extent(t), sizeof(float));
-        check_status("to 16 bits", fovea_convert(extent(t), floats[i], FOVEA_DTYPE_F32, t->data, dtype), FOVEA_OK,
-                     NULL);
+        t->data = must_alloc(tensor_extent(t), sizeof(float));
+        convert_elements(tensor_extent(t), floats[i], FOVEA_DTYPE_F32, t->data, dtype);
         t->dtype = dtype;
     }
     const bool ok = execute(ctx, desc, args, name);
-    check_status("from 16 bits", fovea_convert(extent(&args->out), args->out.data, dtype, floats[3], FOVEA_DTYPE_F32),
-                 FOVEA_OK, NULL);
+    convert_elements(tensor_extent(&args->out), args->out.data, dtype, floats[3], FOVEA_DTYPE_F32);
     for (int i = 0; i < 4; i++)
         free(tensors[i]->data);
     return ok;
