@@ -4,50 +4,18 @@
  * Sizes do not depend on the row's tile. There is no NaN among inputs of arithmetic, as payloads are open; numbers of
  * all sizes, subnormal ones among them, where sums are chains, but not among scores, as a maximum under flush-to-zero
  * may or may not flush. Only operations that every IEEE machine rounds alike make the data. */
-#include "golden.h"
-
-#include "floats.h"
-#include "fp_control.h"
-#include "rng.h"
+#include "golden_trial.h"
 
 #include <stddef.h>
 
-enum { TRIALS = 60, MOST = 1 << 16, MOST_ROWS = 40 };
-
-/* A trial: the kernel, the draws, and the hashes so far. */
-typedef struct golden {
-    const fv_kernel *kernel;
-    bool flush;
-    rng r;
-    golden_hash hash;
-} golden;
+enum { TRIALS = 60, MOST_ROWS = 40 };
 
 static float x[4][MOST]; /* operands */
 static float row[4][MOST_ROWS];
 
-static void took(golden *g, const float *values, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        g->hash.inputs = fnv_u32(g->hash.inputs, float_bits(values[i]));
-}
-
-static void gave(golden *g, const float *values, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        g->hash.outputs = fnv_u32(g->hash.outputs, float_bits(values[i]));
-}
-
 static void gave_bits(golden *g, const fv_keybits *bits) {
     for (int i = 0; i < FV_SEGMENT / 64; i++)
         g->hash.outputs = fnv_u64(g->hash.outputs, bits->word[i]);
-}
-
-/* n numbers of ordinary size, one in 16 of them small or subnormal. */
-static void draw(golden *g, float *to, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        to[i] = rng_normal(&g->r);
-        const int64_t kind = rng_below(&g->r, 16);
-        to[i] *= kind == 0 ? 0x1p-130f : kind == 1 ? 0x1p-70f : 1.0f;
-    }
-    took(g, to, n);
 }
 
 /* n numbers of [0, 1): factors and sums. */
@@ -74,9 +42,6 @@ static void draw_bits(golden *g, fv_keybits *bits) {
         g->hash.inputs = fnv_u64(g->hash.inputs, bits->word[i]);
     }
 }
-
-static void begin(const golden *g) { fp_flush(g->flush); }
-static void end(void) { fp_flush(false); }
 
 static void golden_gemm(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 260);
@@ -327,80 +292,6 @@ static void golden_exp(golden *g) {
     g->kernel->run.exp_f32(N, x[0], x[1]);
     end();
     gave(g, x[1], N);
-}
-
-/* Words of pairs of ordinary numbers. */
-static void draw_pairs(golden *g, float *to, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t bits = (uint32_t)rng_u64(&g->r);
-        to[i] = bits_float((bits & 0x807f807f) | (uint32_t)rng_between(&g->r, 100, 140) << 7 |
-                           (uint32_t)rng_between(&g->r, 100, 140) << 23);
-    }
-    took(g, to, n);
-}
-
-static void golden_gemm_pairs(golden *g) {
-    const int64_t m = rng_between(&g->r, 1, 20), n = FV_LANES * rng_between(&g->r, 1, 9),
-                  k = rng_between(&g->r, 1, 130);
-    draw_pairs(g, x[0], m * k);
-    draw_pairs(g, x[1], k * n);
-    begin(g);
-    g->kernel->run.gemm_pairs_bf16(m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
-    end();
-    gave(g, x[2], m * n);
-}
-
-static void gave_magnitudes(golden *g, const fv_magnitudes *m) {
-    g->hash.outputs = fnv_u32(fnv_u32(g->hash.outputs, (uint32_t)m->least), (uint32_t)m->most);
-}
-
-static void golden_pack_pairs(golden *g) {
-    const int64_t nr = FV_LANES * rng_between(&g->r, 1, 4), keys = rng_between(&g->r, 1, nr);
-    const int64_t channels = rng_between(&g->r, 1, 130), filled = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
-    fv_magnitudes m = fv_magnitudes_none();
-    draw_pairs(g, x[0], keys * ((channels + 1) / 2));
-    begin(g);
-    g->kernel->run.pack_pairs_bf16(keys, channels, (const uint16_t *)x[0], (channels + 1) / 2 * 2, x[1], nr, &m, NULL);
-    end();
-    for (int64_t c = 0; c < (channels + 1) / 2; c++)
-        gave(g, x[1] + c * nr, filled);
-    gave_magnitudes(g, &m);
-}
-
-static void golden_to_pairs(golden *g) {
-    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
-    fv_magnitudes m = fv_magnitudes_none();
-    draw(g, x[0], rows * n);
-    begin(g);
-    g->kernel->run.to_pairs_f32(rows, n, x[0], n, x[1], (n + 1) / 2, &m);
-    end();
-    gave(g, x[1], rows * ((n + 1) / 2));
-    gave_magnitudes(g, &m);
-}
-
-/* Elements of 16 bits, any bits. */
-static void golden_widen(golden *g) {
-    static uint16_t from[4096];
-    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 400);
-    for (int64_t i = 0; i < rows * n; i++)
-        g->hash.inputs = fnv_u32(g->hash.inputs, from[i] = (uint16_t)rng_u64(&g->r));
-    begin(g);
-    g->kernel->run.widen_bf16(rows, n, from, n, x[1], n);
-    end();
-    gave(g, x[1], rows * n);
-}
-
-static void golden_narrow(golden *g) {
-    static uint16_t to[4096];
-    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 400);
-    for (int64_t i = 0; i < rows * n; i++)
-        x[0][i] = rng_pattern(&g->r);
-    took(g, x[0], rows * n);
-    begin(g);
-    g->kernel->run.narrow_bf16(rows, n, x[0], n, to, n);
-    end();
-    for (int64_t i = 0; i < rows * n; i++)
-        g->hash.outputs = fnv_u32(g->hash.outputs, to[i]);
 }
 
 /* A row a line. */

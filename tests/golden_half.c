@@ -1,0 +1,78 @@
+/* Golden results of kernels of 16-bit types (golden_kernels.c). */
+#include "golden_trial.h"
+
+static float x[3][MOST]; /* operands */
+
+/* Words of pairs of ordinary numbers. */
+static void draw_pairs(golden *g, float *to, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)rng_u64(&g->r);
+        to[i] = bits_float((bits & 0x807f807f) | (uint32_t)rng_between(&g->r, 100, 140) << 7 |
+                           (uint32_t)rng_between(&g->r, 100, 140) << 23);
+    }
+    took(g, to, n);
+}
+
+void golden_gemm_pairs(golden *g) {
+    const int64_t m = rng_between(&g->r, 1, 20), n = FV_LANES * rng_between(&g->r, 1, 9),
+                  k = rng_between(&g->r, 1, 130);
+    draw_pairs(g, x[0], m * k);
+    draw_pairs(g, x[1], k * n);
+    begin(g);
+    g->kernel->run.gemm_pairs_bf16(m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
+    end();
+    gave(g, x[2], m * n);
+}
+
+static void gave_magnitudes(golden *g, const fv_magnitudes *m) {
+    g->hash.outputs = fnv_u32(fnv_u32(g->hash.outputs, (uint32_t)m->least), (uint32_t)m->most);
+}
+
+void golden_pack_pairs(golden *g) {
+    const int64_t nr = FV_LANES * rng_between(&g->r, 1, 4), keys = rng_between(&g->r, 1, nr);
+    const int64_t channels = rng_between(&g->r, 1, 130), filled = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    fv_magnitudes m = fv_magnitudes_none();
+    draw_pairs(g, x[0], keys * ((channels + 1) / 2));
+    begin(g);
+    g->kernel->run.pack_pairs_bf16(keys, channels, (const uint16_t *)x[0], (channels + 1) / 2 * 2, x[1], nr, &m, NULL);
+    end();
+    for (int64_t c = 0; c < (channels + 1) / 2; c++)
+        gave(g, x[1] + c * nr, filled);
+    gave_magnitudes(g, &m);
+}
+
+void golden_to_pairs(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
+    fv_magnitudes m = fv_magnitudes_none();
+    draw(g, x[0], rows * n);
+    begin(g);
+    g->kernel->run.to_pairs_f32(rows, n, x[0], n, x[1], (n + 1) / 2, &m);
+    end();
+    gave(g, x[1], rows * ((n + 1) / 2));
+    gave_magnitudes(g, &m);
+}
+
+/* Elements of 16 bits, any bits. */
+void golden_widen(golden *g) {
+    static uint16_t from[4096];
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 400);
+    for (int64_t i = 0; i < rows * n; i++)
+        g->hash.inputs = fnv_u32(g->hash.inputs, from[i] = (uint16_t)rng_u64(&g->r));
+    begin(g);
+    g->kernel->run.widen_bf16(rows, n, from, n, x[1], n);
+    end();
+    gave(g, x[1], rows * n);
+}
+
+void golden_narrow(golden *g) {
+    static uint16_t to[4096];
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 400);
+    for (int64_t i = 0; i < rows * n; i++)
+        x[0][i] = rng_pattern(&g->r);
+    took(g, x[0], rows * n);
+    begin(g);
+    g->kernel->run.narrow_bf16(rows, n, x[0], n, to, n);
+    end();
+    for (int64_t i = 0; i < rows * n; i++)
+        g->hash.outputs = fnv_u32(g->hash.outputs, to[i]);
+}
