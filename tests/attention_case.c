@@ -323,7 +323,7 @@ void convert_elements(int64_t n, const void *from, fovea_dtype from_dtype, void 
         test_check(false, "convert: %s", fovea_error_detail());
 }
 
-int64_t tensor_extent(const fovea_tensor *t) {
+int64_t tensor_elements(const fovea_tensor *t) {
     int64_t last = 0;
     for (int i = 0; i < 4; i++) {
         if (t->shape[i] == 0)

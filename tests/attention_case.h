@@ -116,7 +116,7 @@ void check_status(const char *what, fovea_status got, fovea_status want, const c
 void convert_elements(int64_t n, const void *from, fovea_dtype from_dtype, void *to, fovea_dtype to_dtype);
 
 /* Elements of a tensor from the first to the last, gaps included. */
-int64_t tensor_extent(const fovea_tensor *tensor);
+int64_t tensor_elements(const fovea_tensor *tensor);
 
 /* A pointer to element (b, h, t, 0). */
 float *tensor_row(const fovea_tensor *tensor, int64_t b, int64_t h, int64_t t);

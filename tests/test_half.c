@@ -22,7 +22,7 @@ typedef struct twin {
 } twin;
 
 static twin twin_of(const fovea_tensor *t, fovea_dtype dtype) {
-    const int64_t n = tensor_extent(t);
+    const int64_t n = tensor_elements(t);
     twin made = {*t, *t};
     made.half.dtype = dtype;
     made.half.data = must_alloc(n + 1, sizeof(float));
@@ -50,7 +50,7 @@ static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, cons
 
 /* Elements of out against those of float32, rounded; and the gaps between them. */
 static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const char *text) {
-    const int64_t n = tensor_extent(want);
+    const int64_t n = tensor_elements(want);
     const size_t size = (size_t)fv_dtype_size(got->dtype);
     unsigned char *expected = must_alloc(n + 1, sizeof(float)), one[4];
     memset(expected, 0xa5, (size_t)n * size);
@@ -77,14 +77,14 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     char sentence[768];
     snprintf(sentence, sizeof sentence, "%s, %s", text, where);
     out.dtype = desc->out_dtype;
-    memset(out.data, 0xa5, (size_t)(tensor_extent(&out) * fv_dtype_size(out.dtype)));
+    memset(out.data, 0xa5, (size_t)(tensor_elements(&out) * fv_dtype_size(out.dtype)));
     own.out = out;
     own.lse = got->lse;
     own.weights = got->weights;
     if (run(ctx, desc, &own)) {
         compare_out(&out, &want->out, sentence);
-        const int64_t rest = got->lse.data ? tensor_extent(&got->lse) : 0,
-                      weights = got->weights.data ? tensor_extent(&got->weights) : 0;
+        const int64_t rest = got->lse.data ? tensor_elements(&got->lse) : 0,
+                      weights = got->weights.data ? tensor_elements(&got->weights) : 0;
         test_check(rest == 0 || memcmp(got->lse.data, want->lse.data, (size_t)rest * sizeof(float)) == 0,
                    "%s: another lse", sentence);
         test_check(weights == 0 || memcmp(got->weights.data, want->weights.data, (size_t)weights * sizeof(float)) == 0,
@@ -98,7 +98,7 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
     inputs *in = inputs_make(c, r);
     const fovea_tensor *values = &in->args.v;
     char line[512], text[640];
-    if (tensor_extent(values) > 0 && rng_below(r, 2)) /* rows that do not see it must not show it */
+    if (tensor_elements(values) > 0 && rng_below(r, 2)) /* rows that do not see it must not show it */
         tensor_row(values, rng_below(r, values->shape[0]), rng_below(r, values->shape[1]),
                    rng_below(r, values->shape[2]))[0] = rng_below(r, 2) ? NAN : INFINITY;
     snprintf(text, sizeof text, "types %d %d %d %d: %s", (int)type[0], (int)type[1], (int)type[2], (int)type[3],

@@ -136,12 +136,12 @@ static bool execute_as(const fovea_context *ctx, fovea_attention_desc *desc, fov
     for (int i = 0; i < 4; i++) {
         fovea_tensor *t = tensors[i];
         floats[i] = t->data;
-        t->data = must_alloc(tensor_extent(t), sizeof(float));
-        convert_elements(tensor_extent(t), floats[i], FOVEA_DTYPE_F32, t->data, dtype);
+        t->data = must_alloc(tensor_elements(t), sizeof(float));
+        convert_elements(tensor_elements(t), floats[i], FOVEA_DTYPE_F32, t->data, dtype);
         t->dtype = dtype;
     }
     const bool ok = execute(ctx, desc, args, name);
-    convert_elements(tensor_extent(&args->out), args->out.data, dtype, floats[3], FOVEA_DTYPE_F32);
+    convert_elements(tensor_elements(&args->out), args->out.data, dtype, floats[3], FOVEA_DTYPE_F32);
     for (int i = 0; i < 4; i++)
         free(tensors[i]->data);
     return ok;
