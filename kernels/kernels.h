@@ -228,7 +228,7 @@ static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
 
 /* gemm_pairs: as gemm, with words of pairs for elements of a and b, k counting words:
  * acc = fma(first of a, first of b, acc), then fma(second of a, second of b, acc). Only for operands that fv_pairs_exact() allows.
- * Scores alone: n is a multiple of FV_LANES, and of the epilogue only the maxima are allowed. */
+ * n is a multiple of FV_LANES, and the epilogue has no b: nothing is merged. */
 typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
 
 /* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to

@@ -14,6 +14,6 @@ static inline vf pairs_accumulate(vf a, vf b, vf acc) {
 #endif
 }
 
-#define FV_SCORES_ONLY
+#define FV_NO_MERGE
 #define FV_ACCUMULATE pairs_accumulate
 #include "body/gemm_f32.h"

@@ -15,11 +15,11 @@
 #define FV_ACCUMULATE v_accumulate
 #endif
 
-/* A product that is scores alone: whole vectors from +0, stored. Leaves two thirds of the text out. */
-#ifdef FV_SCORES_ONLY
-enum { SCORES_ONLY = 1 };
+/* A product of whole vectors that is not merged. Leaves most of the text out. */
+#ifdef FV_NO_MERGE
+enum { NO_MERGE = 1 };
 #else
-enum { SCORES_ONLY = 0 };
+enum { NO_MERGE = 0 };
 #endif
 
 enum {
@@ -214,18 +214,18 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++)
                 acc[i][j] = v_set1(0.0f);
-        for (int i = 0; i < mr && start && !SCORES_ONLY; i++, start += ldstart, ldstart = gemm_opaque(ldstart))
+        for (int i = 0; i < mr && start; i++, start += ldstart, ldstart = gemm_opaque(ldstart))
             for (int j = 0; j < nv; j++)
                 acc[i][j] = gemm_load(start + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, next, mr, nv, part);
         next = gemm_next(t, next, 1);
-        if (merge_b && !SCORES_ONLY) {
+        if (merge_b && !NO_MERGE) {
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nv; j++)
                     acc[i][j] = v_mul(acc[i][j], v_set1(merge_b[i]));
             merge_b += mr;
         }
-        if (merge_a && !SCORES_ONLY) {
+        if (merge_a && !NO_MERGE) {
             const float *row = c;
             for (int i = 0; i < mr; i++, row += ldc, ldc = gemm_opaque(ldc))
                 for (int j = 0; j < nv; j++) {

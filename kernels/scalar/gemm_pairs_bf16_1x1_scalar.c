@@ -10,14 +10,15 @@ void fv_gemm_pairs_bf16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float 
                                    int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
                                    const fv_prefetch *prefetch) {
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && n % FV_LANES == 0);
-    assert(!epilogue || (!epilogue->start && !epilogue->b));
+    assert(!epilogue || !epilogue->b);
     float *row_max = epilogue ? epilogue->row_max : NULL;
+    const float *start = epilogue ? epilogue->start : NULL;
     (void)prefetch;
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < FV_LANES && row_max && !epilogue->accumulate_max; j++)
             row_max[i * FV_LANES + j] = -INFINITY;
         for (int64_t j = 0; j < n; j++) {
-            float acc = 0.0f;
+            float acc = start ? start[i * epilogue->ldstart + j] : 0.0f;
             for (int64_t t = 0; t < k; t++) {
                 const float x = a[i * lda + t], y = b[t * ldb + j];
                 acc = fmaf(second_of(x), second_of(y), fmaf(first_of(x), first_of(y), acc));

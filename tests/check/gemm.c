@@ -59,7 +59,7 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
     const bool pairs = c->kernel->op == FV_OP_gemm_pairs;
     if ((to->maxima && c->kernel->op == FV_OP_gemm_masked) || (pairs && kind != DATA_NORMAL))
         return;
-    if (pairs && (to->start != START_ZERO || to->factors))
+    if (pairs && to->factors)
         return;
     if (to->maxima || pairs)
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
