@@ -12,7 +12,10 @@ set(tower
     "dispatch"
     "tuning"
     "context"
-    "attention linear arrays"
+    "arrays"
+    "rope"
+    "cache"
+    "attention linear"
     "mha")
 
 # Known exceptions, "file header": printed at each check; one that is no longer there must be taken out of the list.

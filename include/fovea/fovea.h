@@ -44,6 +44,7 @@
 #include "mask.h"
 #include "mha.h"
 #include "outputs.h"
+#include "rope.h"
 #include "state.h"
 #include "tuning.h"
 #include "types.h"

@@ -76,6 +76,15 @@ static const struct {
     [FV_ENUM_mha_order] =
         {"fovea_mha_order",
          {[FOVEA_MHA_ORDER_QKV] = "FOVEA_MHA_ORDER_QKV", [FOVEA_MHA_ORDER_GROUPED] = "FOVEA_MHA_ORDER_GROUPED"}},
+    [FV_ENUM_rope_pairing] =
+        {"fovea_rope_pairing",
+         {[FOVEA_ROPE_HALVES] = "FOVEA_ROPE_HALVES", [FOVEA_ROPE_ADJACENT] = "FOVEA_ROPE_ADJACENT"}},
+    [FV_ENUM_rope_scaling] = {"fovea_rope_scaling",
+                              {[FOVEA_ROPE_UNSCALED] = "FOVEA_ROPE_UNSCALED",
+                               [FOVEA_ROPE_LINEAR] = "FOVEA_ROPE_LINEAR",
+                               [FOVEA_ROPE_NTK] = "FOVEA_ROPE_NTK",
+                               [FOVEA_ROPE_YARN] = "FOVEA_ROPE_YARN",
+                               [FOVEA_ROPE_LLAMA3] = "FOVEA_ROPE_LLAMA3"}},
 };
 
 const char *const fv_causal_words[] = {

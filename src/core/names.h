@@ -17,6 +17,8 @@ typedef enum fv_enum {
     FV_ENUM_mha_merge,
     FV_ENUM_mha_fold,
     FV_ENUM_mha_order,
+    FV_ENUM_rope_pairing,
+    FV_ENUM_rope_scaling,
     FV_ENUMS
 } fv_enum;
 
