@@ -127,11 +127,11 @@ class Plan:
         *,
         batch: int = 1,
         q_heads: int,
-        kv_heads: int = ...,
+        kv_heads: int | None = None,
         q_len: int,
         kv_len: int,
         head_dim: int,
-        value_dim: int = ...,
+        value_dim: int | None = None,
         causal: bool | Literal["top_left", "bottom_right", "offset"] | None = None,
         window: Window | None = None,
         scale: float | None = None,
@@ -177,7 +177,9 @@ class Plan:
     @property
     def workspace_size(self) -> int: ...
 
-def merge(outs: Sequence[Array], lses: Sequence[Array], *, sinks: Any | None = None) -> tuple[Array, Array]: ...
+def merge(
+    outs: Sequence[Array], lses: Sequence[Array], *, sinks: Any | None = None, layout: Layout = "bhtd"
+) -> tuple[Array, Array]: ...
 def info() -> dict[str, Any]: ...
 
 class config:
@@ -233,7 +235,7 @@ class MultiHead:
         cls,
         *,
         heads: int,
-        kv_heads: int = ...,
+        kv_heads: int | None = None,
         q: Any | None = None,
         k: Any | None = None,
         v: Any | None = None,
@@ -257,8 +259,8 @@ class MultiHead:
         order: Literal["qkv", "grouped"] = "qkv",
         fold_values: Literal["never", "cheaper", "always"] = "never",
         merge: Literal["queries", "keys"] = "queries",
-        head_dim: int = ...,
-        value_dim: int = ...,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
         shape: tuple[int, int, int] = (1, 512, 512),
         causal: bool | Literal["top_left", "bottom_right", "offset"] | None = None,
         window: Window | None = None,

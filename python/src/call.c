@@ -6,7 +6,9 @@
 
 static const py_layout layouts[] = {{"bhtd", 4, 1, 2}, {"bthd", 4, 2, 1}, {"htd", 3, 0, 1}, {"thd", 3, 1, 0}};
 
-const py_layout *py_layout_of(PyObject *name, const char *argument) {
+const py_layout *py_layout_or_default(PyObject *name, const char *argument) {
+    if (!name)
+        return &layouts[0];
     if (PyUnicode_Check(name))
         for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
             if (PyUnicode_CompareWithASCIIString(name, layouts[i].name) == 0)
@@ -114,10 +116,11 @@ int py_call_tensors(py_call *call) {
     fovea_attention_desc *desc = &call->desc;
     fovea_attention_args *args = &call->args;
     PyObject **values = call->values;
-    call->layout = values[PY_ARG_layout] ? py_layout_of(values[PY_ARG_layout], "layout") : &layouts[0];
+    call->layout = py_layout_or_default(values[PY_ARG_layout], "layout");
     if (!call->layout)
         return -1;
-    call->out_layout = values[PY_ARG_out_layout] ? py_layout_of(values[PY_ARG_out_layout], "out_layout") : call->layout;
+    call->out_layout =
+        values[PY_ARG_out_layout] ? py_layout_or_default(values[PY_ARG_out_layout], "out_layout") : call->layout;
     if (!call->out_layout)
         return -1;
     if (call->out_layout->ndim != call->layout->ndim)

@@ -20,8 +20,8 @@ typedef struct py_layout {
     int ndim, head, token;
 } py_layout;
 
-/* The layout of a name, NULL with an exception if it has none. */
-const py_layout *py_layout_of(PyObject *name, const char *argument);
+/* The layout of a name, 'bhtd' where it is NULL; NULL with an exception if it has none. */
+const py_layout *py_layout_or_default(PyObject *name, const char *argument);
 
 enum { PY_CALL_ARRAYS = 20, PY_CALL_NUMBERS = 10 };
 

@@ -1,29 +1,48 @@
 /* fovea.merge(). */
-#include "array.h"
+#include "call.h"
 #include "keywords.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const char py_merge_doc[] =
-    "merge(outs, lses, *, sinks=None)\n--\n\n"
+    "merge(outs, lses, *, sinks=None, layout='bhtd')\n--\n\n"
     "Merges results over disjoint sets of keys into the result over all of them; any split is legal. outs: a list of "
     "float32 arrays\n"
     "[batch, heads, queries, channels], each what attention() gave for its keys alone; lses: their log-sum-exps "
     "[batch, heads,\n"
-    "queries], of return_lse=True. sinks: [heads], if any; the parts must not include them. Returns (out, lse), "
-    "contiguous, of the\n"
-    "kind of outs[0]. A row whose lse is -inf is empty. Merged in the order of the list, in float32: the last bits may "
+    "queries], of return_lse=True. layout: of outs, 'bhtd' or 'bthd'; of packed sequences 'htd' or 'thd', and lses are "
+    "[heads,\n"
+    "tokens]. sinks: [heads], if any; the parts must not include them. Returns (out, lse), contiguous, of the kind and "
+    "layout of\n"
+    "outs[0]. A row whose lse is -inf is empty. Merged in the order of the list, in float32: the last bits may "
     "differ from\n"
     "those of one call.\n\n"
     "ValueError: no parts, lists of different length, shapes that differ. TypeError: not float32.";
 
-static const short names[] = {PY_NAME_outs, PY_NAME_lses, PY_NAME_sinks};
-static const py_signature signature = {"merge", names, 3, 2, 2};
+static const short names[] = {PY_NAME_outs, PY_NAME_lses, PY_NAME_sinks, PY_NAME_layout};
+static const py_signature signature = {"merge", names, 4, 2, 2};
 
-/* A part's array: out [b, h, t, d], or lse [b, h, t] as [b, h, t, 1]. */
-static int part(py_core *core, PyObject *list, Py_ssize_t index, const char *name, int ndim, py_array *array,
-                fovea_tensor *tensor) {
+/* Where batch, head, token and channel are in an array; -1: nowhere. */
+static void axes_of(const py_layout *layout, bool channels, int axes[4]) {
+    const int batch = layout->ndim == 4;
+    axes[0] = batch ? 0 : -1;
+    axes[1] = channels ? layout->head : batch;
+    axes[2] = channels ? layout->token : batch + 1;
+    axes[3] = channels ? layout->ndim - 1 : -1;
+}
+
+static void view(const py_array *array, const int axes[4], fovea_tensor *tensor) {
+    *tensor = (fovea_tensor){.data = array->data, .dtype = FOVEA_DTYPE_F32};
+    for (int i = 0; i < 4; i++) {
+        tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
+        tensor->stride[i] = axes[i] < 0 ? 1 : array->stride[axes[i]];
+    }
+}
+
+/* A part's array: out, or lse [b, h, t] as [b, h, t, 1]. */
+static int part(py_core *core, PyObject *list, Py_ssize_t index, const char *name, const py_layout *layout,
+                bool channels, py_array *array, fovea_tensor *tensor) {
     PyObject *object = PySequence_GetItem(list, index);
     if (!object)
         return -1;
@@ -35,22 +54,21 @@ static int part(py_core *core, PyObject *list, Py_ssize_t index, const char *nam
     }
     if (py_array_f32(array, name) < 0)
         return -1;
+    const int ndim = layout->ndim - !channels;
     if (array->ndim != ndim)
-        return py_raise(PyExc_ValueError, "%s[%zd] has %d dimensions, not %d", name, index, array->ndim, ndim);
-    if (ndim == 4 && py_array_compact(array) < 0)
+        return py_raise(PyExc_ValueError, "%s[%zd] has %d dimensions, layout '%s' has %d", name, index, array->ndim,
+                        layout->name, ndim);
+    if (channels && py_array_compact(array) < 0)
         return -1;
-    tensor->data = array->data;
-    tensor->dtype = FOVEA_DTYPE_F32;
-    tensor->quantisation = NULL;
-    for (int i = 0; i < 4; i++) {
-        tensor->shape[i] = i < ndim ? array->shape[i] : 1;
-        tensor->stride[i] = i < ndim ? array->stride[i] : 1;
-    }
+    int axes[4];
+    axes_of(layout, channels, axes);
+    view(array, axes, tensor);
     return 0;
 }
 
 /* All parts, opened; then the sinks. */
 typedef struct merge {
+    const py_layout *layout;
     fovea_attention_part *parts;
     py_array *arrays; /* zeros where none is open */
     Py_ssize_t count;
@@ -59,8 +77,8 @@ typedef struct merge {
 
 static int open_parts(py_core *core, PyObject *outs, PyObject *lses, PyObject *sinks, merge *m) {
     for (Py_ssize_t i = 0; i < m->count; i++)
-        if (part(core, outs, i, "outs", 4, &m->arrays[2 * i], &m->parts[i].out) < 0 ||
-            part(core, lses, i, "lses", 3, &m->arrays[2 * i + 1], &m->parts[i].lse) < 0)
+        if (part(core, outs, i, "outs", m->layout, true, &m->arrays[2 * i], &m->parts[i].out) < 0 ||
+            part(core, lses, i, "lses", m->layout, false, &m->arrays[2 * i + 1], &m->parts[i].lse) < 0)
             return -1;
     if (!sinks)
         return 0;
@@ -80,16 +98,19 @@ static int open_parts(py_core *core, PyObject *outs, PyObject *lses, PyObject *s
 
 /* (out, lse), or NULL with an exception. */
 static PyObject *run(py_core *core, const merge *m, PyObject *like) {
-    const int64_t *shape = m->parts[0].out.shape;
     const py_source source = m->arrays[0].source;
+    const int ndim = m->layout->ndim;
     py_array views[2] = {{0}, {0}};
-    PyObject *out = py_array_empty(core, source, PY_F32, 4, shape, &views[0]);
-    PyObject *lse = out ? py_array_empty(core, source, PY_F32, 3, shape, &views[1]) : NULL;
+    PyObject *out = py_array_empty(core, source, PY_F32, ndim, m->arrays[0].shape, &views[0]);
+    PyObject *lse = out ? py_array_empty(core, source, PY_F32, ndim - 1, m->arrays[1].shape, &views[1]) : NULL;
     PyObject *result = NULL;
     if (lse) {
-        const fovea_attention_part whole = {
-            fovea_tensor_bhtd(views[0].data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]),
-            fovea_tensor_bhtd(views[1].data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], 1)};
+        fovea_attention_part whole;
+        int axes[4];
+        axes_of(m->layout, true, axes);
+        view(&views[0], axes, &whole.out);
+        axes_of(m->layout, false, axes);
+        view(&views[1], axes, &whole.lse);
         PyThreadState *released = PyEval_SaveThread();
         const fovea_status status = fovea_attention_merge(m->parts, m->count, m->sinks, &whole);
         PyEval_RestoreThread(released);
@@ -110,7 +131,7 @@ static PyObject *run(py_core *core, const merge *m, PyObject *like) {
 
 PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     py_core *core = py_core_of(module);
-    PyObject *values[3];
+    PyObject *values[4];
     if (py_parse(core, &signature, args, count, keywords, values) < 0)
         return NULL;
     if ((!PyList_Check(values[0]) && !PyTuple_Check(values[0])) ||
@@ -118,7 +139,9 @@ PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, Py
         PyErr_SetString(PyExc_TypeError, "outs and lses must be lists of arrays");
         return NULL;
     }
-    merge m = {NULL, NULL, PySequence_Size(values[0]), NULL};
+    merge m = {py_layout_or_default(values[3], "layout"), NULL, NULL, PySequence_Size(values[0]), NULL};
+    if (!m.layout)
+        return NULL;
     if (m.count == 0 || PySequence_Size(values[1]) != m.count) {
         py_raise(PyExc_ValueError, "there are %zd outs and %zd lses: give as many of each, at least one", m.count,
                  PySequence_Size(values[1]));

@@ -260,12 +260,13 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0;
     PyObject **w = m.matrices, **b = m.biases;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$LLOOOOOOOOOOOOOOOOOzzssssLL(LLL)OOOOOppO:MultiHead", names, &m.heads, &m.kv_heads, &w[Q],
-            &w[K], &w[V], &w[O], &w[FUSED], &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V], &b[Q], &b[K], &b[V], &b[O],
-            &b[FUSED], &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout, &m.order,
-            &m.fold_values, &m.merge, &m.head_dim, &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0],
-            &options[1], &options[2], &options[3], &mask, &bias, &sinks, &relative))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppO:MultiHead", names,
+                                     &m.heads, py_size_or_none, &m.kv_heads, &w[Q], &w[K], &w[V], &w[O], &w[FUSED],
+                                     &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V], &b[Q], &b[K], &b[V], &b[O], &b[FUSED],
+                                     &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout,
+                                     &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
+                                     &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1],
+                                     &options[2], &options[3], &mask, &bias, &sinks, &relative))
         return NULL;
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)

@@ -18,6 +18,16 @@ void py_object_free(PyObject *object) {
     Py_DECREF((PyObject *)type);
 }
 
+int py_size_or_none(PyObject *value, void *size) {
+    if (value == Py_None)
+        return 1;
+    const long long number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred())
+        return 0;
+    *(long long *)size = number;
+    return 1;
+}
+
 PyObject *py_get_int64(PyObject *object, void *offset) {
     int64_t value;
     memcpy(&value, (const char *)object + (size_t)offset, sizeof value);

@@ -15,6 +15,9 @@ static inline PyObject *py_object_new(PyTypeObject *type) { return PyType_Generi
 /* The end of a tp_dealloc. */
 void py_object_free(PyObject *object);
 
+/* A converter of PyArg_Parse ("O&") to a long long, which None leaves as it is. */
+int py_size_or_none(PyObject *value, void *size);
+
 /* A getter of an int64_t at the offset that its closure is. */
 PyObject *py_get_int64(PyObject *object, void *offset);
 #define PY_INT64_GETTER(name, type, field, doc)                                                                        \

@@ -91,9 +91,10 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0, is_packed = 0;
     const char *dtype = "float32";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLLLLLLOOOOOppOps:Plan", names, &batch, &q_heads, &kv_heads,
-                                     &q_len, &kv_len, &head_dim, &value_dim, &options[0], &options[1], &options[2],
-                                     &options[3], &mask, &bias, &sinks, &relative, &is_packed, &dtype))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&OOOOOppOps:Plan", names, &batch, &q_heads,
+                                     py_size_or_none, &kv_heads, &q_len, &kv_len, &head_dim, py_size_or_none,
+                                     &value_dim, &options[0], &options[1], &options[2], &options[3], &mask, &bias,
+                                     &sinks, &relative, &is_packed, &dtype))
         return NULL;
     if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
         PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");

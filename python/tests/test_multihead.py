@@ -59,6 +59,8 @@ def test_self(x, w, b, tiers):
         close(got, want)
     assert np.array_equal(layer(x), steps(x, x, x, w, b))
     tiers(lambda: fovea.MultiHead(heads=HEADS, **w, **b)(x))
+    none = fovea.MultiHead(heads=HEADS, kv_heads=None, head_dim=None, value_dim=None, **w, **b)
+    assert np.array_equal(none(x), layer(x))
 
 
 def test_cross_and_separate(x, w, b, normal):

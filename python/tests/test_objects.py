@@ -190,6 +190,36 @@ def test_merge(qkv, normal, tiers):
     assert np.array_equal(fovea.merge(wide, lses)[0], fovea.merge(outs, lses)[0])
 
 
+def test_merge_layouts(normal):
+    """Of packed sequences and of heads beside tokens: what attention() gives in a layout is taken in it."""
+    q, k, v = normal(70, 4, 16), normal(300, 2, 16), normal(300, 2, 16)
+    whole, whole_lse = fovea.attention(q, k, v, cu_seqlens_q=[0, 30, 70], cu_seqlens_kv=[0, 100, 300], layout="thd",
+                                       return_lse=True)  # fmt: skip
+    parts = [([0, 40, 140], 0, 40, 100, 200), ([0, 60, 160], 40, 100, 200, 300)]  # of the sequences' keys
+    for layout in ("thd", "htd"):
+        found = []
+        for starts, a, b, c, d in parts:
+            some = [np.concatenate([x[a:b], x[c:d]]) for x in (k, v)]
+            found.append(fovea.attention(*(x if layout == "thd" else x.swapaxes(0, 1) for x in (q, *some)), layout=layout,
+                                         cu_seqlens_q=[0, 30, 70], cu_seqlens_kv=starts, return_lse=True))  # fmt: skip
+        out, lse = fovea.merge(*zip(*found), layout=layout)
+        out = out if layout == "thd" else out.swapaxes(0, 1)
+        assert out.shape == whole.shape and np.abs(out - whole).max() < 2e-6
+        assert lse.shape == whole_lse.shape and np.abs(lse - whole_lse).max() < 2e-6
+    outs, lses = [normal(2, 5, 3, 8) for _ in range(2)], [normal(2, 3, 5) for _ in range(2)]
+    out, lse = fovea.merge(outs, lses, layout="bthd")
+    expected = fovea.merge([x.swapaxes(1, 2) for x in outs], lses)
+    assert np.array_equal(out.swapaxes(1, 2), expected[0]) and np.array_equal(lse, expected[1])
+
+
+def test_sizes_may_be_none():
+    """As the signatures say."""
+    plan = fovea.Plan(q_heads=4, kv_heads=None, q_len=8, kv_len=8, head_dim=16, value_dim=None)
+    assert plan.workspace_size >= 0
+    with pytest.raises(TypeError):
+        fovea.Plan(q_heads=4, kv_heads="2", q_len=8, kv_len=8, head_dim=16)
+
+
 def test_merge_refuses(normal):
     out, lse = normal(1, 2, 3, 4), normal(1, 2, 3)
     for args, error, match in (
@@ -205,6 +235,8 @@ def test_merge_refuses(normal):
             fovea.merge(*args)
     with pytest.raises(ValueError, match="each of the 2 heads"):
         fovea.merge([out], [lse], sinks=normal(3))
+    with pytest.raises(ValueError, match="layout must be"):
+        fovea.merge([out], [lse], layout="tdh")
 
 
 def test_config_and_info():
