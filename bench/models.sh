@@ -1,7 +1,9 @@
 #!/bin/sh
-# Whole models from Python: transformers' attention implementations, and copies by fovea.torch.optimize(), in one process, in turns.
-#   bench/models.sh [--only GLOB] [--rounds N] [--threads 1,2]      see models.py
-# Runs in the venv of make test-python; without it, or without a model, a case is SKIPPED.
+# Whole models from Python: transformers' attention implementations, copies by fovea.torch.optimize(), zentorch and OpenVINO, in turns.
+#   bench/models.sh [--only GLOB] [--rounds N] [--threads 1,2]      see models/run.py
+# Runs in the venv of make test-python; without it, or without a model, a case is SKIPPED. zentorch and OpenVINO are taken from the
+# venvs that bench/peers.sh makes (PEERS=all, or PEERS="openvino zentorch"); their processes find transformers in this one's.
+# Environment: FOVEA_ZENTORCH_PYTHON, FOVEA_OPENVINO_PYTHON: interpreters that have these.
 set -eu
 cd "$(dirname "$0")/.."
 if [ ! -f build/venv/torch/made ]; then
@@ -14,4 +16,15 @@ build=build/python
     cat $build.log >&2
     exit 1
 }
-PYTHONPATH=$build:python/tests/support PYTHONDONTWRITEBYTECODE=1 exec build/venv/torch/bin/python bench/models.py "$@"
+python=build/venv/torch/bin/python
+# The interpreter of a venv that has a module: find_peer VENV MODULE.
+find_peer() {
+    if [ -x "$1/bin/python" ] && "$1/bin/python" -c "import importlib.util as u, sys; sys.exit(not u.find_spec('$2'))"; then
+        printf '%s' "$PWD/$1/bin/python"
+    fi
+}
+FOVEA_ZENTORCH_PYTHON=${FOVEA_ZENTORCH_PYTHON:-$(find_peer build/peers/venv-zentorch zentorch)}
+FOVEA_OPENVINO_PYTHON=${FOVEA_OPENVINO_PYTHON:-$(find_peer build/peers/venv openvino)}
+FOVEA_MODELS_PATH=$($python -c 'import os, transformers; print(os.path.dirname(os.path.dirname(transformers.__file__)))')
+export FOVEA_ZENTORCH_PYTHON FOVEA_OPENVINO_PYTHON FOVEA_MODELS_PATH
+PYTHONPATH=$build:python/tests/support PYTHONDONTWRITEBYTECODE=1 exec $python bench/models/run.py "$@"
