@@ -1,37 +1,15 @@
 /* Linear maps of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, y rounded once at the end. Float32 is
  * computed by the scalar tier. */
 #include "attention_case.h"
+#include "twin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CASES = 200, PARTS = 3, TYPES = 3 };
-
-static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+enum { CASES = 200, PARTS = 3 };
 
 static case_contexts contexts;
-
-/* n numbers in a type, and the same in float32. */
-typedef struct twin {
-    fovea_dtype dtype;
-    void *half;
-    float *wide;
-} twin;
-
-static twin twin_make(int64_t n, fovea_dtype dtype, float size, rng *r) {
-    twin x = {dtype, must_alloc(n + 1, sizeof(float)), must_alloc(n + 1, sizeof(float))};
-    for (int64_t i = 0; i < n; i++)
-        x.wide[i] = size * rng_normal(r);
-    convert_elements(n, x.wide, FOVEA_DTYPE_F32, x.half, dtype);
-    convert_elements(n, x.half, dtype, x.wide, FOVEA_DTYPE_F32);
-    return x;
-}
-
-static void twin_free(const twin *x) {
-    free(x->half);
-    free(x->wide);
-}
 
 /* A problem: sizes, layouts, types. */
 typedef struct problem {
@@ -59,14 +37,14 @@ static problem problem_random(rng *r) {
     p.lens = rng_below(r, 4) == 0;
     p.bthd = rng_below(r, 2);
     p.activation = (fovea_activation)rng_below(r, 4);
-    p.x = types[rng_below(r, TYPES)];
-    p.y = types[rng_below(r, TYPES)];
-    p.add = p.in_place ? p.y : types[rng_below(r, TYPES)];
-    p.weight[0] = types[rng_below(r, TYPES)];
+    p.x = twin_types[rng_below(r, TWIN_TYPES)];
+    p.y = twin_types[rng_below(r, TWIN_TYPES)];
+    p.add = p.in_place ? p.y : twin_types[rng_below(r, TWIN_TYPES)];
+    p.weight[0] = twin_types[rng_below(r, TWIN_TYPES)];
     for (int64_t i = 0; i < p.parts; i++) {
         p.heads[i] = rng_between(r, 1, 3);
         p.out[i] = p.heads[i] * rng_between(r, 1, 50);
-        p.weight[i] = rng_below(r, 4) ? p.weight[0] : types[rng_below(r, TYPES)];
+        p.weight[i] = rng_below(r, 4) ? p.weight[0] : twin_types[rng_below(r, TWIN_TYPES)];
     }
     snprintf(p.text, sizeof p.text,
              "%" PRId64 " x %" PRId64 " rows, %" PRId64 " x %" PRId64 " channels, %" PRId64
@@ -157,7 +135,7 @@ static void test_random(void) {
             d.lens[b] = rng_between(&r, 0, p.tokens);
         for (int64_t i = 0; i < p.parts; i++) {
             d.weight[i] = twin_make(p.in * p.out[i], p.weight[i], 0.2f, &r);
-            d.bias[i] = twin_make(p.out[i], types[rng_below(&r, TYPES)], 1.0f, &r);
+            d.bias[i] = twin_make(p.out[i], twin_types[rng_below(&r, TWIN_TYPES)], 1.0f, &r);
             d.residual[i] = twin_make(y_size(&p, i), p.add, 1.0f, &r);
             want[i] = must_alloc(y_size(&p, i), sizeof(float));
             memset(want[i], 0, (size_t)y_size(&p, i) * sizeof(float));
@@ -167,13 +145,9 @@ static void test_random(void) {
             compare(contexts.one, "one thread", &p, &d, want);
             compare(contexts.three, "three threads", &p, &d, want);
         }
-        twin_free(&d.x);
-        for (int64_t i = 0; i < p.parts; i++) {
-            twin_free(&d.weight[i]);
-            twin_free(&d.bias[i]);
-            twin_free(&d.residual[i]);
+        for (int64_t i = 0; i < p.parts; i++)
             free(want[i]);
-        }
+        twins_free();
     }
 }
 

@@ -55,18 +55,24 @@ typedef struct fovea_mha_desc {
     fovea_mha_merge merge;
     fovea_mha_fold fold_values; /* attention over V itself, then W_i^V W_i^O as one matrix. Needs W^O and no v_bias
                                    (otherwise FOLD_CHEAPER does not fold). Not with TIED and PROJECTED */
-    const fovea_attention_desc *attention; /* shape and options; required; read only during the call. q_heads = h,
+    const fovea_attention_desc
+        *attention;    /* shape, types and options; required; read only during the call. q_heads = h,
                                               kv_heads, head_dim = d_k, value_dim = d_v. The default scale is
                                               1/sqrt(d_k) in every form */
     int64_t q_tokens;  /* attention->packed: the most tokens of the queries' axis; default 0: batch * q_len */
     int64_t kv_tokens; /* likewise of keys and values; default 0: with SELF q_tokens, else batch * kv_len */
 } fovea_mha_desc;
 
+/* Element types: attention->dtype is that of args.q, of the queries made of it and of the heads before W^O; k_dtype and
+ * v_dtype those of the inputs of keys and values and of what is made of them (one input has one type); out_dtype that of
+ * the result. Weights say theirs themselves. Each step rounds to these types, so a layer has the bits of its steps called one
+ * by one, and each step the bits of float32 on the same numbers, rounded once at its end. */
+
 /* Sets struct_size and the defaults. attention is NULL: you must set it. */
 #define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
-/* Weights, in any order and with any strides. Column i * d_k + c of q is channel c of head i. If weights are stored head
+/* Weights of FOVEA_DTYPE_F32, _BF16 or _F16, each its own, in any order and with any strides. Column i * d_k + c of q is channel c of head i. If weights are stored head
  * by head ([heads, d_model, d_k]), give the matrix the strides within one head, and head_stride the distance from one
  * head's first element to the next one's. head_stride 0: heads follow each other as columns (as rows of o). */
 typedef struct fovea_mha_weights {
@@ -82,7 +88,7 @@ typedef struct fovea_mha_weights {
     fovea_matrix fused;         /* FUSED: [features, (heads + kv_heads) * d_k + kv_heads * d_v] */
     const void *fused_bias;
     fovea_mha_order order;
-    fovea_dtype bias_dtype; /* of all biases; default and only choice: FOVEA_DTYPE_F32 */
+    fovea_dtype bias_dtype; /* of all biases: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
 } fovea_mha_weights;
 
 /* Sets struct_size and bias_dtype, and leaves everything else absent. */
@@ -92,8 +98,9 @@ FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t si
 /* A layer for one shape, with packed weights. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_mha fovea_mha;
 
-/* Checks, folds and packs copies of the weights; yours may be freed afterwards. Products of matrices are computed in
- * float64 and rounded once. After an error *mha is NULL. ctx must outlive it. Thread-safe. */
+/* Checks, folds and packs copies of the weights, which keep their types; yours may be freed afterwards. Products of matrices
+ * are computed in float64 and rounded once, to the type of both factors if they have the same, else to float32; their
+ * biases to float32. After an error *mha is NULL. ctx must outlive it. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc,
                                         const fovea_mha_weights *weights, fovea_mha **mha);
 
@@ -131,7 +138,8 @@ typedef struct fovea_mha_costs {
     double attention_flops;  /* of scores and values, without masked pairs (causal, window; offsets count as 0); packed
                                 sequences count as if each had q_len queries and kv_len keys */
     double output_flops;     /* of W^O */
-    double bytes;            /* inputs, weights, projections, heads and output, each read or written once */
+    double bytes;            /* inputs, weights (of attention->dtype), projections, heads and output, each read or
+                                written once */
     double scratch;          /* bytes of projections and heads between steps */
 } fovea_mha_costs;
 

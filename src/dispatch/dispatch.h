@@ -46,6 +46,9 @@ static inline fv_type fv_type_of(fovea_dtype dtype) {
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target);
 
+/* n elements of a type, stride apart, as floats. */
+void fv_to_floats(int64_t n, const void *from, int64_t stride, fovea_dtype dtype, float *to, fv_target target);
+
 /* The row of that name, or NULL. */
 const fv_kernel *fv_kernel_named(const char *name);
 

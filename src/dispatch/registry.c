@@ -45,3 +45,12 @@ fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target) {
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target) {
     return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target)->run.narrow_bf16;
 }
+
+void fv_to_floats(int64_t n, const void *from, int64_t stride, fovea_dtype dtype, float *to, fv_target target) {
+    const float *floats = from;
+    if (dtype == FOVEA_DTYPE_F32)
+        for (int64_t i = 0; i < n; i++)
+            to[i] = floats[i * stride];
+    else /* rows of one element */
+        fv_widen_of(dtype, target)(n, 1, from, stride, to, 1);
+}

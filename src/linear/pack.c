@@ -30,18 +30,6 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
     return l->bytes > 0;
 }
 
-/* n elements, stride apart, as floats. */
-static void to_floats(const fovea_context *ctx, int64_t n, const void *from, int64_t stride, fovea_dtype dtype,
-                      float *to) {
-    const uint16_t *halves = from;
-    const float *floats = from;
-    if (dtype == FOVEA_DTYPE_F32)
-        for (int64_t i = 0; i < n; i++)
-            to[i] = floats[i * stride];
-    else /* rows of one element */
-        fv_kernel_best(FV_OP_widen, fv_type_of(dtype), ctx->target)->run.widen_bf16(n, 1, halves, stride, to, 1);
-}
-
 enum { CHANNELS = 16 }; /* so few at a time that a line of either side is in cache until it is used up */
 
 /* Columns [first, first + count) of one part's weights into a panel of the same type. */
@@ -60,7 +48,8 @@ static void pack_floats(const fovea_linear *l, const fovea_matrix *w, float scal
         for (int64_t j = 0; j < count; j++) {
             const int64_t n = fv_min(CHANNELS, w->in - k), at = k * w->in_stride + (first + j) * w->out_stride;
             float numbers[CHANNELS];
-            to_floats(l->ctx, n, (const char *)w->data + at * fv_dtype_size(w->dtype), w->in_stride, w->dtype, numbers);
+            fv_to_floats(n, (const char *)w->data + at * fv_dtype_size(w->dtype), w->in_stride, w->dtype, numbers,
+                         l->ctx->target);
             for (int64_t i = 0; i < n; i++)
                 to[(k + i) * panel + j] = scale * numbers[i];
         }
@@ -83,7 +72,8 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
         pack_columns(l, part, done, column, count);
     }
     if (to->bias)
-        to_floats(l->ctx, to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias);
+        fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,
+                     l->ctx->target);
     for (int64_t j = 0; to->bias && j < to->out; j++)
         to->bias[j] *= scale;
 }

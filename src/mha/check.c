@@ -66,6 +66,21 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     return FOVEA_OK;
 }
 
+/* What attention reads has the type of the input that it is made of. */
+static fovea_status check_dtypes(const fovea_mha_desc *d, const fv_mha_shape *s) {
+    static const char *const names[] = {"dtype", "k_dtype", "v_dtype"};
+    for (int i = 0; i < FV_MHA_ROLES; i++) {
+        const int input = fv_mha_input(d, i);
+        if (s->role[i].dtype != s->role[input].dtype)
+            return fv_fail(FOVEA_ERROR_DTYPE,
+                           "attention: %s is %s and %s is %s, but inputs is %s: they are made of one input", names[i],
+                           fv_enum_name(FV_ENUM_dtype, (int)s->role[i].dtype), names[input],
+                           fv_enum_name(FV_ENUM_dtype, (int)s->role[input].dtype),
+                           fv_enum_name(FV_ENUM_mha_inputs, (int)d->inputs));
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *s) {
     fv_mha_role *q = &s->role[FV_MHA_Q], *k = &s->role[FV_MHA_K], *v = &s->role[FV_MHA_V];
     const bool raw = d->form == FOVEA_MHA_PROJECTED;
@@ -136,14 +151,6 @@ static fovea_status read_tokens(fovea_mha_desc *d, const fovea_attention_desc *a
                : FOVEA_OK;
 }
 
-static fovea_status check_dtypes(const fovea_attention_desc *a) {
-    const fovea_dtype all[] = {a->dtype, a->k_dtype, a->v_dtype, a->out_dtype};
-    for (int i = 0; i < 4; i++)
-        if (all[i] != FOVEA_DTYPE_F32)
-            return fv_dtype_refuse("attention: dtype", all[i], "layers take FOVEA_DTYPE_F32");
-    return FOVEA_OK;
-}
-
 fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fovea_attention_desc *attention) {
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
@@ -155,8 +162,6 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
         status = check_enums(d);
     if (status == FOVEA_OK)
         status = fv_attention_read_desc(d->attention, attention);
-    if (status == FOVEA_OK)
-        status = check_dtypes(attention);
     if (status == FOVEA_OK)
         status = read_tokens(d, attention);
     if (status == FOVEA_OK && (attention->q_heads == 0 || attention->kv_heads == 0))
@@ -172,49 +177,54 @@ fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *
                         .kv_heads = a->kv_heads,
                         .d_k = a->head_dim,
                         .d_v = a->value_dim,
-                        .o_out = d->out_features};
+                        .o_out = d->out_features,
+                        .heads_dtype = d->out_features > 0 ? a->dtype : a->out_dtype};
     const int64_t k = d->k_features ? d->k_features : d->q_features, v = d->v_features ? d->v_features : k;
-    s->role[FV_MHA_Q] = (fv_mha_role){.features = d->q_features, .heads = s->heads, .channels = s->d_k};
-    s->role[FV_MHA_K] = (fv_mha_role){.features = k, .heads = s->kv_heads, .channels = s->d_k};
-    s->role[FV_MHA_V] = (fv_mha_role){.features = v, .heads = s->kv_heads, .channels = s->d_v};
+    s->role[FV_MHA_Q] =
+        (fv_mha_role){.features = d->q_features, .heads = s->heads, .channels = s->d_k, .dtype = a->dtype};
+    s->role[FV_MHA_K] = (fv_mha_role){.features = k, .heads = s->kv_heads, .channels = s->d_k, .dtype = a->k_dtype};
+    s->role[FV_MHA_V] = (fv_mha_role){.features = v, .heads = s->kv_heads, .channels = s->d_v, .dtype = a->v_dtype};
     for (int i = 0; i < FV_MHA_ROLES; i++)
         s->role[i].same_as = i;
-    const fovea_status status = check_features(d, s);
+    fovea_status status = check_features(d, s);
+    if (status == FOVEA_OK)
+        status = check_dtypes(d, s);
     return status == FOVEA_OK ? resolve_form(d, v_bias, s) : status;
 }
 
 static void count_costs(const fovea_mha_desc *desc, const fv_mha_shape *shape, fovea_mha_costs *cost) {
     const fv_mha_shape s = *shape;
     const fovea_attention_desc *a = desc->attention;
-    const double f = sizeof(float);
+    const double weight = (double)fv_dtype_size(a->dtype);
     const double queries = desc->q_tokens ? (double)desc->q_tokens : (double)a->batch * (double)a->q_len;
     const double keys = desc->kv_tokens ? (double)desc->kv_tokens : (double)a->batch * (double)a->kv_len;
-    double inputs = 0.0, between = 0.0;
+    double inputs = 0.0, between = 0.0; /* bytes */
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &s.role[i];
         const double rows = i == FV_MHA_Q ? queries : keys;
-        const double columns = (double)r->heads * (double)r->channels;
+        const double columns = (double)r->heads * (double)r->channels, size = (double)fv_dtype_size(r->dtype);
         if (fv_mha_input(desc, i) == i)
-            inputs += rows * (desc->form == FOVEA_MHA_PROJECTED ? columns : (double)r->features);
+            inputs += size * rows * (desc->form == FOVEA_MHA_PROJECTED ? columns : (double)r->features);
         if (!r->projected || r->same_as != i)
             continue;
         cost->projection_flops += 2.0 * rows * (double)r->features * columns;
-        between += rows * columns;
+        between += size * rows * columns;
         const bool bias =
             desc->biases && !(desc->form == FOVEA_MHA_MERGED && i == FV_MHA_K); /* no W_i of keys has one */
         if (desc->form != FOVEA_MHA_TIED || i == FV_MHA_Q) /* TIED: K from another input, by the same matrix */
             cost->parameters += ((double)r->features + (bias ? 1.0 : 0.0)) * columns;
     }
-    const double heads = queries * (double)s.o_in;
+    const double heads = queries * (double)s.o_in, out = (double)fv_dtype_size(a->out_dtype);
     if (s.o_out > 0) {
-        between += heads;
+        between += (double)fv_dtype_size(s.heads_dtype) * heads;
         cost->output_flops = 2.0 * heads * (double)s.o_out;
         cost->parameters += ((double)s.o_in + (desc->biases ? 1.0 : 0.0)) * (double)s.o_out;
     }
     cost->attention_flops = 2.0 * (double)a->batch * (double)s.heads * fv_attention_pairs(a) *
                             (double)(s.role[FV_MHA_Q].channels + s.role[FV_MHA_V].channels);
-    cost->scratch = f * between;
-    cost->bytes = f * (inputs + cost->parameters + 2.0 * between + (s.o_out > 0 ? queries * (double)s.o_out : heads));
+    cost->scratch = between;
+    cost->bytes =
+        inputs + weight * cost->parameters + 2.0 * between + out * (s.o_out > 0 ? queries * (double)s.o_out : heads);
 }
 
 fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {

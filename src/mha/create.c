@@ -17,21 +17,26 @@ static void drop(fv_mha_packed *packed) {
 }
 
 static fovea_linear_part part_of(const fv_dense *d) {
-    return (fovea_linear_part){.weight = fovea_matrix_in_out(d->w, FOVEA_DTYPE_F32, d->in, d->out), .bias = d->bias};
+    return (fovea_linear_part){
+        .weight = fovea_matrix_in_out(d->w, d->dtype, d->in, d->out), .bias = d->bias, .bias_dtype = FOVEA_DTYPE_F32};
 }
 
-static fovea_status pack(const fovea_context *ctx, const fovea_linear_part *parts, int64_t count, fovea_linear **map) {
+/* A map from rows of x_dtype to rows of y_dtype. */
+static fovea_status pack(const fovea_context *ctx, const fovea_linear_part *parts, int64_t count, fovea_dtype x_dtype,
+                         fovea_dtype y_dtype, fovea_linear **map) {
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
+    desc.dtype = x_dtype;
+    desc.y_dtype = y_dtype;
     desc.in_features = parts[0].weight.in;
     desc.part_count = count;
     desc.parts = parts;
     return fovea_linear_pack(ctx, &desc, map);
 }
 
-/* The maps of all inputs: what is projected from one input is one product. */
-static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *desc, const fv_mha_dense *dense,
-                             fv_mha_packed *packed) {
+/* The maps of all inputs: what is projected from one input is one product. TIED: inputs of one type share a map. */
+static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *desc, const fv_mha_shape *shape,
+                             const fv_mha_dense *dense, fv_mha_packed *packed) {
     fovea_status status = FOVEA_OK;
     for (int input = 0; status == FOVEA_OK && input < FV_MHA_ROLES; input++) {
         fovea_linear_part parts[FV_MHA_ROLES];
@@ -39,12 +44,15 @@ static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *des
         for (int i = 0; i < FV_MHA_ROLES; i++)
             if (dense->role[i].w && fv_mha_input(desc, i) == input)
                 parts[count++] = part_of(&dense->role[i]);
+        const fovea_dtype dtype = shape->role[input].dtype;
+        if (desc->form == FOVEA_MHA_TIED && fv_mha_input(desc, input) == input && dtype != shape->role[FV_MHA_Q].dtype)
+            parts[count++] = part_of(&dense->role[FV_MHA_Q]);
         if (count > 0)
-            status = pack(ctx, parts, count, &packed->map[input]);
+            status = pack(ctx, parts, count, dtype, dtype, &packed->map[input]);
     }
     if (status == FOVEA_OK && dense->o.w) {
         const fovea_linear_part out = part_of(&dense->o);
-        status = pack(ctx, &out, 1, &packed->out);
+        status = pack(ctx, &out, 1, shape->heads_dtype, desc->attention->out_dtype, &packed->out);
     }
     return status;
 }
@@ -56,9 +64,9 @@ static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a layer (%zu bytes)", sizeof *made);
     atomic_init(&made->owners, 1);
     fv_mha_dense dense;
-    fovea_status status = fv_mha_gather(desc, shape, weights, &dense);
+    fovea_status status = fv_mha_gather(desc, shape, weights, ctx->target, &dense);
     if (status == FOVEA_OK) {
-        status = pack_all(ctx, desc, &dense, made);
+        status = pack_all(ctx, desc, shape, &dense, made);
         fv_mha_dense_free(&dense);
     }
     if (status != FOVEA_OK) {
@@ -72,7 +80,7 @@ static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *
 /* Where the parts of the workspace begin. */
 static bool lay_out(fovea_mha *m) {
     const fovea_attention_desc *a = &m->attention;
-    int64_t at = 0, floats;
+    int64_t at = 0, elements;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &m->shape.role[i];
         const int64_t tokens = i == FV_MHA_Q ? m->desc.q_tokens : m->desc.kv_tokens;
@@ -82,13 +90,13 @@ static bool lay_out(fovea_mha *m) {
             return false;
         if (!r->projected || r->same_as != i)
             continue;
-        if (!fv_multiply(m->rows[i], r->heads * r->channels, &floats))
+        if (!fv_multiply(m->rows[i], r->heads * r->channels, &elements))
             return false;
-        m->at[i] = fv_reserve(&at, floats, (int64_t)sizeof(float));
+        m->at[i] = fv_reserve(&at, elements, fv_dtype_size(r->dtype));
     }
-    if (!fv_multiply(m->rows[FV_MHA_Q], m->shape.o_in, &floats))
+    if (!fv_multiply(m->rows[FV_MHA_Q], m->shape.o_in, &elements))
         return false;
-    m->heads_at = fv_reserve(&at, m->packed->out ? floats : 0, (int64_t)sizeof(float));
+    m->heads_at = fv_reserve(&at, m->packed->out ? elements : 0, fv_dtype_size(m->shape.heads_dtype));
     m->lens_at = fv_reserve(&at, a->batch, (int64_t)sizeof(int64_t));
     size_t inner = fovea_attention_plan_workspace_size(m->plan);
     for (int i = 0; i <= FV_MHA_ROLES; i++) {
@@ -106,6 +114,8 @@ static fovea_status finish(fovea_mha *m) {
     fovea_attention_desc attention = m->attention;
     attention.head_dim = m->shape.role[FV_MHA_Q].channels;
     attention.value_dim = m->shape.role[FV_MHA_V].channels;
+    if (m->packed->out)
+        attention.out_dtype = m->shape.heads_dtype;
     if (!attention.has_scale)
         attention.scale = 1.0 / sqrt((double)m->shape.d_k);
     attention.has_scale = 1;

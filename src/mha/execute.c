@@ -20,7 +20,7 @@ static const fovea_tensor *input_of(const fovea_attention_args *args, int role) 
     return role == FV_MHA_Q ? &args->q : role == FV_MHA_K ? &args->k : &args->v;
 }
 
-static float *floats_at(const run *r, int64_t at) { return (float *)(void *)(r->base + at); }
+static void *memory_at(const run *r, int64_t at) { return r->base + at; }
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
 
@@ -43,8 +43,8 @@ static fovea_status read_shape(run *r) {
 }
 
 /* Rows of features in any number of groups. */
-static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t batch, int64_t tokens, int64_t features,
-                               bool output, fv_span *span) {
+static fovea_status check_rows(const fovea_tensor *t, const char *name, fovea_dtype dtype, int64_t batch,
+                               int64_t tokens, int64_t features, bool output, fv_span *span) {
     int64_t channels;
     *span = (fv_span){name, 0, 0};
     if (!t->data && (batch == 0 || tokens == 0))
@@ -55,7 +55,7 @@ static fovea_status check_rows(const fovea_tensor *t, const char *name, int64_t 
         return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld group%s of %lld channel%s, but the layer has %lld channels",
                        name, (long long)t->shape[1], fv_plural(t->shape[1]), (long long)t->shape[3],
                        fv_plural(t->shape[3]), (long long)features);
-    const fv_tensor_rule rule = {name, FOVEA_DTYPE_F32, {batch, t->shape[1], tokens, t->shape[3]}, output, false};
+    const fv_tensor_rule rule = {name, dtype, {batch, t->shape[1], tokens, t->shape[3]}, output, false};
     return fv_tensor_check(t, &rule, span);
 }
 
@@ -74,8 +74,8 @@ static fovea_status check_input(const run *r, int role, fv_span *span) {
         return FOVEA_OK;
     const fv_mha_role *x = &m->shape.role[role];
     const bool heads = m->desc.form == FOVEA_MHA_PROJECTED;
-    const fovea_status status =
-        check_rows(t, names[role], r->batch, tokens, heads ? x->heads * x->channels : x->features, false, span);
+    const fovea_status status = check_rows(t, names[role], x->dtype, r->batch, tokens,
+                                           heads ? x->heads * x->channels : x->features, false, span);
     if (status == FOVEA_OK && heads && t->shape[1] != x->heads)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld head%s, but the description says %lld", names[role],
                        (long long)t->shape[1], fv_plural(t->shape[1]), (long long)x->heads);
@@ -159,10 +159,11 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     if (status == FOVEA_OK)
         status = check_shared(r);
     if (status == FOVEA_OK && m->packed->out)
-        status = check_rows(&r->args->out, "out", r->batch, r->tokens[FV_MHA_Q], m->shape.o_out, true, &out);
+        status =
+            check_rows(&r->args->out, "out", a->out_dtype, r->batch, r->tokens[FV_MHA_Q], m->shape.o_out, true, &out);
     else if (status == FOVEA_OK) {
         const fv_tensor_rule rule = {"out",
-                                     FOVEA_DTYPE_F32,
+                                     a->out_dtype,
                                      {r->batch, a->q_heads, r->tokens[FV_MHA_Q], m->shape.role[FV_MHA_V].channels},
                                      true,
                                      false};
@@ -185,7 +186,7 @@ static fovea_tensor operand_of(const run *r, int role) {
     const fv_mha_role *x = &m->shape.role[role];
     const fovea_attention_desc *a = &m->attention;
     if (x->projected)
-        return fovea_tensor_bhtd(floats_at(r, m->at[x->same_as]), FOVEA_DTYPE_F32, r->batch, x->heads, r->tokens[role],
+        return fovea_tensor_bhtd(memory_at(r, m->at[x->same_as]), x->dtype, r->batch, x->heads, r->tokens[role],
                                  x->channels);
     fovea_tensor t = *input_of(r->args, fv_mha_input(&m->desc, role));
     if (x->shared) {
@@ -204,7 +205,7 @@ static void make_inner(run *r) {
     r->inner.k = operand_of(r, FV_MHA_K);
     r->inner.v = operand_of(r, FV_MHA_V);
     if (m->packed->out)
-        r->inner.out = fovea_tensor_bthd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, r->batch, r->tokens[FV_MHA_Q],
+        r->inner.out = fovea_tensor_bthd(memory_at(r, m->heads_at), m->shape.heads_dtype, r->batch, r->tokens[FV_MHA_Q],
                                          a->q_heads, m->shape.role[FV_MHA_V].channels);
 }
 
@@ -292,7 +293,7 @@ static void project(const run *r, int input) {
     for (int i = 0; i < FV_MHA_ROLES; i++)
         if (m->shape.role[i].projected && m->shape.role[i].same_as == i && fv_mha_input(&m->desc, i) == input)
             y[count++] = operand_of(r, i);
-    const fovea_linear *map = m->packed->map[m->desc.form == FOVEA_MHA_TIED ? FV_MHA_Q : input];
+    const fovea_linear *map = m->packed->map[m->packed->map[input] ? input : FV_MHA_Q]; /* TIED: one map serves all */
     const fovea_tensor *x = input_of(r->args, input);
     const bool both = m->desc.inputs == FOVEA_MHA_SELF, queries = both || input == FV_MHA_Q,
                keys = both || input != FV_MHA_Q;
@@ -311,7 +312,7 @@ static void execute(const run *r) {
         return;
     const int64_t tokens = r->tokens[FV_MHA_Q];
     const fovea_tensor heads =
-        fovea_tensor_bhtd(floats_at(r, m->heads_at), FOVEA_DTYPE_F32, r->batch, 1, tokens, m->shape.o_in);
+        fovea_tensor_bhtd(memory_at(r, m->heads_at), m->shape.heads_dtype, r->batch, 1, tokens, m->shape.o_in);
     if (m->attention.packed)
         map_packed(r, m->packed->out, &heads, &r->args->out, 1, true, false);
     else

@@ -1,5 +1,6 @@
 /* The multi-head layer: up to three linear maps, an attention, a linear map. check.c resolves what a form computes
- * and checks descriptions, weights.c gathers and folds weights, create.c packs and plans, execute.c runs.
+ * and checks descriptions, weights.c checks and gathers weights, fold.c multiplies them, create.c packs and plans,
+ * execute.c runs.
  */
 #ifndef FV_MHA_H
 #define FV_MHA_H
@@ -18,20 +19,24 @@ typedef struct fv_mha_role {
     bool projected;          /* by a linear map of its own; else the input is read as it is */
     bool shared;             /* the raw input serves every head */
     int same_as;             /* TIED: the role whose product it is, if from the same input; else itself */
+    fovea_dtype dtype;       /* of its input and of what attention reads */
 } fv_mha_role;
 
 /* What a description comes to. */
 typedef struct fv_mha_shape {
     fv_mha_role role[FV_MHA_ROLES];
     int64_t heads, kv_heads, d_k, d_v;
-    bool fold;           /* W_i^V W_i^O behind attention */
-    int64_t o_in, o_out; /* o_out 0: none */
+    bool fold;               /* W_i^V W_i^O behind attention */
+    int64_t o_in, o_out;     /* o_out 0: none */
+    fovea_dtype heads_dtype; /* of what W^O reads */
 } fv_mha_shape;
 
-/* A matrix of its own, [in][out], and its bias or NULL. */
+/* A matrix of its own, [in][out] of that type, and its bias or NULL. */
 typedef struct fv_dense {
     int64_t in, out;
-    float *w, *bias;
+    fovea_dtype dtype;
+    void *w;
+    float *bias;
 } fv_dense;
 
 /* Packed weights, shared by the layers that are made of each other. */
@@ -72,7 +77,24 @@ typedef struct fv_mha_dense {
 fovea_status fv_mha_read_weights(const fovea_mha_weights *given, fovea_mha_weights *weights);
 fovea_status fv_mha_check_weights(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fovea_mha_weights *w);
 fovea_status fv_mha_gather(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fovea_mha_weights *w,
-                           fv_mha_dense *dense);
+                           fv_target target, fv_mha_dense *dense);
 void fv_mha_dense_free(fv_mha_dense *dense);
+
+/* Dense matrices (weights.c). false: no memory. */
+bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias);
+void fv_dense_free(fv_dense *d);
+
+/* Products of matrices (fold.c): in float64, rounded once, to the type of the factors if they have one, else to float32;
+ * biases to float32. false: no memory. */
+
+/* d = outer d, and the outer bias through d. */
+bool fv_fold_outer(fv_dense *d, const fovea_matrix *outer, const float *outer_bias, fv_target target);
+
+/* W_i = W_i^Q W_i^K^T of each head as columns of d: [q_features, heads * k_features], or transposed for the keys. */
+bool fv_fold_factors(fv_dense *d, const fv_mha_shape *s, const fv_dense *q, const fv_dense *k, bool keys,
+                     fv_target target);
+
+/* W_i^V W_i^O, below each other, in place of W^O; W^V is no longer needed. */
+bool fv_fold_values(const fv_mha_shape *s, fv_mha_dense *dense, fv_target target);
 
 #endif

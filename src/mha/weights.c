@@ -1,14 +1,16 @@
-/* Gathering a layer's weights: whatever the form and strides, each map becomes a dense [in, out] matrix, products of
- * matrices in float64 and rounded once. Serial and portable, so the same bits everywhere; done once for a model. */
+/* Checking and gathering a layer's weights: whatever the form and strides, each map becomes a dense [in, out] matrix of the
+ * weights' own type, or of products of them (fold.c). Serial, and the same bits everywhere; done once for a model. */
 #include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "linear/linear.h"
 #include "mha/mha.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
+
+static const char takes[] = "layers take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
 
 typedef struct rule {
     const char *name;
@@ -27,10 +29,10 @@ static fovea_status check_matrix(const rule *r) {
                        (long long)m->in, (long long)m->out, (long long)r->in, (long long)r->out);
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
-    if (m->dtype != FOVEA_DTYPE_F32) {
+    if (fv_type_of(m->dtype) == FV_TYPE_COUNT) {
         char field[48];
         snprintf(field, sizeof field, "weights: dtype of %s", r->name);
-        return fv_dtype_refuse(field, m->dtype, "layers take FOVEA_DTYPE_F32");
+        return fv_dtype_refuse(field, m->dtype, takes);
     }
     if (m->quantisation)
         return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is not supported", r->name);
@@ -57,8 +59,8 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
                {"outer_k_bias", w->outer_k_bias, folded, w->outer_k.data ? NULL : "outer_k is absent"},
                {"outer_v_bias", w->outer_v_bias, folded, w->outer_v.data ? NULL : "outer_v is absent"},
                {"fused_bias", w->fused_bias, d->form == FOVEA_MHA_FUSED, NULL}};
-    if (w->bias_dtype != FOVEA_DTYPE_F32)
-        return fv_dtype_refuse("weights: bias_dtype", w->bias_dtype, "layers take FOVEA_DTYPE_F32");
+    if (fv_type_of(w->bias_dtype) == FV_TYPE_COUNT)
+        return fv_dtype_refuse("weights: bias_dtype", w->bias_dtype, takes);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].bias && !d->biases)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but biases is 0", all[i].name);
@@ -123,19 +125,17 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
 
 /* ----------------------------------------------------------------------------------------------------- gathering -- */
 
-static const float *floats_of(const fovea_matrix *m) { return m->data; }
-
-static bool make(fv_dense *d, int64_t in, int64_t out, bool bias) {
-    int64_t floats;
-    *d = (fv_dense){.in = in, .out = out};
-    if (!fv_multiply(in, out, &floats) || floats > INT64_MAX / (int64_t)sizeof(float))
+bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias) {
+    int64_t elements;
+    *d = (fv_dense){.in = in, .out = out, .dtype = dtype};
+    if (!fv_multiply(in, out, &elements) || elements > INT64_MAX / fv_dtype_size(dtype))
         return false;
-    d->w = calloc((size_t)floats, sizeof(float));
+    d->w = calloc((size_t)elements, (size_t)fv_dtype_size(dtype));
     d->bias = bias ? calloc((size_t)out, sizeof(float)) : NULL;
     return d->w && (d->bias || !bias);
 }
 
-static void release(fv_dense *d) {
+void fv_dense_free(fv_dense *d) {
     free(d->w);
     free(d->bias);
     *d = (fv_dense){.in = 0};
@@ -143,196 +143,160 @@ static void release(fv_dense *d) {
 
 void fv_mha_dense_free(fv_mha_dense *dense) {
     for (int i = 0; i < FV_MHA_ROLES; i++)
-        release(&dense->role[i]);
-    release(&dense->o);
+        fv_dense_free(&dense->role[i]);
+    fv_dense_free(&dense->o);
 }
 
-/* Columns of a matrix, count from first on, to columns of d from at on. */
-static void copy_columns(fv_dense *d, int64_t at, const float *data, const fovea_matrix *m, int64_t count) {
+/* What is gathered from: the caller's weights, and the target whose kernels convert. */
+typedef struct source {
+    const fovea_mha_weights *w;
+    fv_target target;
+} source;
+
+/* count elements of a matrix from one on, stride apart, to a row of d. */
+static void copy_row(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t stride,
+                     int64_t count) {
+    if (d->dtype == FOVEA_DTYPE_F32) {
+        const char *data = (const char *)m->data + from * fv_dtype_size(m->dtype);
+        fv_to_floats(count, data, stride, m->dtype, (float *)d->w + at, s->target);
+        return;
+    }
+    for (int64_t j = 0; j < count; j++)
+        ((uint16_t *)d->w)[at + j] = ((const uint16_t *)m->data)[from + j * stride];
+}
+
+/* Columns of a matrix, count from element from on, to columns of d from at on. */
+static void copy_columns(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t count) {
     for (int64_t i = 0; i < d->in; i++)
-        for (int64_t j = 0; j < count; j++)
-            d->w[i * d->out + at + j] = data[i * m->in_stride + j * m->out_stride];
+        copy_row(s, d, i * d->out + at, m, from + i * m->in_stride, m->out_stride, count);
+}
+
+static void copy_bias(const source *s, float *to, const void *bias, int64_t from, int64_t count) {
+    const fovea_dtype dtype = s->w->bias_dtype;
+    if (bias)
+        fv_to_floats(count, (const char *)bias + from * fv_dtype_size(dtype), 1, dtype, to, s->target);
 }
 
 /* A matrix whose columns are those of heads. */
-static bool gather_heads(fv_dense *d, const fovea_matrix *m, int64_t head_stride, int64_t heads, const float *bias) {
-    if (!make(d, m->in, m->out, bias))
+static bool gather_heads(const source *s, fv_dense *d, const fovea_matrix *m, int64_t head_stride, int64_t heads,
+                         const void *bias) {
+    if (!fv_dense_make(d, m->in, m->out, m->dtype, bias))
         return false;
     const int64_t channels = m->out / heads, step = head_stride ? head_stride : channels * m->out_stride;
     for (int64_t h = 0; h < heads; h++)
-        copy_columns(d, h * channels, floats_of(m) + h * step, m, channels);
-    if (bias)
-        memcpy(d->bias, bias, (size_t)m->out * sizeof(float));
+        copy_columns(s, d, h * channels, m, h * step, channels);
+    copy_bias(s, d->bias, bias, 0, m->out);
     return true;
 }
 
 /* W^O, whose rows are those of heads. */
-static bool gather_output(fv_dense *d, const fovea_matrix *m, int64_t head_stride, int64_t heads, const float *bias) {
-    if (!make(d, m->in, m->out, bias))
+static bool gather_output(const source *s, fv_dense *d, int64_t heads) {
+    const fovea_matrix *m = &s->w->o;
+    if (!fv_dense_make(d, m->in, m->out, m->dtype, s->w->o_bias))
         return false;
-    const int64_t channels = m->in / heads, step = head_stride ? head_stride : channels * m->in_stride;
+    const int64_t channels = m->in / heads, step = s->w->o_head_stride ? s->w->o_head_stride : channels * m->in_stride;
     for (int64_t i = 0; i < m->in; i++)
-        for (int64_t j = 0; j < m->out; j++)
-            d->w[i * m->out + j] = floats_of(m)[i / channels * step + i % channels * m->in_stride + j * m->out_stride];
-    if (bias)
-        memcpy(d->bias, bias, (size_t)m->out * sizeof(float));
+        copy_row(s, d, i * m->out, m, i / channels * step + i % channels * m->in_stride, m->out_stride, m->out);
+    copy_bias(s, d->bias, s->w->o_bias, 0, m->out);
     return true;
 }
 
-/* row[j] += a * b[j] */
-static void add_row(double *row, double a, const float *b, int64_t n) {
-    for (int64_t j = 0; j < n; j++)
-        row[j] += a * (double)b[j];
-}
-
-static void round_row(float *to, const double *row, int64_t n) {
-    for (int64_t j = 0; j < n; j++)
-        to[j] = (float)row[j];
-}
-
-/* d = outer d, and the outer bias through d. */
-static bool fold_outer(fv_dense *d, const fovea_matrix *outer, const float *outer_bias) {
-    fv_dense inner = *d;
-    *d = (fv_dense){.in = 0}; /* inner owns the memory from here on */
-    double *row = calloc((size_t)inner.out, sizeof *row);
-    bool ok = row && make(d, outer->in, inner.out, inner.bias || outer_bias);
-    for (int64_t i = 0; ok && i <= outer->in; i++) { /* the last round is the bias */
-        const bool last = i == outer->in;
-        memset(row, 0, (size_t)inner.out * sizeof *row);
-        if (last && !d->bias)
-            break;
-        for (int64_t k = 0; (!last || outer_bias) && k < inner.in; k++)
-            add_row(row,
-                    (double)(last ? outer_bias[k] : floats_of(outer)[i * outer->in_stride + k * outer->out_stride]),
-                    inner.w + k * inner.out, inner.out);
-        if (last && inner.bias)
-            add_row(row, 1.0, inner.bias, inner.out);
-        round_row(last ? d->bias : d->w + i * d->out, row, inner.out);
+/* The W_i of all heads side by side, or, for the keys, transposed. */
+static bool gather_given(const source *s, fv_dense *d, int64_t heads, bool keys) {
+    const fovea_matrix *all = s->w->merged;
+    const int64_t rows = keys ? all->out : all->in, columns = keys ? all->in : all->out;
+    fovea_dtype dtype = all->dtype;
+    for (int64_t h = 1; h < heads; h++)
+        dtype = all[h].dtype == dtype ? dtype : FOVEA_DTYPE_F32;
+    if (!fv_dense_make(d, rows, heads * columns, dtype, false))
+        return false;
+    for (int64_t h = 0; h < heads; h++) {
+        fovea_matrix m = all[h];
+        if (keys)
+            m = (fovea_matrix){m.data, m.dtype, m.out, m.in, m.out_stride, m.in_stride, NULL};
+        copy_columns(s, d, h * columns, &m, 0, columns);
     }
-    free(row);
-    release(&inner);
+    return true;
+}
+
+static bool gather_merged(const source *from, const fovea_mha_desc *d, const fv_mha_shape *s, fv_mha_dense *dense) {
+    const fovea_mha_weights *w = from->w;
+    const bool keys = d->merge == FOVEA_MHA_MERGE_KEYS;
+    fv_dense *to = &dense->role[keys ? FV_MHA_K : FV_MHA_Q];
+    if (w->merged)
+        return gather_given(from, to, s->heads, keys);
+    fv_dense q = {.in = 0}, k = {.in = 0};
+    const bool ok = gather_heads(from, &q, &w->q, w->q_head_stride, s->heads, w->q_bias) &&
+                    gather_heads(from, &k, &w->k, w->k_head_stride, s->kv_heads, NULL) &&
+                    fv_fold_factors(to, s, &q, &k, keys, from->target);
+    fv_dense_free(&q);
+    fv_dense_free(&k);
     return ok;
 }
 
-/* W_i = W_i^Q W_i^K^T of each head as columns of d: [q_features, heads * k_features], or transposed for the keys. */
-static bool merge_factors(fv_dense *d, const fv_mha_shape *s, const fv_dense *q, const fv_dense *k, bool keys) {
-    const int64_t rows = keys ? k->in : q->in, columns = keys ? q->in : k->in, group = s->heads / s->kv_heads;
-    if (!make(d, rows, s->heads * columns, q->bias))
-        return false;
-    for (int64_t h = 0; h < s->heads; h++) {
-        const float *a = keys ? k->w + h / group * s->d_k : q->w + h * s->d_k;
-        const float *b = keys ? q->w + h * s->d_k : k->w + h / group * s->d_k;
-        const int64_t lda = keys ? k->out : q->out, ldb = keys ? q->out : k->out;
-        for (int64_t i = 0; i <= rows; i++) { /* the last round is the bias of the queries */
-            const float *left = i < rows ? a + i * lda : q->bias ? q->bias + h * s->d_k : NULL;
-            float *to = i < rows ? d->w + i * d->out : d->bias;
-            for (int64_t j = 0; left && j < columns; j++) {
-                double sum = 0.0;
-                for (int64_t c = 0; c < s->d_k; c++)
-                    sum += (double)left[c] * (double)b[j * ldb + c];
-                to[h * columns + j] = (float)sum;
-            }
-        }
-    }
-    return true;
-}
-
-static bool gather_merged(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w,
-                          fv_mha_dense *dense) {
-    const bool keys = d->merge == FOVEA_MHA_MERGE_KEYS;
-    fv_dense *to = &dense->role[keys ? FV_MHA_K : FV_MHA_Q];
-    if (!w->merged) {
-        fv_dense q = {.in = 0}, k = {.in = 0};
-        const bool ok = gather_heads(&q, &w->q, w->q_head_stride, s->heads, w->q_bias) &&
-                        gather_heads(&k, &w->k, w->k_head_stride, s->kv_heads, NULL) &&
-                        merge_factors(to, s, &q, &k, keys);
-        release(&q);
-        release(&k);
-        return ok;
-    }
-    const int64_t rows = w->merged->in, columns = w->merged->out;
-    if (!make(to, keys ? columns : rows, s->heads * (keys ? rows : columns), false))
-        return false;
-    for (int64_t h = 0; h < s->heads; h++) {
-        const fovea_matrix *m = &w->merged[h];
-        const fovea_matrix turned = {
-            .data = m->data, .in = m->out, .out = m->in, .in_stride = m->out_stride, .out_stride = m->in_stride};
-        copy_columns(to, h * (keys ? rows : columns), m->data, keys ? &turned : m, keys ? rows : columns);
-    }
-    return true;
-}
-
-static bool gather_fused(const fv_mha_shape *s, const fovea_mha_weights *w, fv_mha_dense *dense) {
+static bool gather_fused(const source *from, const fv_mha_shape *s, fv_mha_dense *dense) {
+    const fovea_mha_weights *w = from->w;
     const int64_t group = s->heads / s->kv_heads, span = (group + 1) * s->d_k + s->d_v;
     const int64_t whole[] = {0, s->heads * s->d_k, (s->heads + s->kv_heads) * s->d_k};
     const int64_t inside[] = {0, group * s->d_k, (group + 1) * s->d_k};
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const int64_t width = i == FV_MHA_Q ? group * s->d_k : i == FV_MHA_K ? s->d_k : s->d_v; /* of a key head */
         fv_dense *d = &dense->role[i];
-        if (!make(d, w->fused.in, s->kv_heads * width, w->fused_bias))
+        if (!fv_dense_make(d, w->fused.in, s->kv_heads * width, w->fused.dtype, w->fused_bias))
             return false;
         for (int64_t g = 0; g < s->kv_heads; g++) {
-            const int64_t from = w->order == FOVEA_MHA_ORDER_QKV ? whole[i] + g * width : g * span + inside[i];
-            copy_columns(d, g * width, floats_of(&w->fused) + from * w->fused.out_stride, &w->fused, width);
-            if (w->fused_bias)
-                memcpy(d->bias + g * width, (const float *)w->fused_bias + from, (size_t)width * sizeof(float));
+            const int64_t at = w->order == FOVEA_MHA_ORDER_QKV ? whole[i] + g * width : g * span + inside[i];
+            copy_columns(from, d, g * width, &w->fused, at * w->fused.out_stride, width);
+            copy_bias(from, d->bias + g * width, w->fused_bias, at, width);
         }
     }
     return true;
 }
 
-static bool gather_each(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w, int first,
-                        fv_mha_dense *dense) {
-    const fovea_matrix *m[] = {&w->q, &w->k, &w->v}, *outer[] = {&w->outer_q, &w->outer_k, &w->outer_v};
-    const float *bias[] = {w->q_bias, w->k_bias, w->v_bias};
-    const float *outer_bias[] = {w->outer_q_bias, w->outer_k_bias, w->outer_v_bias};
-    const int64_t stride[] = {w->q_head_stride, w->k_head_stride, w->v_head_stride};
-    const int last = d->form == FOVEA_MHA_TIED ? FV_MHA_Q : FV_MHA_V;
-    for (int i = first; i <= last; i++) {
-        if (!gather_heads(&dense->role[i], m[i], stride[i], i == FV_MHA_Q ? s->heads : s->kv_heads, bias[i]))
-            return false;
-        if (d->form == FOVEA_MHA_FOLDED && outer[i]->data && !fold_outer(&dense->role[i], outer[i], outer_bias[i]))
-            return false;
-    }
-    return true;
-}
-
-/* W_i^V W_i^O, below each other, in place of W^O; W^V is no longer needed. */
-static bool fold_values(const fv_mha_shape *s, fv_mha_dense *dense) {
-    fv_dense o = dense->o, *v = &dense->role[FV_MHA_V];
-    const int64_t group = s->heads / s->kv_heads;
-    dense->o = (fv_dense){.in = 0}; /* o owns the memory from here on */
-    double *row = calloc((size_t)o.out, sizeof *row);
-    const bool ok = row && make(&dense->o, s->heads * v->in, o.out, o.bias);
-    for (int64_t h = 0; ok && h < s->heads; h++)
-        for (int64_t i = 0; i < v->in; i++) {
-            memset(row, 0, (size_t)o.out * sizeof *row);
-            for (int64_t c = 0; c < s->d_v; c++)
-                add_row(row, (double)v->w[i * v->out + h / group * s->d_v + c], o.w + (h * s->d_v + c) * o.out, o.out);
-            round_row(dense->o.w + (h * v->in + i) * o.out, row, o.out);
-        }
-    if (ok && o.bias)
-        memcpy(dense->o.bias, o.bias, (size_t)o.out * sizeof(float));
-    free(row);
-    release(&o);
-    release(v);
+/* An outer matrix multiplied into a role's. */
+static bool gather_outer(const source *s, fv_dense *d, const fovea_matrix *outer, const void *outer_bias) {
+    float *bias = outer_bias ? calloc((size_t)outer->out, sizeof *bias) : NULL;
+    if (outer_bias && !bias)
+        return false;
+    copy_bias(s, bias, outer_bias, 0, outer->out);
+    const bool ok = fv_fold_outer(d, outer, bias, s->target);
+    free(bias);
     return ok;
 }
 
-fovea_status fv_mha_gather(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w,
+static bool gather_each(const source *from, const fovea_mha_desc *d, const fv_mha_shape *s, int first,
+                        fv_mha_dense *dense) {
+    const fovea_mha_weights *w = from->w;
+    const fovea_matrix *m[] = {&w->q, &w->k, &w->v}, *outer[] = {&w->outer_q, &w->outer_k, &w->outer_v};
+    const void *bias[] = {w->q_bias, w->k_bias, w->v_bias};
+    const void *outer_bias[] = {w->outer_q_bias, w->outer_k_bias, w->outer_v_bias};
+    const int64_t stride[] = {w->q_head_stride, w->k_head_stride, w->v_head_stride};
+    const int last = d->form == FOVEA_MHA_TIED ? FV_MHA_Q : FV_MHA_V;
+    for (int i = first; i <= last; i++) {
+        if (!gather_heads(from, &dense->role[i], m[i], stride[i], i == FV_MHA_Q ? s->heads : s->kv_heads, bias[i]))
+            return false;
+        if (d->form == FOVEA_MHA_FOLDED && outer[i]->data &&
+            !gather_outer(from, &dense->role[i], outer[i], outer_bias[i]))
+            return false;
+    }
+    return true;
+}
+
+fovea_status fv_mha_gather(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w, fv_target target,
                            fv_mha_dense *dense) {
+    const source from = {w, target};
     bool ok = true;
     *dense = (fv_mha_dense){.o = {.in = 0}};
     if (d->form == FOVEA_MHA_FUSED)
-        ok = gather_fused(s, w, dense);
+        ok = gather_fused(&from, s, dense);
     else if (d->form == FOVEA_MHA_MERGED)
-        ok = gather_merged(d, s, w, dense) && gather_each(d, s, w, FV_MHA_V, dense);
+        ok = gather_merged(&from, d, s, dense) && gather_each(&from, d, s, FV_MHA_V, dense);
     else if (d->form != FOVEA_MHA_PROJECTED)
-        ok = gather_each(d, s, w, FV_MHA_Q, dense);
+        ok = gather_each(&from, d, s, FV_MHA_Q, dense);
     if (ok && s->o_out > 0)
-        ok = gather_output(&dense->o, &w->o, w->o_head_stride, s->heads, w->o_bias);
+        ok = gather_output(&from, &dense->o, s->heads);
     if (ok && s->fold)
-        ok = fold_values(s, dense);
+        ok = fv_fold_values(s, dense, target);
     if (ok)
         return FOVEA_OK;
     fv_mha_dense_free(dense);

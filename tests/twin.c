@@ -1,0 +1,65 @@
+/* Numbers of two types (twin.h). */
+#include "twin.h"
+
+#include "attention_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const fovea_dtype twin_types[TWIN_TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+
+enum { MOST_MEMORY = 256 };
+static void *memory[MOST_MEMORY];
+static int memory_count;
+
+static void *take(int64_t floats) {
+    if (memory_count == MOST_MEMORY)
+        exit(1);
+    return memory[memory_count++] = must_alloc(floats + 1, sizeof(float));
+}
+
+void twins_free(void) {
+    while (memory_count > 0)
+        free(memory[--memory_count]);
+}
+
+twin twin_alloc(int64_t n, fovea_dtype dtype) { return (twin){dtype, take(n), take(n)}; }
+
+void twin_round(const twin *x, int64_t n) {
+    convert_elements(n, x->wide, FOVEA_DTYPE_F32, x->half, x->dtype);
+    convert_elements(n, x->half, x->dtype, x->wide, FOVEA_DTYPE_F32);
+}
+
+twin twin_make(int64_t n, fovea_dtype dtype, float size, rng *r) {
+    const twin x = twin_alloc(n, dtype);
+    for (int64_t i = 0; i < n; i++)
+        x.wide[i] = size * rng_normal(r);
+    twin_round(&x, n);
+    return x;
+}
+
+void twin_store(const twin *x, int64_t at, double value) {
+    if (x->dtype == FOVEA_DTYPE_F32) {
+        x->wide[at] = (float)value;
+        memcpy((float *)x->half + at, &x->wide[at], sizeof(float));
+        return;
+    }
+    /* Of the two neighbours in 16 bits the nearer one: both are found by rounding floats on either side. */
+    uint16_t best = 0;
+    double best_error = INFINITY;
+    for (int side = -1; side <= 1; side++) {
+        const float near = side == 0 ? (float)value : nextafterf((float)value, side * INFINITY);
+        uint16_t half;
+        float back;
+        convert_elements(1, &near, FOVEA_DTYPE_F32, &half, x->dtype);
+        convert_elements(1, &half, x->dtype, &back, FOVEA_DTYPE_F32);
+        const double error = fabs((double)back - value);
+        if (error < best_error || (error <= best_error && half % 2 == 0)) {
+            best_error = error;
+            best = half;
+        }
+    }
+    ((uint16_t *)x->half)[at] = best;
+    convert_elements(1, &best, x->dtype, &x->wide[at], FOVEA_DTYPE_F32);
+}
