@@ -14,6 +14,7 @@
 
 #include "bench.h"
 #include "core/core.h"
+#include "dispatch/tiles.h"
 
 enum { INPUTS = 3, OUTPUTS = 4 };
 
@@ -123,6 +124,18 @@ static void call_gemm_pairs(const fv_kernel *kernel, operands *o) {
     kernel->run.gemm_pairs_bf16(o->m, o->n, o->k, o->in[1], o->k, o->in[2], o->n, o->out[0], o->n, NULL, NULL);
 }
 
+static void call_gemm_blocks(const fv_kernel *kernel, operands *o) {
+    const bool words = kernel->type == FV_TYPE_bf16;
+    fv_tiles_enter(kernel);
+    (words ? kernel->run.gemm_blocks_bf16 : kernel->run.gemm_blocks_f32)(o->m, o->n, o->k, o->in[1], o->k, o->in[2],
+                                                                         o->n, o->out[0], o->n, NULL, NULL);
+    fv_tiles_leave(kernel);
+}
+
+static void call_gemm_blocks_masked(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemm_blocks_masked_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL, NULL);
+}
+
 static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
     fv_magnitudes m = fv_magnitudes_none();
     kernel->run.pack_pairs_bf16(o->n, o->k, (const uint16_t *)o->in[0], o->k, o->out[0], o->n, &m, NULL);
@@ -162,6 +175,8 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
     [FV_OP_gemm_pairs] = {call_gemm_pairs, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
+    [FV_OP_gemm_blocks] = {call_gemm_blocks, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_gemm_blocks_masked] = {call_gemm_blocks_masked, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},

@@ -38,6 +38,17 @@
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
+ * bf16_tile, an arithmetic that callers name, for operands of bfloat16, has its own products. Element t of a chain, a channel, or
+ * a key counted from the beginning of its segment, is in block t / FV_BLOCK; what no element is there for counts as zeros:
+ *
+ *   even    = chain over the even t of a block ascending: even = fma(a[t], b[t], even), even = +0
+ *   odd     = likewise over the odd t
+ *   acc     = acc + (even + odd), block after block, acc = +0
+ *
+ * for acc of scores, of o and of projections. That is what TDPBF16PS computes, where no number is subnormal: it takes subnormal
+ * operands for zeros, and its results become zeros. Here they are kept: units of that kind multiply only what
+ * fv_pairs_exact() allows, and multiply-adds of float32 all else. p is rounded to bfloat16 there (softmax).
+ *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
  *
@@ -54,7 +65,8 @@
 
 enum {
     FV_SEGMENT = 256, /* keys of a segment: part of the results, never tuned */
-    FV_LANES = 16     /* virtual lanes of a row sum: likewise; also the granule of packed keys */
+    FV_LANES = 16,    /* virtual lanes of a row sum: likewise; also the granule of packed keys */
+    FV_BLOCK = 32     /* elements of a block of bf16_tile: likewise; a segment has a whole number of them */
 };
 
 /* The keys of one segment that one row attends to: key i is bit i % 64 of word[i / 64]. */
@@ -101,6 +113,14 @@ typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int
 /* gemm_masked: the same without row_max, but terms whose a is -0 are skipped, so that b may be anything there. The careful
  * path of boundary tiles over values that are not finite; slow and rare. */
 typedef fv_gemm_f32_fn fv_gemm_masked_f32_fn;
+
+/* gemm_blocks: the same in the arithmetic of bf16_tile: acc[i][j] = acc + (even + odd) for each block of FV_BLOCK steps of k, the first
+ * of which begins with t = 0; start is what acc begins with. So runs of t end with blocks. A block that has lost its first
+ * elements, which are zeros, is a call of its own: even and odd may change places. */
+typedef fv_gemm_f32_fn fv_gemm_blocks_f32_fn;
+
+/* gemm_blocks_masked: as gemm_masked is to gemm. */
+typedef fv_gemm_f32_fn fv_gemm_blocks_masked_f32_fn;
 
 /* scale: y[i][j] = factor * x[i][j] for rows x n; y may be x, with ldy == ldx. *norm, unless NULL, is raised to the largest sum of squares of a row
  * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
@@ -231,6 +251,10 @@ static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
  * n is a multiple of FV_LANES, and the epilogue has no b: nothing is merged. */
 typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
 
+/* gemm_blocks of bfloat16: as gemm_blocks, with words of pairs for elements of a and b, k counting words, for operands that
+ * fv_pairs_exact() allows. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h). */
+typedef fv_gemm_f32_fn fv_gemm_blocks_bf16_fn;
+
 /* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to
  * take in those of the keys. *norm as in pack, but with sums in any order. */
 typedef void fv_pack_pairs_bf16_fn(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
@@ -270,6 +294,8 @@ typedef enum fv_op {
     FV_OP_bias_act_residual,
     FV_OP_exp,
     FV_OP_gemm_pairs,
+    FV_OP_gemm_blocks,
+    FV_OP_gemm_blocks_masked,
     FV_OP_pack_pairs,
     FV_OP_to_pairs,
     FV_OP_widen,
@@ -329,6 +355,9 @@ typedef struct fv_kernel {
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_exp_f32_fn *exp_f32;
         fv_gemm_pairs_bf16_fn *gemm_pairs_bf16;
+        fv_gemm_blocks_f32_fn *gemm_blocks_f32;
+        fv_gemm_blocks_bf16_fn *gemm_blocks_bf16;
+        fv_gemm_blocks_masked_f32_fn *gemm_blocks_masked_f32;
         fv_pack_pairs_bf16_fn *pack_pairs_bf16;
         fv_to_pairs_f32_fn *to_pairs_f32;
         fv_widen_bf16_fn *widen_bf16;

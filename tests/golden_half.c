@@ -1,6 +1,8 @@
 /* Golden results of kernels of 16-bit types (golden_kernels.c). */
 #include "golden_trial.h"
 
+#include "dispatch/tiles.h"
+
 static float x[3][MOST]; /* operands */
 
 /* Words of pairs of ordinary numbers. */
@@ -21,6 +23,21 @@ void golden_gemm_pairs(golden *g) {
     begin(g);
     g->kernel->run.gemm_pairs_bf16(m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
     end();
+    gave(g, x[2], m * n);
+}
+
+/* Of floats or, as words, of bfloat16. */
+void golden_gemm_blocks(golden *g) {
+    const bool pairs = g->kernel->type == FV_TYPE_bf16;
+    const int64_t m = rng_between(&g->r, 1, 40), n = rng_between(&g->r, 1, 90), k = rng_between(&g->r, 1, 100);
+    (pairs ? draw_pairs : draw)(g, x[0], m * k);
+    (pairs ? draw_pairs : draw)(g, x[1], k * n);
+    fv_tiles_enter(g->kernel);
+    begin(g);
+    (pairs ? g->kernel->run.gemm_blocks_bf16 : g->kernel->run.gemm_blocks_f32)(m, n, k, x[0], k, x[1], n, x[2], n, NULL,
+                                                                               NULL);
+    end();
+    fv_tiles_leave(g->kernel);
     gave(g, x[2], m * n);
 }
 

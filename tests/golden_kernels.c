@@ -47,7 +47,7 @@ static void golden_gemm(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 260);
     const int64_t lda = k + rng_below(&g->r, 4), ldb = n + rng_below(&g->r, 4), ldc = n + rng_below(&g->r, 4);
     const int64_t how = rng_below(&g->r, 3);
-    const bool skips = g->kernel->op == FV_OP_gemm_masked;
+    const bool blocks = g->kernel->op == FV_OP_gemm_blocks_masked, skips = blocks || g->kernel->op == FV_OP_gemm_masked;
     draw(g, x[0], m * lda);
     draw(g, x[1], k * ldb);
     draw(g, x[2], m * ldc);
@@ -61,8 +61,9 @@ static void golden_gemm(golden *g) {
     }
     const fv_epilogue epilogue = {.a = how == 2 ? row[0] : NULL, .b = row[1]};
     begin(g);
-    (skips ? g->kernel->run.gemm_masked_f32 : g->kernel->run.gemm_f32)(m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
-                                                                       how ? &epilogue : NULL, NULL);
+    (blocks  ? g->kernel->run.gemm_blocks_masked_f32
+     : skips ? g->kernel->run.gemm_masked_f32
+             : g->kernel->run.gemm_f32)(m, n, k, x[0], lda, x[1], ldb, x[2], ldc, how ? &epilogue : NULL, NULL);
     end();
     gave(g, x[2], m * ldc);
 }
@@ -314,6 +315,8 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
     [FV_OP_gemm_pairs] = golden_gemm_pairs,
+    [FV_OP_gemm_blocks] = golden_gemm_blocks,
+    [FV_OP_gemm_blocks_masked] = golden_gemm,
     [FV_OP_pack_pairs] = golden_pack_pairs,
     [FV_OP_to_pairs] = golden_to_pairs,
     [FV_OP_widen] = golden_widen,

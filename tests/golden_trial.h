@@ -42,6 +42,7 @@ static inline void end(void) { fp_flush(false); }
 
 /* The operations of 16-bit types (golden_half.c). */
 void golden_gemm_pairs(golden *g);
+void golden_gemm_blocks(golden *g);
 void golden_pack_pairs(golden *g);
 void golden_to_pairs(golden *g);
 void golden_widen(golden *g);

@@ -16,6 +16,7 @@
 #include "dispatch/dispatch.h"
 #include "fp_control.h"
 #include "golden.h"
+#include "target.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -216,24 +217,25 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
     snprintf(name, 32, "%s%s", kernel->op_name, type);
 }
 
-/* Is it the tier's own, or, where it has none of the operation and type, the portable one that takes its place? */
-static bool of_tier(const fv_kernel *kernel) {
+/* Is it the tier's own, or, where it has none of the operation and type that the CPU can run, the portable one that takes its
+ * place? */
+static bool of_tier(const fv_kernel *kernel, fv_target target) {
     if ((int)kernel->isa == (int)test_isa())
-        return true;
+        return fv_kernel_runs(kernel, target);
     for (int i = 0; i < fv_kernel_count; i++)
         if (fv_kernels[i].op == kernel->op && fv_kernels[i].type == kernel->type &&
-            (int)fv_kernels[i].isa == (int)test_isa())
+            (int)fv_kernels[i].isa == (int)test_isa() && fv_kernel_runs(&fv_kernels[i], target))
             return false;
     return kernel == fv_kernel_scalar(kernel->op, kernel->type);
 }
 
-static void check_kernels(void) {
+static void check_kernels(fv_target target) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *kernel = &fv_kernels[i];
         char name[32];
         golden_name(kernel, name);
         golden_hash usual, flushed;
-        if (!of_tier(kernel) || !wanted(name))
+        if (!of_tier(kernel, target) || !wanted(name))
             continue;
         if (!test_check(golden_kernel(kernel, false, &usual), "%s: its operation has no golden results", kernel->name))
             continue;
@@ -294,7 +296,7 @@ int main(int argc, char **argv) {
         return test_end();
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
     check_attention(ctx);
-    check_kernels();
+    check_kernels(test_target());
     check_layers(ctx);
     check_controls(ctx);
     fovea_context_destroy(ctx);

@@ -63,6 +63,8 @@ static void choose_target(fovea_context *ctx, fv_isa wanted, fv_isa environment)
     append_target(ctx);
     if (ctx->cpu.missing[0])
         append(ctx->reason, sizeof ctx->reason, " (not more: %s)", ctx->cpu.missing);
+    if (ctx->cpu.no_tiles[0])
+        append(ctx->reason, sizeof ctx->reason, " (no AMX: %s)", ctx->cpu.no_tiles);
     const struct {
         fv_isa cap;
         const char *by;

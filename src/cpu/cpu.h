@@ -14,9 +14,10 @@ typedef struct fv_fastest {
 } fv_fastest;
 
 typedef struct fv_cpu {
-    char name[64];     /* the CPU's own name, "" if unknown */
-    fv_target target;  /* the best tier, and all features, of this build that CPU and operating system support */
-    char missing[128]; /* why the tier above it is not there, "" if there is none above */
+    char name[64];      /* the CPU's own name, "" if unknown */
+    fv_target target;   /* the best tier, and all features, of this build that CPU and operating system support */
+    char missing[128];  /* why the tier above it is not there, "" if there is none above */
+    char no_tiles[128]; /* why a CPU that multiplies tiles is not used for it, "" if it is, or if it is none */
     fv_fastest fastest;
     int64_t l1d, l2;                 /* bytes of a core's caches, of the fastest kind: checked, with fallbacks */
     int64_t l3;                      /* of the last level, as far as this machine's CPUs may count on it; 0: none */

@@ -57,22 +57,25 @@ static void detect_isa(fv_cpu *cpu, uint64_t saved) {
     }
 }
 
-/* Tiles: a process of Linux has them once it asked, and signals then take more stack, so it asks only where there are
- * kernels for them. */
-static bool has_tiles(uint64_t saved) {
+/* Why the system lets this process have no tiles, NULL: it does. A process of Linux has them once it asked, which it does here, once,
+ * and only where there are kernels for them, as its signals then take more stack: kernels, hypervisors and sandboxes may refuse, and so may
+ * an alternate signal stack that is too small. */
+static const char *tiles_refused(uint64_t saved) {
     enum { TILES = 0x60000, TILE_DATA = 18, GET_SUPPORTED = 0x1021, GET_PERMITTED, REQUEST };
-    if ((saved & TILES) != TILES || !bit(cpuid(7, 0).edx, 24))
-        return false;
-    uint64_t states = 0;
+    if ((saved & TILES) != TILES)
+        return "the operating system does not save tiles";
 #ifdef __linux__
+    uint64_t states = 0;
     const bool ask = (fv_needed_features() & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)) != 0;
     if (syscall(SYS_arch_prctl, ask ? GET_PERMITTED : GET_SUPPORTED, &states) != 0)
-        return false;
+        return "the system does not answer arch_prctl()";
     if (ask && !(states >> TILE_DATA & 1) &&
         (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) != 0 || syscall(SYS_arch_prctl, GET_PERMITTED, &states) != 0))
-        return false;
+        return "the system refused permission by arch_prctl()";
+    if (!(states >> TILE_DATA & 1))
+        return "the system does not support tile data";
 #endif
-    return states >> TILE_DATA & 1;
+    return NULL;
 }
 
 static void detect_features(fv_cpu *cpu, uint64_t saved) {
@@ -90,8 +93,12 @@ static void detect_features(fv_cpu *cpu, uint64_t saved) {
         if (where[i].leaf && bit(words[where[i].word], where[i].bit))
             cpu->target.features |= 1u << i;
     }
-    if (!has_tiles(saved))
-        cpu->target.features &= ~(unsigned)(FV_HAS_amx_bf16 | FV_HAS_amx_int8);
+    const unsigned tiles = FV_HAS_amx_bf16 | FV_HAS_amx_int8;
+    const char *why = bit(cpuid(7, 0).edx, 24) ? tiles_refused(saved) : "";
+    if (why && (cpu->target.features & tiles))
+        snprintf(cpu->no_tiles, sizeof cpu->no_tiles, "%s", why);
+    if (why)
+        cpu->target.features &= ~tiles;
     cpu->target = fv_target_capped(cpu->target, cpu->target.isa);
 }
 
@@ -142,7 +149,10 @@ void fv_cpu_detect(fv_cpu *cpu) {
     const uint64_t saved = bit(cpuid(1, 0).ecx, 27) ? saved_states() : 0;
     detect_isa(cpu, saved);
     detect_features(cpu, saved);
-    cpu->target.features &= ~fv_self_check(cpu->target);
+    const unsigned wrong = fv_self_check(cpu->target);
+    if (wrong & FV_HAS_amx_bf16)
+        snprintf(cpu->no_tiles, sizeof cpu->no_tiles, "TDPBF16PS gives other results than its definition");
+    cpu->target.features &= ~wrong;
     detect_caches(cpu);
     detect_name(cpu);
 }

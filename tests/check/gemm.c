@@ -1,5 +1,7 @@
-/* Trials of gemm, gemm_masked and gemm_pairs. Sizes: m, n, k, and how the result is stored. */
+/* Trials of gemm, gemm_masked, gemm_pairs, gemm_blocks and gemm_blocks_masked. Sizes: m, n, k, and how the result is stored. */
 #include "check.h"
+
+#include "dispatch/tiles.h"
 
 #include <inttypes.h>
 
@@ -54,14 +56,28 @@ static void fill_pairs(trial *t, operand *o) {
 static float first_of(float word) { return bits_float(float_bits(word) & 0xffff0000u); }
 static float second_of(float word) { return bits_float(float_bits(word) << 16); }
 
+/* Its operands are words of pairs. */
+static bool has_pairs(const fv_kernel *kernel) { return kernel->type == FV_TYPE_bf16; }
+
+static bool has_skips(const fv_kernel *kernel) {
+    return kernel->op == FV_OP_gemm_masked || kernel->op == FV_OP_gemm_blocks_masked;
+}
+
+/* Steps of k of a block; 1: there are none. */
+static int64_t block_of(const fv_kernel *kernel) {
+    const bool blocks = kernel->op == FV_OP_gemm_blocks || kernel->op == FV_OP_gemm_blocks_masked;
+    return !blocks ? 1 : has_pairs(kernel) ? FV_BLOCK / 2 : FV_BLOCK;
+}
+
 static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, data kind) {
     const store *to = &stores[how];
-    const bool pairs = c->kernel->op == FV_OP_gemm_pairs;
-    if ((to->maxima && c->kernel->op == FV_OP_gemm_masked) || (pairs && kind != DATA_NORMAL))
+    const bool pairs = has_pairs(c->kernel), skips = has_skips(c->kernel);
+    if ((to->maxima && skips) || (pairs && kind != DATA_NORMAL))
         return;
-    if (pairs && to->factors)
+    const bool whole = c->kernel->op == FV_OP_gemm_pairs; /* whole groups of columns, which are not merged */
+    if (whole && to->factors)
         return;
-    if (to->maxima || pairs)
+    if (to->maxima || whole)
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
     trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, to->words, data_words[kind]);
     if (!t)
@@ -101,9 +117,9 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
             if (rng_below(&t->rng, 2) == 0) {
                 for (int64_t i = 0; i < m; i++)
                     *float_before(a, i, p) = -0.0f;
-                for (int64_t j = 0; j < n && c->kernel->op == FV_OP_gemm_masked; j++)
+                for (int64_t j = 0; j < n && skips; j++)
                     *float_before(b, p, j) = rng_below(&t->rng, 2) ? poison() : INFINITY;
-            } else if (c->kernel->op == FV_OP_gemm_masked && rng_below(&t->rng, 4) == 0) {
+            } else if (skips && rng_below(&t->rng, 4) == 0) {
                 *float_before(a, rng_below(&t->rng, m), p) = 0.0f; /* attended, so times infinity it is NaN */
                 *float_before(b, p, rng_below(&t->rng, n)) = INFINITY;
             } else {
@@ -188,24 +204,31 @@ static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t t
     const fv_prefetch prefetch = {
         .streams = m % 2 == 0, .next = no_next ? NULL : b, .next_end = no_next ? NULL : b + k * n};
     const bool plain = zero && last && !how->factors && !how->maxima;
-    fv_gemm_f32_fn *run = kernel->op == FV_OP_gemm         ? kernel->run.gemm_f32
-                          : kernel->op == FV_OP_gemm_pairs ? kernel->run.gemm_pairs_bf16
-                                                           : kernel->run.gemm_masked_f32;
+    fv_gemm_f32_fn *run = NULL;
+    switch (kernel->op) {
+    case FV_OP_gemm: run = kernel->run.gemm_f32; break;
+    case FV_OP_gemm_masked: run = kernel->run.gemm_masked_f32; break;
+    case FV_OP_gemm_pairs: run = kernel->run.gemm_pairs_bf16; break;
+    case FV_OP_gemm_blocks_masked: run = kernel->run.gemm_blocks_masked_f32; break;
+    default: run = has_pairs(kernel) ? kernel->run.gemm_blocks_bf16 : kernel->run.gemm_blocks_f32; break;
+    }
     run(m, n, to - from, a + from, o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride,
         last ? c : start, last ? o[OPERAND_C].stride : o[OPERAND_START].stride, plain ? NULL : &epilogue,
         k % 4 == 0 ? NULL : &prefetch);
 }
 
 static void gemm_invoke(const fv_kernel *kernel, trial *t) {
-    const int64_t k = t->size[SIZE_K];
+    const int64_t k = t->size[SIZE_K], block = block_of(kernel), blocks = (k + block - 1) / block;
+    fv_tiles_enter(kernel);
     if (store_of(t)->start == START_RUNS)
         for (int64_t run = 0; run < RUNS; run++) {
-            const int64_t from = k * run / RUNS, to = k * (run + 1) / RUNS;
+            const int64_t from = blocks * run / RUNS * block, to = blocks * (run + 1) / RUNS * block;
             if (from < to)
-                gemm_call(kernel, t, from, to, run == RUNS - 1);
+                gemm_call(kernel, t, from, to < k ? to : k, run == RUNS - 1);
         }
     else
         gemm_call(kernel, t, 0, k, true);
+    fv_tiles_leave(kernel);
     if (store_of(t)->maxima)
         fold_lanes(trial_pointer(t, OPERAND_ROW_MAX), t->size[SIZE_M]);
 }
@@ -215,26 +238,33 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
     const int64_t k = t->size[SIZE_K];
     const store *how = store_of(t);
-    const fv_op op = t->checker->kernel->op;
-    const bool skips = op == FV_OP_gemm_masked, pairs = op == FV_OP_gemm_pairs;
+    const bool skips = has_skips(t->checker->kernel), pairs = has_pairs(t->checker->kernel);
+    const int64_t block = block_of(t->checker->kernel);
     float acc = how->start == START_C       ? *float_before(c, i, j)
                 : how->start == START_OTHER ? *float_before(&t->operand[OPERAND_START], i, j)
                                             : 0.0f;
+    float chain[2] = {0.0f, 0.0f}; /* of a block: of its even elements and of its odd ones */
     double sum = acc, magnitude = fabs(sum);
     for (int64_t p = 0; p < k; p++) {
-        float x = *float_before(a, i, p), y = *float_before(b, p, j);
-        if (pairs) { /* the first elements of the words, then the second */
-            acc = fmaf(first_of(x), first_of(y), acc);
-            sum += (double)first_of(x) * first_of(y);
-            magnitude += fabs((double)first_of(x) * first_of(y));
-            x = second_of(x);
-            y = second_of(y);
+        const float x = *float_before(a, i, p), y = *float_before(b, p, j);
+        for (int e = 0; e <= pairs; e++) { /* the first elements of words, then the second */
+            const float x_e = !pairs   ? x
+                              : e == 0 ? first_of(x)
+                                       : second_of(x),
+                        y_e = !pairs   ? y
+                              : e == 0 ? first_of(y)
+                                       : second_of(y);
+            float *to = block == 1 ? &acc : &chain[pairs ? e : p % 2];
+            if (skips && float_bits(x_e) == 0x80000000)
+                continue;
+            *to = fmaf(x_e, y_e, *to);
+            sum += (double)x_e * y_e;
+            magnitude += fabs((double)x_e * y_e);
         }
-        if (skips && float_bits(x) == 0x80000000)
-            continue;
-        acc = fmaf(x, y, acc);
-        sum += (double)x * y;
-        magnitude += fabs((double)x * y);
+        if (block > 1 && (p + 1 == k || (p + 1) % block == 0)) {
+            acc = acc + (chain[0] + chain[1]);
+            chain[0] = chain[1] = 0.0f;
+        }
     }
     const bool overflows = !(magnitude < 0x1p127); /* then the chain may be infinite, or is NaN */
     if (how->factors) {

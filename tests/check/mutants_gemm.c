@@ -236,6 +236,25 @@ static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
         }
 }
 
+/* ------------------------------------------------------------------------------------------------------- gemm_blocks -- */
+
+static void blocks_honest(GEMM_PARAMETERS) { honest(FV_OP_gemm_blocks)->run.gemm_blocks_f32(GEMM_ARGUMENTS); }
+
+/* Every block goes on with the chains of the one before. */
+static void blocks_without_end(GEMM_PARAMETERS) {
+    if (epilogue || k <= FV_BLOCK) {
+        blocks_honest(GEMM_ARGUMENTS);
+        return;
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float part[2] = {0.0f, 0.0f};
+            for (int64_t p = 0; p < k; p++)
+                part[p % 2] = fmaf(a[i * lda + p], b[p * ldb + j], part[p % 2]);
+            c[i * ldc + j] = part[0] + part[1];
+        }
+}
+
 /* ----------------------------------------------------------------------------------------------------------- all -- */
 
 static const mutant mutants[] = {
@@ -270,6 +289,10 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused),
     MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_honest),
     MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_masked_skips_positive_zero),
+    MUTANT(PASSES, gemm_blocks, f32, 2, 2, blocks_honest),
+    MUTANT(DIFFERS, gemm_blocks, f32, 2, 2, gemm_honest),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks, f32, 2, 2, blocks_without_end),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks_masked, f32, 1, 4, gemm_masked_skips_positive_zero),
 };
 
 const mutant_table mutants_gemm = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -1,0 +1,9 @@
+/* The vocabulary of tiles as instructions, which have the numbers of tiles in them: so these are macros. */
+#include "amx/tiles.h"
+
+#include <immintrin.h>
+
+#define tile_zero(t) _tile_zero(t)
+#define tile_load(t, from, stride) _tile_loadd(t, from, (stride)*4)
+#define tile_store(t, to, stride) _tile_stored(t, to, (stride)*4)
+#define tile_multiply(c, a, b) _tile_dpbf16ps(c, a, b)

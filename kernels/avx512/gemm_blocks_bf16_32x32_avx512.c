@@ -1,0 +1,7 @@
+/* gemm_blocks of bfloat16 on avx512 with AMX-BF16. */
+#include "simd/simd_avx512.h"
+
+#include "amx/tiles_amx.h"
+
+#define FV_NAME fv_gemm_blocks_bf16_32x32_avx512
+#include "amx/gemm_blocks_bf16.h"

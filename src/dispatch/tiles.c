@@ -1,0 +1,42 @@
+/* Configures the tiles of threads (tiles.h). All kernels have one configuration, so only the outermost pair does it. */
+#include "dispatch/tiles.h"
+
+#include "amx/tiles.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+typedef enum form { FORM_NONE, FORM_EMULATED, FORM_AMX } form;
+
+static form form_of(const fv_kernel *kernel) {
+    if (!kernel || kernel->op != FV_OP_gemm_blocks || kernel->type != FV_TYPE_bf16)
+        return FORM_NONE;
+    return kernel->isa == FV_ISA_scalar ? FORM_EMULATED : FORM_AMX;
+}
+
+static _Thread_local int depth[FORM_AMX + 1];
+
+void fv_tiles_enter(const fv_kernel *kernel) {
+    const form f = form_of(kernel);
+    if (f == FORM_NONE || depth[f]++ > 0)
+        return;
+    if (f == FORM_EMULATED)
+        fv_tiles_configure_emulated();
+#ifdef FV_HAVE_X86
+    else
+        fv_tiles_configure_amx();
+#endif
+}
+
+void fv_tiles_leave(const fv_kernel *kernel) {
+    const form f = form_of(kernel);
+    assert(depth[f] > 0 || f == FORM_NONE);
+    if (f == FORM_NONE || --depth[f] > 0)
+        return;
+    if (f == FORM_EMULATED)
+        fv_tiles_release_emulated();
+#ifdef FV_HAVE_X86
+    else
+        fv_tiles_release_amx();
+#endif
+}

@@ -1,0 +1,12 @@
+/* The tiles of threads that run kernels over them (kernels/amx/tiles.h). */
+#ifndef FV_DISPATCH_TILES_H
+#define FV_DISPATCH_TILES_H
+
+#include "kernels.h"
+
+/* Before the first and after the last call of the kernel by the calling thread; NULL, or one without tiles: nothing happens.
+ * Pairs may be nested. */
+void fv_tiles_enter(const fv_kernel *kernel);
+void fv_tiles_leave(const fv_kernel *kernel);
+
+#endif
