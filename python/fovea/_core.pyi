@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 Array = TypeVar("Array")  # numpy.ndarray, torch.Tensor, or another with DLPack or the buffer protocol
 Integers = Any  # a sequence of int, or an array of any integers
@@ -56,67 +56,57 @@ class Relative:
     @classmethod
     def window_2d(cls, table: Any, *, height: int, width: int) -> Self: ...
 
+class _Options(TypedDict, total=False):
+    causal: Causal | None
+    window: Window | None
+    scale: float | None
+    softcap: float | None
+
+class _Arrays(TypedDict, total=False):
+    mask: Any | Mask | None
+    bias: Any | None
+    sinks: Any | None
+    alibi: Any | None
+    relative: Relative | None
+    q_lens: Integers | None
+    kv_lens: Integers | None
+    q_starts: Integers | None
+    kv_starts: Integers | None
+    q_offsets: Integers | None
+
+class _Layouts(_Arrays, total=False):
+    cu_seqlens_q: Integers | None
+    cu_seqlens_kv: Integers | None
+    layout: Layout
+    out_layout: Layout | None
+
+class _Outputs(_Layouts, total=False):
+    return_lse: bool
+    return_weights: bool
+    return_scores: Scores | None
+    score_heads: Integers | None
+    score_queries: Part | None
+    score_keys: Part | None
+    return_summary: bool
+    top_keys: int
+
+class _Attention(_Options, _Layouts, total=False): ...
+class _AttentionOutputs(_Options, _Outputs, total=False): ...
+
 @overload
 def attention(
     q: Array,
     k: Any,
     v: Any,
     *,
-    mask: Any | Mask | None = None,
-    bias: Any | None = None,
-    causal: Causal | None = None,
-    window: Window | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Any | None = None,
-    alibi: Any | None = None,
-    relative: Relative | None = None,
-    q_lens: Integers | None = None,
-    kv_lens: Integers | None = None,
-    q_starts: Integers | None = None,
-    kv_starts: Integers | None = None,
-    q_offsets: Integers | None = None,
-    cu_seqlens_q: Integers | None = None,
-    cu_seqlens_kv: Integers | None = None,
-    layout: Layout = "bhtd",
-    out_layout: Layout | None = None,
     out: Array | None = None,
     return_lse: Literal[False] = False,
     return_weights: Literal[False] = False,
+    **options: Unpack[_Attention],
 ) -> Array: ...
 @overload
 def attention(
-    q: Array,
-    k: Any,
-    v: Any,
-    *,
-    mask: Any | Mask | None = None,
-    bias: Any | None = None,
-    causal: Causal | None = None,
-    window: Window | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Any | None = None,
-    alibi: Any | None = None,
-    relative: Relative | None = None,
-    q_lens: Integers | None = None,
-    kv_lens: Integers | None = None,
-    q_starts: Integers | None = None,
-    kv_starts: Integers | None = None,
-    q_offsets: Integers | None = None,
-    cu_seqlens_q: Integers | None = None,
-    cu_seqlens_kv: Integers | None = None,
-    layout: Layout = "bhtd",
-    out_layout: Layout | None = None,
-    out: Array | None = None,
-    return_lse: bool = False,
-    return_weights: bool = False,
-    return_scores: Scores | None = None,
-    score_heads: Integers | None = None,
-    score_queries: Part | None = None,
-    score_keys: Part | None = None,
-    return_summary: bool = False,
-    top_keys: int = 0,
+    q: Array, k: Any, v: Any, *, out: Array | None = None, **options: Unpack[_AttentionOutputs]
 ) -> Array | tuple[Any, ...]: ...
 
 attention_recorded = attention
@@ -144,34 +134,7 @@ class Plan:
         dtype: Dtype = "float32",
     ) -> Self: ...
     def execute(
-        self,
-        q: Array,
-        k: Any,
-        v: Any,
-        *,
-        mask: Any | Mask | None = None,
-        bias: Any | None = None,
-        sinks: Any | None = None,
-        alibi: Any | None = None,
-        relative: Relative | None = None,
-        q_lens: Integers | None = None,
-        kv_lens: Integers | None = None,
-        q_starts: Integers | None = None,
-        kv_starts: Integers | None = None,
-        q_offsets: Integers | None = None,
-        cu_seqlens_q: Integers | None = None,
-        cu_seqlens_kv: Integers | None = None,
-        layout: Layout = "bhtd",
-        out_layout: Layout | None = None,
-        out: Array | None = None,
-        return_lse: bool = False,
-        return_weights: bool = False,
-        return_scores: Scores | None = None,
-        score_heads: Integers | None = None,
-        score_queries: Part | None = None,
-        score_keys: Part | None = None,
-        return_summary: bool = False,
-        top_keys: int = 0,
+        self, q: Array, k: Any, v: Any, *, out: Array | None = None, **options: Unpack[_Outputs]
     ) -> Array | tuple[Any, ...]: ...
     def describe(self) -> str: ...
     @property
@@ -221,9 +184,7 @@ class Linear:
     def execute(
         self, x: Array, residual: Any | None = None, *, out: Any | None = None, lens: Integers | None = None
     ) -> Any: ...
-    def __call__(
-        self, x: Array, residual: Any | None = None, *, out: Any | None = None, lens: Integers | None = None
-    ) -> Any: ...
+    __call__ = execute
     def describe(self) -> str: ...
     @property
     def in_features(self) -> int: ...
@@ -277,19 +238,10 @@ class MultiHead:
         k: Any | None = None,
         v: Any | None = None,
         *,
-        mask: Any | Mask | None = None,
-        bias: Any | None = None,
-        sinks: Any | None = None,
-        alibi: Any | None = None,
-        relative: Relative | None = None,
-        q_lens: Integers | None = None,
-        kv_lens: Integers | None = None,
-        q_starts: Integers | None = None,
-        kv_starts: Integers | None = None,
-        q_offsets: Integers | None = None,
         out: Array | None = None,
         return_lse: bool = False,
         return_weights: bool = False,
+        **options: Unpack[_Arrays],
     ) -> Array | tuple[Array, ...]: ...
     __call__ = execute
     @property

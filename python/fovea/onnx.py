@@ -16,8 +16,8 @@ __all__ = ["attention", "run_node"]
 
 INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
-# What qk_matmul_output holds.
-SCORES, SOFTCAPPED, BIASED, WEIGHTS = range(4)
+# What qk_matmul_output holds, by qk_matmul_output_mode.
+KINDS = ("raw", "capped", "biased", "weights")
 
 
 def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv_seqlen=None, *, is_causal=0,
@@ -28,7 +28,7 @@ def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv
     Q, K, V: [batch, heads, tokens, channels], or [batch, tokens, heads * channels] with q_num_heads and kv_num_heads. attn_mask:
     boolean (True = attend) or float (added), aligned at its last axis; past_key, past_value: [batch, kv_heads, past, channels];
     nonpad_kv_seqlen: [batch] integers. softmax_precision is ignored: exponentials and sums are float32's at least.
-    qk_matmul_output is the weights in mode 3; modes 0 to 2 (scores) are multiplied by numpy, beside the attention.
+    qk_matmul_output: return_scores of fovea.attention(), of Q's type.
     """
     flat = Q.ndim == 3
     if flat and not (q_num_heads and kv_num_heads):
@@ -55,11 +55,16 @@ def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv
         options["q_offsets"] = np.broadcast_to(offset, q.shape[0])
     if window != (-1, -1):
         options["window"] = window
-    weights = "qk_matmul_output" in outputs and qk_matmul_output_mode == WEIGHTS
-    result = fovea.attention(q, k, v, **options, out_layout="bthd" if flat else "bhtd", return_weights=weights)
-    y, scores = (result[0], result[1].astype(Q.dtype, copy=False)) if weights else (result, None)
-    if "qk_matmul_output" in outputs and not weights:
-        scores = scores_of(q, k, options, qk_matmul_output_mode)
+    kind = KINDS[qk_matmul_output_mode] if "qk_matmul_output" in outputs else None
+    # The operator has these scores of padding, too, where attention() has none.
+    padded = kind in ("raw", "capped") and nonpad_kv_seqlen is not None
+    y = fovea.attention(q, k, v, **options, out_layout="bthd" if flat else "bhtd", return_scores=None if padded else kind)
+    scores = None
+    if padded:
+        _, scores = fovea.attention(q, k, v, scale=scale, softcap=options["softcap"], return_scores=kind)
+    elif kind:
+        y, scores = y
+    scores = scores.astype(Q.dtype, copy=False) if kind else None
     found = (y.reshape(*y.shape[:2], -1) if flat else y, k, v, scores)
     return tuple(array if name in outputs else None for name, array in zip(OUTPUTS, found))
 
@@ -92,29 +97,3 @@ def mask_and_bias(attn_mask, keys):
         width = [(0, 0)] * (attn_mask.ndim - 1) + [(0, short)]
         attn_mask = np.pad(attn_mask, width, constant_values=False if boolean else -np.inf)
     return (attn_mask, None) if boolean else (None, attn_mask.astype(np.float32, copy=False))
-
-
-def scores_of(q, k, options, mode):
-    """What softmax reads, or an earlier stage of it: [batch, heads, queries, keys]."""
-    k = k.repeat(q.shape[1] // k.shape[1], axis=1)
-    scale = options["scale"]
-    scores = q @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5 if scale is None else scale)
-    if options["softcap"] and mode >= SOFTCAPPED:
-        scores = np.float32(options["softcap"]) * np.tanh(scores / np.float32(options["softcap"]))
-    if mode == BIASED:
-        scores = scores if options["bias"] is None else scores + options["bias"]
-        scores = np.where(hidden(q, k, options), -np.inf, scores)
-    return scores.astype(q.dtype)
-
-
-def hidden(q, k, options):
-    """True where a query does not see a key."""
-    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    left, right = options.get("window", (-1, -1))
-    offset = options.get("causal", options.get("q_offsets", 0))
-    i = np.arange(queries)[:, None] + np.broadcast_to(offset, batch)[:, None, None, None]
-    j = np.arange(keys)
-    lens = np.full(batch, keys) if options["kv_lens"] is None else np.asarray(options["kv_lens"])
-    gone = (j >= lens[:, None, None, None]) | (("causal" in options) & (j > i))
-    gone = gone | ((left >= 0) & (j < i - left)) | ((right >= 0) & (j > i + right))
-    return gone if options["mask"] is None else gone | ~options["mask"]

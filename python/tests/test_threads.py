@@ -1,10 +1,13 @@
 """Own threads: how many, forks, many callers, exit; and no OpenMP in the process."""
 
 import concurrent.futures
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from processes import CALL, OPENMP, run
+from processes import CALL, FLOAT_MODES, OPENMP, run
 
 import fovea
 
@@ -78,6 +81,34 @@ print(fovea.get_num_threads())
 def test_affinity():
     program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})" + CALL + "print(fovea.get_num_threads())"
     assert run(program) == "1"
+
+
+@pytest.mark.parametrize("quota, threads", [("150000 100000", 1), ("900000 100000", None), ("max 100000", None)])
+def test_cgroup_quota(tmp_path, quota, threads):
+    """In a mount namespace with files of a cgroup of our own."""
+    (tmp_path / "groups").write_text("0::/a\n")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/cpu.max").write_text(quota + "\n")
+    script = 'mount --bind "$1" /sys/fs/cgroup && mount --bind "$1/groups" /proc/$$/cgroup || exit 77; shift; exec "$@"'
+    program = "import fovea; print(fovea.get_num_threads(), fovea.info()['reason'])"
+    path = os.path.dirname(os.path.dirname(fovea.__file__))
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    try:
+        done = subprocess.run([*unshare, "sh", "-c", script, "sh", str(tmp_path), sys.executable, "-c", program],
+                              env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)  # fmt: skip
+    except FileNotFoundError:
+        pytest.skip("no unshare")
+    if done.returncode in (1, 77) and not done.stdout:
+        pytest.skip(f"no mount namespace: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    found, reason = done.stdout.strip().split(" ", 1)
+    assert int(found) == (threads or len(os.sched_getaffinity(0)))
+    assert ("no cgroup quota" in reason) == quota.startswith("max") and ("a cgroup quota of 1" in reason) == (threads == 1)
+
+
+def test_float_modes():
+    """Rounding and flushing are the caller's, on all threads."""
+    assert run(FLOAT_MODES) == "True True False True False True False True"
 
 
 def test_many_callers(x):

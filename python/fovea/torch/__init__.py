@@ -10,9 +10,13 @@ attention implementations; `disable()` puts back what was there. `counters()` te
 went to torch, with the reason.
 """
 
-from .compile import attention
-from .counts import counters, reset_counters
-from .optimize import Report, optimize
-from .registry import disable, enable, enabled
+from . import versions
+
+versions.check()
+
+from .compile import attention  # noqa: E402: only of a torch that was checked
+from .counts import counters, reset_counters  # noqa: E402
+from .optimize import Report, optimize  # noqa: E402
+from .registry import disable, enable, enabled  # noqa: E402
 
 __all__ = ["Report", "attention", "counters", "disable", "enable", "enabled", "optimize", "reset_counters"]

@@ -47,7 +47,7 @@ def _attention_fake(q, k, v, *_tensors, layout="bhtd", out_layout=None, **_):
         out = q.new_empty((batch, q_heads, q_len, dim))
     else:
         out = q.new_empty((batch, q_len, q_heads, dim))
-    return out, q.new_empty((batch, q_heads, q_len))
+    return out, q.new_empty((batch, q_heads, q_len), dtype=torch.float32)
 
 
 _library.impl("attention", _attention_cpu, "CPU")

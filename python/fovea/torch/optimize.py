@@ -199,8 +199,8 @@ def optimize(model: nn.Module) -> nn.Module:
       - GELU, ReLU and residual additions are part of the product before them, where tracing forward() shows it;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
     The copy has no gradients and cannot be trained: asking for either raises RuntimeError. Its packed weights are memory
-    of its own, and those of the original are freed with the original; all other parameters are shared. state_dict() of
-    the copy lacks the packed weights, so save the original.
+    of its own, and those of the original are freed with the original; all other parameters are shared. state_dict()
+    and load_state_dict() of the copy raise RuntimeError, as its packed weights are in none: save and load the original.
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """

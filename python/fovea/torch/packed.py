@@ -23,6 +23,16 @@ class _Inference(nn.Module):
     def __deepcopy__(self, memo):
         return self  # it never changes
 
+    def _save_to_state_dict(self, *_):
+        raise RuntimeError(
+            "this model was made by fovea.torch.optimize(), and its packed weights are in no state_dict(): save the original"
+        )
+
+    def _load_from_state_dict(self, *_):
+        raise RuntimeError(
+            "this model was made by fovea.torch.optimize(), and its weights are packed: load into the original, and optimize that"
+        )
+
 
 def _no_gradient():
     raise RuntimeError(

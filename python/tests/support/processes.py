@@ -36,3 +36,31 @@ def threads():
     import os
     return len(os.listdir("/proc/self/task"))
 """
+
+# Prints, for each floating-point mode, whether the result is that of the usual mode, and whether it is the same on three threads.
+# fesetenv() takes what fegetenv() gave, with other flush bits: MXCSR's (x86-64) or FPCR's (aarch64).
+FLOAT_MODES = """
+import ctypes, platform, numpy as np, fovea
+libm = ctypes.CDLL("libm.so.6")
+arm = platform.machine() == "aarch64"
+up, down = (0x400000, 0x800000) if arm else (0x800, 0x400)
+word, bits = (0, 1 << 24) if arm else (7, 0x8040)
+random = np.random.default_rng(1)
+q, k = (random.standard_normal((2, 8, 400, 32), dtype=np.float32) for _ in range(2))
+v = (random.standard_normal((2, 8, 400, 32)) * 1e-39).astype(np.float32)  # denormals
+def call(threads):
+    with fovea.config(threads=threads):
+        return fovea.attention(q, k, v).tobytes()
+def mode(rounding=0, flush=False):
+    libm.fesetround(rounding)
+    environment = (ctypes.c_uint32 * 8)()
+    libm.fegetenv(environment)
+    environment[word] = environment[word] & ~bits | (bits if flush else 0)
+    libm.fesetenv(environment)
+usual = call(1)
+for options in ({}, {"rounding": up}, {"rounding": down}, {"flush": True}):
+    mode(**options)
+    one, many = call(1), {call(3) for _ in range(20)}
+    mode()
+    print(one == usual, many == {one}, end=" ")
+"""

@@ -110,6 +110,15 @@ def test_opcheck(name, grad):
     torch.library.opcheck(torch.ops.fovea.attention.default, args, options)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["plain", "bias", "bhtd to bthd"])
+def test_opcheck_of_16_bits(name, dtype):
+    args, options = operands(name, False)
+    args = [x.to(dtype) for x in args]
+    torch.library.opcheck(torch.ops.fovea.attention.default, args, options)
+    assert torch.ops.fovea.attention(*args, **options)[1].dtype is torch.float32
+
+
 def test_gradients_that_do_not_exist_say_so():
     q, k, v, _ = sample("plain", grad=True)
     for name, value in (("softcap", 5.0), ("sinks", torch.zeros(4))):

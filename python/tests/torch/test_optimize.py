@@ -255,6 +255,17 @@ def test_no_gradients_and_no_training():
     assert not fast(torch.randn(2, 8)).requires_grad
 
 
+def test_state_dicts_are_the_originals():
+    model = nn.Sequential(nn.Linear(8, 4), nn.LayerNorm(4))
+    fast = optimize(model)
+    with pytest.raises(RuntimeError, match="save the original"):
+        fast.state_dict()
+    for strict in (True, False):
+        with pytest.raises(RuntimeError, match="load into the original"):
+            fast.load_state_dict(model.state_dict(), strict=strict)
+    assert fast[1].state_dict().keys() == {"weight", "bias"}
+
+
 def test_weights_ask_and_copies():
     fast = optimize(nn.Sequential(nn.Linear(8, 4)))
     assert fast[0].weight.shape == (4, 8) and fast[0].weight.dtype is torch.float32

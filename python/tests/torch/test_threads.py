@@ -5,7 +5,7 @@ import concurrent.futures
 import numpy as np
 import pytest
 import torch
-from processes import CALL, OPENMP, run
+from processes import CALL, FLOAT_MODES, OPENMP, run
 
 import fovea
 
@@ -70,6 +70,27 @@ def test_bits_do_not_depend_on_threads(normal):
             fovea.set_num_threads(ours)
             with fovea.config(threads=4):
                 assert np.array_equal(fovea.attention(x, x, x), expected), (theirs, ours)
+
+
+def test_float_modes():
+    """Rounding and flushing are the caller's, on torch's threads, too."""
+    program = "import torch; torch.set_num_threads(3)" + FLOAT_MODES + "print(fovea.info()['pool'])"
+    assert run(program) == "True True False True False True False True torch"
+
+
+def test_a_torch_that_is_too_old(tmp_path):
+    """A stub of an old version, without the registry of attention implementations."""
+    for name in ("torch", "torch/nn", "torch/nn/attention"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text('__version__ = "2.4.0"\n')
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})" + """
+try:
+    import fovea.torch
+except ImportError as error:
+    print(error)
+"""
+    told = run(program)
+    assert "needs PyTorch" in told and "this is 2.4.0" in told and "register_flash_attention_impl" in told
 
 
 def test_many_callers(normal):
