@@ -7,7 +7,7 @@ foreach(file IN LISTS headers)
 endforeach()
 string(REGEX MATCHALL "FOVEA_API [^;(]*[ *](fovea_[a-z0-9_]+)\\(" declarations "${header}")
 
-file(GLOB sources ${SOURCE_DIR}/tests/test_*.c ${SOURCE_DIR}/tests/attention_case.c)
+file(GLOB sources ${SOURCE_DIR}/tests/test_*.c ${SOURCE_DIR}/tests/attention_case.c ${SOURCE_DIR}/tests/cache_case.c)
 set(tests "")
 foreach(source IN LISTS sources)
     file(READ ${source} text)

@@ -78,7 +78,7 @@ static void check_paged(const fovea_context *ctx, const fv_attention_choice *cho
     outputs *got = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, got);
     paged k = paged_make(&args.k, page_keys, layout, r), v = paged_make(&args.v, page_keys, FV_KV_ROWS, r);
-    const fv_kv kv = {k.side, v.side};
+    const fv_kv kv = {.k = k.side, .v = v.side};
     void *workspace = must_alloc((int64_t)fovea_attention_plan_workspace_size(plan), 1);
     args.k.data = args.v.data = NULL; /* not read */
     fv_attention_run_view(plan, &args, &kv, workspace);

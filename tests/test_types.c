@@ -22,11 +22,12 @@ static void test_names(void) {
                                         "FOVEA_ERROR_FILE",
                                         "FOVEA_ERROR_TUNING",
                                         "FOVEA_ERROR_FOREIGN",
-                                        "FOVEA_ERROR_BUSY"};
+                                        "FOVEA_ERROR_BUSY",
+                                        "FOVEA_ERROR_FULL"};
     for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
         test_check(strcmp(fovea_status_name((fovea_status)i), names[i]) == 0, "status %d is called %s", i,
                    fovea_status_name((fovea_status)i));
-    static const int unknown[] = {-1, 17, 1000, INT_MIN, INT_MAX};
+    static const int unknown[] = {-1, 18, 1000, INT_MIN, INT_MAX};
     for (int i = 0; i < 5; i++) {
         test_check(strcmp(fovea_status_name((fovea_status)unknown[i]), "unknown status") == 0, "status %d is called %s",
                    unknown[i], fovea_status_name((fovea_status)unknown[i]));
@@ -104,6 +105,13 @@ static void test_enums(void) {
         CONSTANT(mha_fold, FOVEA_MHA_FOLD_ALWAYS),
         CONSTANT(mha_order, FOVEA_MHA_ORDER_QKV),
         CONSTANT(mha_order, FOVEA_MHA_ORDER_GROUPED),
+        CONSTANT(rope_pairing, FOVEA_ROPE_HALVES),
+        CONSTANT(rope_pairing, FOVEA_ROPE_ADJACENT),
+        CONSTANT(rope_scaling, FOVEA_ROPE_UNSCALED),
+        CONSTANT(rope_scaling, FOVEA_ROPE_LINEAR),
+        CONSTANT(rope_scaling, FOVEA_ROPE_NTK),
+        CONSTANT(rope_scaling, FOVEA_ROPE_YARN),
+        CONSTANT(rope_scaling, FOVEA_ROPE_LLAMA3),
     };
 #undef CONSTANT
     int named = 0;

@@ -2,6 +2,7 @@
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H
 
+#include "cache.h"
 #include "context.h"
 #include "mask.h"
 
@@ -80,6 +81,9 @@ typedef struct fovea_attention_desc {
                        2^126, rounded to float32 once; default 0: none */
     int has_sinks;                           /* nonzero: args.sinks joins the denominator of each row; default 0 */
     fovea_dtype k_dtype, v_dtype, out_dtype; /* the same choice for each; default 0: dtype */
+    /* Default 0: keys and values are args.k and args.v. Else they are in pages of so many keys: of args.cache (256 =
+     * FOVEA_KV_PAGE_KEYS) or of args.pages. See below. */
+    int64_t page_keys;
 } fovea_attention_desc;
 
 /* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, out rounded once at the end as
@@ -91,6 +95,16 @@ typedef struct fovea_attention_desc {
  * kv_cu_seqlens[b + 1]), at most desc.q_len and desc.kv_len. Both arrays are required, start at 0 or more, never decrease,
  * and end at or before the last token. q_lens and kv_lens may leave out the ends of sequences. Work and workspace depend on
  * the tokens that exist, not on desc.q_len. Tokens of no sequence are neither read nor written (in out, lse, weights). */
+
+/* Keys in pages. k, v, kv_starts and kv_cu_seqlens are absent; queries may be packed. Sequence b of the batch has the keys of
+ * cache_sequences[b] in layer cache_layer, or kv_lens[b] <= those from the first on, or kv_lens[b] keys of args.pages; none may
+ * have more than desc.kv_len. Columns of mask, bias and weights are positions: they have kv_len columns, also where queries are
+ * packed. Keys that were evicted from a cache are skipped like masked ones; that goes with biases, causality and windows, but with
+ * no mask that selects keys. k_dtype and v_dtype are those of the cache.
+ *   - Errors that only pages have: FOVEA_ERROR_ARGUMENT where a sequence is none of the cache, a page none of the pool, or a query
+ *     sees keys that are gone behind a layer's window; FOVEA_ERROR_SHAPE where a sequence is longer than kv_len or shorter than
+ *     kv_lens[b]; FOVEA_ERROR_UNSUPPORTED with a state, with evicted keys and such a mask, and for scores of kinds before the
+ *     mask where keys are gone. Outputs are unchanged. */
 
 /* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
 #define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
@@ -157,6 +171,10 @@ typedef struct fovea_attention_args {
     const float *sinks;
     const fovea_attention_scores *scores;   /* optional: scores of chosen heads, queries and keys (outputs.h) */
     const fovea_attention_summary *summary; /* optional: statistics of the weights (outputs.h) */
+    fovea_kv_cache *cache;          /* if desc.page_keys, this or pages: keys and values of sequences of a cache */
+    int64_t cache_layer;            /* of the cache */
+    const int64_t *cache_sequences; /* [batch] sequences of the cache; one may come several times */
+    const fovea_kv_pages *pages;    /* keys and values in the caller's own pages (cache.h) */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

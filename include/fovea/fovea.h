@@ -38,6 +38,7 @@
 
 #include "arrays.h"
 #include "attention.h"
+#include "cache.h"
 #include "coming_from.h"
 #include "context.h"
 #include "linear.h"

@@ -37,7 +37,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
                                      const void *workspace, size_t workspace_size);
 
 /* Spans of the arguments' arrays, of numbers for sequences or heads; empty where there is none. */
-enum { FV_ATTENTION_ARRAYS = 8 };
+enum { FV_ATTENTION_ARRAYS = 9 };
 void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]);
 
@@ -50,8 +50,9 @@ enum { FV_ATTENTION_OUTPUTS = 7, FV_ATTENTION_OUTPUTS_WRITTEN = 6 };
 fovea_status fv_attention_check_outputs(const fovea_attention_desc *desc, const fovea_attention_args *args,
                                         fv_span spans[FV_ATTENTION_OUTPUTS]);
 
-/* Executes checked arguments in a workspace that is large enough. */
-void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
+/* Executes checked arguments in a workspace that is large enough. Fails only where keys are in pages, and then before an output
+ * is written. */
+fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
 
 /* Has it no rows? */
 bool fv_attention_empty(const fovea_attention_desc *desc);

@@ -35,7 +35,9 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .plan = deal->plan,
         .args = deal->args,
         .kv = deal->kv,
-        .mask = fv_mask_of_args(&deal->plan->desc, deal->args, deal->plan->kernels.mask_to_bits),
+        .mask = deal->kv->attended
+                    ? fv_mask_of_flags(deal->kv->attended, deal->kv->attended_stride, deal->plan->desc.kv_len)
+                    : fv_mask_of_args(&deal->plan->desc, deal->args, deal->plan->kernels.mask_to_bits),
         .bias = fv_tile_repeated(deal->plan->desc.has_bias ? &deal->args->bias : &deal->args->mask),
         .q = (float *)(void *)(scratch + s->q),
         .pairs_q = (float *)(void *)(scratch + s->pairs),
@@ -125,7 +127,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     }
     fv_prefetch_open(&x->queue, x->deal, next);
     x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
-    x->pairs = plan->pairs && fv_float_nearest() && !x->kv->k.pages;
+    x->pairs = plan->pairs && fv_float_nearest() && !fv_kv_short_pages(&x->kv->k);
     x->magnitudes = fv_magnitudes_none();
     const int64_t q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
     fv_range all = {0, 0};

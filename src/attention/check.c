@@ -1,5 +1,6 @@
 /* Checks of descriptions and arguments: everything that can be wrong is found here, before any output is touched. */
 #include "attention/mask.h"
+#include "attention/paged.h"
 #include "attention/plan.h"
 #include "attention/relative.h"
 #include "attention/state.h"
@@ -103,6 +104,8 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (d->mask == FOVEA_MASK_BLOCKS && (d->mask_block_rows < 1 || d->mask_block_keys < 1))
         return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be at least 1",
                        (long long)d->mask_block_rows, (long long)d->mask_block_keys);
+    if (d->page_keys < 0 || d->page_keys > FV_SIZE_LIMIT)
+        return fv_fail(FOVEA_ERROR_SHAPE, "page_keys is %lld; it must be from 0 to 2^48", (long long)d->page_keys);
     status = check_sizes(d);
     return status == FOVEA_OK ? fv_relative_check_desc(d) : status;
 }
@@ -187,6 +190,7 @@ void fv_attention_array_spans(const fovea_attention_desc *d, const fovea_attenti
                       {"q_offsets", args->q_offsets},
                       {"q_starts", args->q_starts},
                       {"kv_starts", args->kv_starts},
+                      {"cache_sequences", args->cache_sequences},
                       {"q_cu_seqlens", args->q_cu_seqlens},
                       {"kv_cu_seqlens", args->kv_cu_seqlens}};
     for (int i = 0; i < LENGTHS; i++)
@@ -214,7 +218,7 @@ static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attent
         return FOVEA_OK;
     s->batch = 1;
     s->q_tokens = args->q.shape[2];
-    s->kv_tokens = args->k.data ? args->k.shape[2] : 0;
+    s->kv_tokens = d->page_keys > 0 ? d->kv_len : args->k.data ? args->k.shape[2] : 0;
     if (s->q_tokens < 0 || s->q_tokens > FV_SIZE_LIMIT || s->kv_tokens < 0 || s->kv_tokens > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_SHAPE, "q has %lld tokens and k %lld: negative, or too large",
                        (long long)s->q_tokens, (long long)s->kv_tokens);
@@ -254,15 +258,16 @@ static fv_span stats_span(const fovea_attention_args *args) {
 static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_attention_args *args, const shape *s,
                                   fv_span *workspace) {
     const fovea_attention_desc *d = &plan->desc;
-    const bool rows = s->batch > 0 && d->q_heads > 0 && s->q_tokens > 0, keys = rows && s->kv_tokens > 0;
+    const bool rows = s->batch > 0 && d->q_heads > 0 && s->q_tokens > 0, keys = rows && s->kv_tokens > 0,
+               tensors = keys && d->page_keys == 0;
     const struct {
         const fovea_tensor *tensor;
         bool required;
         fv_tensor_rule rule;
     } all[] = {
         {&args->q, rows, {"q", d->dtype, {s->batch, d->q_heads, s->q_tokens, d->head_dim}, false, false}},
-        {&args->k, keys, {"k", d->k_dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
-        {&args->v, keys, {"v", d->v_dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
+        {&args->k, tensors, {"k", d->k_dtype, {s->batch, d->kv_heads, s->kv_tokens, d->head_dim}, false, false}},
+        {&args->v, tensors, {"v", d->v_dtype, {s->batch, d->kv_heads, s->kv_tokens, d->value_dim}, false, false}},
         {&args->out,
          rows && !args->state,
          {"out", d->out_dtype, {s->batch, d->q_heads, s->q_tokens, d->value_dim}, true, false}},
@@ -284,7 +289,8 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     enum {
         TENSORS = sizeof all / sizeof all[0],
         MASKS = TENSORS + FV_ATTENTION_ARRAYS,
-        STATS = MASKS + 2,
+        PAGES = MASKS + 2,
+        STATS = PAGES + FV_PAGED_SPANS,
         STATE,
         OUTPUTS,
         OPERANDS = OUTPUTS + FV_ATTENTION_OUTPUTS
@@ -308,6 +314,9 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     const fovea_status masked = fv_attention_check_mask(d, args, &spans[MASKS]);
     if (masked != FOVEA_OK)
         return masked;
+    const fovea_status paged = fv_paged_check(d, args, &spans[PAGES]);
+    if (paged != FOVEA_OK)
+        return paged;
     spans[STATS] = stats_span(args);
     const fovea_status state = fv_attention_state_check(plan, args, &spans[STATE]);
     if (state != FOVEA_OK)
@@ -357,8 +366,10 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
         {"q_lens", "q_starts", "q_cu_seqlens", args->q_lens, args->q_starts, args->q_cu_seqlens, d->q_len, s.q_tokens},
         {"kv_lens", "kv_starts", "kv_cu_seqlens", args->kv_lens, args->kv_starts, args->kv_cu_seqlens, d->kv_len,
          s.kv_tokens}};
-    for (int i = 0; status == FOVEA_OK && i < 2; i++)
-        status = d->packed ? check_packed(&sides[i], d->batch) : check_padded(&sides[i], d->batch);
+    for (int i = 0; status == FOVEA_OK && i < 2; i++) {
+        const bool packed = d->packed && !(i == 1 && d->page_keys > 0);
+        status = packed ? check_packed(&sides[i], d->batch) : check_padded(&sides[i], d->batch);
+    }
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
     if (status == FOVEA_OK)

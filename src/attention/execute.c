@@ -5,6 +5,7 @@
  * blocks; what outputs.h writes comes in passes of its own then, as sums of keys always do: a key's sum goes over all rows.
  */
 #include "attention/outputs.h"
+#include "attention/paged.h"
 #include "attention/state.h"
 #include "core/core.h"
 #include "threads/threads.h"
@@ -116,12 +117,16 @@ static void write_stats(execution *e) {
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->deal.args->stats, &own);
 }
 
+static char *aligned(void *workspace) {
+    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
+    return (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
+}
+
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
                            void *workspace) {
     if (plan->ctx->log && plan->items > 0)
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
-    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
-    char *base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
+    char *base = aligned(workspace);
     execution e = {.plan = plan,
                    .deal = fv_deal_make(plan, args, kv, base + plan->table),
                    .scratches = base,
@@ -144,9 +149,17 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
         write_stats(&e);
 }
 
-void fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
-    const fv_kv kv = fv_kv_of_args(&plan->desc, args);
-    fv_attention_run_view(plan, args, &kv, workspace);
+fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
+    if (plan->desc.page_keys == 0) {
+        const fv_kv kv = fv_kv_of_args(&plan->desc, args);
+        fv_attention_run_view(plan, args, &kv, workspace);
+        return FOVEA_OK;
+    }
+    fv_paged paged;
+    const fovea_status status = fv_paged_open(plan, args, aligned(workspace) + plan->paged, &paged);
+    if (status == FOVEA_OK)
+        fv_attention_run_view(plan, &paged.args, &paged.kv, workspace);
+    return status;
 }
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
@@ -168,9 +181,9 @@ fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fov
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
                            (long long)plan->bytes);
     }
-    fv_attention_run(plan, args, workspace);
+    status = fv_attention_run(plan, args, workspace);
     if (args->state)
         fv_attention_state_advance(plan, args);
     free(own);
-    return FOVEA_OK;
+    return status;
 }

@@ -17,8 +17,8 @@ static fv_kv_side side_of(const fovea_tensor *t, int64_t entry_stride, const int
 fv_kv fv_kv_of_args(const fovea_attention_desc *d, const fovea_attention_args *args) {
     const fovea_tensor *k = &args->k, *v = &args->v;
     if (d->packed)
-        return (fv_kv){side_of(k, 0, args->kv_cu_seqlens), side_of(v, 0, args->kv_cu_seqlens)};
-    return (fv_kv){side_of(k, k->stride[0], args->kv_starts), side_of(v, v->stride[0], args->kv_starts)};
+        return (fv_kv){.k = side_of(k, 0, args->kv_cu_seqlens), .v = side_of(v, 0, args->kv_cu_seqlens)};
+    return (fv_kv){.k = side_of(k, k->stride[0], args->kv_starts), .v = side_of(v, v->stride[0], args->kv_starts)};
 }
 
 fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last) {

@@ -38,6 +38,9 @@ typedef struct fv_kv_side {
 
 typedef struct fv_kv {
     fv_kv_side k, v;
+    const uint8_t
+        *attended; /* flags of the keys that are there, a row of so many bytes for each sequence; NULL: all are */
+    int64_t attended_stride;
 } fv_kv;
 
 /* The memory of count keys. */
@@ -104,7 +107,7 @@ static inline fv_kv_run fv_kv_long_run_of(const fv_kv_side *side, int64_t sequen
     return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], end - key};
 }
 
-/* May rows of values lie in pages that end inside a segment? */
+/* May rows lie in pages that end inside a segment? */
 static inline bool fv_kv_short_pages(const fv_kv_side *side) {
     return side->pages && (side->starts || side->page_keys % FV_SEGMENT != 0);
 }

@@ -1,5 +1,6 @@
 /* What partial results are, and how a plan's workspace is laid out. */
 #include "attention/deal.h"
+#include "attention/paged.h"
 #include "attention/relative.h"
 #include "core/core.h"
 
@@ -60,6 +61,10 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
         return false;
     fv_reserve(&at, plan->tasks, s->bytes);
     plan->table = fv_reserve(&at, 1, fv_deal_bytes(plan));
+    const int64_t pages = fv_paged_bytes(&plan->desc);
+    if (pages < 0)
+        return false;
+    plan->paged = fv_reserve(&at, 1, pages);
     plan->partials = fv_reserve(&at, floats, f);
     plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
     return at >= 0;

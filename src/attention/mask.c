@@ -272,9 +272,9 @@ fovea_mask_desc fv_mask_desc_of(const fovea_attention_desc *d, const fovea_atten
                              .batch = d->packed ? 1 : d->batch,
                              .q_heads = d->q_heads,
                              .q_len = d->packed ? args->q.shape[2] : d->q_len,
-                             .kv_len = !d->packed     ? d->kv_len
-                                       : args->k.data ? args->k.shape[2]
-                                                      : 0,
+                             .kv_len = !d->packed || d->page_keys > 0 ? d->kv_len
+                                       : args->k.data                 ? args->k.shape[2]
+                                                                      : 0,
                              .mask = args->mask,
                              .block_rows = d->mask_block_rows,
                              .block_keys = d->mask_block_keys,
@@ -292,6 +292,15 @@ fv_mask fv_mask_of_args(const fovea_attention_desc *d, const fovea_attention_arg
     if (d->mask == FOVEA_MASK_PREPARED)
         mask.one_row = fv_prepared_one_row(args->prepared);
     return mask;
+}
+
+fv_mask fv_mask_of_flags(const uint8_t *flags, int64_t stride, int64_t columns) {
+    return (fv_mask){
+        .form = &forms[FOVEA_MASK_BITS],
+        .tensor = {.data = (void *)(uintptr_t)flags, .dtype = FOVEA_DTYPE_BITS, .stride = {stride, 0, 0, 1}},
+        .columns = columns,
+        .one_row = true,
+        .by_sequence = true};
 }
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */

@@ -19,7 +19,8 @@ typedef struct fv_mask {
     const int64_t *blocks;
     const fovea_mask *prepared;
     fv_mask_to_bits_u8_fn *to_bits;
-    bool one_row; /* the same for all rows of a head */
+    bool one_row;     /* the same for all rows of a head */
+    bool by_sequence; /* its batch axis is that of sequences, also where they are packed */
 } fv_mask;
 
 /* Rows from row on of a head of the mask. */
@@ -33,6 +34,14 @@ typedef enum fv_seen { FV_SEEN_NONE, FV_SEEN_SOME, FV_SEEN_ALL } fv_seen;
 /* The mask of a plan's execution. */
 fv_mask fv_mask_of_args(const fovea_attention_desc *desc, const fovea_attention_args *args,
                         fv_mask_to_bits_u8_fn *to_bits);
+
+/* That of a view whose keys are not all there. */
+fv_mask fv_mask_of_flags(const uint8_t *flags, int64_t stride, int64_t columns);
+
+/* A row of a sequence. */
+static inline fv_mask_rows fv_mask_row(const fv_mask *mask, const fv_sequence *sequence, fv_row_place at) {
+    return (fv_mask_rows){mask->by_sequence ? sequence->index : sequence->entry, at.head, at.token};
+}
 
 /* From the first to the last column of a range that a row sees; empty: {0, 0}. */
 fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within);

@@ -104,6 +104,7 @@ struct fovea_attention_plan {
     fv_attention_scratch scratch;
     int64_t tasks;    /* scratches: threads that can be busy at once */
     int64_t table;    /* where the table of packed sequences begins, in bytes */
+    int64_t paged;    /* likewise lengths and tables of pages */
     int64_t partials; /* likewise the partial results of split rows */
     int64_t bytes;    /* of workspace, with room to align it */
 

@@ -139,7 +139,8 @@ static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, c
     const fv_range ends[] = {fv_attention_range(plan, sequence, from), fv_attention_range(plan, sequence, to)};
     if (!mask || !mask->form)
         return fv_range_union(ends[0], ends[1]);
-    const fv_mask_rows rows[] = {{sequence->entry, first.head, from}, {sequence->entry, last.head, to}};
+    const fv_mask_rows rows[] = {fv_mask_row(mask, sequence, (fv_row_place){first.head, from}),
+                                 fv_mask_row(mask, sequence, (fv_row_place){last.head, to})};
     const int64_t start = sequence->kv_start;
     fv_range all = {0, 0};
     for (int i = 0; i < 2; i++)

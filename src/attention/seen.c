@@ -40,8 +40,7 @@ fovea_tensor fv_tile_repeated(const fovea_tensor *tensor) {
 
 /* Where a row of the block is in the mask. */
 static fv_mask_rows mask_rows(const fv_block *x, int64_t row) {
-    const fv_row_place at = fv_place_of(x, row);
-    return (fv_mask_rows){x->sequence.entry, at.head, at.token};
+    return fv_mask_row(&x->mask, &x->sequence, fv_place_of(x, row));
 }
 
 static bool empty(fv_range range) { return range.begin == range.end; }

@@ -9,9 +9,11 @@ fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_
     int64_t q_end = d->q_len, kv_end = d->kv_len;
     if (d->packed) {
         s.q_start = args->q_cu_seqlens[batch];
-        s.kv_start = args->kv_cu_seqlens[batch];
         q_end = args->q_cu_seqlens[batch + 1];
-        kv_end = args->kv_cu_seqlens[batch + 1];
+        if (d->page_keys == 0) { /* keys in pages count from each sequence's first */
+            s.kv_start = args->kv_cu_seqlens[batch];
+            kv_end = args->kv_cu_seqlens[batch + 1];
+        }
     } else {
         s.entry = batch;
         s.q_start = args->q_starts ? args->q_starts[batch] : 0;

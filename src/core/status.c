@@ -37,6 +37,7 @@ const char *fovea_status_name(fovea_status status) {
         [FOVEA_ERROR_TUNING] = "FOVEA_ERROR_TUNING",
         [FOVEA_ERROR_FOREIGN] = "FOVEA_ERROR_FOREIGN",
         [FOVEA_ERROR_BUSY] = "FOVEA_ERROR_BUSY",
+        [FOVEA_ERROR_FULL] = "FOVEA_ERROR_FULL",
     };
     const unsigned index = (unsigned)status;
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";

@@ -60,6 +60,9 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     }
     if (d->out_features < 0 || d->out_features > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld: out of range", (long long)d->out_features);
+    if (d->attention->page_keys != 0)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "attention: page_keys is %lld: layers take keys in tensors",
+                       (long long)d->attention->page_keys);
     if (d->inputs == FOVEA_MHA_SELF && d->attention->q_len != d->attention->kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
                        (long long)d->attention->q_len, (long long)d->attention->kv_len);

@@ -307,7 +307,7 @@ static void execute(const run *r) {
     const fovea_mha *m = r->mha;
     for (int i = 0; i < FV_MHA_ROLES; i++)
         project(r, i);
-    fv_attention_run(m->plan, &r->inner, r->scratch);
+    (void)fv_attention_run(m->plan, &r->inner, r->scratch); /* of tensors: cannot fail */
     if (!m->packed->out)
         return;
     const int64_t tokens = r->tokens[FV_MHA_Q];

@@ -1,0 +1,171 @@
+/* Fovea: a cache of keys and values for decoding, and page tables of other systems. Part of fovea.h.
+ *
+ *     fovea_kv_cache_desc_init(&desc);
+ *     desc.layers = 30; desc.kv_heads = 3; desc.head_dim = desc.value_dim = 64;
+ *     desc.max_bytes = (int64_t)1 << 30;
+ *     fovea_kv_cache_create(ctx, &desc, &cache);
+ *     fovea_kv_cache_add(cache, &sequence);
+ *     for each token or chunk of a prompt:
+ *         fovea_kv_cache_reserve(cache, 1, &sequence, &tokens);              optional: from here on no layer can find it full
+ *         for each layer:
+ *             append.layer = layer; append.count = 1; append.sequences = &sequence; append.k = ...; append.v = ...;
+ *             fovea_kv_cache_append(cache, &append);
+ *             args.cache = cache; args.cache_layer = layer; args.cache_sequences = &sequence;
+ *             fovea_attention_execute(plan, &args, workspace, size);         of a plan with desc.page_keys = 256
+ *
+ * A page holds 256 positions of one layer: the keys and values of all its heads. Sequences are lists of pages. Results are, bit
+ * for bit, those of the same keys and values in contiguous tensors, however they were appended, forked or shared. */
+#ifndef FOVEA_CACHE_H
+#define FOVEA_CACHE_H
+
+#include "context.h"
+#include "rope.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Positions of a page. */
+#define FOVEA_KV_PAGE_KEYS 256
+
+typedef struct fovea_kv_cache_desc {
+    size_t struct_size;
+    int64_t layers;               /* >= 1, default 1 */
+    int64_t kv_heads;             /* >= 1 */
+    int64_t head_dim;             /* >= 1 channels of keys */
+    int64_t value_dim;            /* >= 1 channels of values */
+    fovea_dtype k_dtype, v_dtype; /* FOVEA_DTYPE_F32 (default), _BF16 or _F16 each: as which they are kept */
+    int64_t max_pages;            /* one of the two is set, the other is 0: most pages, of all layers together, */
+    int64_t max_bytes;            /* or the most bytes that pages may take */
+    /* [layers] or NULL (none): a window of w >= 0 says that a query of that layer sees w keys before its position at most (as
+     * window_left of attention), and pages wholly behind are freed as tokens are appended; -1: no window. Copied. */
+    const int64_t *windows;
+    const fovea_rope *rope; /* NULL, or what turns keys as they are appended; must outlive the cache */
+} fovea_kv_cache_desc;
+
+/* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
+#define fovea_kv_cache_desc_init(desc) fovea_kv_cache_desc_init_size((desc), sizeof(fovea_kv_cache_desc))
+FOVEA_API void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t size);
+
+/* Keys and values of sequences. Thread-safe, sequence by sequence: calls on different sequences, forks of each other included, may
+ * run at once, and any number of threads may attend to one. But while one thread changes a sequence (append, reserve, truncate,
+ * evict, remove), no other may use that sequence. Calls share a lock only while they look at lists of pages, never while
+ * they copy or compute. */
+typedef struct fovea_kv_cache fovea_kv_cache;
+
+/* Creates a cache without sequences. Asks the system for all its memory at once, which is taken page by page as it is first used,
+ * and given back by fovea_kv_cache_destroy(). ctx must outlive the cache. After an error *cache is NULL: FOVEA_ERROR_NULL, _SHAPE
+ * (a size, or no room for one page), _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or a rope of more channels than head_dim),
+ * _VERSION, _OUT_OF_MEMORY. Thread-safe. */
+FOVEA_API fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc,
+                                             fovea_kv_cache **cache);
+
+/* Frees it with all its sequences; NULL is allowed. No thread may be using it. */
+FOVEA_API void fovea_kv_cache_destroy(fovea_kv_cache *cache);
+
+/* Sequences are numbers; that of a removed one is never given again. A number that is no sequence's is FOVEA_ERROR_ARGUMENT
+ * everywhere. */
+
+/* Adds a sequence without tokens. FOVEA_ERROR_NULL, _OUT_OF_MEMORY. After an error *sequence is -1. */
+FOVEA_API fovea_status fovea_kv_cache_add(fovea_kv_cache *cache, int64_t *sequence);
+
+/* Adds a sequence with the tokens of another, of all layers. They share all pages, and a page that both have is copied when one
+ * of them first writes to it (the last, not full page). Takes no page itself. Reserved room stays with the origin.
+ * FOVEA_ERROR_NULL, _ARGUMENT, _OUT_OF_MEMORY. After an error *fork is -1. */
+FOVEA_API fovea_status fovea_kv_cache_fork(fovea_kv_cache *cache, int64_t sequence, int64_t *fork);
+
+/* Removes a sequence. Pages that no other sequence has are free. FOVEA_ERROR_NULL, _ARGUMENT. */
+FOVEA_API fovea_status fovea_kv_cache_remove(fovea_kv_cache *cache, int64_t sequence);
+
+/* Removes all sequences; no thread may be using one. NULL is ignored. */
+FOVEA_API void fovea_kv_cache_clear(fovea_kv_cache *cache);
+
+/* *length = tokens of a sequence in one layer, evicted ones included: the position of the next. FOVEA_ERROR_NULL, _ARGUMENT. */
+FOVEA_API fovea_status fovea_kv_cache_length(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t *length);
+
+/* Takes the pages that tokens[i] more tokens of sequences[i] need, in all layers, and copies those that are shared and would be
+ * written to. Appends of that many tokens then cannot find the cache full. All or nothing: FOVEA_ERROR_FULL, and nothing has
+ * changed. Also FOVEA_ERROR_NULL, _SHAPE (tokens below 0), _ARGUMENT (also: a sequence is named twice), _OUT_OF_MEMORY. */
+FOVEA_API fovea_status fovea_kv_cache_reserve(fovea_kv_cache *cache, int64_t count, const int64_t *sequences,
+                                              const int64_t *tokens);
+
+typedef struct fovea_kv_append {
+    size_t struct_size;
+    int64_t layer;
+    int64_t count;            /* of sequences, >= 0 */
+    const int64_t *sequences; /* [count], all different: each gets its tokens behind those that it has */
+    fovea_tensor k;           /* [count, kv_heads, tokens, head_dim], FOVEA_DTYPE_F32, _BF16 or _F16 */
+    fovea_tensor v;           /* [count, kv_heads, tokens, value_dim], likewise */
+    const int64_t *lens;      /* [count] or NULL: sequence i gets lens[i] <= tokens; those past them are not read */
+    /* [count + 1] or NULL. If given, k and v are [1, kv_heads, tokens, channels], and sequence i gets tokens [cu_seqlens[i],
+     * cu_seqlens[i + 1]); lens is NULL then. */
+    const int64_t *cu_seqlens;
+    int64_t turned; /* nonzero: keys are turned already, the cache's rope leaves them as they are; default 0 */
+} fovea_kv_append;
+
+/* Sets struct_size and leaves everything else absent. */
+#define fovea_kv_append_init(append) fovea_kv_append_init_size((append), sizeof(fovea_kv_append))
+FOVEA_API void fovea_kv_append_init_size(fovea_kv_append *append, size_t size);
+
+/* Appends tokens to one layer of sequences. Keys are turned at their positions (rope.h), then keys and values are converted to
+ * the cache's types, rounded once, as fovea_convert() rounds. All pages are taken before a byte is written: FOVEA_ERROR_FULL, and
+ * nothing has changed. Layers are independent: append to each; fovea_kv_cache_truncate() brings them back to one length if a step
+ * is given up halfway. In a layer with a window, pages are freed that queries from the first appended token on do not see.
+ * Runs on ctx's threads where there is enough to do. With reserved pages nothing is allocated. Errors: FOVEA_ERROR_NULL, _SHAPE,
+ * _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a layer, a sequence, one named twice, a position past FOVEA_ROPE_MAX_POSITION),
+ * _VERSION, _FULL, _OUT_OF_MEMORY. After an error nothing has changed. */
+FOVEA_API fovea_status fovea_kv_cache_append(fovea_kv_cache *cache, const fovea_kv_append *append);
+
+/* Cuts all layers of a sequence to at most length tokens; pages behind it are free, reserved ones too. Where a layer has a window
+ * and keys are gone that the next token would see, FOVEA_ERROR_ARGUMENT, and nothing has changed (length 0 is always legal). Also
+ * FOVEA_ERROR_NULL, _SHAPE (length below 0). */
+FOVEA_API fovea_status fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t sequence, int64_t length);
+
+/* Takes positions [begin, end) out of all layers of a sequence: attention skips them, as if a boolean mask did, and pages wholly
+ * inside what was evicted are free. All other positions stay what they were. end is at most the shortest layer's length.
+ * FOVEA_ERROR_NULL, _SHAPE (the range), _ARGUMENT, _OUT_OF_MEMORY. */
+FOVEA_API fovea_status fovea_kv_cache_evict(fovea_kv_cache *cache, int64_t sequence, int64_t begin, int64_t end);
+
+typedef struct fovea_kv_cache_stats {
+    size_t struct_size;
+    int64_t page_bytes;    /* of one page: 256 keys and values of all heads of a layer, with padding to a cache line */
+    int64_t token_bytes;   /* of one token in all layers, without it */
+    int64_t max_pages;     /* of the cache */
+    int64_t used_pages;    /* that some sequence has, shared ones counted once */
+    int64_t shared_pages;  /* that more than one has */
+    int64_t sequences;     /* there are now */
+    int64_t appended;      /* tokens, of any layer, since the cache was created; likewise: */
+    int64_t copied_pages;  /* because they were shared */
+    int64_t window_pages;  /* freed behind windows */
+    int64_t evicted_pages; /* freed by fovea_kv_cache_evict() */
+    int64_t most_pages;    /* used at once: so much memory was taken from the system */
+} fovea_kv_cache_stats;
+
+/* Sets struct_size, and zeros. */
+#define fovea_kv_cache_stats_init(stats) fovea_kv_cache_stats_init_size((stats), sizeof(fovea_kv_cache_stats))
+FOVEA_API void fovea_kv_cache_stats_init_size(fovea_kv_cache_stats *stats, size_t size);
+
+/* Bytes in use are used_pages * page_bytes. FOVEA_ERROR_NULL, _VERSION. */
+FOVEA_API fovea_status fovea_kv_cache_info(fovea_kv_cache *cache, fovea_kv_cache_stats *stats);
+
+/* Pages of another system, as attention reads them without a cache (args.pages): vLLM's block tables, FlashInfer's indptr and
+ * indices, or any pool. Page p holds keys k[p] and values v[p]; page size, types and sizes are those of the plan (desc.page_keys
+ * ...). Key j of sequence b is key j % page_keys of page table[b * table_stride + j / page_keys], or, if starts is given, of page
+ * table[starts[b] + j / page_keys]. args.kv_lens says how many keys sequences have. Keys of a page past them are not read. */
+typedef struct fovea_kv_pages {
+    size_t struct_size;
+    fovea_tensor k;        /* [pages, kv_heads, page_keys, head_dim], any strides */
+    fovea_tensor v;        /* [pages, kv_heads, page_keys, value_dim], any strides */
+    const int32_t *table;  /* pages of sequences; entries past a sequence's last page are not read */
+    int64_t table_stride;  /* without starts: entries of a sequence */
+    const int32_t *starts; /* [batch] or NULL */
+} fovea_kv_pages;
+
+/* Sets struct_size and leaves everything else absent. */
+#define fovea_kv_pages_init(pages) fovea_kv_pages_init_size((pages), sizeof(fovea_kv_pages))
+FOVEA_API void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

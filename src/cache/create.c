@@ -1,0 +1,179 @@
+/* Caches: made, described, freed (pool.h). */
+#include "cache/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t size) {
+    const fovea_kv_cache_desc defaults = {.layers = 1, .k_dtype = FOVEA_DTYPE_F32, .v_dtype = FOVEA_DTYPE_F32};
+    fv_struct_init(desc, size, &defaults, sizeof defaults);
+}
+
+void fovea_kv_cache_stats_init_size(fovea_kv_cache_stats *stats, size_t size) {
+    const fovea_kv_cache_stats nothing = {0};
+    fv_struct_init(stats, size, &nothing, sizeof nothing);
+}
+
+void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size) {
+    const fovea_kv_pages nothing = {0};
+    fv_struct_init(pages, size, &nothing, sizeof nothing);
+}
+
+static fovea_status check(const fovea_kv_cache_desc *d) {
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {
+        {"layers", d->layers}, {"kv_heads", d->kv_heads}, {"head_dim", d->head_dim}, {"value_dim", d->value_dim}};
+    for (int i = 0; i < 4; i++) {
+        if (sizes[i].value < 1)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld; it must be at least 1", sizes[i].name,
+                           (long long)sizes[i].value);
+        if (sizes[i].value > FV_SIZE_LIMIT)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: too large", sizes[i].name, (long long)sizes[i].value);
+    }
+    fovea_status status = fv_convert_check("k_dtype", d->k_dtype, "a cache");
+    if (status == FOVEA_OK)
+        status = fv_convert_check("v_dtype", d->v_dtype, "a cache");
+    if (status != FOVEA_OK)
+        return status;
+    if (d->max_pages < 0 || d->max_bytes < 0 || (d->max_pages > 0) == (d->max_bytes > 0))
+        return fv_fail(FOVEA_ERROR_ARGUMENT,
+                       "max_pages is %lld and max_bytes %lld; one of them must be more than 0, the other 0",
+                       (long long)d->max_pages, (long long)d->max_bytes);
+    if (d->rope && d->rope->desc.rotary_dim > d->head_dim)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "the rope turns %lld channels, but head_dim is %lld",
+                       (long long)d->rope->desc.rotary_dim, (long long)d->head_dim);
+    for (int64_t i = 0; d->windows && i < d->layers; i++)
+        if (d->windows[i] < -1)
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "windows[%lld] is %lld; the least is -1 (no window)", (long long)i,
+                           (long long)d->windows[i]);
+    return FOVEA_OK;
+}
+
+/* A head's rows of a page. */
+static bool head_bytes(int64_t channels, fovea_dtype dtype, int64_t *bytes) {
+    return fv_multiply(channels, FV_PAGE_KEYS * fv_dtype_size(dtype), bytes) &&
+           fv_add(*bytes, FV_ALIGNMENT - 1, bytes) && (*bytes = fv_round_down(*bytes, FV_ALIGNMENT)) > 0;
+}
+
+/* Sizes of a page, and how many there are; 0: no room for one. */
+static bool lay_out(fovea_kv_cache *c) {
+    fovea_kv_cache_desc *d = &c->desc;
+    int64_t values, all;
+    if (!head_bytes(d->head_dim, d->k_dtype, &c->k_head) || !head_bytes(d->value_dim, d->v_dtype, &c->v_head) ||
+        !fv_multiply(c->k_head, d->kv_heads, &c->v_offset) || !fv_multiply(c->v_head, d->kv_heads, &values) ||
+        !fv_add(c->v_offset, values, &c->page_bytes))
+        return false;
+    if (d->max_pages == 0)
+        d->max_pages = d->max_bytes / c->page_bytes;
+    d->max_bytes = 0;
+    return d->max_pages <= INT32_MAX && fv_multiply(d->max_pages, c->page_bytes, &all) && all <= PTRDIFF_MAX / 2;
+}
+
+static bool allocate(fovea_kv_cache *c) {
+    const fovea_kv_cache_desc *d = &c->desc;
+    const size_t pages = (size_t)d->max_pages, windows = (size_t)d->layers * sizeof *c->windows;
+    c->pool = fv_allocate_pages(pages * (size_t)c->page_bytes);
+    c->references = calloc(pages, sizeof *c->references);
+    c->free = malloc(pages * sizeof *c->free);
+    if (d->windows && (c->windows = malloc(windows)) != NULL)
+        memcpy(c->windows, d->windows, windows);
+    const bool all = c->pool && c->references && c->free && (!d->windows || c->windows);
+    c->desc.windows = c->windows;
+    return all;
+}
+
+static void free_cache(fovea_kv_cache *c) {
+    free(c->slot);
+    free(c->windows);
+    free(c->free);
+    free(c->references);
+    free(c->pool);
+    free(c);
+}
+
+fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *given, fovea_kv_cache **cache) {
+    if (!cache)
+        return fv_fail(FOVEA_ERROR_NULL, "cache is NULL");
+    *cache = NULL;
+    if (!ctx || !given)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "desc" : "ctx");
+    fovea_kv_cache_desc desc;
+    fovea_kv_cache_desc_init(&desc);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_cache_desc, rope), given, &desc);
+    if (status == FOVEA_OK)
+        status = check(&desc);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_kv_cache *made = calloc(1, sizeof *made);
+    if (!made)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a cache");
+    made->ctx = ctx;
+    made->desc = desc;
+    if (!lay_out(made))
+        status = fv_fail(FOVEA_ERROR_OVERFLOW, "%lld pages of %lld heads of %lld and %lld channels are too large",
+                         (long long)desc.max_pages, (long long)desc.kv_heads, (long long)desc.head_dim,
+                         (long long)desc.value_dim);
+    else if (made->desc.max_pages == 0)
+        status = fv_fail(FOVEA_ERROR_SHAPE, "max_bytes is %lld, less than one page of %lld bytes",
+                         (long long)desc.max_bytes, (long long)made->page_bytes);
+    else if (!allocate(made) || pthread_mutex_init(&made->lock, NULL) != 0)
+        status = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a cache of %lld pages of %lld bytes",
+                         (long long)made->desc.max_pages, (long long)made->page_bytes);
+    if (status != FOVEA_OK) {
+        free_cache(made);
+        return status;
+    }
+    *cache = made;
+    return FOVEA_OK;
+}
+
+void fovea_kv_cache_clear(fovea_kv_cache *c) {
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    for (int64_t i = 0; i < c->slots; i++)
+        if (c->slot[i])
+            fv_cache_close(c, c->slot[i]);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void fovea_kv_cache_destroy(fovea_kv_cache *c) {
+    if (!c)
+        return;
+    fovea_kv_cache_clear(c);
+    pthread_mutex_destroy(&c->lock);
+    free_cache(c);
+}
+
+fovea_status fovea_kv_cache_info(fovea_kv_cache *c, fovea_kv_cache_stats *stats) {
+    if (!c || !stats)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "stats" : "cache");
+    const fv_struct type = FV_STRUCT(fovea_kv_cache_stats, most_pages);
+    const fovea_status status = fv_struct_check(type, stats);
+    if (status != FOVEA_OK)
+        return status;
+    const fovea_kv_cache_desc *d = &c->desc;
+    pthread_mutex_lock(&c->lock);
+    fovea_kv_cache_stats own = c->stats;
+    pthread_mutex_unlock(&c->lock);
+    own.page_bytes = c->page_bytes;
+    own.max_pages = d->max_pages;
+    own.token_bytes =
+        d->layers * d->kv_heads * (d->head_dim * fv_dtype_size(d->k_dtype) + d->value_dim * fv_dtype_size(d->v_dtype));
+    fv_struct_write(type, stats, &own);
+    return FOVEA_OK;
+}
+
+const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *c) { return &c->desc; }
+
+fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *c) {
+    const int64_t k = fv_dtype_size(c->desc.k_dtype), v = fv_dtype_size(c->desc.v_dtype);
+    return (fv_cache_pages){.k = c->pool,
+                            .v = c->pool + c->v_offset,
+                            .k_page = c->page_bytes / k,
+                            .v_page = c->page_bytes / v,
+                            .k_head = c->k_head / k,
+                            .v_head = c->v_head / v};
+}

@@ -1,0 +1,109 @@
+/* The inside of a cache: its pool of pages, and its sequences. Private to this room.
+ *
+ * The lock guards everything but the bytes of pages. A page is written only by the one sequence that has it, and only behind
+ * that sequence's keys; while a shared page is copied, the copier still holds it, so nobody takes it for his own. */
+#ifndef FV_CACHE_POOL_H
+#define FV_CACHE_POOL_H
+
+#include "arrays/arrays.h"
+#include "cache/cache.h"
+#include "context/context.h"
+#include "rope/rope.h"
+
+#include <pthread.h>
+
+enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1 };
+
+/* Positions [begin, end). */
+typedef struct fv_cache_range {
+    int64_t begin, end;
+} fv_cache_range;
+
+/* A sequence in one layer. Pages from count on are none; those behind the length are reserved. */
+typedef struct fv_cache_list {
+    int64_t length, count, room;
+    int32_t *page;  /* [room]; FV_PAGE_NONE: freed */
+    int64_t behind; /* pages before this one were freed behind the window */
+    int32_t origin; /* while it is copied into the list's own: the shared page; else FV_PAGE_NONE */
+} fv_cache_list;
+
+typedef struct fv_cache_sequence {
+    int64_t number;
+    fv_cache_range *evicted; /* ascending, apart from each other */
+    int64_t ranges, range_room;
+    /* Of the call that changes it now: the sequence after it, its place among those of the call, tokens that it grows by. */
+    struct fv_cache_sequence *next;
+    int64_t place, tokens;
+    int64_t mark;          /* the call that named it last: finds those named twice */
+    fv_cache_list layer[]; /* [layers] */
+} fv_cache_sequence;
+
+struct fovea_kv_cache {
+    const fovea_context *ctx;
+    fovea_kv_cache_desc desc; /* windows: own, or NULL */
+    int64_t k_head, v_head;   /* bytes of a head's keys and values in a page */
+    int64_t v_offset, page_bytes;
+    char *pool;
+    int64_t *windows;
+    pthread_mutex_t lock;
+    int32_t *references, *free; /* [max_pages] sequences that have a page; a stack of free pages */
+    int64_t free_count, fresh;  /* pages from fresh on were never used */
+    fv_cache_sequence **slot;   /* by the lower half of a number; NULL: none */
+    int64_t slots, slot_room, generation, marks;
+    fovea_kv_cache_stats stats;
+};
+
+/* All of these are called with the lock held. */
+
+static inline int64_t fv_pool_left(const fovea_kv_cache *c) { return c->free_count + c->desc.max_pages - c->fresh; }
+
+int32_t fv_pool_take(fovea_kv_cache *cache);
+void fv_pool_hold(fovea_kv_cache *cache, int32_t page);
+void fv_pool_drop(fovea_kv_cache *cache, int32_t page); /* FV_PAGE_NONE is ignored */
+
+/* The sequence of a number, or NULL and a sentence. */
+fv_cache_sequence *fv_cache_find(fovea_kv_cache *cache, int64_t sequence);
+
+/* Makes a sequence and its number, or frees one and its pages. */
+fovea_status fv_cache_open(fovea_kv_cache *cache, fv_cache_sequence **sequence);
+void fv_cache_close(fovea_kv_cache *cache, fv_cache_sequence *sequence);
+
+/* Room for so many entries of a list. */
+fovea_status fv_list_room(fv_cache_list *list, int64_t count);
+
+/* Cuts a list to so many tokens. */
+void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
+
+/* Frees the pages that no query at a position or later sees; returns how many nobody else has, or would have freed. */
+int64_t fv_list_leave(fovea_kv_cache *cache, int64_t layer, fv_cache_list *list, int64_t position, bool really);
+
+/* Where a key of a head is in the pool, and its value. */
+static inline char *fv_key_at(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key) {
+    return c->pool + page * c->page_bytes + head * c->k_head +
+           key % FV_PAGE_KEYS * c->desc.head_dim * fv_dtype_size(c->desc.k_dtype);
+}
+
+static inline char *fv_value_at(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key) {
+    return c->pool + page * c->page_bytes + c->v_offset + head * c->v_head +
+           key % FV_PAGE_KEYS * c->desc.value_dim * fv_dtype_size(c->desc.v_dtype);
+}
+
+/* Sequences that are to grow by their tokens, in some layers. */
+typedef struct fv_growth {
+    fv_cache_sequence *first;
+    int64_t layer, end;
+    bool releases; /* pages behind windows are freed */
+} fv_growth;
+
+/* Chains the sequences of a call and sets their tokens to 0, or a sentence: one is none, or named twice. */
+fovea_status fv_growth_make(fovea_kv_cache *cache, int64_t count, const int64_t *sequences, fv_growth *growth);
+
+/* Takes all pages that they need, or none; the origin of a list is then a page that is to be copied, and is held until
+ * fv_growth_end(). */
+fovea_status fv_growth_begin(fovea_kv_cache *cache, const fv_growth *growth);
+void fv_growth_end(fovea_kv_cache *cache, const fv_growth *growth);
+
+/* Without the lock: copies what lists have of their origins. */
+void fv_growth_copy(const fovea_kv_cache *cache, const fv_growth *growth);
+
+#endif

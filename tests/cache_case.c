@@ -1,0 +1,191 @@
+/* Caches for tests (cache_case.h). */
+#include "cache_case.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar) {
+    return (cache_case){.ctx = ctx,
+                        .scalar = scalar,
+                        .k_dtype = FOVEA_DTYPE_F32,
+                        .v_dtype = FOVEA_DTYPE_F32,
+                        .windows = {-1, -1},
+                        .max_pages = 64};
+}
+
+fovea_kv_cache *cache_make(const cache_case *c) {
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    fovea_kv_cache_desc_init(&d);
+    d.layers = CACHE_LAYERS;
+    d.kv_heads = CACHE_KV_HEADS;
+    d.head_dim = CACHE_DIM;
+    d.value_dim = CACHE_VALUES;
+    d.k_dtype = c->k_dtype;
+    d.v_dtype = c->v_dtype;
+    d.max_pages = c->max_pages;
+    d.windows = c->windows;
+    d.rope = c->rope;
+    if (!test_check(fovea_kv_cache_create(c->ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail()))
+        abort();
+    return cache;
+}
+
+/* A row of a token's channels, as float32. kind: keys, values, queries. */
+static void token_row(int32_t token, int64_t layer, int64_t head, int kind, int64_t n, float *row) {
+    rng r = {(uint64_t)token * 1000003u + (uint64_t)layer * 10007u + (uint64_t)head * 101u + (uint64_t)kind};
+    rng_u64(&r);
+    for (int64_t i = 0; i < n; i++)
+        row[i] = rng_uniform(&r, -1.0f, 1.0f);
+}
+
+fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64_t count, const int64_t *tokens,
+                          int32_t first_token) {
+    int64_t longest = 0, numbers[16];
+    for (int64_t i = 0; i < count; i++) {
+        longest = tokens[i] > longest ? tokens[i] : longest;
+        numbers[i] = sequences[i]->number;
+    }
+    fovea_status status = fovea_kv_cache_reserve(cache, count, numbers, tokens);
+    if (status != FOVEA_OK)
+        return status;
+    float *k = must_alloc(count * CACHE_KV_HEADS * longest * CACHE_DIM + 1, sizeof *k),
+          *v = must_alloc(count * CACHE_KV_HEADS * longest * CACHE_VALUES + 1, sizeof *v);
+    for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
+        poison_fill(k, count * CACHE_KV_HEADS * longest * CACHE_DIM); /* past lens nothing is read */
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t h = 0; h < CACHE_KV_HEADS; h++)
+                for (int64_t t = 0; t < tokens[i]; t++) {
+                    const int64_t row = (i * CACHE_KV_HEADS + h) * longest + t;
+                    token_row(first_token + (int32_t)(i * longest + t), layer, h, 0, CACHE_DIM, k + row * CACHE_DIM);
+                    token_row(first_token + (int32_t)(i * longest + t), layer, h, 1, CACHE_VALUES,
+                              v + row * CACHE_VALUES);
+                }
+        fovea_kv_append a;
+        fovea_kv_append_init(&a);
+        a.layer = layer;
+        a.count = count;
+        a.sequences = numbers;
+        a.lens = tokens;
+        a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, count, CACHE_KV_HEADS, longest, CACHE_DIM);
+        a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, count, CACHE_KV_HEADS, longest, CACHE_VALUES);
+        status = fovea_kv_cache_append(cache, &a);
+        test_check(status == FOVEA_OK, "append after reserve: %s", fovea_error_detail());
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t t = 0; t < tokens[i]; t++) {
+            shadow *s = sequences[i];
+            s->token[s->length] = first_token + (int32_t)(i * longest + t);
+            s->attended[s->length++] = 1;
+        }
+    free(k);
+    free(v);
+    return FOVEA_OK;
+}
+
+void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q) {
+    for (int64_t h = 0; h < CACHE_Q_HEADS; h++)
+        for (int64_t i = 0; i < rows; i++)
+            token_row(s->token[s->length - rows + i], layer, h, 2, CACHE_DIM, q + (h * rows + i) * CACHE_DIM);
+}
+
+static fovea_attention_desc desc_of(const cache_case *c, int64_t layer, int64_t batch, int64_t rows, int64_t keys) {
+    fovea_attention_desc d;
+    fovea_attention_desc_init(&d);
+    d.batch = batch;
+    d.q_heads = CACHE_Q_HEADS;
+    d.kv_heads = CACHE_KV_HEADS;
+    d.q_len = rows;
+    d.kv_len = keys;
+    d.head_dim = CACHE_DIM;
+    d.value_dim = CACHE_VALUES;
+    d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    d.window_left = c->windows[layer];
+    d.k_dtype = c->k_dtype;
+    d.v_dtype = c->v_dtype;
+    return d;
+}
+
+static void run(const fovea_context *ctx, const fovea_attention_desc *d, const fovea_attention_args *args,
+                const char *what) {
+    fovea_attention_plan *plan;
+    fovea_status status = fovea_attention_plan_create(ctx, d, &plan);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(plan, args, NULL, 0);
+    test_check(status == FOVEA_OK, "%s: %s", what, fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+}
+
+/* Keys or values of a shadow in one tensor of their type, turned. */
+static void *contiguous(const cache_case *c, const shadow *s, int64_t layer, int kind, fovea_dtype dtype) {
+    const int64_t channels = kind ? CACHE_VALUES : CACHE_DIM, n = CACHE_KV_HEADS * s->length * channels;
+    float *rows = must_alloc(n, sizeof *rows);
+    int64_t *positions = must_alloc(s->length, sizeof *positions);
+    for (int64_t i = 0; i < s->length; i++)
+        positions[i] = i;
+    for (int64_t h = 0; h < CACHE_KV_HEADS; h++)
+        for (int64_t t = 0; t < s->length; t++)
+            token_row(s->token[t], layer, h, kind, channels, rows + (h * s->length + t) * channels);
+    const fovea_tensor all = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, s->length, channels);
+    if (c->rope && kind == 0)
+        test_check(fovea_rope_apply(c->scalar, c->rope, &all, positions, &all) == FOVEA_OK, "%s", fovea_error_detail());
+    free(positions);
+    if (dtype == FOVEA_DTYPE_F32)
+        return rows;
+    void *narrow = must_alloc(n, 2);
+    fovea_convert(n, rows, FOVEA_DTYPE_F32, narrow, dtype);
+    free(rows);
+    return narrow;
+}
+
+void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out) {
+    fovea_attention_desc d = desc_of(c, layer, 1, rows, s->length);
+    void *k = contiguous(c, s, layer, 0, c->k_dtype), *v = contiguous(c, s, layer, 1, c->v_dtype);
+    float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q);
+    cache_queries(s, layer, rows, q);
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
+    args.k = fovea_tensor_bhtd(k, c->k_dtype, 1, CACHE_KV_HEADS, s->length, CACHE_DIM);
+    args.v = fovea_tensor_bhtd(v, c->v_dtype, 1, CACHE_KV_HEADS, s->length, CACHE_VALUES);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
+    d.mask = FOVEA_MASK_KEY_PADDING;
+    args.mask =
+        (fovea_tensor){(void *)(uintptr_t)s->attended, FOVEA_DTYPE_BOOL, {1, 1, 1, s->length}, {0, 0, 0, 1}, NULL};
+    run(c->scalar, &d, &args, "contiguous");
+    free(q);
+    free(k);
+    free(v);
+}
+
+void cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
+                 const char *what) {
+    const int64_t q_floats = CACHE_Q_HEADS * rows * CACHE_DIM, o_floats = CACHE_Q_HEADS * rows * CACHE_VALUES;
+    float *q = must_alloc(count * q_floats, sizeof *q), *out = must_alloc(count * o_floats, sizeof *out),
+          *want = must_alloc(o_floats, sizeof *want);
+    int64_t numbers[16];
+    for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
+        fovea_attention_desc d = desc_of(c, layer, count, rows, CACHE_LONGEST);
+        d.page_keys = FOVEA_KV_PAGE_KEYS;
+        for (int64_t i = 0; i < count; i++) {
+            cache_queries(sequences[i], layer, rows, q + i * q_floats);
+            numbers[i] = sequences[i]->number;
+        }
+        fovea_attention_args args;
+        fovea_attention_args_init(&args);
+        args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, rows, CACHE_DIM);
+        args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, rows, CACHE_VALUES);
+        args.cache = cache;
+        args.cache_layer = layer;
+        args.cache_sequences = numbers;
+        run(c->ctx, &d, &args, what);
+        for (int64_t i = 0; i < count; i++) {
+            cache_want(c, sequences[i], layer, rows, want);
+            test_same(out + i * o_floats, want, o_floats, "%s: sequence %d of %d, layer %d, %d tokens, %d rows", what,
+                      (int)i, (int)count, (int)layer, (int)sequences[i]->length, (int)rows);
+        }
+    }
+    free(q);
+    free(out);
+    free(want);
+}

@@ -1,0 +1,52 @@
+/* Caches for tests: a small model's shape, tokens whose keys and values follow from a number, shadows of what sequences of a cache
+ * hold, and what attention over a shadow gives from contiguous tensors on the scalar tier. */
+#ifndef FOVEA_TESTS_CACHE_CASE_H
+#define FOVEA_TESTS_CACHE_CASE_H
+
+#include "attention_case.h"
+#include "test.h"
+
+enum {
+    CACHE_LAYERS = 2,
+    CACHE_KV_HEADS = 2,
+    CACHE_Q_HEADS = 6,
+    CACHE_DIM = 24,
+    CACHE_VALUES = 40,
+    CACHE_LONGEST = 1100
+};
+
+typedef struct cache_case {
+    const fovea_context *ctx, *scalar;
+    fovea_dtype k_dtype, v_dtype;
+    int64_t windows[CACHE_LAYERS]; /* -1: none */
+    const fovea_rope *rope;
+    int64_t max_pages;
+} cache_case;
+
+/* What a sequence should hold. */
+typedef struct shadow {
+    int64_t number, length;
+    int32_t token[CACHE_LONGEST];
+    uint8_t attended[CACHE_LONGEST]; /* 0: evicted */
+} shadow;
+
+/* A case of float32 without windows. */
+cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar);
+
+fovea_kv_cache *cache_make(const cache_case *c);
+
+/* Appends tokens to all layers of sequences, and to their shadows; fails as a whole or not at all. */
+fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64_t count, const int64_t *tokens,
+                          int32_t first_token);
+
+/* Queries and outputs of `rows` last tokens of a sequence: [CACHE_Q_HEADS][rows][channels]. */
+void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q);
+
+/* From contiguous memory: out [CACHE_Q_HEADS][rows][CACHE_VALUES] of the last rows. */
+void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out);
+
+/* From the cache, all sequences in one call; and checks it against cache_want() by bits. */
+void cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
+                 const char *what);
+
+#endif

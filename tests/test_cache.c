@@ -1,0 +1,252 @@
+/* Caches of keys and values (fovea/cache.h), by bits against contiguous tensors on the scalar tier: tokens one by one, in chunks
+ * and at once, for all element types, with rotary embedding and windows; and random lives of many sequences (append, fork,
+ * truncate, evict, remove) in a cache that is often full. */
+#include "cache_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static shadow *add(fovea_kv_cache *cache) {
+    shadow *s = must_alloc(1, sizeof *s);
+    s->length = 0;
+    test_check(fovea_kv_cache_add(cache, &s->number) == FOVEA_OK, "add: %s", fovea_error_detail());
+    return s;
+}
+
+static void append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int32_t first) {
+    test_check(cache_append(cache, &s, 1, &tokens, first) == FOVEA_OK, "append: %s", fovea_error_detail());
+}
+
+static fovea_kv_cache_stats stats_of(fovea_kv_cache *cache) {
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
+    return stats;
+}
+
+/* The same 300 tokens in three ways; each way's every row, and all rows of all ways at the end in one call. */
+static void check_chunks(const cache_case *c, const char *what) {
+    static const int64_t chunks[] = {1, 7, 300};
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s[3];
+    for (int i = 0; i < 3; i++) {
+        s[i] = add(cache);
+        for (int64_t at = 0; at < 300; at += chunks[i]) {
+            const int64_t tokens = chunks[i] < 300 - at ? chunks[i] : 300 - at;
+            append(cache, s[i], tokens, 1000 + (int32_t)at);
+            if (i == 2 || at % 5 == 0 || at > 250)
+                cache_check(c, cache, &s[i], 1, tokens, what);
+        }
+    }
+    cache_check(c, cache, s, 3, 44, what);
+    for (int i = 0; i < 3; i++)
+        free(s[i]);
+    const fovea_kv_cache_stats stats = stats_of(cache);
+    test_check(stats.appended == 3 * 300 * CACHE_LAYERS && stats.sequences == 3 &&
+                   stats.used_pages == 3 * 2 * CACHE_LAYERS,
+               "%s: statistics: %d tokens, %d sequences, %d pages", what, (int)stats.appended, (int)stats.sequences,
+               (int)stats.used_pages);
+    fovea_kv_cache_clear(cache);
+    test_check(stats_of(cache).used_pages == 0 && stats_of(cache).sequences == 0, "%s: clear leaves pages", what);
+    fovea_kv_cache_destroy(cache);
+}
+
+static void test_chunks(cache_case c, const fovea_context *threads) {
+    check_chunks(&c, "float32");
+    c.k_dtype = c.v_dtype = FOVEA_DTYPE_BF16;
+    check_chunks(&c, "bfloat16");
+    c.k_dtype = c.v_dtype = FOVEA_DTYPE_F16;
+    check_chunks(&c, "float16");
+    c.k_dtype = FOVEA_DTYPE_BF16;
+    c.v_dtype = FOVEA_DTYPE_F32;
+    c.ctx = threads;
+    check_chunks(&c, "bfloat16 and float32, threads");
+}
+
+static void test_rope(cache_case c) {
+    fovea_rope_desc d;
+    fovea_rope *rope;
+    fovea_rope_desc_init(&d);
+    d.rotary_dim = 16;
+    for (int pairing = 0; pairing < 2; pairing++) {
+        d.pairing = (fovea_rope_pairing)pairing;
+        test_check(fovea_rope_create(&d, &rope) == FOVEA_OK, "rope: %s", fovea_error_detail());
+        c.rope = rope;
+        c.k_dtype = pairing ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_BF16;
+        check_chunks(&c, "with a rope");
+        fovea_rope_destroy(rope);
+    }
+}
+
+/* A window's pages go; queries see what they would of all keys. */
+static void test_windows(cache_case c) {
+    c.windows[0] = 300;
+    c.windows[1] = 0;
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *s = add(cache), *fork = NULL;
+    for (int64_t at = 0, tokens; at + 90 < CACHE_LONGEST; at += tokens) {
+        tokens = 1 + at % 89;
+        append(cache, s, tokens, (int32_t)at);
+        cache_check(&c, cache, &s, 1, tokens, "windows");
+        if (at > 600 && !fork) {
+            fork = must_alloc(1, sizeof *fork);
+            *fork = *s;
+            test_check(fovea_kv_cache_fork(cache, s->number, &fork->number) == FOVEA_OK, "%s", fovea_error_detail());
+        }
+    }
+    append(cache, fork, 40, 5000);
+    cache_check(&c, cache, (shadow *[]){s, fork}, 2, 1, "windows, forked");
+    const fovea_kv_cache_stats stats = stats_of(cache);
+    test_check(stats.window_pages > 3 && stats.used_pages <= 10, "windows: %d pages freed, %d in use",
+               (int)stats.window_pages, (int)stats.used_pages);
+    test_check(fovea_kv_cache_truncate(cache, s->number, 400) == FOVEA_ERROR_ARGUMENT, "cut behind a window");
+    int64_t length;
+    test_check(fovea_kv_cache_length(cache, 1, s->number, &length) == FOVEA_OK && length == s->length, "cut, refused");
+    const int64_t fewer = s->length - 20;
+    test_check(fovea_kv_cache_truncate(cache, s->number, fewer) == FOVEA_OK, "cut: %s", fovea_error_detail());
+    s->length = fewer;
+    append(cache, s, 5, 7000);
+    cache_check(&c, cache, &s, 1, 5, "windows, cut");
+    test_check(fovea_kv_cache_truncate(cache, s->number, 0) == FOVEA_OK, "cut to nothing: %s", fovea_error_detail());
+    s->length = 0;
+    append(cache, s, 5, 8000);
+    cache_check(&c, cache, &s, 1, 5, "windows, begun again");
+    fovea_kv_cache_destroy(cache);
+    free(s);
+    free(fork);
+}
+
+/* ------------------------------------------------------------------------------------------------- random lives -- */
+
+enum { MOST = 6 };
+
+typedef struct life {
+    const cache_case *c;
+    fovea_kv_cache *cache;
+    shadow *s[MOST];
+    int64_t count, full, steps;
+    rng r;
+    int32_t token;
+} life;
+
+static void grow(life *x) {
+    shadow *some[MOST];
+    int64_t tokens[MOST], count = 0, numbers[MOST], before = stats_of(x->cache).used_pages;
+    for (int64_t i = 0; i < x->count; i++)
+        if (rng_below(&x->r, 2)) {
+            some[count] = x->s[i];
+            numbers[count] = x->s[i]->number;
+            tokens[count] = rng_below(&x->r, rng_below(&x->r, 3) ? 12 : 500);
+            if (x->s[i]->length + tokens[count] > CACHE_LONGEST)
+                tokens[count] = 0;
+            count++;
+        }
+    const fovea_status status = cache_append(x->cache, some, count, tokens, x->token);
+    x->token += 10000;
+    test_check(status == FOVEA_OK || status == FOVEA_ERROR_FULL, "append: %s", fovea_error_detail());
+    if (status != FOVEA_ERROR_FULL)
+        return;
+    x->full++;
+    test_check(stats_of(x->cache).used_pages == before, "a full cache: pages were taken");
+    for (int64_t i = 0, length; i < count; i++)
+        test_check(fovea_kv_cache_length(x->cache, 0, numbers[i], &length) == FOVEA_OK && length == some[i]->length,
+                   "a full cache: a sequence is longer");
+}
+
+static void add_one(life *x) {
+    if (x->count == MOST)
+        return;
+    shadow *s = add(x->cache);
+    if (x->count > 0 && rng_below(&x->r, 3)) {
+        const shadow *from = x->s[rng_below(&x->r, x->count)];
+        test_check(fovea_kv_cache_remove(x->cache, s->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
+        *s = *from;
+        test_check(fovea_kv_cache_fork(x->cache, from->number, &s->number) == FOVEA_OK, "%s", fovea_error_detail());
+    }
+    x->s[x->count++] = s;
+}
+
+static void remove_one(life *x) {
+    const int64_t i = rng_below(&x->r, x->count);
+    const int64_t number = x->s[i]->number;
+    test_check(fovea_kv_cache_remove(x->cache, number) == FOVEA_OK, "remove: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_remove(x->cache, number) == FOVEA_ERROR_ARGUMENT, "removed twice");
+    free(x->s[i]);
+    x->s[i] = x->s[--x->count];
+}
+
+static void cut_one(life *x) {
+    shadow *s = x->s[rng_below(&x->r, x->count)];
+    const int64_t length = rng_below(&x->r, s->length + 10);
+    test_check(fovea_kv_cache_truncate(x->cache, s->number, length) == FOVEA_OK, "cut: %s", fovea_error_detail());
+    s->length = length < s->length ? length : s->length;
+}
+
+static void evict_one(life *x) {
+    shadow *s = x->s[rng_below(&x->r, x->count)];
+    const int64_t begin = rng_below(&x->r, s->length + 1), end = begin + rng_below(&x->r, s->length - begin + 1);
+    test_check(fovea_kv_cache_evict(x->cache, s->number, begin, end) == FOVEA_OK, "evict: %s", fovea_error_detail());
+    memset(s->attended + begin, 0, (size_t)(end - begin));
+}
+
+static void check_all(life *x) {
+    shadow *some[MOST + 2];
+    int64_t count = 0, shortest = 9;
+    for (int64_t i = 0; i < x->count; i++)
+        if (x->s[i]->length > 0) {
+            some[count++] = x->s[i];
+            shortest = x->s[i]->length < shortest ? x->s[i]->length : shortest;
+        }
+    if (count > 1)
+        some[count++] = some[0]; /* a sequence may come twice */
+    if (count > 0)
+        cache_check(x->c, x->cache, some, count, 1 + rng_below(&x->r, shortest), "a random life");
+}
+
+static void test_lives(cache_case c) {
+    int64_t copied = 0, evicted = 0, full = 0;
+    c.max_pages = 24;
+    for (int64_t i = 0; i < test_scaled(6); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "life %d", (int)i);
+        life x = {.c = &c, .cache = cache_make(&c), .r = rng_stream(test_seed(), name)};
+        for (x.steps = 0; x.steps < 60; x.steps++) {
+            const int64_t what = rng_below(&x.r, 16);
+            if (x.count == 0 || what < 3)
+                add_one(&x);
+            else if (what == 3)
+                remove_one(&x);
+            else if (what == 4)
+                cut_one(&x);
+            else if (what == 5 || what == 6)
+                evict_one(&x);
+            else
+                grow(&x);
+            if (x.steps % 3 == 0)
+                check_all(&x);
+        }
+        copied += stats_of(x.cache).copied_pages;
+        evicted += stats_of(x.cache).evicted_pages;
+        full += x.full;
+        while (x.count > 0)
+            remove_one(&x);
+        test_check(stats_of(x.cache).used_pages == 0 && stats_of(x.cache).shared_pages == 0, "pages are lost");
+        fovea_kv_cache_destroy(x.cache);
+    }
+    test_check(copied > 0 && evicted > 0 && full > 0,
+               "lives that prove little: %d pages copied, %d evicted, full %d times", (int)copied, (int)evicted,
+               (int)full);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "cache", NULL);
+    const case_contexts x = contexts_make();
+    const cache_case c = cache_case_make(x.one, x.scalar);
+    test_chunks(c, x.three);
+    test_rope(c);
+    test_windows(c);
+    test_lives(c);
+    contexts_free(&x);
+    return test_end();
+}

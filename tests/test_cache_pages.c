@@ -1,0 +1,192 @@
+/* Attention over pages that are not a cache's (args.pages): page tables and lists of pages of any size, keys before or behind heads,
+ * by bits against contiguous memory on the scalar tier; and mixed batches from a cache, where some sequences are in prefill and
+ * others decode. What attention over pages must refuse. */
+#include "cache_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One side of a problem in a pool: [pages][keys][heads][channels], as many engines have it, or [pages][heads][keys][channels]. */
+static fovea_tensor pool_of(const fovea_tensor *t, int64_t page_keys, int64_t pages, const int32_t *table,
+                            int64_t stride, bool keys_first) {
+    const int64_t heads = t->shape[1], channels = t->shape[3], page = heads * page_keys * channels;
+    float *data = must_alloc(pages * page, sizeof *data);
+    poison_fill(data, pages * page); /* what no key is in */
+    const fovea_tensor p = {
+        data,
+        FOVEA_DTYPE_F32,
+        {pages, heads, page_keys, channels},
+        {page, keys_first ? channels : page_keys * channels, keys_first ? heads * channels : channels, 1},
+        NULL};
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t key = 0; key < t->shape[2]; key++)
+                memcpy(data + table[b * stride + key / page_keys] * p.stride[0] + h * p.stride[1] +
+                           key % page_keys * p.stride[2],
+                       tensor_row(t, b, h, key), (size_t)channels * sizeof(float));
+    return p;
+}
+
+static void check_pool(const fovea_context *ctx, const attention_case *c, const inputs *in, const outputs *want,
+                       int64_t page_keys, bool lists, rng *r) {
+    const int64_t batch = c->desc.batch, keys = c->desc.kv_len;
+    const int64_t each = (keys + page_keys - 1) / page_keys, pages = batch * each + 3;
+    int32_t *table = must_alloc(batch * each + 1, sizeof *table), *starts = must_alloc(batch + 1, sizeof *starts);
+    int64_t *lens = must_alloc(batch + 1, sizeof *lens);
+    for (int64_t i = 0; i < batch * each; i++) { /* in any order, with gaps */
+        table[i] = (int32_t)(i + rng_below(r, 4));
+        for (int64_t j = 0; j < i; j++)
+            if (table[j] == table[i]) {
+                table[i] = (table[i] + 1) % (int32_t)pages;
+                j = -1;
+            }
+    }
+    for (int64_t b = 0; b < batch; b++) {
+        starts[b] = (int32_t)(b * each);
+        lens[b] = in->args.kv_lens ? in->args.kv_lens[b] : keys;
+    }
+    attention_case paged = *c;
+    char text[512];
+    paged.desc.page_keys = page_keys;
+    fovea_attention_plan *plan;
+    if (!test_check(fovea_attention_plan_create(ctx, &paged.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
+        return;
+    outputs *got = outputs_make(c, c->layout);
+    fovea_attention_args args = case_args(in, got);
+    fovea_kv_pages p;
+    fovea_kv_pages_init(&p);
+    p.k = pool_of(&args.k, page_keys, pages, table, each, page_keys % 2);
+    p.v = pool_of(&args.v, page_keys, pages, table, each, page_keys % 3 == 0);
+    p.table = table;
+    p.table_stride = lists ? 0 : each;
+    p.starts = lists ? starts : NULL;
+    args.k.data = args.v.data = NULL;
+    args.kv_lens = lens;
+    args.pages = &p;
+    const fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
+    test_check(status == FOVEA_OK, "pages: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text));
+    outputs_same(got, want, "pool of pages of %d keys%s (%s)", (int)page_keys, lists ? ", lists" : "",
+                 case_text(c, text, sizeof text));
+    free(p.k.data);
+    free(p.v.data);
+    free(table);
+    free(starts);
+    free(lens);
+    outputs_free(got);
+    fovea_attention_plan_destroy(plan);
+}
+
+static void test_pools(const case_contexts *x) {
+    static const int64_t sizes[] = {1, 7, 16, 32, 100, 256, 512, 5000};
+    int64_t tried = 0;
+    for (int64_t i = 0; i < test_scaled(80); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "pool %d", (int)i);
+        rng r = rng_stream(test_seed(), name);
+        const attention_case c = case_random(&r, 200000);
+        inputs *in = inputs_make(&c, &r);
+        if (!c.desc.packed && !in->args.kv_starts) {
+            outputs *want = outputs_make(&c, c.layout);
+            if (case_run(x->scalar, NULL, &c, in, want)) {
+                check_pool(i % 2 ? x->one : x->three, &c, in, want, sizes[i % 8], false, &r);
+                check_pool(x->one, &c, in, want, sizes[rng_below(&r, 8)], true, &r);
+                tried++;
+            }
+            outputs_free(want);
+        }
+        inputs_free(in);
+    }
+    test_check(tried > 5, "only %d problems were of such a kind", (int)tried);
+}
+
+/* Packed queries: sequence i has rows[i] of them, the last of its tokens. */
+static void check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *const *s, int64_t count,
+                        const int64_t *rows) {
+    int64_t ends[9] = {0}, numbers[8], longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        ends[i + 1] = ends[i] + rows[i];
+        numbers[i] = s[i]->number;
+        longest = rows[i] > longest ? rows[i] : longest;
+    }
+    const int64_t all = ends[count];
+    float *q = must_alloc(all * CACHE_Q_HEADS * CACHE_DIM, sizeof *q),
+          *out = must_alloc(all * CACHE_Q_HEADS * CACHE_VALUES, sizeof *out),
+          *own = must_alloc(longest * CACHE_Q_HEADS * CACHE_DIM, sizeof *own),
+          *want = must_alloc(longest * CACHE_Q_HEADS * CACHE_VALUES, sizeof *want);
+    fovea_attention_desc d;
+    fovea_attention_args args;
+    fovea_attention_plan *plan;
+    for (int64_t i = 0; i < count; i++) {
+        cache_queries(s[i], 1, rows[i], own);
+        for (int64_t h = 0; h < CACHE_Q_HEADS; h++)
+            memcpy(q + (h * all + ends[i]) * CACHE_DIM, own + h * rows[i] * CACHE_DIM,
+                   (size_t)(rows[i] * CACHE_DIM) * sizeof *q);
+    }
+    fovea_attention_desc_init(&d);
+    d.batch = count;
+    d.q_heads = CACHE_Q_HEADS;
+    d.kv_heads = CACHE_KV_HEADS;
+    d.q_len = longest;
+    d.kv_len = CACHE_LONGEST;
+    d.head_dim = CACHE_DIM;
+    d.value_dim = CACHE_VALUES;
+    d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    d.packed = 1;
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, all, CACHE_DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, all, CACHE_VALUES);
+    args.q_cu_seqlens = ends;
+    args.cache = cache;
+    args.cache_layer = 1;
+    args.cache_sequences = numbers;
+    fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(plan, &args, NULL, 0);
+    test_check(status == FOVEA_OK, "mixed: %s", fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+    for (int64_t i = 0; i < count; i++) {
+        cache_want(c, s[i], 1, rows[i], want);
+        for (int64_t h = 0; h < CACHE_Q_HEADS; h++)
+            test_same(out + (h * all + ends[i]) * CACHE_VALUES, want + h * rows[i] * CACHE_VALUES,
+                      rows[i] * CACHE_VALUES, "mixed batch: sequence %d, head %d", (int)i, (int)h);
+    }
+    free(q);
+    free(out);
+    free(own);
+    free(want);
+}
+
+static void test_mixed(const case_contexts *x) {
+    enum { COUNT = 5 };
+    static const int64_t lengths[COUNT] = {600, 1, 300, 257, 900}, rows[COUNT] = {600, 1, 1, 7, 1};
+    cache_case c = cache_case_make(x->one, x->scalar);
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *s[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        s[i] = must_alloc(1, sizeof *s[i]);
+        s[i]->length = 0;
+        test_check(fovea_kv_cache_add(cache, &s[i]->number) == FOVEA_OK, "%s", fovea_error_detail());
+    }
+    test_check(cache_append(cache, s, COUNT, lengths, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
+    check_mixed(&c, cache, s, COUNT, rows);
+    c.ctx = x->three;
+    test_check(fovea_kv_cache_evict(cache, s[4]->number, 100, 700) == FOVEA_OK, "evict: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_evict(cache, s[2]->number, 0, 3) == FOVEA_OK, "evict: %s", fovea_error_detail());
+    memset(s[4]->attended + 100, 0, 600);
+    memset(s[2]->attended, 0, 3);
+    check_mixed(&c, cache, s, COUNT, rows);
+    for (int i = 0; i < COUNT; i++)
+        free(s[i]);
+    fovea_kv_cache_destroy(cache);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "cache-pages", NULL);
+    const case_contexts x = contexts_make();
+    test_pools(&x);
+    test_mixed(&x);
+    contexts_free(&x);
+    return test_end();
+}
