@@ -32,7 +32,7 @@ run: build/release/build.ninja
 	@build/release/examples/fovea-minilm
 	@echo
 	@if python3 examples/minilm/fetch.py build/models/all-MiniLM-L6-v2; then \
-	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 -- "$$QUESTION" && { \
+	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 --beside bf16 -- "$$QUESTION" && { \
 	        echo && echo 'What its heads look at in the question, as a picture:' && \
 	        build/release/examples/fovea-inspect attention -o build/attention.svg -- "$${QUESTION:-How tall is the insect?}" | \
 	                head -n 1; }; \

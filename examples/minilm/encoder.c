@@ -39,39 +39,75 @@ static int check_input(const encoder_plan *p, const int32_t *ids, const int64_t 
 }
 
 /* A shard's part of [row][width]. */
-static float *rows_of(const encoder_shard *s, float *values, int64_t width) { return values + s->row * width; }
+static void *rows_of(const encoder_plan *p, const encoder_shard *s, void *values, int64_t width) {
+    return (char *)values + (size_t)(s->row * width) * encoder_element(p->e);
+}
 
-/* Layer norm of some rows, if there is one. */
-static void norm(const encoder *e, const encoder_norm *n, float *row, int64_t rows) {
+/* Rows as floats: where they are, or in the shard's scratch. */
+static float *widen(const encoder *e, const encoder_shard *s, void *row, int64_t rows) {
+    if (e->config.dtype == FOVEA_DTYPE_F32)
+        return row;
+    fovea_convert(rows * e->shape.width, row, e->config.dtype, s->wide, FOVEA_DTYPE_F32);
+    return s->wide;
+}
+
+/* Rows that widen() gave, back to where they came from. */
+static void narrow(const encoder *e, const float *wide, void *row, int64_t rows) {
+    if (wide != row)
+        fovea_convert(rows * e->shape.width, wide, FOVEA_DTYPE_F32, row, e->config.dtype);
+}
+
+static void norm_floats(const encoder *e, const encoder_norm *n, float *row, int64_t rows) {
     if (n->weight != NULL)
         rows_norm(row, rows, e->shape.width, n->weight, n->bias, (float)e->config.epsilon);
+}
+
+/* Layer norm of some rows, if there is one. */
+static void norm(const run *r, const encoder_shard *s, const encoder_norm *n, void *row, int64_t rows) {
+    enum { BLOCK = 16 }; /* rows that stay in cache between their conversions */
+    const encoder *e = r->p->e;
+    const int64_t most = r->p->tokens < BLOCK ? r->p->tokens : BLOCK;
+    for (int64_t done = 0, count; n->weight != NULL && done < rows; done += count) {
+        void *at = (char *)row + (size_t)(done * e->shape.width) * encoder_element(e);
+        count = rows - done < most ? rows - done : most;
+        float *wide = widen(e, s, at, count);
+        norm_floats(e, n, wide, count);
+        narrow(e, wide, at, count);
+    }
 }
 
 static void embed(const run *r, const encoder_shard *s) {
     const encoder_plan *p = r->p;
     const encoder *e = p->e;
     const int64_t width = e->shape.width;
-    float *row = rows_of(s, p->hidden, width);
+    const size_t bytes = (size_t)width * encoder_element(e);
+    char *row = rows_of(p, s, p->hidden, width);
     for (int64_t i = s->first; i < s->first + s->count; i++)
-        for (int64_t t = 0, b = p->order[i]; t < r->lens[b]; t++, row += width) {
-            const float *word = e->words + r->ids[b * p->tokens + t] * width;
+        for (int64_t t = 0, b = p->order[i]; t < r->lens[b]; t++, row += bytes) {
+            const float *word = widen(e, s, (char *)e->words + (size_t)r->ids[b * p->tokens + t] * bytes, 1);
             const float *place = e->places + (e->config.first_place + t) * width;
+            float *sum = e->config.dtype == FOVEA_DTYPE_F32 ? (float *)(void *)row : s->wide;
             for (int64_t c = 0; c < width; c++)
-                row[c] = word[c] + e->type[c] + place[c];
-            norm(e, &e->embedded, row, 1);
+                sum[c] = word[c] + e->type[c] + place[c];
+            norm_floats(e, &e->embedded, sum, 1);
+            narrow(e, sum, row, 1);
         }
 }
 
 static void pool(const run *r, const encoder_shard *s) {
     const encoder_plan *p = r->p;
-    const int64_t width = p->e->shape.width;
-    const float *row = rows_of(s, p->hidden, width);
-    for (int64_t i = s->first; i < s->first + s->count; row += r->lens[p->order[i++]] * width)
-        rows_mean_direction(row, r->lens[p->order[i]], width, r->out + p->order[i] * width);
+    const encoder *e = p->e;
+    const int64_t width = e->shape.width;
+    char *row = rows_of(p, s, p->hidden, width);
+    for (int64_t i = s->first; i < s->first + s->count; i++) {
+        const int64_t b = p->order[i], rows = r->lens[b];
+        rows_mean_direction(widen(e, s, row, rows), rows, width, r->out + b * width);
+        row += (size_t)(rows * width) * encoder_element(e);
+    }
 }
 
-static fovea_tensor tensor_of(const encoder_shard *s, float *values, int64_t width) {
-    return fovea_tensor_bhtd(rows_of(s, values, width), FOVEA_DTYPE_F32, 1, 1, s->rows, width);
+static fovea_tensor tensor_of(const encoder_plan *p, const encoder_shard *s, void *values, int64_t width) {
+    return fovea_tensor_bhtd(rows_of(p, s, values, width), p->e->config.dtype, 1, 1, s->rows, width);
 }
 
 static fovea_status linear(const encoder_shard *s, const fovea_linear *map, fovea_tensor x, const fovea_tensor *y,
@@ -85,10 +121,11 @@ static fovea_status linear(const encoder_shard *s, const fovea_linear *map, fove
 }
 
 /* A group's part of a shard's [head][row][channel]. */
-static fovea_tensor heads_of(const encoder_plan *p, const encoder_shard *s, float *values, const encoder_group *g) {
+static fovea_tensor heads_of(const encoder_plan *p, const encoder_shard *s, void *values, const encoder_group *g) {
     const int64_t width = p->e->shape.width, heads = p->e->shape.heads, channels = width / heads;
-    return (fovea_tensor){.data = rows_of(s, values, width) + g->row * channels,
-                          .dtype = FOVEA_DTYPE_F32,
+    return (fovea_tensor){.data = (char *)rows_of(p, s, values, width) +
+                                  (size_t)(g->row * channels) * encoder_element(p->e),
+                          .dtype = p->e->config.dtype,
                           .shape = {g->count, heads, g->tokens, channels},
                           .stride = {g->tokens * channels, s->rows * channels, channels, 1}};
 }
@@ -120,8 +157,9 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
         args.q = heads_of(p, s, p->q, &g);
         args.k = heads_of(p, s, p->k, &g);
         args.v = heads_of(p, s, p->v, &g);
-        args.out = fovea_tensor_bthd(rows_of(s, p->sum, shape->width) + g.row * shape->width, FOVEA_DTYPE_F32, g.count,
-                                     g.tokens, shape->heads, shape->width / shape->heads);
+        args.out = fovea_tensor_tokens(tensor_of(p, s, p->sum, shape->width), g.row, g.count * g.tokens);
+        args.out = fovea_tensor_bthd(args.out.data, args.out.dtype, g.count, g.tokens, shape->heads,
+                                     shape->width / shape->heads);
         if (looks) {
             const int64_t b = p->order[g.first];
             fovea_attention_scores_init(&scores);
@@ -145,11 +183,12 @@ static fovea_tensor input_of(const run *r, encoder_shard *s, const encoder_norm 
     const encoder_plan *p = r->p;
     const int64_t width = p->e->shape.width;
     if (!p->e->config.names->norm_first)
-        return tensor_of(s, p->hidden, width);
-    memcpy(rows_of(s, p->sum, width), rows_of(s, p->hidden, width), (size_t)(s->rows * width) * sizeof(float));
-    norm(p->e, n, rows_of(s, p->sum, width), s->rows);
+        return tensor_of(p, s, p->hidden, width);
+    void *sum = rows_of(p, s, p->sum, width);
+    memcpy(sum, rows_of(p, s, p->hidden, width), (size_t)(s->rows * width) * encoder_element(p->e));
+    norm(r, s, n, sum, s->rows);
     lap(s, ENCODER_NORM);
-    return tensor_of(s, p->sum, width);
+    return tensor_of(p, s, p->sum, width);
 }
 
 static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
@@ -157,7 +196,7 @@ static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
     const encoder_layer *l = &p->e->layers[layer];
     const int64_t width = p->e->shape.width;
     const fovea_tensor input = input_of(r, s, &l->attention);
-    const fovea_tensor hidden = tensor_of(s, p->hidden, width), heads = tensor_of(s, p->sum, width);
+    const fovea_tensor hidden = tensor_of(p, s, p->hidden, width), heads = tensor_of(p, s, p->sum, width);
     const encoder_group all = {.tokens = s->rows, .count = 1};
     const fovea_tensor qkv[] = {heads_of(p, s, p->q, &all), heads_of(p, s, p->k, &all), heads_of(p, s, p->v, &all)};
     fovea_status status = linear(s, l->qkv, input, qkv, NULL);
@@ -169,8 +208,8 @@ static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
 static fovea_status feed_forward(const run *r, encoder_shard *s, const encoder_layer *l) {
     const encoder_plan *p = r->p;
     const fovea_tensor input = input_of(r, s, &l->feed_forward);
-    const fovea_tensor hidden = tensor_of(s, p->hidden, p->e->shape.width);
-    const fovea_tensor inner = tensor_of(s, p->inner, p->e->shape.inner);
+    const fovea_tensor hidden = tensor_of(p, s, p->hidden, p->e->shape.width);
+    const fovea_tensor inner = tensor_of(p, s, p->inner, p->e->shape.inner);
     const fovea_status status = linear(s, l->inner, input, &inner, NULL);
     return status == FOVEA_OK ? linear(s, l->outer, inner, &hidden, &hidden) : status;
 }
@@ -178,7 +217,7 @@ static fovea_status feed_forward(const run *r, encoder_shard *s, const encoder_l
 static int run_shard(const run *r, encoder_shard *s, complaint to) {
     const encoder *e = r->p->e;
     const bool norm_last = !e->config.names->norm_first;
-    float *hidden = rows_of(s, r->p->hidden, e->shape.width);
+    void *hidden = rows_of(r->p, s, r->p->hidden, e->shape.width);
     if (encoder_plan_attention(r->p, s, r->lens, r->look != NULL, to) != 0)
         return -1;
     embed(r, s);
@@ -189,16 +228,16 @@ static int run_shard(const run *r, encoder_shard *s, complaint to) {
             return encoder_failed(e, "attention", to);
         lap(s, ENCODER_ATTENTION);
         if (norm_last)
-            norm(e, &l->attention, hidden, s->rows);
+            norm(r, s, &l->attention, hidden, s->rows);
         lap(s, ENCODER_NORM);
         if (feed_forward(r, s, l) != FOVEA_OK)
             return encoder_failed(e, "feed-forward", to);
         lap(s, ENCODER_FEED_FORWARD);
         if (norm_last)
-            norm(e, &l->feed_forward, hidden, s->rows);
+            norm(r, s, &l->feed_forward, hidden, s->rows);
         lap(s, ENCODER_NORM);
     }
-    norm(e, &e->last, hidden, s->rows);
+    norm(r, s, &e->last, hidden, s->rows);
     pool(r, s);
     lap(s, ENCODER_POOLING);
     return 0;

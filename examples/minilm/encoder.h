@@ -12,6 +12,9 @@
  * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length. Other models
  * (encoder_config.h) have the norms before attention and feed-forward, another activation, or causal attention.
  *
+ * In bfloat16 or float16 (encoder_config.dtype) words, maps and all that layers hand on are of that type; norms, biases
+ * and the sums of embeddings and of pooling stay in float32.
+ *
  * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. The library's part
  * of that is its promise; here, sums are taken in 16 lanes and then in a fixed order, and the compiler may not
  * contract. */

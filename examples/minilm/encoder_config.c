@@ -241,8 +241,12 @@ static int read_config(const reading *r, encoder_config *config) {
 }
 
 encoder_config encoder_config_bert(int64_t heads) {
-    return (encoder_config){
-        .names = &bert, .heads = heads, .activation = FOVEA_ACTIVATION_GELU, .epsilon = 1e-12, .frame = TOKENIZER_NONE};
+    return (encoder_config){.names = &bert,
+                            .heads = heads,
+                            .activation = FOVEA_ACTIVATION_GELU,
+                            .epsilon = 1e-12,
+                            .frame = TOKENIZER_NONE,
+                            .dtype = FOVEA_DTYPE_F32};
 }
 
 int encoder_config_read(const char *folder, encoder_config *config, complaint to) {

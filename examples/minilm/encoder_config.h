@@ -29,6 +29,7 @@ typedef struct encoder_config {
     int64_t first_place; /* the place of the first token among the position embeddings */
     bool causal;
     tokenizer_frame frame;
+    fovea_dtype dtype; /* of words and maps, and of what layers hand on; FOVEA_DTYPE_F32 unless changed after reading */
 } encoder_config;
 
 /* BERT with GELU, epsilon 1e-12; all-MiniLM-L6-v2 is one. */

@@ -42,6 +42,22 @@ static float *load_array(const loading *l, int64_t rows, int64_t columns, const 
     return NULL;
 }
 
+/* Floats as elements of the model's type; frees them. NULL after a complaint, or if they are. */
+static void *in_type(const loading *l, float *values, int64_t count) {
+    if (values == NULL || l->e->config.dtype == FOVEA_DTYPE_F32)
+        return values;
+    void *elements = malloc((size_t)count * encoder_element(l->e) + 1);
+    if (elements == NULL)
+        encoder_out_of_memory(l->e, l->to);
+    else if (fovea_convert(count, values, FOVEA_DTYPE_F32, elements, l->e->config.dtype) != FOVEA_OK) {
+        encoder_failed(l->e, "weights", l->to);
+        free(elements);
+        elements = NULL;
+    }
+    free(values);
+    return elements;
+}
+
 static float *load_part(const loading *l, int64_t index, const char *name, const char *suffix, int64_t rows,
                         int64_t columns) {
     char text[NAME_MOST];
@@ -60,31 +76,36 @@ static int load_norm(const loading *l, int64_t index, const char *name, encoder_
 }
 
 /* The weights of a map of in channels to out, of which a part begins at the output channel first. */
-static fovea_matrix matrix_of(const loading *l, const float *weight, int64_t in, int64_t all, int64_t first,
+static fovea_matrix matrix_of(const loading *l, const void *weight, int64_t in, int64_t all, int64_t first,
                               int64_t out) {
-    fovea_matrix m = l->names->in_out ? fovea_matrix_in_out(weight + first, FOVEA_DTYPE_F32, in, out)
-                                      : fovea_matrix_out_in(weight + first * in, FOVEA_DTYPE_F32, out, in);
+    const fovea_dtype dtype = l->e->config.dtype;
+    const char *from = (const char *)weight + (size_t)(l->names->in_out ? first : first * in) * encoder_element(l->e);
+    fovea_matrix m =
+        l->names->in_out ? fovea_matrix_in_out(from, dtype, in, out) : fovea_matrix_out_in(from, dtype, out, in);
     if (l->names->in_out)
         m.in_stride = all;
     return m;
 }
 
-static float *load_weight(const loading *l, int64_t index, const char *name, int64_t in, int64_t out) {
-    return load_part(l, index, name, "weight", l->names->in_out ? in : out, l->names->in_out ? out : in);
+static void *load_weight(const loading *l, int64_t index, const char *name, int64_t in, int64_t out) {
+    return in_type(l, load_part(l, index, name, "weight", l->names->in_out ? in : out, l->names->in_out ? out : in),
+                   in * out);
 }
 
 /* y = activation(x W + b), packed. */
 static int load_linear(const loading *l, int64_t index, const char *name, int64_t in, int64_t out,
                        fovea_activation activation, fovea_linear **linear) {
-    float *weight = load_weight(l, index, name, in, out);
+    void *weight = load_weight(l, index, name, in, out);
     float *bias = weight != NULL ? load_part(l, index, name, "bias", 0, out) : NULL;
     int status = -1;
     if (bias != NULL) {
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
+        desc.dtype = l->e->config.dtype;
         desc.in_features = in;
         desc.part.weight = matrix_of(l, weight, in, out, 0, out);
         desc.part.bias = bias;
+        desc.part.bias_dtype = FOVEA_DTYPE_F32;
         desc.activation = activation;
         status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, name, l->to);
     }
@@ -98,7 +119,8 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
     const int64_t width = l->e->shape.width;
     const bool fused = l->names->qkv[1] == NULL;
     const int arrays = fused ? 1 : 3;
-    float *weight[3] = {0}, *bias[3] = {0};
+    void *weight[3] = {0};
+    float *bias[3] = {0};
     bool complete = true;
     for (int i = 0; complete && i < arrays; i++) {
         weight[i] = load_weight(l, index, l->names->qkv[i], width, fused ? 3 * width : width);
@@ -112,9 +134,11 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
             parts[i].weight = fused ? matrix_of(l, weight[0], width, 3 * width, i * width, width)
                                     : matrix_of(l, weight[i], width, width, 0, width);
             parts[i].bias = fused ? bias[0] + i * width : bias[i];
+            parts[i].bias_dtype = FOVEA_DTYPE_F32;
         }
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
+        desc.dtype = l->e->config.dtype;
         desc.in_features = width;
         desc.part_count = 3;
         desc.parts = parts;
@@ -206,7 +230,8 @@ static int load_embeddings(const loading *l) {
     encoder *e = l->e;
     const encoder_shape *s = &e->shape;
     const int64_t places = s->most_tokens + e->config.first_place;
-    if ((e->words = load_part(l, -1, l->names->words, "", s->words, s->width)) == NULL ||
+    if ((e->words = in_type(l, load_part(l, -1, l->names->words, "", s->words, s->width), s->words * s->width)) ==
+            NULL ||
         (e->places = load_part(l, -1, l->names->places, "", places, s->width)) == NULL ||
         (e->type = load_type(l)) == NULL)
         return -1;

@@ -6,8 +6,8 @@
 
 /* ------------------------------------------------------------------------------------------------------- memory -- */
 
-static float *allocate_rows(const encoder_plan *p, int64_t width) {
-    return malloc((size_t)(p->batch * p->tokens * width) * sizeof(float));
+static void *allocate_rows(const encoder_plan *p, int64_t width) {
+    return malloc((size_t)(p->batch * p->tokens * width) * encoder_element(p->e));
 }
 
 static int grow_workspace(const encoder_plan *p, encoder_shard *s, size_t size, complaint to) {
@@ -24,7 +24,8 @@ static int grow_workspace(const encoder_plan *p, encoder_shard *s, size_t size, 
 
 static int prepare_shard(const encoder_plan *p, encoder_shard *s, complaint to) {
     s->attention = calloc((size_t)p->tokens + 1, sizeof *s->attention);
-    if (s->attention == NULL)
+    s->wide = malloc((size_t)(p->tokens * p->e->shape.width) * sizeof *s->wide);
+    if (s->attention == NULL || s->wide == NULL)
         return encoder_out_of_memory(p->e, to);
     for (int64_t i = 0; i < p->e->shape.layers; i++) {
         const encoder_layer *l = &p->e->layers[i];
@@ -38,7 +39,7 @@ static int prepare_shard(const encoder_plan *p, encoder_shard *s, complaint to) 
 
 static int prepare(encoder_plan *p, complaint to) {
     const encoder_shape *shape = &p->e->shape;
-    float **const rows[] = {&p->hidden, &p->sum, &p->q, &p->k, &p->v};
+    void **const rows[] = {&p->hidden, &p->sum, &p->q, &p->k, &p->v};
     int64_t **const lists[] = {&p->order, &p->sorted, &p->owner};
     fovea_info info;
     fovea_info_init(&info);
@@ -89,6 +90,7 @@ void encoder_plan_free(encoder_plan *p) {
             fovea_attention_plan_destroy(s->attention[t].plan);
         free(s->attention);
         free(s->workspace);
+        free(s->wide);
     }
     free(p->shard);
     free(p->order);
@@ -183,6 +185,7 @@ static int plan_group(const encoder_plan *p, encoder_shard *s, const encoder_gro
         fovea_attention_plan_destroy(slot->plan);
         fovea_attention_desc desc;
         fovea_attention_desc_init(&desc);
+        desc.dtype = p->e->config.dtype;
         desc.batch = slot->count = g->count;
         desc.q_heads = desc.kv_heads = shape->heads;
         desc.q_len = desc.kv_len = g->tokens;

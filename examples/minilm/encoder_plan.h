@@ -24,6 +24,7 @@ typedef struct encoder_shard {
     attention_slot *attention; /* [tokens + 1], by length: kept from one run to the next */
     void *workspace;
     size_t workspace_size;
+    float *wide; /* [tokens][width]: rows of another type, as floats */
     /* Of a run. */
     int status;
     char text[256]; /* what went wrong */
@@ -38,9 +39,10 @@ struct encoder_plan {
     int64_t *starts;                /* [tokens + 2] of lengths in sorted, likewise */
     int64_t shards;                 /* of a run */
     encoder_shard *shard;           /* [threads] */
-    float *hidden, *sum;            /* [rows][width] */
-    float *q, *k, *v;               /* of each shard [head][row][channel] */
-    float *inner;                   /* [rows][inner] */
+    /* Of config.dtype. */
+    void *hidden, *sum; /* [rows][width] */
+    void *q, *k, *v;    /* of each shard [head][row][channel] */
+    void *inner;        /* [rows][inner] */
 };
 
 /* Sentences of one length, next to each other. */

@@ -18,10 +18,16 @@ struct encoder {
     encoder_shape shape;
     encoder_config config;
     const fovea_context *ctx;
-    float *words, *places, *type; /* [words][width], [first_place + most_tokens][width], [width] */
-    encoder_norm embedded, last;  /* weight NULL: there is none */
+    void *words;                 /* [words][width], of config.dtype */
+    float *places, *type;        /* [first_place + most_tokens][width], [width] */
+    encoder_norm embedded, last; /* weight NULL: there is none */
     encoder_layer *layers;
 };
+
+/* Bytes of an element of config.dtype. */
+static inline size_t encoder_element(const encoder *e) {
+    return e->config.dtype == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+}
 
 static inline int encoder_out_of_memory(const encoder *e, complaint to) {
     return complain(to, e->path, "out of memory");

@@ -2,7 +2,7 @@
  *
  * Reads the model (model_place.h), its vocab.txt, and the lines of the text, encodes every line and the question
  * into vectors of length 1, and prints the lines whose vectors have the largest dot products with the question's; then
- * how fast the text was encoded, and where the time went. */
+ * how fast the text was encoded, and where the time went. --beside: the same vectors in another element type. */
 #include "cli.h"
 #include "model_place.h"
 #include "plural.h"
@@ -28,7 +28,7 @@ static const char default_question[] = "How tall is the insect?";
 
 typedef struct options {
     const char *model, *text;
-    int threads, top;
+    int threads, top, beside;      /* beside: a fovea_dtype, or 0 */
     const char *words[WORDS_MOST]; /* of the question */
     int word_count;
 } options;
@@ -64,6 +64,8 @@ static int read_options(int argc, char **argv, options *opts) {
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
          "number of threads (default: all CPUs this process may use)"},
         {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "number of lines to print (default: 5)"},
+        {"--beside", "TYPE", "bf16 f16", cli_read_choice, FOVEA_DTYPE_BF16, 0, offsetof(options, beside), 1,
+         "also encode the text in this element type, and print its time and how near its vectors are to float32's"},
     };
     static const cli_command command = {
         "",
@@ -130,17 +132,28 @@ static lines read_lines(const char *path) {
     return l;
 }
 
-static void load_model(const fovea_context *context, const char *given, encoder **e, wordpiece **pieces) {
+static encoder *load_encoder(const fovea_context *context, const model_place *place, fovea_dtype dtype) {
+    char text[COMPLAINT_MOST];
+    encoder_config config = encoder_config_bert(HEADS);
+    encoder *e;
+    config.dtype = dtype;
+    if (encoder_load_as(context, place->file, &config, &e, (complaint){text, sizeof text}) != 0)
+        die(text);
+    return e;
+}
+
+static wordpiece *find_model(const char *given, model_place *place) {
     char text[COMPLAINT_MOST], words[MODEL_PLACE_MOST + 16];
     const complaint to = {text, sizeof text};
-    model_place place;
-    if (model_place_find(given, &place, to) != 0) {
+    wordpiece *pieces;
+    if (model_place_find(given, place, to) != 0) {
         fprintf(stderr, "fovea-search: %s\n", text);
         exit(NO_MODEL);
     }
-    snprintf(words, sizeof words, "%s/vocab.txt", place.folder);
-    if (encoder_load(context, place.file, HEADS, e, to) != 0 || wordpiece_load(words, pieces, to) != 0)
+    snprintf(words, sizeof words, "%s/vocab.txt", place->folder);
+    if (wordpiece_load(words, &pieces, to) != 0)
         die(text);
+    return pieces;
 }
 
 static fovea_context *make_context(int threads, fovea_info *info) {
@@ -186,6 +199,50 @@ static void print_times(const sentences_report *r) {
         printf("  %5.1f%%  %s\n", 100.0 * r->parts[i] / all, names[i]);
 }
 
+/* ---------------------------------------------------------------------------------------------------- another type -- */
+
+enum { ROUNDS = 5 };
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds that the encoder takes for the text. */
+static double encode(const encoder *e, const wordpiece *pieces, const lines *l, float *vectors) {
+    char text[COMPLAINT_MOST];
+    sentences_report r = {0};
+    double seconds = 0.0;
+    if (sentences_encode(e, pieces, l->line, l->count, vectors, &r, (complaint){text, sizeof text}) != 0)
+        die(text);
+    for (int i = 0; i < ENCODER_PARTS; i++)
+        seconds += r.parts[i];
+    return seconds;
+}
+
+/* Both types in turn; times are medians. */
+static void print_beside(const encoder *e, const encoder *other, const char *type, const wordpiece *pieces,
+                         const lines *l, float *vectors) {
+    const int64_t width = encoder_sizes(e).width;
+    float *others = allocate((size_t)(l->count * width), sizeof *others);
+    double seconds[2][ROUNDS], least = 1.0;
+    encode(other, pieces, l, others); /* wakes it */
+    for (int i = 0; i < ROUNDS; i++) {
+        seconds[0][i] = encode(e, pieces, l, vectors);
+        seconds[1][i] = encode(other, pieces, l, others);
+    }
+    for (int i = 0; i < 2; i++)
+        qsort(seconds[i], ROUNDS, sizeof seconds[i][0], ascending);
+    for (int64_t i = 0; i < l->count; i++) {
+        const double cosine = (double)rows_dot(vectors + i * width, others + i * width, width);
+        least = cosine < least ? cosine : least;
+    }
+    const double f32 = seconds[0][ROUNDS / 2], half = seconds[1][ROUNDS / 2];
+    printf("in %s: %.3f s, float32 %.3f s: %.2f times as fast; cosine to float32's vectors at least 1 - %.1g\n", type,
+           half, f32, f32 / half, 1.0 - least);
+    free(others);
+}
+
 int main(int argc, char **argv) {
     options opts;
     const int wrong = read_options(argc, argv, &opts);
@@ -196,9 +253,9 @@ int main(int argc, char **argv) {
     const complaint to = {text, sizeof text};
     fovea_info info;
     fovea_context *context = make_context(opts.threads, &info);
-    encoder *e;
-    wordpiece *pieces;
-    load_model(context, opts.model, &e, &pieces);
+    model_place place;
+    wordpiece *pieces = find_model(opts.model, &place);
+    encoder *e = load_encoder(context, &place, FOVEA_DTYPE_F32);
     lines l = read_lines(opts.text);
     const int64_t width = encoder_sizes(e).width;
     float *vectors = allocate((size_t)(l.count * width), sizeof *vectors);
@@ -213,6 +270,11 @@ int main(int argc, char **argv) {
            asked);
     print_nearest(&l, vectors, question, width, opts.top);
     print_times(&report);
+    if (opts.beside != 0) {
+        encoder *other = load_encoder(context, &place, (fovea_dtype)opts.beside);
+        print_beside(e, other, opts.beside == FOVEA_DTYPE_BF16 ? "bfloat16" : "float16", pieces, &l, vectors);
+        encoder_free(other);
+    }
 
     free(vectors);
     free(question);

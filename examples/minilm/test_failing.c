@@ -114,14 +114,20 @@ static void one_after_another(void *pool, int64_t count, void (*task)(void *arg,
         task(arg, i);
 }
 
-static void fail_load(const fovea_context *ctx, bool later) {
+static int load(const fovea_context *ctx, fovea_dtype dtype, encoder **e) {
+    encoder_config config = encoder_config_bert(HEADS);
+    config.dtype = dtype;
+    return encoder_load_as(ctx, model_path, &config, e, to);
+}
+
+static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool later) {
     const long long before = live;
     int64_t n = 0;
     for (bool through = false; !through && n < MOST;) {
         encoder *e = (encoder *)&n;
         text[0] = 0;
         arm(++n, later);
-        const int status = encoder_load(ctx, model_path, HEADS, &e, to);
+        const int status = load(ctx, dtype, &e);
         through = came_through("encoder_load", n, status, model_path, e, before);
         encoder_free(e);
     }
@@ -189,16 +195,20 @@ int main(int argc, char **argv) {
     fovea_context *ctx;
     fovea_context_options_init(&opts);
     opts.parallel_for = one_after_another; /* the OpenMP run-time's memory is its own */
-    for (int round = 0; round < 4; round++) {
+    uint16_t half;
+    test_check(fovea_convert(1, &(float){1.0f}, FOVEA_DTYPE_F32, &half, FOVEA_DTYPE_BF16) == FOVEA_OK,
+               "its context, once: %s", fovea_error_detail());
+    for (int round = 0; round < 8; round++) {
         const bool later = round % 2;
-        opts.threads = 1 + round / 2;
+        const fovea_dtype dtype = round < 4 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_BF16;
+        opts.threads = 1 + round / 2 % 2;
         test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
         fail_safetensors(later);
         fail_wordpiece(later);
         fail_tokenizers(later);
-        fail_load(ctx, later);
+        fail_load(ctx, dtype, later);
         encoder *e;
-        if (test_check(encoder_load(ctx, model_path, HEADS, &e, to) == 0, "%s", text)) {
+        if (test_check(load(ctx, dtype, &e) == 0, "%s", text)) {
             fail_plan(e, later);
             fail_run(e, later);
             encoder_free(e);
