@@ -38,7 +38,9 @@
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
- * bf16_tile, an arithmetic that callers name, for operands of bfloat16, has its own products. Element t of a chain, a channel, or
+ * bf16 and bf16_tile are arithmetics that callers name, for operands of bfloat16. In both, p are rounded before l and o are
+ * computed from them: +0 where p < 2^-40, else the nearest bfloat16, ties to even. They are computed in the mode that rounds to nearest
+ * and flushes nothing, whatever the caller's is. bf16_tile has its own products, too. Element t of a chain, a channel, or
  * a key counted from the beginning of its segment, is in block t / FV_BLOCK; what no element is there for counts as zeros:
  *
  *   even    = chain over the even t of a block ascending: even = fma(a[t], b[t], even), even = +0
@@ -47,7 +49,7 @@
  *
  * for acc of scores, of o and of projections. That is what TDPBF16PS computes, where no number is subnormal: it takes subnormal
  * operands for zeros, and its results become zeros. Here they are kept: units of that kind multiply only what
- * fv_pairs_exact() allows, and multiply-adds of float32 all else. p is rounded to bfloat16 there (softmax).
+ * fv_pairs_exact() allows, and multiply-adds of float32 all else.
  *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
@@ -138,8 +140,7 @@ typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int6
                             float *norm);
 
 /* softmax: p, m and l of each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of
- * FV_LANES. p may be s, with ldp == lds; else they do not overlap. The element type of p is that of the operation's
- * name. */
+ * FV_LANES. p may be s, with ldp == lds; else they do not overlap. */
 typedef struct fv_softmax_f32_args {
     int64_t rows, begin, end;
     const float *s; /* [row * lds + column]: the scores are c * s */
@@ -164,6 +165,10 @@ typedef struct fv_softmax_f32_args {
 } fv_softmax_f32_args;
 
 typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);
+
+/* softmax of bfloat16: p becomes +0 where it is under 2^-40, else it is rounded to bfloat16, to nearest even; l is the sum of the
+ * p so rounded. Still floats. no_underflow is not read. */
+typedef fv_softmax_f32_fn fv_softmax_bf16_fn;
 
 /* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
  * Arrays of rows elements, none overlapping. */
@@ -343,6 +348,7 @@ typedef struct fv_kernel {
         fv_copy_f32_fn *copy_f32;
         fv_pack_f32_fn *pack_f32;
         fv_softmax_f32_fn *softmax_f32;
+        fv_softmax_bf16_fn *softmax_bf16;
         fv_merge_f32_fn *merge_f32;
         fv_accumulate_f32_fn *accumulate_f32;
         fv_finish_f32_fn *finish_f32;

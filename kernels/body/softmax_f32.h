@@ -21,6 +21,19 @@
 #include "lanes_tree.h"
 #include "v_exp.h"
 
+/* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40, so exp need not underflow. */
+#ifdef FV_ROUND_P
+static inline vf softmax_argument(vf x) { return v_max(v_set1(-30.0f), x); } /* exp(-30) < 2^-40; a NaN stays */
+static inline vf softmax_rounded(vf p) {
+    return v_select(v_not_lt(p, v_set1(0x1p-40f)), v_round_bf16(p), v_set1(0.0f));
+}
+enum { ROUNDED = 1 };
+#else
+static inline vf softmax_argument(vf x) { return x; }
+static inline vf softmax_rounded(vf p) { return p; }
+enum { ROUNDED = 0 };
+#endif
+
 enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
 _Static_assert(TOGETHER <= 64, "their bits are one word");
 _Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
@@ -78,10 +91,11 @@ static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, con
         x[g] = v_load(s + key + g * FV_W);
         if (known.scaled)
             x[g] = v_mul(x[g], c);
-        x[g] = v_sub(x[g], base);
+        x[g] = softmax_argument(v_sub(x[g], base));
     }
-    v_exp_each(x, count, known.no_underflow);
+    v_exp_each(x, count, known.no_underflow || ROUNDED);
     for (int g = 0; g < count; g++) {
+        x[g] = softmax_rounded(x[g]);
         if (bits)
             x[g] = v_select(v_bits_at(bits->word, key + g * FV_W), x[g], v_set1(-0.0f));
         v_store(p + key + g * FV_W, x[g]);
@@ -198,7 +212,7 @@ static inline __attribute__((always_inline)) void softmax_instance(fv_softmax_f3
 /* Short rows are rarely known not to underflow. A product with 1 would flush subnormal scores where that mode is on. */
 static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f32_args *x, const int groups) {
     const int scaled = x->c != 1.0f;
-    const int no_underflow = FV_W > 1 && (groups <= 0 || groups > 4) && x->no_underflow;
+    const int no_underflow = FV_W > 1 && !ROUNDED && (groups <= 0 || groups > 4) && x->no_underflow;
     if (scaled && no_underflow)
         softmax_instance(*x, groups, (softmax_known){1, 1});
     else if (scaled)

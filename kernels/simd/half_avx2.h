@@ -29,16 +29,24 @@ static inline vf half_from_bf16(__m128i h) {
     return _mm256_castsi256_ps(half_quiet(bits, v_nan(_mm256_castsi256_ps(bits))));
 }
 
-static inline __m128i half_to_bf16(vf a) {
+/* Rounded, in the upper halves. */
+static inline __m256i half_rounded_bf16(vf a) {
     const __m256i bits = _mm256_castps_si256(a),
                   odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
     const vf kept = v_select(v_nan(a), _mm256_castsi256_ps(half_quiet(bits, v_nan(a))), _mm256_castsi256_ps(rounded));
-    const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(kept), 16);
+    return _mm256_castps_si256(kept);
+}
+
+static inline __m128i half_to_bf16(vf a) {
+    const __m256i high = _mm256_srli_epi32(half_rounded_bf16(a), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
 }
 
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(half_load(p)); }
+static inline vf v_round_bf16(vf a) {
+    return _mm256_castsi256_ps(_mm256_and_si256(half_rounded_bf16(a), _mm256_set1_epi32((int)0xffff0000u)));
+}
 static inline void v_narrow_bf16(uint16_t *p, vf a) { half_store(p, half_to_bf16(a)); }
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }
 static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) { half_store_n(p, n, half_to_bf16(a)); }

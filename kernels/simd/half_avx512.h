@@ -13,18 +13,23 @@ static inline vf half_from_bf16(__m256i h) {
     return _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, nan, bits, _mm512_set1_epi32(0x400000)));
 }
 
-static inline __m256i half_to_bf16(vf a) {
+/* Rounded, in the upper halves. */
+static inline __m512i half_rounded_bf16(vf a) {
     const __m512i bits = _mm512_castps_si512(a),
                   odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    const __m512i quiet = _mm512_mask_or_epi32(rounded, v_nan(a), bits, _mm512_set1_epi32(0x400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet, 16));
+    return _mm512_mask_or_epi32(rounded, v_nan(a), bits, _mm512_set1_epi32(0x400000));
 }
+
+static inline __m256i half_to_bf16(vf a) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(half_rounded_bf16(a), 16)); }
 
 static inline __m256i half_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(_mm256_loadu_si256((const __m256i *)p)); }
 static inline vf v_widen_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+static inline vf v_round_bf16(vf a) {
+    return _mm512_castsi512_ps(_mm512_and_si512(half_rounded_bf16(a), _mm512_set1_epi32((int)0xffff0000u)));
+}
 static inline void v_narrow_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, half_to_bf16(a)); }
 static inline void v_narrow_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, half_to_f16(a)); }
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }

@@ -20,16 +20,22 @@ static inline vf half_from_bf16(uint16x4_t h) {
     return vreinterpretq_f32_u32(half_quiet(bits, v_nan(vreinterpretq_f32_u32(bits))));
 }
 
-static inline uint16x4_t half_to_bf16(vf a) {
+/* Rounded, in the upper halves. */
+static inline uint32x4_t half_rounded_bf16(vf a) {
     const uint32x4_t bits = vreinterpretq_u32_f32(a), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
-    return vshrn_n_u32(vbslq_u32(v_nan(a), half_quiet(bits, v_nan(a)), rounded), 16);
+    return vbslq_u32(v_nan(a), half_quiet(bits, v_nan(a)), rounded);
 }
+
+static inline uint16x4_t half_to_bf16(vf a) { return vshrn_n_u32(half_rounded_bf16(a), 16); }
 
 static inline vf half_from_f16(uint16x4_t h) { return vcvt_f32_f16(vreinterpret_f16_u16(h)); }
 
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(vld1_u16(p)); }
 static inline vf v_widen_f16(const uint16_t *p) { return half_from_f16(vld1_u16(p)); }
+static inline vf v_round_bf16(vf a) {
+    return vreinterpretq_f32_u32(vandq_u32(half_rounded_bf16(a), vdupq_n_u32(0xffff0000u)));
+}
 static inline void v_narrow_bf16(uint16_t *p, vf a) { vst1_u16(p, half_to_bf16(a)); }
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }
 static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return half_from_f16(half_load_n(p, n)); }

@@ -4,6 +4,7 @@
  *   v_widen_bf16, v_widen_f16    exact, subnormals too; a NaN becomes quiet, with its payload in the top bits
  *   v_narrow_bf16, v_narrow_f16  to nearest, ties to even; subnormals are kept; too large: infinity; a NaN becomes quiet,
  *                                and keeps the top bits of its payload
+ *   v_round_bf16                 v_narrow_bf16, as a float
  *   ..._n                        the first n lanes only, 0 < n < W, with 16 lanes also n = W
  */
 #ifndef FV_HALF_SCALAR_H
@@ -66,6 +67,7 @@ static inline vf v_widen_bf16(const uint16_t *p) { return half_widen_bf16(*p); }
 static inline vf v_widen_f16(const uint16_t *p) { return half_widen_f16(*p); }
 static inline void v_narrow_bf16(uint16_t *p, vf a) { *p = half_narrow_bf16(a); }
 static inline void v_narrow_f16(uint16_t *p, vf a) { *p = half_narrow_f16(a); }
+static inline vf v_round_bf16(vf a) { return half_float((uint32_t)half_narrow_bf16(a) << 16); }
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return (void)n, v_widen_bf16(p); }
 static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return (void)n, v_widen_f16(p); }
 static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) { (void)n, v_narrow_bf16(p, a); }
