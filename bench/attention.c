@@ -63,11 +63,12 @@ static const char *check_one_call(const attention *self) {
         return "call=sdpa runs on the best tier: FOVEA_ISA chooses another";
     if (info.threads != self->threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
-    if (self->layout != LAYOUT_BHTD || self->desc.mask != FOVEA_MASK_NONE || self->desc.window_left >= 0 ||
-        self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative || self->desc.softcap > 0 ||
-        self->desc.has_sinks || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset || self->lse ||
-        self->weights || self->beside || self->desc.packed)
-        return "call=sdpa takes layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, packed, "
+    if (self->layout != LAYOUT_BHTD || self->desc.dtype != FOVEA_DTYPE_F32 || self->desc.mask != FOVEA_MASK_NONE ||
+        self->desc.window_left >= 0 || self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative ||
+        self->desc.softcap > 0 || self->desc.has_sinks || self->q_shortest >= 0 || self->kv_shortest >= 0 ||
+        self->has_offset || self->lse || self->weights || self->beside || self->desc.packed)
+        return "call=sdpa takes dtype=f32, layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, "
+               "packed, "
                "offset, "
                "lse, weights or beside";
     return NULL;
@@ -120,7 +121,6 @@ static const char *const relative_words[] = {"none", "alibi", "toeplitz", "t5", 
 static const char *const layout_words[] = {"bhtd", "bthd", NULL};
 static const char *const length_words[] = {"even", "halved", NULL};
 static const char *const call_words[] = {"plan", "sdpa", NULL};
-static const char *const dtype_words[] = {"f32", NULL};
 
 /* A window's side, as name. */
 static const char *side(int64_t keys, char text[24]) {
@@ -141,10 +141,10 @@ static void name_it(attention *self) {
     const fovea_attention_desc *desc = &self->desc;
     char left[24], right[24];
     name_more(self,
-              "attention/f32/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
+              "attention/%s/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
               "_dv%" PRId64 "/causal:%s",
-              desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len, desc->head_dim, desc->value_dim,
-              fv_causal_words[desc->causal]);
+              fv_dtype_word(desc->dtype), desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len,
+              desc->head_dim, desc->value_dim, fv_causal_words[desc->causal]);
     if (self->has_offset)
         name_more(self, "/q_offset:%" PRId64, self->offset);
     if (desc->window_left >= 0 || desc->window_right >= 0)
@@ -231,7 +231,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
             threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
             sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0;
-    const cli_key keys[] = {{"dtype", dtype_words, 0, 0, &dtype},
+    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
                             {"kv_heads", NULL, 1, most, &kv_heads},
@@ -273,6 +273,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->base.run = attention_run;
     self->base.end = attention_end;
     fovea_attention_desc_init(&self->desc);
+    self->desc.dtype = fv_dtype_of_word[dtype];
     self->desc.batch = batch;
     self->desc.q_heads = q_heads;
     self->desc.kv_heads = kv_heads ? kv_heads : q_heads;
@@ -333,7 +334,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 
 const bench_kind bench_attention = {
     "attention", attention_make,
-    "dtype=f32 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
+    "dtype=f32|bf16|f16 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 "
+    "value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
     "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"

@@ -16,9 +16,9 @@ static const char *const output_names[ATTENTION_OUTPUTS] = {"output", "lse", "we
 /* The part of a tensor that belongs to one row of one head; rows < 0: all of them. */
 static fovea_tensor slice(const fovea_tensor *t, int64_t b, int64_t h, int64_t row) {
     fovea_tensor part = *t;
-    size_t size = t->dtype == FOVEA_DTYPE_BOOL ? 1 : sizeof(float);
+    const int64_t size = fv_dtype_size(t->dtype);
     int64_t offset = b * t->stride[0] + h * t->stride[1] + (row < 0 ? 0 : row * t->stride[2]);
-    part.data = (char *)t->data + (size_t)offset * size;
+    part.data = (char *)t->data + offset * size;
     part.shape[0] = part.shape[1] = 1;
     if (row >= 0)
         part.shape[2] = 1;
@@ -59,7 +59,7 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
         const fovea_tensor *whole = attention_output(&self->args, o);
         if (whole->data == NULL)
             continue;
-        *attention_output(&args, o) = fovea_tensor_bhtd(expected, FOVEA_DTYPE_F32, 1, 1, 1, whole->shape[3]);
+        *attention_output(&args, o) = fovea_tensor_bhtd(expected, whole->dtype, 1, 1, 1, whole->shape[3]);
         expected += whole->shape[3];
     }
     if (fovea_attention_execute(alone, &args, NULL, 0) != FOVEA_OK)
@@ -69,7 +69,7 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
         if (want->data == NULL)
             continue;
         const fovea_tensor got = slice(attention_output(&self->args, o), place.entry, h, place.q_start + i);
-        if (memcmp(want->data, got.data, (size_t)want->shape[3] * sizeof(float)) == 0)
+        if (memcmp(want->data, got.data, (size_t)(want->shape[3] * fv_dtype_size(want->dtype))) == 0)
             continue;
         static char error[BENCH_ERROR_SIZE];
         snprintf(error, sizeof error,
@@ -84,8 +84,9 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
 static const char *check_written(const fovea_tensor *output, const char *name) {
     const int64_t elements = output->data ? attention_elements(output) : 0;
     const uint32_t *bits = output->data;
+    const uint16_t *halves = output->data;
     for (int64_t i = 0; i < elements; i++) {
-        if (bits[i] == UINT32_MAX) {
+        if (output->dtype == FOVEA_DTYPE_F32 ? bits[i] == UINT32_MAX : halves[i] == UINT16_MAX) {
             static char error[BENCH_ERROR_SIZE];
             snprintf(error, sizeof error, "WRONG: a part of the %s was not written", name);
             return error;

@@ -9,11 +9,14 @@
 
 #include "attention_bench.h"
 
-static fovea_tensor make_tensor(const attention *self, int64_t heads, int64_t tokens, int64_t channels) {
+/* seed 0: memory alone. */
+static fovea_tensor make_tensor(const attention *self, fovea_dtype dtype, int64_t heads, int64_t tokens,
+                                int64_t channels, float low, float high, uint64_t seed) {
     int64_t batch = self->desc.packed ? 1 : self->desc.batch;
-    void *data = bench_alloc(batch * heads * tokens * channels * (int64_t)sizeof(float));
-    return self->layout == LAYOUT_BHTD ? fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, batch, heads, tokens, channels)
-                                       : fovea_tensor_bthd(data, FOVEA_DTYPE_F32, batch, tokens, heads, channels);
+    const int64_t n = batch * heads * tokens * channels;
+    void *data = seed ? bench_numbers(n, dtype, low, high, seed) : bench_alloc(n * fv_dtype_size(dtype));
+    return self->layout == LAYOUT_BHTD ? fovea_tensor_bhtd(data, dtype, batch, heads, tokens, channels)
+                                       : fovea_tensor_bthd(data, dtype, batch, tokens, heads, channels);
 }
 
 /* One bias for each head. */
@@ -73,11 +76,13 @@ const char *attention_make_arguments(attention *self) {
     const attention_place end = attention_place_of(self, desc->batch);
     const int64_t q_tokens = desc->packed ? end.q_start : desc->q_len,
                   kv_tokens = desc->packed ? end.kv_start : desc->kv_len;
-    args->q = make_tensor(self, desc->q_heads, q_tokens, desc->head_dim);
+    args->q = make_tensor(self, desc->dtype, desc->q_heads, q_tokens, desc->head_dim, -2, 2, 1);
     const int64_t room = desc->packed ? kv_tokens : attention_state_room(self);
-    args->k = fovea_tensor_tokens(make_tensor(self, desc->kv_heads, room, desc->head_dim), 0, kv_tokens);
-    args->v = fovea_tensor_tokens(make_tensor(self, desc->kv_heads, room, desc->value_dim), 0, kv_tokens);
-    args->out = make_tensor(self, desc->q_heads, q_tokens, desc->value_dim);
+    args->k = fovea_tensor_tokens(make_tensor(self, desc->dtype, desc->kv_heads, room, desc->head_dim, -2, 2, 2), 0,
+                                  kv_tokens);
+    args->v = fovea_tensor_tokens(make_tensor(self, desc->dtype, desc->kv_heads, room, desc->value_dim, -1, 1, 3), 0,
+                                  kv_tokens);
+    args->out = make_tensor(self, desc->dtype, desc->q_heads, q_tokens, desc->value_dim, 0, 0, 0);
     const char *masked = attention_make_mask(self);
     if (desc->has_bias)
         args->bias = make_bias(desc);
@@ -86,9 +91,9 @@ const char *attention_make_arguments(attention *self) {
     if (desc->has_sinks)
         args->sinks = self->sinks = bench_alloc(desc->q_heads * (int64_t)sizeof(float));
     if (self->lse)
-        args->lse = make_tensor(self, desc->q_heads, q_tokens, 1);
+        args->lse = make_tensor(self, FOVEA_DTYPE_F32, desc->q_heads, q_tokens, 1, 0, 0, 0);
     if (self->weights)
-        args->weights = make_tensor(self, desc->q_heads, desc->q_len, desc->kv_len);
+        args->weights = make_tensor(self, FOVEA_DTYPE_F32, desc->q_heads, desc->q_len, desc->kv_len, 0, 0, 0);
     if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || masked != NULL ||
         (desc->has_bias && !args->bias.data) || (desc->relative && !args->relative.data) ||
         (desc->has_sinks && !args->sinks) || (self->lse && !args->lse.data) || (self->weights && !args->weights.data) ||
@@ -96,14 +101,12 @@ const char *attention_make_arguments(attention *self) {
         return "no memory";
     if (desc->has_sinks)
         bench_fill(self->sinks, desc->q_heads, -2, 4, 7);
-    bench_fill(args->q.data, attention_elements(&args->q), -2, 2, 1);
-    bench_fill(args->k.data, attention_elements(&args->k), -2, 2, 2);
-    bench_fill(args->v.data, attention_elements(&args->v), -1, 1, 3);
     attention_state_share(self);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
         const fovea_tensor *output = attention_output(args, o);
         if (output->data != NULL)
-            memset(output->data, ATTENTION_UNWRITTEN, (size_t)attention_elements(output) * sizeof(float));
+            memset(output->data, ATTENTION_UNWRITTEN,
+                   (size_t)(attention_elements(output) * fv_dtype_size(output->dtype)));
     }
     return NULL;
 }
@@ -147,17 +150,18 @@ double attention_bytes(attention *self) {
     const fovea_attention_desc *desc = &self->desc;
     const int64_t mask_size = desc->mask == FOVEA_MASK_BOOLEAN ? 1 : desc->mask == FOVEA_MASK_ADDITIVE ? 4 : 0;
     const attention_sequence longest = attention_sequence_of(self, 0); /* all share its mask */
-    int64_t floats = 0;
+    int64_t elements = 0, bytes = 0;                                   /* elements: of the operands' type */
     for (int64_t b = 0; b < desc->batch; b++) {
         const attention_sequence s = attention_sequence_of(self, b);
-        floats += s.q_len * desc->q_heads * desc->head_dim;
-        floats += s.kv_len * desc->kv_heads * (desc->head_dim + desc->value_dim);
+        elements += s.q_len * desc->q_heads * desc->head_dim;
+        elements += s.kv_len * desc->kv_heads * (desc->head_dim + desc->value_dim);
     }
-    floats -= (desc->batch - 1) * self->prefix * desc->kv_heads * (desc->head_dim + desc->value_dim);
+    elements -= (desc->batch - 1) * self->prefix * desc->kv_heads * (desc->head_dim + desc->value_dim);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
         const fovea_tensor *output = attention_output(&self->args, o);
-        floats += output->data ? attention_elements(output) : 0;
+        bytes += output->data ? attention_elements(output) * fv_dtype_size(output->dtype) : 0;
     }
     const int64_t bias_size = desc->has_bias ? 4 * desc->q_heads : 0;
-    return 4.0 * (double)floats + (double)(longest.q_len * longest.kv_len * (mask_size + bias_size));
+    bytes += elements * fv_dtype_size(desc->dtype);
+    return (double)bytes + (double)(longest.q_len * longest.kv_len * (mask_size + bias_size));
 }

@@ -75,9 +75,9 @@ void attention_state_share(attention *self) {
             for (int64_t h = 0; h < self->desc.kv_heads; h++)
                 for (int64_t t = 0; t < self->prefix; t++) {
                     const fovea_tensor *s = sides[i];
-                    const int64_t at = h * s->stride[1] + t * s->stride[2];
-                    memcpy((float *)s->data + b * s->stride[0] + at, (const float *)s->data + at,
-                           (size_t)s->shape[3] * sizeof(float));
+                    const int64_t at = h * s->stride[1] + t * s->stride[2], size = fv_dtype_size(s->dtype);
+                    memcpy((char *)s->data + (b * s->stride[0] + at) * size, (const char *)s->data + at * size,
+                           (size_t)(s->shape[3] * size));
                 }
 }
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "fovea/fovea.h"
 #include "shim.h"
@@ -55,6 +56,10 @@ void *bench_alloc(int64_t bytes);
 
 /* n floats evenly in [low, high), the same on every call with the same seed. */
 void bench_fill(float *data, int64_t n, float low, float high, uint64_t seed);
+
+/* Memory with n numbers evenly in [low, high) of a type, the same on every call with the same seed; freed by free(). NULL if
+ * there is none. */
+void *bench_numbers(int64_t n, fovea_dtype dtype, float low, float high, uint64_t seed);
 
 /* One step of a generator of 64 random bits. */
 uint64_t bench_random(uint64_t *state);

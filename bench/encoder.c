@@ -23,6 +23,7 @@ static const int64_t lengths[MOST] = {44, 7, 66, 14, 12, 30, 21, 53, 14, 12, 15,
 typedef struct sentences {
     bench base;
     int64_t count;
+    fovea_dtype dtype;
     const int64_t *lens;
     int32_t ids[MOST * LONGEST];
     fovea_isa isa;
@@ -51,12 +52,14 @@ static void sentences_end(bench *base) {
     self->out = NULL;
 }
 
-static const char *load(fovea_isa isa, int threads, int64_t count, fovea_context **context, encoder **model,
-                        encoder_plan **plan) {
+static const char *load(fovea_isa isa, int threads, int64_t count, fovea_dtype dtype, fovea_context **context,
+                        encoder **model, encoder_plan **plan) {
     const char *error = bench_context(isa, threads, context);
     if (error != NULL)
         return error;
-    return encoder_load(*context, place.file, HEADS, model, to) != 0 ||
+    encoder_config config = encoder_config_bert(HEADS);
+    config.dtype = dtype;
+    return encoder_load_as(*context, place.file, &config, model, to) != 0 ||
                    encoder_plan_create(*model, count, LONGEST, plan, to) != 0
                ? text
                : NULL;
@@ -68,7 +71,8 @@ static const char *check(const sentences *self) {
     encoder_plan *plan = NULL;
     const int64_t last = self->count - 1, width = encoder_sizes(self->model).width;
     float *alone = bench_alloc(width * (int64_t)sizeof *alone);
-    const char *error = alone == NULL ? "no memory" : load(FOVEA_ISA_SCALAR, 1, 1, &context, &model, &plan);
+    const char *error =
+        alone == NULL ? "no memory" : load(FOVEA_ISA_SCALAR, 1, 1, self->dtype, &context, &model, &plan);
     if (error == NULL && encoder_run(plan, self->ids + last * LONGEST, self->lens + last, alone, NULL, NULL, to) != 0)
         error = text;
     if (error == NULL && memcmp(alone, self->out + last * width, (size_t)width * sizeof *alone) != 0)
@@ -87,7 +91,8 @@ static void sentences_run(bench *base) {
 
 static const char *sentences_begin(bench *base, shim_cost *cost) {
     sentences *self = (sentences *)base;
-    const char *error = load(self->isa, self->threads, self->count, &self->context, &self->model, &self->plan);
+    const char *error =
+        load(self->isa, self->threads, self->count, self->dtype, &self->context, &self->model, &self->plan);
     if (error != NULL)
         return error;
     const encoder_shape s = encoder_sizes(self->model);
@@ -107,8 +112,9 @@ static const char *sentences_begin(bench *base, shim_cost *cost) {
 }
 
 static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
-    int64_t count = MOST, isa = 0, threads = 1;
-    const cli_key keys[] = {{"sentences", NULL, 1, MOST, &count},
+    int64_t dtype = 0, count = MOST, isa = 0, threads = 1;
+    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
+                            {"sentences", NULL, 1, MOST, &count},
                             {"isa", bench_isa_words, 0, 0, &isa},
                             {"threads", NULL, 1, 4096, &threads},
                             {NULL, NULL, 0, 0, NULL}};
@@ -123,16 +129,17 @@ static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->base = (bench){.begin = sentences_begin, .run = sentences_run, .end = sentences_end};
     self->isa = (fovea_isa)tier;
     self->threads = (int)threads;
+    self->dtype = fv_dtype_of_word[dtype];
     self->count = count;
     self->lens = count > 1 ? lengths : lengths + ALONE;
     uint64_t seed = 1;
     for (int i = 0; i < MOST * LONGEST; i++)
         self->ids[i] = (int32_t)(1000 + bench_random(&seed) % 20000);
-    snprintf(self->base.name, BENCH_NAME_SIZE, "encoder/minilm/n%" PRId64 "/isa:%s/threads:%d", count,
-             fv_isa_word(tier), self->threads);
+    snprintf(self->base.name, BENCH_NAME_SIZE, "encoder/minilm/%s/n%" PRId64 "/isa:%s/threads:%d",
+             fv_dtype_words[dtype], count, fv_isa_word(tier), self->threads);
     return &self->base;
 }
 
 const bench_kind bench_encoder = {"encoder", sentences_make,
-                                  "sentences=1..32 (needs the model: examples/minilm/fetch.py)\n"
-                                  "      isa=best|scalar|avx2|avx512 threads=1"};
+                                  "dtype=f32|bf16|f16 sentences=1..32 (needs the model: examples/minilm/fetch.py)\n"
+                                  "      isa=best|TIER threads=1"};

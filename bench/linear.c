@@ -1,5 +1,5 @@
 /* fovea-bench: linear maps through the public API, with the workspace of the caller: m rows of k channels to n, weights
- * in PyTorch's order, with a bias. Before it is timed, sampled rows are computed again, each alone on the scalar tier,
+ * in PyTorch's order, with a bias of float32. Before it is timed, sampled rows are computed again, each alone on the scalar tier,
  * and must have the same bits.
  *
  * Flops are 2 * m * n * k; bytes are those of x, weights and y, each counted once.
@@ -17,6 +17,7 @@ enum { SAMPLED_ROWS = 4 };
 typedef struct linear {
     bench base;
     int64_t m, n, k, activation;
+    fovea_dtype dtype; /* of x, weights and y */
     fovea_isa isa;
     int threads;
     bool checked;
@@ -24,8 +25,8 @@ typedef struct linear {
     fovea_context *context;
     fovea_linear *map;
     fovea_tensor x, y;
-    float *weights, *bias;
-    void *workspace;
+    float *bias;
+    void *weights, *workspace;
 } linear;
 
 static void linear_end(bench *base) {
@@ -39,16 +40,18 @@ static void linear_end(bench *base) {
     free(self->workspace);
     self->map = NULL;
     self->context = NULL;
-    self->x.data = self->y.data = self->workspace = NULL;
-    self->weights = self->bias = NULL;
+    self->x.data = self->y.data = self->weights = self->workspace = NULL;
+    self->bias = NULL;
 }
 
 static const char *pack(const linear *self, fovea_isa isa, int threads, fovea_context **context, fovea_linear **map) {
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
+    desc.dtype = self->dtype;
     desc.in_features = self->k;
-    desc.part.weight = fovea_matrix_out_in(self->weights, FOVEA_DTYPE_F32, self->n, self->k);
+    desc.part.weight = fovea_matrix_out_in(self->weights, self->dtype, self->n, self->k);
     desc.part.bias = self->bias;
+    desc.part.bias_dtype = FOVEA_DTYPE_F32;
     desc.activation = (fovea_activation)self->activation;
     const char *error = bench_context(isa, threads, context);
     return error == NULL && fovea_linear_pack(*context, &desc, map) != FOVEA_OK ? fovea_error_detail() : error;
@@ -66,19 +69,20 @@ static const char *check(const linear *self) {
     fovea_context *context = NULL;
     fovea_linear *map = NULL;
     const char *error = NULL;
-    float *row = bench_alloc(self->n * (int64_t)sizeof *row);
+    const int64_t size = fv_dtype_size(self->dtype);
+    void *row = bench_alloc(self->n * size);
     if (row == NULL)
         return "no memory";
     if (pack(self, FOVEA_ISA_SCALAR, 1, &context, &map) != FOVEA_OK)
         error = fovea_error_detail();
     for (int64_t i = 0; i < SAMPLED_ROWS && error == NULL; i++) {
         const int64_t at = (self->m - 1) * i / (SAMPLED_ROWS - 1);
-        fovea_tensor x = self->x, y = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, 1, 1, self->n);
-        x.data = (float *)x.data + at * self->k;
+        fovea_tensor x = self->x, y = fovea_tensor_bhtd(row, self->dtype, 1, 1, 1, self->n);
+        x.data = (char *)x.data + at * self->k * size;
         x.shape[2] = 1;
         if (execute(map, &x, &y, NULL) != FOVEA_OK)
             error = fovea_error_detail();
-        else if (memcmp(row, (float *)self->y.data + at * self->n, (size_t)self->n * sizeof *row) != 0)
+        else if (memcmp(row, (char *)self->y.data + at * self->n * size, (size_t)(self->n * size)) != 0)
             error = "WRONG: a row is not what scalar gives";
     }
     fovea_linear_destroy(map);
@@ -94,16 +98,14 @@ static void linear_run(bench *base) {
 
 static const char *linear_begin(bench *base, shim_cost *cost) {
     linear *self = (linear *)base;
-    const int64_t f = (int64_t)sizeof(float);
-    self->x = fovea_tensor_bhtd(bench_alloc(self->m * self->k * f), FOVEA_DTYPE_F32, 1, 1, self->m, self->k);
-    self->y = fovea_tensor_bhtd(bench_alloc(self->m * self->n * f), FOVEA_DTYPE_F32, 1, 1, self->m, self->n);
-    self->weights = bench_alloc(self->n * self->k * f);
-    self->bias = bench_alloc(self->n * f);
+    const int64_t size = fv_dtype_size(self->dtype);
+    self->x =
+        fovea_tensor_bhtd(bench_numbers(self->m * self->k, self->dtype, -1, 1, 1), self->dtype, 1, 1, self->m, self->k);
+    self->y = fovea_tensor_bhtd(bench_alloc(self->m * self->n * size), self->dtype, 1, 1, self->m, self->n);
+    self->weights = bench_numbers(self->n * self->k, self->dtype, -1, 1, 2);
+    self->bias = bench_numbers(self->n, FOVEA_DTYPE_F32, -1, 1, 3);
     if (!self->x.data || !self->y.data || !self->weights || !self->bias)
         return "no memory";
-    bench_fill(self->x.data, self->m * self->k, -1, 1, 1);
-    bench_fill(self->weights, self->n * self->k, -1, 1, 2);
-    bench_fill(self->bias, self->n, -1, 1, 3);
     const char *error = pack(self, self->isa, self->threads, &self->context, &self->map);
     if (error != NULL)
         return error;
@@ -115,17 +117,16 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
     error = self->checked ? NULL : check(self);
     self->checked = true;
     cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
-    cost->bytes = 4.0 * (double)(self->m * self->k + self->n * self->k + self->m * self->n);
+    cost->bytes = (double)size * (double)(self->m * self->k + self->n * self->k + self->m * self->n);
     cost->peak = self->threads * bench_peak((fv_isa)self->isa);
     return error;
 }
 
 static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", NULL};
-    static const char *const dtypes[] = {"f32", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
-    const cli_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
+    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"m", NULL, 1, most, &m},
                             {"n", NULL, 1, most, &n},
                             {"k", NULL, 1, most, &k},
@@ -144,9 +145,11 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                      .n = n,
                      .k = k,
                      .activation = activation,
+                     .dtype = fv_dtype_of_word[dtype],
                      .isa = (fovea_isa)tier,
                      .threads = (int)threads};
-    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "linear/f32/m%" PRId64 "_n%" PRId64 "_k%" PRId64, m, n, k);
+    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "linear/%s/m%" PRId64 "_n%" PRId64 "_k%" PRId64,
+                        fv_dtype_words[dtype], m, n, k);
     if (activation != 0)
         used +=
             snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s", activations[activation]);
@@ -156,5 +159,5 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 }
 
 const bench_kind bench_linear = {"linear", linear_make,
-                                 "dtype=f32 m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh\n"
-                                 "      isa=best|scalar|avx2|avx512 threads=1"};
+                                 "dtype=f32|bf16|f16 m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh\n"
+                                 "      isa=best|TIER threads=1"};

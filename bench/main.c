@@ -49,6 +49,14 @@ static const char *const default_cases[] = {
     "attention batch=1 q_heads=16 q_len=2048 head_dim=64 pieces=4",
     "attention batch=8 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128 prefix=3840",
     "attention batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128",
+    "attention dtype=bf16 batch=1 q_heads=16 q_len=2048 head_dim=64",
+    "attention dtype=bf16 batch=1 q_heads=16 q_len=2048 head_dim=64 causal=top_left",
+    "attention dtype=bf16 batch=1 q_heads=8 q_len=2048 head_dim=128 causal=top_left",
+    "attention dtype=bf16 batch=1 q_heads=12 q_len=512 head_dim=64",
+    "attention dtype=bf16 batch=8 q_heads=12 q_len=128 head_dim=64",
+    "attention dtype=bf16 batch=32 q_heads=8 q_len=32 head_dim=64",
+    "attention dtype=f16 batch=1 q_heads=16 q_len=2048 head_dim=64",
+    "attention dtype=f16 batch=1 q_heads=8 q_len=2048 head_dim=128 causal=top_left",
     "linear m=512 n=768 k=768",
     "linear m=2048 n=1024 k=1024",
     "linear m=512 n=2304 k=768",
@@ -56,7 +64,16 @@ static const char *const default_cases[] = {
     "linear m=32 n=768 k=768",
     "linear m=8 n=768 k=768",
     "linear m=1 n=4096 k=4096",
+    "linear dtype=bf16 m=512 n=768 k=768",
+    "linear dtype=bf16 m=2048 n=1024 k=1024",
+    "linear dtype=bf16 m=128 n=768 k=768",
+    "linear dtype=bf16 m=32 n=768 k=768",
+    "linear dtype=bf16 m=8 n=768 k=768",
+    "linear dtype=bf16 m=1 n=4096 k=4096",
+    "linear dtype=f16 m=512 n=768 k=768",
+    "linear dtype=f16 m=1 n=4096 k=4096",
     "mha batch=1 tokens=512 d_model=768 heads=12",
+    "mha dtype=bf16 batch=1 tokens=512 d_model=768 heads=12",
     "mha batch=1 tokens=512 d_model=768 heads=12 form=merged",
     "mha batch=8 tokens=128 d_model=768 heads=12",
     "exp n=65536 impl=sleef_u10",
@@ -120,8 +137,8 @@ static void add_default_set(list *benches, fv_target best) {
             list_add(benches, two);
     }
     /* The encoder, where its model is. */
-    for (int count = 1; count <= 32; count += 31) {
-        snprintf(text, sizeof text, "encoder sentences=%d threads=2", count);
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "encoder dtype=%s sentences=%d threads=2", fv_dtype_words[i / 2], i % 2 ? 32 : 1);
         bench *encoder = make(text, error);
         if (encoder != NULL)
             list_add(benches, encoder);

@@ -24,8 +24,7 @@ typedef struct layer {
     fovea_context *context;
     fovea_mha *mha;
     fovea_attention_args args;
-    float *weights;
-    void *workspace;
+    void *weights, *workspace;
 } layer;
 
 static const char *const form_words[] = {"factored", "merged", "folded_values", "tied", "fused", NULL};
@@ -55,19 +54,21 @@ static const char *make(const layer *self, fovea_isa isa, int threads, int64_t b
     fovea_attention_desc attention = self->attention;
     attention.batch = batch;
     desc.attention = &attention;
-    const int64_t d = desc.q_features, size = d * d;
-    const float *w = self->weights;
+    const fovea_dtype dtype = attention.dtype;
+    const int64_t d = desc.q_features, size = d * d * fv_dtype_size(dtype);
+    const char *w = self->weights;
     fovea_mha_weights weights;
     fovea_mha_weights_init(&weights);
     if (desc.form == FOVEA_MHA_FUSED)
-        weights.fused = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, 3 * d, d);
+        weights.fused = fovea_matrix_out_in(w, dtype, 3 * d, d);
     else
-        weights.q = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, d, d);
+        weights.q = fovea_matrix_out_in(w, dtype, d, d);
     if (desc.form == FOVEA_MHA_FACTORED || desc.form == FOVEA_MHA_MERGED) {
-        weights.k = fovea_matrix_out_in(w + size, FOVEA_DTYPE_F32, d, d);
-        weights.v = fovea_matrix_out_in(w + 2 * size, FOVEA_DTYPE_F32, d, d);
+        weights.k = fovea_matrix_out_in(w + size, dtype, d, d);
+        weights.v = fovea_matrix_out_in(w + 2 * size, dtype, d, d);
     }
-    weights.o = fovea_matrix_out_in(w + 3 * size, FOVEA_DTYPE_F32, d, d);
+    weights.o = fovea_matrix_out_in(w + 3 * size, dtype, d, d);
+    weights.bias_dtype = dtype;
     weights.o_bias = w;
     if (desc.form == FOVEA_MHA_FUSED)
         weights.fused_bias = w;
@@ -81,7 +82,7 @@ static const char *check(const layer *self) {
     fovea_context *context = NULL;
     fovea_mha *mha = NULL;
     fovea_attention_args args = self->args;
-    const size_t bytes = (size_t)(args.out.shape[2] * args.out.shape[3]) * sizeof(float);
+    const size_t bytes = (size_t)(args.out.shape[2] * args.out.shape[3] * fv_dtype_size(args.out.dtype));
     args.q.shape[0] = args.out.shape[0] = 1;
     args.out.data = bench_alloc((int64_t)bytes);
     if (args.out.data == NULL)
@@ -105,15 +106,13 @@ static void layer_run(bench *base) {
 static const char *layer_begin(bench *base, shim_cost *cost) {
     layer *self = (layer *)base;
     const fovea_attention_desc *a = &self->attention;
-    const int64_t d = self->desc.q_features, n = a->batch * a->q_len * d, f = (int64_t)sizeof(float);
+    const int64_t d = self->desc.q_features, n = a->batch * a->q_len * d;
     fovea_attention_args_init(&self->args);
-    self->args.q = fovea_tensor_bhtd(bench_alloc(n * f), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, d);
-    self->args.out = fovea_tensor_bhtd(bench_alloc(n * f), FOVEA_DTYPE_F32, a->batch, 1, a->q_len, d);
-    self->weights = bench_alloc(4 * d * d * f);
+    self->args.q = fovea_tensor_bhtd(bench_numbers(n, a->dtype, -1, 1, 1), a->dtype, a->batch, 1, a->q_len, d);
+    self->args.out = fovea_tensor_bhtd(bench_alloc(n * fv_dtype_size(a->dtype)), a->dtype, a->batch, 1, a->q_len, d);
+    self->weights = bench_numbers(4 * d * d, a->dtype, -0.05F, 0.05F, 2);
     if (!self->args.q.data || !self->args.out.data || !self->weights)
         return "no memory";
-    bench_fill(self->args.q.data, n, -1, 1, 1);
-    bench_fill(self->weights, 4 * d * d, -0.05F, 0.05F, 2);
     const char *error = make(self, self->isa, self->threads, a->batch, &self->context, &self->mha);
     if (error != NULL)
         return error;
@@ -134,10 +133,9 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
 }
 
 static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
-    static const char *const dtypes[] = {"f32", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED, isa = 0, threads = 1;
-    const cli_key keys[] = {{"dtype", dtypes, 0, 0, &dtype},
+    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"tokens", NULL, 1, most, &tokens},
                             {"d_model", NULL, 1, 1 << 15, &d_model},
@@ -166,17 +164,17 @@ static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.fold_values = form == FOLDED_VALUES ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
     self->desc.q_features = self->desc.out_features = d_model;
     self->desc.biases = 1;
+    self->attention.dtype = fv_dtype_of_word[dtype];
     self->attention.batch = batch;
     self->attention.q_heads = self->attention.kv_heads = heads;
     self->attention.q_len = self->attention.kv_len = tokens;
     self->attention.head_dim = self->attention.value_dim = d_model / heads;
     snprintf(self->base.name, BENCH_NAME_SIZE,
-             "mha/f32/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s/isa:%s/threads:%d", batch, tokens,
-             d_model, heads, form_words[form], fv_isa_word(tier), self->threads);
+             "mha/%s/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s/isa:%s/threads:%d",
+             fv_dtype_words[dtype], batch, tokens, d_model, heads, form_words[form], fv_isa_word(tier), self->threads);
     return &self->base;
 }
 
-const bench_kind bench_mha = {
-    "mha", layer_make,
-    "dtype=f32 batch=1 tokens=512 d_model=768 heads=12\n"
-    "      form=factored|merged|folded_values|tied|fused isa=best|scalar|avx2|avx512 threads=1"};
+const bench_kind bench_mha = {"mha", layer_make,
+                              "dtype=f32|bf16|f16 batch=1 tokens=512 d_model=768 heads=12\n"
+                              "      form=factored|merged|folded_values|tied|fused isa=best|TIER threads=1"};

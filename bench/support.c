@@ -69,3 +69,18 @@ void bench_fill(float *data, int64_t n, float low, float high, uint64_t seed) {
     for (int64_t i = 0; i < n; i++)
         data[i] = low + (high - low) * (float)(bench_random(&seed) >> 40) * 0x1p-24f;
 }
+
+void *bench_numbers(int64_t n, fovea_dtype dtype, float low, float high, uint64_t seed) {
+    float *floats = bench_alloc(n * (int64_t)sizeof *floats);
+    if (floats != NULL)
+        bench_fill(floats, n, low, high, seed);
+    if (floats == NULL || dtype == FOVEA_DTYPE_F32)
+        return floats;
+    void *numbers = bench_alloc(n * fv_dtype_size(dtype));
+    if (numbers != NULL && fovea_convert(n, floats, FOVEA_DTYPE_F32, numbers, dtype) != FOVEA_OK) {
+        free(numbers);
+        numbers = NULL;
+    }
+    free(floats);
+    return numbers;
+}

@@ -95,6 +95,16 @@ const char *const fv_causal_words[] = {
     [FOVEA_CAUSAL_OFFSET + 1] = NULL,
 };
 
+const char *const fv_dtype_words[] = {"f32", "bf16", "f16", NULL};
+const fovea_dtype fv_dtype_of_word[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+
+const char *fv_dtype_word(fovea_dtype dtype) {
+    for (int i = 0; fv_dtype_words[i]; i++)
+        if (fv_dtype_of_word[i] == dtype)
+            return fv_dtype_words[i];
+    return NULL;
+}
+
 const char *fv_enum_name(fv_enum type, int value) {
     return value >= 0 && value < MOST_NAMES ? enums[type].name[value] : NULL;
 }
