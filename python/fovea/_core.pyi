@@ -169,6 +169,7 @@ class Linear:
         layout: Literal["out_in", "in_out"] = "out_in",
         scale: Sequence[float | None] | None = None,
         heads: Sequence[int | None] | None = None,
+        dtype: Dtype | None = None,
     ) -> Self: ...
     @overload
     def __new__(
@@ -180,6 +181,7 @@ class Linear:
         layout: Literal["out_in", "in_out"] = "out_in",
         scale: float | None = None,
         heads: int | None = None,
+        dtype: Dtype | None = None,
     ) -> Self: ...
     def execute(
         self, x: Array, residual: Any | None = None, *, out: Any | None = None, lens: Integers | None = None
@@ -231,6 +233,7 @@ class MultiHead:
         bias: bool = False,
         sinks: bool = False,
         relative: Relative | Literal["alibi"] | None = None,
+        dtype: Dtype | None = None,
     ) -> Self: ...
     def execute(
         self,

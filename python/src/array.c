@@ -149,11 +149,36 @@ const char *py_array_dtype_name(const py_array *array) {
     return text;
 }
 
-int py_array_f32(const py_array *array, const char *name) {
-    if (array->dtype == PY_F32)
+static const char *const float_names[] = {
+    [FOVEA_DTYPE_F32] = "float32", [FOVEA_DTYPE_BF16] = "bfloat16", [FOVEA_DTYPE_F16] = "float16"};
+enum { FLOAT_NAMES = sizeof float_names / sizeof float_names[0] };
+
+const char *py_float_name(fovea_dtype dtype) { return float_names[dtype]; }
+
+int py_float_of(PyObject *word, fovea_dtype *dtype) {
+    if (!word || word == Py_None)
         return 0;
-    return py_raise(PyExc_TypeError, "%s must be float32, not %s", name, py_array_dtype_name(array));
+    for (int i = 0; PyUnicode_Check(word) && i < FLOAT_NAMES; i++)
+        if (float_names[i] && PyUnicode_CompareWithASCIIString(word, float_names[i]) == 0) {
+            *dtype = (fovea_dtype)i;
+            return 0;
+        }
+    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError,
+                 "dtype must be 'float32', 'bfloat16' or 'float16', not %R", word);
+    return -1;
 }
+
+py_dtype py_float_dtype(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32 ? PY_F32 : dtype == FOVEA_DTYPE_BF16 ? PY_BF16 : PY_F16;
+}
+
+int py_array_of(const py_array *array, const char *name, fovea_dtype dtype) {
+    if (array->dtype == py_float_dtype(dtype))
+        return 0;
+    return py_raise(PyExc_TypeError, "%s must be %s, not %s", name, float_names[dtype], py_array_dtype_name(array));
+}
+
+int py_array_f32(const py_array *array, const char *name) { return py_array_of(array, name, FOVEA_DTYPE_F32); }
 
 int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype) {
     switch (array->dtype) {

@@ -65,11 +65,22 @@ int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_s
 /* Bytes of an element of a type that an argument may have. */
 size_t py_dtype_size(py_dtype dtype);
 
-/* 0 if the elements are float32, else -1 with TypeError. */
+/* 0 if the elements are of that type (float32, bfloat16 or float16), else -1 with TypeError. */
+int py_array_of(const py_array *array, const char *name, fovea_dtype dtype);
+
+/* py_array_of() float32. */
 int py_array_f32(const py_array *array, const char *name);
 
 /* The library's name of a type that q, k, v and out may have: float32, bfloat16 or float16. 0, or -1 with TypeError. */
 int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype);
+
+/* "float32", "bfloat16" or "float16", and back: a word of an argument dtype, None and NULL leave *dtype as it is; 0, or -1 with
+ * ValueError or TypeError. */
+const char *py_float_name(fovea_dtype dtype);
+int py_float_of(PyObject *word, fovea_dtype *dtype);
+
+/* The same type as that of arrays. */
+py_dtype py_float_dtype(fovea_dtype dtype);
 
 /* "float16", "int8", ...; valid until the next call. */
 const char *py_array_dtype_name(const py_array *array);

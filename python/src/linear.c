@@ -61,7 +61,7 @@ int py_hold_list(PyObject **value, PyObject **held) {
 
 typedef struct making {
     py_core *core;
-    PyObject *weight, *bias, *scale, *heads;
+    PyObject *weight, *bias, *scale, *heads, *dtype;
     bool in_first;
     fovea_linear_part parts[PY_LINEAR_PARTS];
     py_array arrays[2 * PY_LINEAR_PARTS];
@@ -84,7 +84,7 @@ static int open_part(making *m, py_linear *linear, int64_t i) {
     m->opened++;
     linear->out[i] = part->weight.out;
     if (bias) {
-        if (py_vector_open(m->core, bias, "bias", part->weight.out, &m->arrays[m->opened]) < 0)
+        if (py_vector_open(m->core, bias, "bias", part->weight.out, &m->arrays[m->opened], &part->bias_dtype) < 0)
             return -1;
         part->bias = m->arrays[m->opened++].data;
     }
@@ -108,9 +108,13 @@ static int pack(making *m, py_linear *linear, fovea_activation activation) {
     if (!context)
         return -1;
     linear->in_features = m->parts[0].weight.in;
+    linear->dtype = m->parts[0].weight.dtype;
+    if (py_float_of(m->dtype, &linear->dtype) < 0)
+        return -1;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.activation = activation;
+    desc.dtype = linear->dtype;
     desc.in_features = linear->in_features;
     desc.part_count = linear->count;
     desc.parts = m->parts;
@@ -125,12 +129,12 @@ static int pack(making *m, py_linear *linear, fovea_activation activation) {
 }
 
 static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", NULL};
+    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", "dtype", NULL};
     making m = {.core = PyType_GetModuleState(type)};
     const char *activation_name = NULL, *layout = "out_in";
     fovea_activation activation = FOVEA_ACTIVATION_NONE;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$zsOO:Linear", names, &m.weight, &m.bias, &activation_name,
-                                     &layout, &m.scale, &m.heads))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$zsOOO:Linear", names, &m.weight, &m.bias, &activation_name,
+                                     &layout, &m.scale, &m.heads, &m.dtype))
         return NULL;
     if (py_matrix_layout(layout, &m.in_first) < 0 || activation_of(activation_name, &activation) < 0)
         return NULL;
@@ -181,7 +185,7 @@ static PyObject *out_features(PyObject *self, void *unused) {
 static PyMethodDef methods[] = {
     {"execute", (PyCFunction)(void (*)(void))py_linear_execute, METH_FASTCALL | METH_KEYWORDS,
      "execute(x, residual=None, *, out=None, lens=None)\n--\n\n"
-     "activation(x W + bias) + residual, float32, of x's kind. A call of the object is the same.\n\n"
+     "activation(x W + bias) + residual, of x's kind and type. A call of the object is the same.\n\n"
      "x: [..., in_features], or the heads that attention() gives in layout 'bhtd', [batch, heads, tokens, channels] "
      "with heads *\n"
      "channels = in_features. The result: [..., out_features]; of such heads [batch, tokens, out_features]; with "
@@ -198,7 +202,7 @@ static PyMethodDef methods[] = {
      "out are lists, and the result is a tuple.\n\n"
      "ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost. "
      "TypeError: not\n"
-     "float32."},
+     "of the map's type."},
     {"describe", describe, METH_NOARGS, "describe()\n--\n\nA few lines: block sizes and whether they were tuned."},
     {NULL, NULL, 0, NULL},
 };
@@ -210,13 +214,19 @@ static PyGetSetDef getters[] = {
 };
 
 static const char doc[] =
-    "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None)\n--\n\n"
+    "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None, dtype=None)\n--\n\n"
     "The map y = activation(x W + bias) + residual with packed weights: copied once, here, into the order in which "
     "they "
     "are read. A row\n"
     "of y has the same bits whatever the other rows, threads and tier. Inference only: later changes of weight have no "
     "effect.\n\n"
-    "weight: float32 [out, in] of any strides, or [in, out] with layout='in_out'. bias: [out]. activation: 'relu', "
+    "weight: [out, in] of any strides, or [in, out] with layout='in_out', in float32, bfloat16 or float16. bias: "
+    "[out]. "
+    "dtype: of x,\n"
+    "residual and the result, 'float32', 'bfloat16' or 'float16'; default: weight's. With 16 bits the result is that "
+    "of "
+    "float32 on the\n"
+    "same numbers, rounded once. activation: 'relu', "
     "'gelu' (erf) or\n"
     "'gelu_tanh'. scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
     "heads, tokens,\n"
@@ -228,7 +238,7 @@ static const char doc[] =
     "    out = fovea.attention(*qkv(x))\n\n"
     "Uses what fovea.config() says when it is made. Any thread may call it. ValueError: shapes that do not fit, a word "
     "that is not\n"
-    "known. TypeError: not float32.";
+    "known. TypeError: another type.";
 
 static PyType_Slot slots[] = {{Py_tp_new, (void *)linear_new},
                               {Py_tp_dealloc, (void *)dealloc},

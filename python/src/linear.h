@@ -11,17 +11,19 @@ int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_fi
                    fovea_matrix *matrix);
 
 /* Opens a vector of size numbers, contiguous (a copy where it was not). As py_matrix_open(). */
-int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array);
+int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array,
+                   fovea_dtype *dtype);
 
 /* "out_in" or "in_out". 0, or -1 with ValueError. */
 int py_matrix_layout(const char *name, bool *in_first);
 
-/* What an array of rows [..., features], or of heads [batch, heads, tokens, channels] with heads * channels = features, is to
+/* What an array of a type, of rows [..., features], or of heads [batch, heads, tokens, channels] with heads * channels = features, is to
  * the library. Input that has no such view is copied. 0, or -1 with ValueError. */
-int py_rows(py_array *array, const char *name, int64_t features, bool input, fovea_tensor *tensor);
+int py_rows(py_array *array, const char *name, fovea_dtype dtype, int64_t features, bool input, fovea_tensor *tensor);
 
 /* Opens an output that the caller gave. 0 with *object a new reference, or -1 with an exception and the array closed. */
-int py_given(py_core *core, PyObject *given, const char *name, int ndim, const int64_t *shape, py_array *array);
+int py_given(py_core *core, PyObject *given, const char *name, fovea_dtype dtype, int ndim, const int64_t *shape,
+             py_array *array);
 
 /* Raises ValueError: the shape is another than the wanted one. */
 int py_wrong_shape(const char *name, const py_array *array, int ndim, const int64_t *shape);
@@ -37,6 +39,7 @@ typedef struct py_linear {
     PyObject_HEAD fovea_linear *library;
     py_context *context; /* kept */
     size_t workspace_size;
+    fovea_dtype dtype; /* of x, y and residual */
     int64_t in_features, count;
     int several;                                          /* lists were given, and are returned */
     int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */

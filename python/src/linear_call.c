@@ -46,10 +46,10 @@ static int shape_of(const run *r, int64_t part, int64_t *shape) {
 /* An array of y's shape as the library sees it: heads as they are, rows whatever the number of axes. */
 static int as_y(const run *r, int64_t part, py_array *array, const char *name, bool input, fovea_tensor *tensor) {
     if (!r->linear->heads[part])
-        return py_rows(array, name, r->linear->out[part], input, tensor);
+        return py_rows(array, name, r->linear->dtype, r->linear->out[part], input, tensor);
     if (input && py_array_compact(array) < 0)
         return -1;
-    *tensor = (fovea_tensor){.data = array->data, .dtype = FOVEA_DTYPE_F32};
+    *tensor = (fovea_tensor){.data = array->data, .dtype = r->linear->dtype};
     memcpy(tensor->shape, array->shape, sizeof tensor->shape);
     memcpy(tensor->stride, array->stride, sizeof tensor->stride);
     return 0;
@@ -60,8 +60,8 @@ static int open_x(run *r) {
     if (py_array_open(r->core, object, "x", &r->x) < 0)
         return -1;
     r->opened = 0;
-    if (py_array_f32(&r->x, "x") < 0 || py_array_no_gradient(r->core, object, "x", r->x.source) < 0 ||
-        py_rows(&r->x, "x", r->linear->in_features, true, &r->args.x) < 0)
+    if (py_array_of(&r->x, "x", r->linear->dtype) < 0 || py_array_no_gradient(r->core, object, "x", r->x.source) < 0 ||
+        py_rows(&r->x, "x", r->linear->dtype, r->linear->in_features, true, &r->args.x) < 0)
         return -1;
     if (!r->values[ARG_lens])
         return 0;
@@ -82,17 +82,19 @@ static int open_part_outputs(run *r, int64_t part) {
     const int ndim = shape_of(r, part, shape);
     py_array *array = &r->arrays[r->opened];
     if (given) {
-        if (py_given(r->core, given, "out", ndim, shape, array) < 0)
+        if (py_given(r->core, given, "out", r->linear->dtype, ndim, shape, array) < 0)
             return -1;
         Py_INCREF(given);
         r->made[part] = given;
-    } else if (!(r->made[part] = py_array_empty(r->core, r->x.source, PY_F32, ndim, shape, array)))
+    } else if (!(r->made[part] = py_array_empty(r->core, r->x.source, r->x.dtype, ndim, shape, array)))
         return -1;
     r->opened++;
     if (as_y(r, part, array, "out", false, &r->y[part]) < 0)
         return -1;
     if (r->lens && !given && r->y[part].data) /* rows past them are not written */
-        memset(array->data, 0, (size_t)(r->y[part].shape[0] * r->y[part].shape[2] * r->linear->out[part]) * 4);
+        memset(array->data, 0,
+               (size_t)(r->y[part].shape[0] * r->y[part].shape[2] * r->linear->out[part]) *
+                   py_dtype_size(array->dtype));
     if (!r->values[ARG_residual])
         return 0;
     if (!residual)
@@ -101,7 +103,8 @@ static int open_part_outputs(run *r, int64_t part) {
     if (py_array_open(r->core, residual, "residual", array) < 0)
         return -1;
     r->opened++;
-    if (py_array_f32(array, "residual") < 0 || py_array_no_gradient(r->core, residual, "residual", array->source) < 0)
+    if (py_array_of(array, "residual", r->linear->dtype) < 0 ||
+        py_array_no_gradient(r->core, residual, "residual", array->source) < 0)
         return -1;
     if (array->ndim != ndim || memcmp(array->shape, shape, (size_t)ndim * sizeof *shape) != 0)
         return py_wrong_shape("residual", array, ndim, shape);

@@ -40,7 +40,8 @@ typedef struct making {
     long long heads, kv_heads, head_dim, value_dim, shape[3];
     PyObject *matrices[WEIGHTS], *biases[WEIGHTS], *merged;
     const char *form, *inputs, *layout, *order, *fold_values, *merge;
-    bool in_first;
+    PyObject *dtype;
+    bool in_first, biased;
     fovea_mha_weights weights;
     fovea_matrix merged_matrices[MERGED];
     py_array arrays[2 * WEIGHTS + MERGED];
@@ -54,11 +55,12 @@ static int open_heads(making *m, int i, py_array *array) {
     if (py_array_open(m->core, m->matrices[i], table[i].name, array) < 0)
         return -1;
     m->opened++;
-    if (py_array_f32(array, table[i].name) < 0)
+    fovea_dtype dtype;
+    if (py_array_float(array, table[i].name, &dtype) < 0)
         return -1;
     const int in = m->in_first ? 1 : 2, out = 3 - in;
     *matrix_of(m, i) = (fovea_matrix){.data = array->data,
-                                      .dtype = FOVEA_DTYPE_F32,
+                                      .dtype = dtype,
                                       .in = array->shape[in] * (i == O ? array->shape[0] : 1),
                                       .out = array->shape[out] * (i == O ? 1 : array->shape[0]),
                                       .in_stride = array->stride[in],
@@ -93,9 +95,15 @@ static int open_weight(making *m, int i) {
     if (m->biases[i] == Py_None)
         return 0;
     array = &m->arrays[m->opened];
-    if (py_vector_open(m->core, m->biases[i], table[i].bias_name, matrix_of(m, i)->out, array) < 0)
+    fovea_dtype dtype;
+    if (py_vector_open(m->core, m->biases[i], table[i].bias_name, matrix_of(m, i)->out, array, &dtype) < 0)
         return -1;
     m->opened++;
+    if (m->biased && dtype != m->weights.bias_dtype)
+        return py_raise(PyExc_TypeError, "%s is %s, another bias %s: they must be of one type", table[i].bias_name,
+                        py_float_name(dtype), py_float_name(m->weights.bias_dtype));
+    m->weights.bias_dtype = dtype;
+    m->biased = true;
     memcpy((char *)&m->weights + table[i].bias, &array->data, sizeof array->data);
     return 0;
 }
@@ -202,6 +210,21 @@ static int describe_sizes(making *m, fovea_mha_desc *desc, fovea_attention_desc 
     return 0;
 }
 
+/* That of dtype=, else of the first weight. */
+static int describe_types(const making *m, fovea_attention_desc *attention) {
+    fovea_dtype dtype = FOVEA_DTYPE_F32;
+    const fovea_mha_weights *w = &m->weights;
+    for (int i = WEIGHTS - 1; i >= 0; i--)
+        if (m->matrices[i] != Py_None)
+            dtype = ((const fovea_matrix *)((const char *)w + table[i].matrix))->dtype;
+    if (w->merged && !w->v.data && !w->o.data)
+        dtype = w->merged[0].dtype;
+    if (py_float_of(m->dtype, &dtype) < 0)
+        return -1;
+    attention->dtype = attention->k_dtype = attention->v_dtype = attention->out_dtype = dtype;
+    return 0;
+}
+
 /* Options of attention, as for fovea.Plan. */
 static int describe_options(making *m, const fovea_mha_desc *desc, fovea_attention_desc *attention,
                             PyObject *const options[4], PyObject *mask, PyObject *relative) {
@@ -244,7 +267,7 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         "outer_k",      "outer_v",      "q_bias",    "k_bias",   "v_bias", "o_bias", "fused_bias", "outer_q_bias",
         "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout", "order",      "fold_values",
         "merge",        "head_dim",     "value_dim", "shape",    "causal", "window", "scale",      "softcap",
-        "mask",         "bias",         "sinks",     "relative", NULL};
+        "mask",         "bias",         "sinks",     "relative", "dtype",  NULL};
     making m = {.core = PyType_GetModuleState(type),
                 .kv_heads = -1,
                 .head_dim = -1,
@@ -260,13 +283,13 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0;
     PyObject **w = m.matrices, **b = m.biases;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppO:MultiHead", names,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOO:MultiHead", names,
                                      &m.heads, py_size_or_none, &m.kv_heads, &w[Q], &w[K], &w[V], &w[O], &w[FUSED],
                                      &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V], &b[Q], &b[K], &b[V], &b[O], &b[FUSED],
                                      &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout,
                                      &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
                                      &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1],
-                                     &options[2], &options[3], &mask, &bias, &sinks, &relative))
+                                     &options[2], &options[3], &mask, &bias, &sinks, &relative, &m.dtype))
         return NULL;
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)
@@ -278,7 +301,7 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         status = open_weight(&m, i);
     if (status == 0 && open_merged(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
         describe_options(&m, &self->desc, &self->attention, options, mask, relative) == 0 &&
-        describe_sizes(&m, &self->desc, &self->attention) == 0) {
+        describe_sizes(&m, &self->desc, &self->attention) == 0 && describe_types(&m, &self->attention) == 0) {
         self->attention.has_bias = bias;
         self->attention.has_sinks = sinks;
         status = create(&m, self);

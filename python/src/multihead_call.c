@@ -65,20 +65,22 @@ static void split_heads(fovea_tensor *tensor, int64_t heads) {
     tensor->stride[1] = tensor->shape[3];
 }
 
-static int open_input(py_call *call, int argument, const char *name, int64_t features, int64_t heads,
-                      fovea_tensor *tensor, int *ndim) {
+static int open_input(const py_multihead *self, py_call *call, int argument, const char *name, int64_t features,
+                      int64_t heads, fovea_tensor *tensor, int *ndim) {
     PyObject *object = call->values[argument];
+    const fovea_dtype dtype = self->attention.dtype;
     if (!object)
         return py_raise(PyExc_TypeError, "execute() of a layer with these inputs needs %s", name);
     py_array *array = py_call_open(call, object, name);
-    if (!array || py_array_f32(array, name) < 0 || py_array_no_gradient(call->core, object, name, array->source) < 0)
+    if (!array || py_array_of(array, name, dtype) < 0 ||
+        py_array_no_gradient(call->core, object, name, array->source) < 0)
         return -1;
     if (array->ndim < 2 || array->ndim > 4)
         return py_raise(PyExc_ValueError,
                         "%s has %d dimensions: it must be [batch, tokens, features], [tokens, features] or heads "
                         "[batch, heads, tokens, channels]",
                         name, array->ndim);
-    if (py_rows(array, name, features, true, tensor) < 0)
+    if (py_rows(array, name, dtype, features, true, tensor) < 0)
         return -1;
     if (heads)
         split_heads(tensor, heads);
@@ -101,12 +103,12 @@ static int open_inputs(const py_multihead *self, py_call *call, int *ndim) {
                                                   : desc->v_features;
     const int64_t q_heads = heads ? attention->q_heads : 0, kv_heads = heads ? attention->kv_heads : 0;
     int others;
-    if (open_input(call, PY_ARG_q, "q", q, q_heads, &args->q, ndim) < 0)
+    if (open_input(self, call, PY_ARG_q, "q", q, q_heads, &args->q, ndim) < 0)
         return -1;
     call->source = call->arrays[0].source;
-    if (desc->inputs != FOVEA_MHA_SELF && open_input(call, PY_ARG_k, "k", k, kv_heads, &args->k, &others) < 0)
+    if (desc->inputs != FOVEA_MHA_SELF && open_input(self, call, PY_ARG_k, "k", k, kv_heads, &args->k, &others) < 0)
         return -1;
-    if (desc->inputs == FOVEA_MHA_SEPARATE && open_input(call, PY_ARG_v, "v", v, kv_heads, &args->v, &others) < 0)
+    if (desc->inputs == FOVEA_MHA_SEPARATE && open_input(self, call, PY_ARG_v, "v", v, kv_heads, &args->v, &others) < 0)
         return -1;
     if ((desc->inputs != FOVEA_MHA_SEPARATE && call->values[PY_ARG_v]) ||
         (desc->inputs == FOVEA_MHA_SELF && call->values[PY_ARG_k]))
@@ -147,9 +149,9 @@ static int open_scores(const py_multihead *self, py_call *call) {
 /* --------------------------------------------------------------------------------------------------------- outputs -- */
 
 /* The next of the call's arrays, made. */
-static PyObject *make(py_call *call, int ndim, const int64_t *shape, py_array **array) {
+static PyObject *make(py_call *call, py_dtype dtype, int ndim, const int64_t *shape, py_array **array) {
     *array = &call->arrays[call->array_count];
-    PyObject *object = py_array_empty(call->core, call->source, PY_F32, ndim, shape, *array);
+    PyObject *object = py_array_empty(call->core, call->source, dtype, ndim, shape, *array);
     call->array_count += object != NULL;
     return object;
 }
@@ -163,16 +165,16 @@ static int open_out(const py_multihead *self, py_call *call, int ndim) {
     PyObject *given = call->values[PY_ARG_out];
     py_array *array = &call->arrays[call->array_count];
     if (given) {
-        if (py_given(call->core, given, "out", dimensions, shape, array) < 0)
+        if (py_given(call->core, given, "out", self->attention.dtype, dimensions, shape, array) < 0)
             return -1;
         call->array_count++;
         Py_INCREF(given);
         call->made[0] = given;
-    } else if (!(call->made[0] = make(call, dimensions, shape, &array)))
+    } else if (!(call->made[0] = make(call, py_float_dtype(self->attention.dtype), dimensions, shape, &array)))
         return -1;
     if (out)
-        return py_rows(array, "out", out, false, &call->args.out);
-    call->args.out = (fovea_tensor){.data = array->data, .dtype = FOVEA_DTYPE_F32};
+        return py_rows(array, "out", self->attention.dtype, out, false, &call->args.out);
+    call->args.out = (fovea_tensor){.data = array->data, .dtype = self->attention.dtype};
     memcpy(call->args.out.shape, array->shape, sizeof whole);
     memcpy(call->args.out.stride, array->stride, sizeof whole);
     return 0;
@@ -185,7 +187,7 @@ static int open_more(py_call *call, int argument, int ndim, int64_t last, fovea_
         return asked;
     const int64_t shape[4] = {call->desc.batch, call->desc.q_heads, call->desc.q_len, last};
     py_array *array;
-    if (!(*made = make(call, ndim, shape, &array)))
+    if (!(*made = make(call, PY_F32, ndim, shape, &array)))
         return -1;
     *tensor = fovea_tensor_bhtd(array->data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], last);
     return 0;

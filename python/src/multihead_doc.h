@@ -8,8 +8,8 @@ static const char type_doc[] =
 "          q_bias=None, k_bias=None, v_bias=None, o_bias=None, fused_bias=None, outer_q_bias=None, outer_k_bias=None,\n"
 "          outer_v_bias=None, merged=None, form=None, inputs=None, layout='out_in', order='qkv', fold_values='never',\n"
 "          merge='queries', head_dim=None, value_dim=None, shape=(1, 512, 512), causal=None, window=None, scale=None,\n"
-"          softcap=None, mask=None, bias=False, sinks=False, relative=None)\n--\n\n"
-"The layer Concat(head_1 .. head_h) W^O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), with packed weights. float32, inference\n"
+"          softcap=None, mask=None, bias=False, sinks=False, relative=None, dtype=None)\n--\n\n"
+"The layer Concat(head_1 .. head_h) W^O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), with packed weights, for inference\n"
 "only. The weights are copied here; later changes of them have no effect.\n\n"
 "    layer = fovea.MultiHead(heads=12, fused=m.in_proj_weight, fused_bias=m.in_proj_bias,\n"
 "                            o=m.out_proj.weight, o_bias=m.out_proj.bias)        # of a torch.nn.MultiheadAttention\n"
@@ -28,8 +28,10 @@ static const char type_doc[] =
 "inputs: 'self' (x alone; the default), 'cross' (queries; keys and values), 'separate' (q, k, v; projected: the default).\n"
 "fold_values: v and o become one matrix: 'always', or 'cheaper' where that takes fewer operations for shape = (batch, queries,\n"
 "keys); shape limits nothing. head_dim, value_dim: where the weights do not say.\n"
+"dtype: of inputs, heads and result, 'float32', 'bfloat16' or 'float16'; default: that of the first weight. Weights may be of any\n"
+"of these, biases of one. Each step is computed in float32 and rounded to dtype once.\n"
 "causal, window, scale, softcap, mask, bias, sinks, relative: as for fovea.Plan; those that need arrays get them in execute().\n\n"
-"Uses what fovea.config() says when it is made. Any thread may call it. Raises TypeError (not float32, no array) or ValueError\n"
+"Uses what fovea.config() says when it is made. Any thread may call it. Raises TypeError (another type, no array) or ValueError\n"
 "(shapes or options that do not fit).";
 
 static const char execute_doc[] =

@@ -71,18 +71,6 @@ int py_describe_options(py_call *call, PyObject *const options[4]) {
     return 0;
 }
 
-static const char *const dtypes[] = {
-    [FOVEA_DTYPE_F32] = "float32", [FOVEA_DTYPE_BF16] = "bfloat16", [FOVEA_DTYPE_F16] = "float16"};
-
-static int describe_dtype(const char *name, fovea_attention_desc *desc) {
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
-        if (dtypes[i] && strcmp(name, dtypes[i]) == 0) {
-            desc->dtype = desc->k_dtype = desc->v_dtype = desc->out_dtype = (fovea_dtype)i;
-            return 0;
-        }
-    return py_raise(PyExc_ValueError, "dtype must be 'float32', 'bfloat16' or 'float16', not '%s'", name);
-}
-
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static char *names[] = {"batch",     "q_heads", "kv_heads", "q_len",  "kv_len",  "head_dim",
                             "value_dim", "causal",  "window",   "scale",  "softcap", "mask",
@@ -90,8 +78,8 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     long long batch = 1, q_heads = -1, kv_heads = -1, q_len = -1, kv_len = -1, head_dim = -1, value_dim = -1;
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0, is_packed = 0;
-    const char *dtype = "float32";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&OOOOOppOps:Plan", names, &batch, &q_heads,
+    PyObject *dtype = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&OOOOOppOpO:Plan", names, &batch, &q_heads,
                                      py_size_or_none, &kv_heads, &q_len, &kv_len, &head_dim, py_size_or_none,
                                      &value_dim, &options[0], &options[1], &options[2], &options[3], &mask, &bias,
                                      &sinks, &relative, &is_packed, &dtype))
@@ -105,8 +93,10 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     py_call call;
     py_call_begin(&call, core, values);
     fovea_attention_desc *desc = &call.desc;
-    if (describe_dtype(dtype, desc) < 0)
+    desc->dtype = FOVEA_DTYPE_F32;
+    if (py_float_of(dtype, &desc->dtype) < 0)
         return NULL;
+    desc->k_dtype = desc->v_dtype = desc->out_dtype = desc->dtype;
     desc->batch = batch;
     desc->q_heads = q_heads;
     desc->kv_heads = kv_heads < 0 ? q_heads : kv_heads;
@@ -171,8 +161,8 @@ static int same(const fovea_attention_desc *call, const fovea_attention_desc *pl
     static const char *const names[4] = {"q", "k", "v", "out"};
     for (int i = 0; i < 4; i++)
         if (types[i] != plan->dtype)
-            return py_raise(PyExc_TypeError, "%s is %s, the plan's is %s", names[i], dtypes[types[i]],
-                            dtypes[plan->dtype]);
+            return py_raise(PyExc_TypeError, "%s is %s, the plan's is %s", names[i], py_float_name(types[i]),
+                            py_float_name(plan->dtype));
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const long long given = value_of(call, &fields[i]), planned = value_of(plan, &fields[i]);
         const bool longest = plan->packed && (fields[i].offset == offsetof(fovea_attention_desc, q_len) ||

@@ -20,7 +20,8 @@ int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_fi
                    fovea_matrix *matrix) {
     if (py_array_open(core, object, name, array) < 0)
         return -1;
-    if (py_array_f32(array, name) < 0)
+    fovea_dtype dtype;
+    if (py_array_float(array, name, &dtype) < 0)
         return close_failed(array);
     if (array->ndim != 2) {
         py_raise(PyExc_ValueError, "%s has %d dimensions, a matrix has 2", name, array->ndim);
@@ -28,7 +29,7 @@ int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_fi
     }
     const int in = in_first ? 0 : 1, out = 1 - in;
     *matrix = (fovea_matrix){.data = array->data,
-                             .dtype = FOVEA_DTYPE_F32,
+                             .dtype = dtype,
                              .in = array->shape[in],
                              .out = array->shape[out],
                              .in_stride = array->stride[in],
@@ -36,10 +37,11 @@ int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_fi
     return 0;
 }
 
-int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array) {
+int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array,
+                   fovea_dtype *dtype) {
     if (py_array_open(core, object, name, array) < 0)
         return -1;
-    if (py_array_f32(array, name) < 0)
+    if (py_array_float(array, name, dtype) < 0)
         return close_failed(array);
     if (array->ndim != 1 || array->shape[0] != size) {
         py_wrong_shape(name, array, 1, &size);
@@ -71,7 +73,7 @@ static bool merge_batch(const py_array *array, int64_t *size, int64_t *stride) {
     return true;
 }
 
-int py_rows(py_array *array, const char *name, int64_t features, bool input, fovea_tensor *tensor) {
+int py_rows(py_array *array, const char *name, fovea_dtype dtype, int64_t features, bool input, fovea_tensor *tensor) {
     const int ndim = array->ndim, last = ndim - 1;
     const bool heads = ndim == 4 && array->shape[last] != features && array->shape[1] * array->shape[last] == features;
     if (!heads && (ndim == 0 || array->shape[last] != features))
@@ -88,7 +90,7 @@ int py_rows(py_array *array, const char *name, int64_t features, bool input, fov
             return -1;
         (void)merge_batch(array, &batch, &stride);
     }
-    *tensor = (fovea_tensor){.data = array->data, .dtype = FOVEA_DTYPE_F32};
+    *tensor = (fovea_tensor){.data = array->data, .dtype = dtype};
     for (int i = 0; heads && i < 4; i++) {
         tensor->shape[i] = array->shape[i];
         tensor->stride[i] = array->stride[i];
@@ -102,10 +104,11 @@ int py_rows(py_array *array, const char *name, int64_t features, bool input, fov
     return 0;
 }
 
-int py_given(py_core *core, PyObject *given, const char *name, int ndim, const int64_t *shape, py_array *array) {
+int py_given(py_core *core, PyObject *given, const char *name, fovea_dtype dtype, int ndim, const int64_t *shape,
+             py_array *array) {
     if (py_array_open(core, given, name, array) < 0)
         return -1;
-    if (py_array_f32(array, name) < 0)
+    if (py_array_of(array, name, dtype) < 0)
         return close_failed(array);
     if (array->ndim != ndim || memcmp(array->shape, shape, (size_t)ndim * sizeof *shape) != 0) {
         py_wrong_shape(name, array, ndim, shape);

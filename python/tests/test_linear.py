@@ -168,7 +168,7 @@ F = np.float32
 @pytest.mark.parametrize(
     "make, error, words",
     [
-        (lambda: fovea.Linear(np.zeros((3, 4))), TypeError, "weight must be float32, not float64"),
+        (lambda: fovea.Linear(np.zeros((3, 4))), TypeError, "weight must be float32, bfloat16 or float16, not float64"),
         (lambda: fovea.Linear(np.zeros(3, F)), ValueError, "weight has 1 dimensions, a matrix has 2"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), np.zeros(4, F)), ValueError, r"bias has the shape \(4,\), not \(3,\)"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), activation="silu"), ValueError, "'silu'"),
