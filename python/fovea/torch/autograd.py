@@ -85,7 +85,7 @@ def _additive(q, k, constants, options):
         added = torch.where(seen, added, -torch.inf)
     while added.dim() < 4:
         added = added.unsqueeze(0)
-    return added.expand(*added.shape[:2], q_len, kv_len), False
+    return added.to(q.dtype).expand(*added.shape[:2], q_len, kv_len), False
 
 
 def backward(ctx, grad_out, _):

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from fovea._core import attention_recorded
 
 from . import counts, sdpa
+from .types import FLOATS
 
 _NATIVE = "_native_multi_head_attention"
 _native_kernel = None
@@ -40,7 +41,7 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
         reason = "query, key and value differ"
     elif type(query) not in sdpa._PLAIN or query.dim() != 3:
         reason = "kind of tensor"
-    elif query.dtype is not torch.float32 or qkv_weight.dtype is not torch.float32:
+    elif query.dtype not in FLOATS or qkv_weight.dtype is not query.dtype:
         reason = f"dtype {query.dtype}"
     elif embed_dim % num_head or embed_dim // num_head > 576:
         reason = "head dim"
@@ -60,6 +61,7 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
         out, weights = out
         if average_attn_weights:
             weights = weights.mean(1)
+        weights = weights.to(query.dtype)
     return F.linear(out.view(batch, tokens, embed_dim), proj_weight, proj_bias), weights
 
 
@@ -68,7 +70,7 @@ def _why_not_captured(a):
     query = a["query"]
     if type(query) not in sdpa._PLAIN:
         return "kind of tensor"
-    if query.dtype is not torch.float32:
+    if query.dtype not in FLOATS:
         return f"dtype {query.dtype}"
     if a.get("training", True) and a["dropout_p"] > 0.0:
         return "dropout"
@@ -94,6 +96,7 @@ def _wrap(forward):
                 weights = capture.weights
                 if a.get("average_attn_weights", True):
                     weights = weights.mean(1)
+                weights = weights.to(out.dtype)
                 return out, weights if out.dim() == 3 else weights.squeeze(0)
             reason = "attention went to torch"
         counts.went_to_torch("mha", reason)

@@ -11,6 +11,7 @@ from .packed import PackedLinear, SharedLinear, SharedPart
 from .packed_mha import PackedMultiheadAttention, layer_activation
 from .packed_mha import why_not as why_not_mha
 from .structure import fuse, same_input
+from .types import FLOATS
 
 _logger = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ def _in_features(module) -> int:
 def _why_not(module) -> str | None:
     """Why a linear map stays torch's, or None."""
     weight = module.weight
-    if weight.dtype is not torch.float32:
-        return f"its weights are {weight.dtype}; packed are those of torch.float32"
+    if weight.dtype not in FLOATS:
+        return f"its weights are {weight.dtype}; packed are those of torch.float32, bfloat16 and float16"
     if weight.device.type != "cpu":
         return f"its weights are on {weight.device}"
     if weight.numel() == 0:
@@ -110,7 +111,7 @@ class _Optimizer:
                 self.kept.append(child)
                 size = child.embed_dim
                 self.report.packed.append(f"{prefix}{name} ({size} -> {size}; q, k, v, out_proj)")
-                self.report.packed_bytes += 4 * sum(p.numel() for p in child.parameters())
+                self.report.packed_bytes += sum(p.numel() * p.element_size() for p in child.parameters())
                 self.report.attention.append(f"{prefix}{name}: fovea.attention")
             setattr(parent, name, self.made[id(child)])
 
@@ -139,7 +140,7 @@ class _Optimizer:
         for name in alone:
             if name not in fused:
                 child = getattr(parent, name)
-                kinds.setdefault((_layout(child), _in_features(child)), []).append(name)
+                kinds.setdefault((_layout(child), _in_features(child), child.weight.dtype), []).append(name)
         groups = [group[:16] for kind in kinds.values() if len(kind) > 1 for group in same_input(parent, kind)]
         for group in groups:
             self._share(prefix, parent, group)
@@ -167,7 +168,7 @@ class _Optimizer:
 
     def _note(self, name, module, child, extra):
         self.report.packed.append(f"{name} ({module.in_features} -> {module.out_features}{''.join(f'; {x}' for x in extra)})")
-        self.report.packed_bytes += 4 * (child.weight.numel() + (0 if child.bias is None else child.bias.numel()))
+        self.report.packed_bytes += sum(p.numel() * p.element_size() for p in (child.weight, child.bias) if p is not None)
 
 
 def _bias(module):
@@ -191,10 +192,10 @@ def _attention(model, report):
 
 
 def optimize(model: nn.Module) -> nn.Module:
-    """Returns a copy of `model` for inference on the CPU in float32; `model` itself stays as it is.
+    """Returns a copy of `model` for inference on the CPU in float32, bfloat16 or float16; `model` itself stays as it is.
 
     In the copy
-      - every nn.Linear (and GPT-2's Conv1D) of float32 weights is a product with weights packed once;
+      - every nn.Linear (and GPT-2's Conv1D) is a product with weights packed once;
       - maps of the same input (Q, K and V; gate and up) are one product, where the source of forward() shows it;
       - GELU, ReLU and residual additions are part of the product before them, where tracing forward() shows it;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.

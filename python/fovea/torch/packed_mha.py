@@ -8,6 +8,7 @@ import fovea
 from . import counts
 from .packed import PackedLinear, _Inference
 from .structure import activation_of
+from .types import FLOATS, wide
 
 
 def why_not(module) -> str | None:
@@ -16,8 +17,9 @@ def why_not(module) -> str | None:
         return f"{type(module).__name__} is a class of its own"
     if module.bias_k is not None or module.add_zero_attn:
         return "its keys get a token more (bias_k or add_zero_attn)"
-    if any(p.dtype is not torch.float32 or p.device.type != "cpu" for p in module.parameters()):
-        return "its weights are not of torch.float32 on the CPU"
+    types = {p.dtype for p in module.parameters()}
+    if len(types) > 1 or not types <= set(FLOATS) or any(p.device.type != "cpu" for p in module.parameters()):
+        return "its weights are not of one type of torch.float32, bfloat16 and float16, on the CPU"
     if module._forward_hooks or module._forward_pre_hooks:
         return "it has hooks"
     return None
@@ -56,7 +58,7 @@ class PackedMultiheadAttention(_Inference):
             if mask.dtype is torch.bool:
                 keep = ~mask if keep is None else keep & ~mask
             else:
-                bias = mask if bias is None else bias + mask
+                bias = wide(mask) if bias is None else bias + wide(mask)
         return keep, bias
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
@@ -78,7 +80,7 @@ class PackedMultiheadAttention(_Inference):
         result = fovea.attention(q, k, v, mask=keep, bias=bias, layout="bthd", out=out, return_weights=need_weights)
         if need_weights:
             weights = result[1].mean(1) if average_attn_weights else result[1]
-            weights = weights if batched else weights.squeeze(0)
+            weights = (weights if batched else weights.squeeze(0)).to(out.dtype)
         out = out.transpose(0, 1) if batched and not self.batch_first else out
         out = self.out_proj(out.flatten(2))
         return (out if batched else out.squeeze(0)), weights

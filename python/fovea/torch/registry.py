@@ -62,7 +62,7 @@ def enable() -> _Scope:
     """Runs torch's attention on the CPU on Fovea, in the whole process, until disable().
 
     Reached are F.scaled_dot_product_attention, nn.MultiheadAttention (both of its paths, with and without weights),
-    nn.TransformerEncoderLayer and compiled models that call them. float32 runs on Fovea; other types, dropout, nested
+    nn.TransformerEncoderLayer and compiled models that call them. float32, bfloat16 and float16 run on Fovea; other types, dropout, nested
     tensors and the few cases that Fovea does not have go to torch and are counted. Gradients are torch's own: its
     backward kernel gets Fovea's logarithms of the row sums.
 

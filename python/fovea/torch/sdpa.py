@@ -9,7 +9,7 @@ On the CPU torch sends a call to one of two operations, and both are replaced:
                                                 where no gradient is wanted.
 
 What does not fit runs torch's kernel, which was looked up before it was replaced. Masks reach these operations as
-float32, or as booleans; torch aligns causal masks at the top left corner.
+numbers of query's type, or as booleans; torch aligns causal masks at the top left corner.
 """
 
 import threading
@@ -19,6 +19,7 @@ import torch
 from fovea._core import attention_recorded
 
 from . import counts
+from .types import FLOATS, wide
 
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _MATH = "_scaled_dot_product_attention_math"
@@ -44,11 +45,11 @@ class Capture:
 
 def why_not(query, key, value, mask, dropout) -> str | None:
     """The reason why a call goes to torch, or None."""
-    if query.dtype is not torch.float32 or key.dtype is not torch.float32 or value.dtype is not torch.float32:
+    if query.dtype not in FLOATS or key.dtype is not query.dtype or value.dtype is not query.dtype:
         return f"dtype {query.dtype}"
     if dropout > 0.0:
         return "dropout"
-    if mask is not None and mask.dtype not in (torch.float32, torch.bool):
+    if mask is not None and mask.dtype not in (torch.float32, torch.bool, query.dtype):
         return f"mask of {mask.dtype}"
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         return f"{query.dim()} dimensions"
@@ -64,12 +65,13 @@ def why_not(query, key, value, mask, dropout) -> str | None:
 def run(query, key, value, mask, causal, scale, out=None, lse=False):
     """Attention by Fovea: (out, lse or None)."""
     capture = getattr(_captures, "open", None)
-    mask_name = "mask" if mask is not None and mask.dtype is torch.bool else "bias"
+    boolean = mask is None or mask.dtype is torch.bool
     result = attention_recorded(
         query,
         key,
         value,
-        **{mask_name: mask},
+        mask=mask if boolean else None,
+        bias=None if boolean else wide(mask),
         causal="top_left" if causal else None,
         scale=scale,
         out=out,
