@@ -43,6 +43,13 @@ def sentence_model():
     return make
 
 
+def optimize(model):
+    """The same, with a copy by fovea.torch.optimize() in place of its encoder."""
+    model[0].model = fovea.torch.optimize(model[0].model)
+    assert not model[0].auto_model.fovea_report.left
+    return model
+
+
 def encode(model):
     return model.encode(SENTENCES, batch_size=4, convert_to_tensor=True, normalize_embeddings=True).double()
 
@@ -71,8 +78,7 @@ def test_sentences_do_not_depend_on_their_batch(sentence_model):
 @optimized
 def test_optimized_sentences(sentence_model):
     wanted = encode(sentence_model(torch.float64, "eager"))
-    model = sentence_model()
-    model[0].auto_model = fovea.torch.optimize(model[0].auto_model)
+    model = optimize(sentence_model())
     counters.reset()
     got = encode(model)
     assert cosines(got, wanted).min() > 0.999999
@@ -148,3 +154,18 @@ def test_same_bits(smollm2, prompt, record_property, capsys):
     record_property("logits_sha256", wanted)
     with capsys.disabled():
         print(f"\nSmolLM2-135M-Instruct, logits of {ids.shape[1]} tokens, {', '.join(digests)}: SHA-256 {wanted}")
+
+
+@optimized
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_sentences_of_16_bits(sentence_model, dtype):
+    """Attention alone, and with packed weights: as near to float64 as torch's own, or nearer."""
+    wanted = encode(sentence_model(torch.float64, "eager"))
+    theirs = encode(sentence_model(dtype, "sdpa"))
+    counters.reset()
+    models = {"fovea": sentence_model(dtype), "optimize": optimize(sentence_model(dtype))}
+    far = lambda vectors: (1 - cosines(vectors, wanted)).mean().item()
+    found = {way: far(encode(model)) for way, model in models.items()}
+    assert counters.fused == 24 and not counters.fallbacks
+    limit = {torch.bfloat16: 2e-4, torch.float16: 2e-6}[dtype]
+    assert max(found.values()) < limit and found["optimize"] <= far(theirs), (found, far(theirs))
