@@ -148,6 +148,19 @@ FOVEA_API void fovea_kv_cache_stats_init_size(fovea_kv_cache_stats *stats, size_
 /* Bytes in use are used_pages * page_bytes. FOVEA_ERROR_NULL, _VERSION. */
 FOVEA_API fovea_status fovea_kv_cache_info(fovea_kv_cache *cache, fovea_kv_cache_stats *stats);
 
+/* Writes a sequence into data[size]: all layers, lengths, evicted ranges, and what is kept of its tokens (those evicted or gone
+ * behind windows are not in it), with a checksum. *needed = its bytes, also where data is NULL or size is less; then nothing is
+ * written and the status is FOVEA_OK with data NULL, FOVEA_ERROR_WORKSPACE else. The bytes hold no pointers and do not depend on
+ * tier or page list: any machine of the same byte order can load them. FOVEA_ERROR_NULL, _ARGUMENT. */
+FOVEA_API fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequence, void *data, size_t size,
+                                           size_t *needed);
+
+/* Adds a sequence with what was saved, from another cache or process. Checks everything before a page is taken, and trusts no byte:
+ * FOVEA_ERROR_FILE where data is none of these, cut off or damaged; _VERSION where a newer library wrote it; _FOREIGN where it
+ * is good, but of a cache of other layers, heads, channels, types, windows or rope; _FULL, _OUT_OF_MEMORY, _NULL. After an error
+ * *sequence is -1, and nothing has changed. */
+FOVEA_API fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *data, size_t size, int64_t *sequence);
+
 /* Pages of another system, as attention reads them without a cache (args.pages): vLLM's block tables, FlashInfer's indptr and
  * indices, or any pool. Page p holds keys k[p] and values v[p]; page size, types and sizes are those of the plan (desc.page_keys
  * ...). Key j of sequence b is key j % page_keys of page table[b * table_stride + j / page_keys], or, if starts is given, of page

@@ -296,6 +296,9 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
         OPERANDS = OUTPUTS + FV_ATTENTION_OUTPUTS
     };
     fv_span spans[OPERANDS + 1];
+    const fovea_status paged = fv_paged_check(d, args, &spans[PAGES]);
+    if (paged != FOVEA_OK)
+        return paged;
     if (!d->has_bias && args->bias.data)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "bias is given, but desc.has_bias is 0");
     for (int i = 0; i < TENSORS; i++) {
@@ -314,9 +317,6 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     const fovea_status masked = fv_attention_check_mask(d, args, &spans[MASKS]);
     if (masked != FOVEA_OK)
         return masked;
-    const fovea_status paged = fv_paged_check(d, args, &spans[PAGES]);
-    if (paged != FOVEA_OK)
-        return paged;
     spans[STATS] = stats_span(args);
     const fovea_status state = fv_attention_state_check(plan, args, &spans[STATE]);
     if (state != FOVEA_OK)

@@ -148,8 +148,13 @@ fovea_status fovea_rope_create(const fovea_rope_desc *given, fovea_rope **rope) 
 
 void fovea_rope_destroy(fovea_rope *rope) { free(rope); }
 
-bool fv_rope_equal(const fovea_rope *a, const fovea_rope *b) {
-    const size_t doubles = (size_t)(FV_ROPE_DIGITS * FV_ROPE_BASE * 2 * a->pairs);
-    return a->pairs == b->pairs && a->desc.pairing == b->desc.pairing && a->factor == b->factor &&
-           memcmp(a->table, b->table, doubles * sizeof(double)) == 0;
+uint64_t fv_rope_hash(const fovea_rope *rope) {
+    const struct {
+        int64_t pairs, pairing;
+        double factor;
+    } head = {rope->pairs, (int64_t)rope->desc.pairing, rope->factor};
+    const int64_t angles = 2 * rope->pairs; /* of position 1 */
+    uint64_t hash = fv_hash(FV_HASH_BEGIN, (const char *)&head, sizeof head);
+    hash = fv_hash(hash, (const char *)(rope->table + angles), (size_t)angles * sizeof(double));
+    return hash ? hash : 1;
 }

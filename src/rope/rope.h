@@ -32,7 +32,7 @@ void fv_rope_at(const fovea_rope *rope, int64_t position, fv_rope_turn *turn);
 void fv_rope_row(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *convert, int64_t n,
                  const void *from, void *to);
 
-/* Have they the same angles? */
-bool fv_rope_equal(const fovea_rope *a, const fovea_rope *b);
+/* Of its angles and pairing, never 0: ropes that turn alike have one hash. */
+uint64_t fv_rope_hash(const fovea_rope *rope);
 
 #endif

@@ -1,0 +1,307 @@
+/* Sequences as bytes (fovea/cache.h). In this order, without gaps, numbers of 64 bits in the machine's byte order:
+ *
+ *     head       as below
+ *     layers     for each: its window, its length, pages gone behind the window
+ *     ranges     evicted: for each its begin and end
+ *     rows       for each layer and head: keys of the tokens that are there, one after another, then their values
+ *     checksum   FNV-1a of all before it
+ *
+ * A token is there if it is not in an evicted range and not in a page that is gone. */
+#include "cache/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 1 };
+#define MAGIC UINT64_C(0x31564b6165766f46) /* "FoveaKV1" where the lowest byte comes first */
+
+typedef struct head {
+    uint64_t magic;
+    int64_t version, layers, kv_heads, head_dim, value_dim, k_dtype, v_dtype, ranges;
+    uint64_t rope; /* hash of its angles; 0: none */
+} head;
+
+typedef struct layer_head {
+    int64_t window, length, behind;
+} layer_head;
+
+static head head_of(const fovea_kv_cache *c, int64_t ranges) {
+    const fovea_kv_cache_desc *d = &c->desc;
+    return (head){MAGIC,
+                  VERSION,
+                  d->layers,
+                  d->kv_heads,
+                  d->head_dim,
+                  d->value_dim,
+                  (int64_t)d->k_dtype,
+                  (int64_t)d->v_dtype,
+                  ranges,
+                  d->rope ? fv_rope_hash(d->rope) : 0};
+}
+
+/* Runs of tokens of a layer that are there, in order. */
+typedef struct walk {
+    const fv_cache_range *evicted;
+    int64_t ranges, range, token, length;
+} walk;
+
+static walk walk_from(const fv_cache_range *evicted, int64_t ranges, int64_t behind, int64_t length) {
+    return (walk){evicted, ranges, 0, fv_min(behind * FV_PAGE_KEYS, length), length};
+}
+
+static bool walk_next(walk *w, fv_cache_range *run) {
+    for (; w->range < w->ranges && w->evicted[w->range].begin <= w->token; w->range++)
+        w->token = fv_max(w->token, w->evicted[w->range].end);
+    if (w->token >= w->length)
+        return false;
+    run->begin = w->token;
+    run->end = w->token = w->range < w->ranges ? fv_min(w->evicted[w->range].begin, w->length) : w->length;
+    return true;
+}
+
+static int64_t rows_there(const fv_cache_range *evicted, int64_t ranges, const layer_head *layer) {
+    walk w = walk_from(evicted, ranges, layer->behind, layer->length);
+    int64_t rows = 0;
+    for (fv_cache_range run; walk_next(&w, &run);)
+        rows += run.end - run.begin;
+    return rows;
+}
+
+static int64_t row_bytes(const fovea_kv_cache *c) {
+    const fovea_kv_cache_desc *d = &c->desc;
+    return d->kv_heads * (d->head_dim * fv_dtype_size(d->k_dtype) + d->value_dim * fv_dtype_size(d->v_dtype));
+}
+
+static layer_head layer_of(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer) {
+    return (layer_head){c->windows ? c->windows[layer] : -1, s->layer[layer].length, s->layer[layer].behind};
+}
+
+/* Copies rows of a head, out of pages or into them. */
+static char *copy_rows(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer, int64_t h, bool values,
+                       char *bytes, bool load) {
+    const fv_cache_list *list = &s->layer[layer];
+    const int64_t row =
+        values ? c->desc.value_dim * fv_dtype_size(c->desc.v_dtype) : c->desc.head_dim * fv_dtype_size(c->desc.k_dtype);
+    walk w = walk_from(s->evicted, s->ranges, list->behind, list->length);
+    for (fv_cache_range run; walk_next(&w, &run);)
+        for (int64_t at = run.begin, count; at < run.end; at += count) {
+            const int32_t page = list->page[at / FV_PAGE_KEYS];
+            count = fv_min(run.end - at, FV_PAGE_KEYS - at % FV_PAGE_KEYS);
+            char *there = values ? fv_value_at(c, page, h, at) : fv_key_at(c, page, h, at);
+            memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
+            bytes += count * row;
+        }
+    return bytes;
+}
+
+static char *copy_all(const fovea_kv_cache *c, const fv_cache_sequence *s, char *bytes, bool load) {
+    for (int64_t layer = 0; layer < c->desc.layers; layer++)
+        for (int64_t h = 0; h < c->desc.kv_heads; h++)
+            for (int values = 0; values < 2; values++)
+                bytes = copy_rows(c, s, layer, h, values, bytes, load);
+    return bytes;
+}
+
+static char *put(char *to, const void *from, size_t bytes) {
+    memcpy(to, from, bytes);
+    return to + bytes;
+}
+
+fovea_status fovea_kv_cache_save(fovea_kv_cache *c, int64_t sequence, void *data, size_t size, size_t *needed) {
+    if (!c || !needed)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "needed" : "cache");
+    pthread_mutex_lock(&c->lock);
+    const fv_cache_sequence *s = fv_cache_find(c, sequence); /* nobody else changes it meanwhile */
+    pthread_mutex_unlock(&c->lock);
+    if (!s)
+        return FOVEA_ERROR_ARGUMENT;
+    const head own = head_of(c, s->ranges);
+    size_t bytes = sizeof own + (size_t)c->desc.layers * sizeof(layer_head) +
+                   (size_t)s->ranges * sizeof(fv_cache_range) + sizeof(uint64_t);
+    for (int64_t i = 0; i < c->desc.layers; i++) {
+        const layer_head layer = layer_of(c, s, i);
+        bytes += (size_t)(rows_there(s->evicted, s->ranges, &layer) * row_bytes(c));
+    }
+    *needed = bytes;
+    if (!data)
+        return FOVEA_OK;
+    if (size < bytes)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "data has %zu bytes; the sequence needs %zu", size, bytes);
+    char *at = put(data, &own, sizeof own);
+    for (int64_t i = 0; i < c->desc.layers; i++) {
+        const layer_head layer = layer_of(c, s, i);
+        at = put(at, &layer, sizeof layer);
+    }
+    if (s->ranges > 0)
+        at = put(at, s->evicted, (size_t)s->ranges * sizeof *s->evicted);
+    at = copy_all(c, s, at, false);
+    const uint64_t hash = fv_hash(FV_HASH_BEGIN, data, bytes - sizeof hash);
+    put(at, &hash, sizeof hash);
+    return FOVEA_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- load -- */
+
+/* Bytes that are read, and what of them was understood. */
+typedef struct saved {
+    const char *bytes;
+    size_t size;
+    head head;
+    layer_head *layers;      /* own copies, */
+    fv_cache_range *evicted; /* as bytes may lie at any address */
+    const char *rows;
+} saved;
+
+static fovea_status damaged(const char *what) {
+    return fv_fail(FOVEA_ERROR_FILE, "not a saved sequence, or a damaged one: %s", what);
+}
+
+static const char *type_name(int64_t dtype) {
+    const char *name = dtype >= 0 && dtype < 64 ? fv_enum_name(FV_ENUM_dtype, (int)dtype) : NULL;
+    return name ? name : "unknown";
+}
+
+static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
+    uint64_t hash;
+    if (x->size < sizeof x->head + sizeof hash)
+        return damaged("it is too short");
+    memcpy(&x->head, x->bytes, sizeof x->head);
+    if (x->head.magic != MAGIC)
+        return damaged("it begins with other bytes");
+    if (x->head.version > VERSION)
+        return fv_fail(FOVEA_ERROR_VERSION,
+                       "the sequence was saved in version %lld of the format; this library knows %d",
+                       (long long)x->head.version, VERSION);
+    memcpy(&hash, x->bytes + x->size - sizeof hash, sizeof hash);
+    if (x->head.version < 1 || hash != fv_hash(FV_HASH_BEGIN, x->bytes, x->size - sizeof hash))
+        return damaged("its checksum is wrong");
+    const head own = head_of(c, x->head.ranges);
+    if (memcmp(&own, &x->head, sizeof own) != 0)
+        return fv_fail(FOVEA_ERROR_FOREIGN,
+                       "the sequence is of %lld layers of %lld heads of %lld and %lld channels, types %s and %s, "
+                       "%s; the cache has others",
+                       (long long)x->head.layers, (long long)x->head.kv_heads, (long long)x->head.head_dim,
+                       (long long)x->head.value_dim, type_name(x->head.k_dtype), type_name(x->head.v_dtype),
+                       x->head.rope ? "with a rope" : "without a rope");
+    return FOVEA_OK;
+}
+
+/* Layers and ranges: possible ones, whose rows are as many as there are. */
+static fovea_status check_parts(const fovea_kv_cache *c, const saved *x) {
+    const int64_t longest = (int64_t)1 << 31; /* its list of pages is no burden */
+    int64_t shortest = longest, rows = 0;
+    for (int64_t i = 0; i < c->desc.layers; i++) {
+        const layer_head *layer = &x->layers[i];
+        const int64_t window = c->windows ? c->windows[i] : -1;
+        if (layer->window != window)
+            return fv_fail(FOVEA_ERROR_FOREIGN, "layer %lld has a window of %lld, in the cache one of %lld",
+                           (long long)i, (long long)layer->window, (long long)window);
+        const int64_t most = window < 0 ? 0 : (layer->length - window) / FV_PAGE_KEYS;
+        if (layer->length < 0 || layer->length > longest || layer->behind < 0 || layer->behind > fv_max(most, 0))
+            return damaged("a length is impossible");
+        shortest = fv_min(shortest, layer->length);
+    }
+    for (int64_t i = 0, before = -1; i < x->head.ranges; i++) {
+        const fv_cache_range r = x->evicted[i];
+        if (r.begin <= before || r.begin < 0 || r.end <= r.begin || r.end > shortest)
+            return damaged("an evicted range is impossible");
+        before = r.end;
+    }
+    for (int64_t i = 0; i < c->desc.layers; i++)
+        rows += rows_there(x->evicted, x->head.ranges, &x->layers[i]);
+    int64_t bytes;
+    const int64_t given = x->bytes + x->size - sizeof(uint64_t) - x->rows;
+    return fv_multiply(rows, row_bytes(c), &bytes) && bytes == given ? FOVEA_OK : damaged("its size is wrong");
+}
+
+static fovea_status read_parts(const fovea_kv_cache *c, saved *x) {
+    const size_t layers = (size_t)c->desc.layers * sizeof *x->layers,
+                 left = x->size - sizeof x->head - sizeof(uint64_t);
+    if (layers > left || x->head.ranges < 0 || (uint64_t)x->head.ranges > (left - layers) / sizeof *x->evicted)
+        return damaged("it is cut off");
+    const size_t ranges = (size_t)x->head.ranges * sizeof *x->evicted;
+    x->layers = malloc(layers);
+    x->evicted = malloc(ranges + 1);
+    if (!x->layers || !x->evicted)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for what was saved");
+    memcpy(x->layers, x->bytes + sizeof x->head, layers);
+    memcpy(x->evicted, x->bytes + sizeof x->head + layers, ranges);
+    x->rows = x->bytes + sizeof x->head + layers + ranges;
+    return check_parts(c, x);
+}
+
+/* The pages of a layer in which some token is there: counts them, or takes them into a list that has none yet. */
+static int64_t pages_there(fovea_kv_cache *c, const saved *x, int64_t layer, fv_cache_list *list) {
+    walk w = walk_from(x->evicted, x->head.ranges, x->layers[layer].behind, x->layers[layer].length);
+    int64_t pages = 0, next = 0;
+    for (fv_cache_range run; walk_next(&w, &run);)
+        for (int64_t p = fv_max(run.begin / FV_PAGE_KEYS, next); p < fv_ceil_div(run.end, FV_PAGE_KEYS); p++) {
+            if (list)
+                list->page[p] = fv_pool_take(c);
+            next = p + 1;
+            pages++;
+        }
+    return pages;
+}
+
+/* Under the lock: pages for all layers, or none. */
+static fovea_status fill_lists(fovea_kv_cache *c, const saved *x, fv_cache_sequence *s) {
+    int64_t needed = 0;
+    for (int64_t i = 0; i < c->desc.layers; i++) {
+        const fovea_status status = fv_list_room(&s->layer[i], fv_ceil_div(x->layers[i].length, FV_PAGE_KEYS));
+        if (status != FOVEA_OK)
+            return status;
+        needed += pages_there(c, x, i, NULL);
+    }
+    if (needed > fv_pool_left(c))
+        return fv_fail(FOVEA_ERROR_FULL, "the cache has %lld of %lld pages left; the sequence needs %lld",
+                       (long long)fv_pool_left(c), (long long)c->desc.max_pages, (long long)needed);
+    for (int64_t i = 0; i < c->desc.layers; i++) {
+        fv_cache_list *list = &s->layer[i];
+        list->length = x->layers[i].length;
+        list->behind = x->layers[i].behind;
+        while (list->count < fv_ceil_div(list->length, FV_PAGE_KEYS))
+            list->page[list->count++] = FV_PAGE_NONE;
+        pages_there(c, x, i, list);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status load(fovea_kv_cache *c, saved *x, int64_t *sequence) {
+    fv_cache_sequence *s;
+    pthread_mutex_lock(&c->lock);
+    fovea_status status = fv_cache_open(c, &s);
+    if (status == FOVEA_OK) {
+        status = fill_lists(c, x, s);
+        if (status != FOVEA_OK)
+            fv_cache_close(c, s);
+    }
+    if (status == FOVEA_OK) {
+        s->evicted = x->evicted;
+        s->ranges = s->range_room = x->head.ranges;
+        x->evicted = NULL;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (status != FOVEA_OK)
+        return status;
+    copy_all(c, s, (char *)(uintptr_t)x->rows, true); /* nobody else knows its number yet; rows are only read */
+    *sequence = s->number;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_kv_cache_load(fovea_kv_cache *c, const void *data, size_t size, int64_t *sequence) {
+    if (!sequence)
+        return fv_fail(FOVEA_ERROR_NULL, "sequence is NULL");
+    *sequence = -1;
+    if (!c || !data)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "data" : "cache");
+    saved x = {.bytes = data, .size = size};
+    fovea_status status = read_head(c, &x);
+    if (status == FOVEA_OK)
+        status = read_parts(c, &x);
+    if (status == FOVEA_OK)
+        status = load(c, &x, sequence);
+    free(x.layers);
+    free(x.evicted);
+    return status;
+}

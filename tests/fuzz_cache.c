@@ -1,0 +1,149 @@
+/* Saved sequences (fovea_kv_cache_load), by libFuzzer. What is taken must be a sequence that saves to the same bytes and can be
+ * attended to, grown and removed. The checksum would keep a fuzzer from everything behind it, so inputs are tried as they are,
+ * and then with the right one.
+ *
+ *     fuzz-cache --make-seeds FOLDER    writes a few sound sequences to begin with */
+#include "core/core.h"
+#include "fovea/fovea.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+enum { LAYERS = 2, DIM = 4, PAGES = 12 };
+
+static void require(int ok, const char *what) {
+    if (!ok) {
+        fprintf(stderr, "%s: %s\n", what, fovea_error_detail());
+        abort();
+    }
+}
+
+static fovea_context *context(void) {
+    static fovea_context *ctx;
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.threads = 1;
+    options.tuning_file = "";
+    if (!ctx)
+        require(fovea_context_create(&options, &ctx) == FOVEA_OK, "no context");
+    return ctx;
+}
+
+static fovea_kv_cache *make(void) {
+    static const int64_t windows[LAYERS] = {-1, 300};
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    fovea_kv_cache_desc_init(&d);
+    d.layers = LAYERS;
+    d.kv_heads = 1;
+    d.head_dim = d.value_dim = DIM;
+    d.max_pages = PAGES;
+    d.windows = windows;
+    require(fovea_kv_cache_create(context(), &d, &cache) == FOVEA_OK, "no cache");
+    return cache;
+}
+
+static fovea_status append(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t tokens) {
+    static float rows[600 * DIM];
+    fovea_kv_append a;
+    fovea_kv_append_init(&a);
+    a.layer = layer;
+    a.count = 1;
+    a.sequences = &sequence;
+    a.k = a.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, 1, tokens, DIM);
+    return fovea_kv_cache_append(cache, &a);
+}
+
+static void attend(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t length) {
+    float q[DIM] = {1.0f}, out[DIM];
+    fovea_attention_desc d;
+    fovea_attention_args args;
+    fovea_attention_plan *plan;
+    fovea_attention_desc_init(&d);
+    d.q_heads = d.kv_heads = d.q_len = 1;
+    d.kv_len = length;
+    d.head_dim = d.value_dim = DIM;
+    d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    d.window_left = layer == 1 ? 300 : -1;
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    require(fovea_attention_plan_create(context(), &d, &plan) == FOVEA_OK, "no plan");
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
+    args.cache = cache;
+    args.cache_layer = layer;
+    args.cache_sequences = &sequence;
+    require(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "a loaded sequence cannot be attended to");
+    fovea_attention_plan_destroy(plan);
+}
+
+static void try(const uint8_t *data, size_t size) {
+    fovea_kv_cache *cache = make();
+    int64_t sequence, length;
+    if (fovea_kv_cache_load(cache, data, size, &sequence) == FOVEA_OK) {
+        size_t needed;
+        char *again = malloc(size);
+        require(again && fovea_kv_cache_save(cache, sequence, again, size, &needed) == FOVEA_OK && needed == size,
+                "what was loaded has another size");
+        require(memcmp(again, data, size) == 0, "what was loaded saves to other bytes");
+        free(again);
+        for (int64_t layer = 0; layer < LAYERS; layer++) {
+            require(fovea_kv_cache_length(cache, layer, sequence, &length) == FOVEA_OK, "no length");
+            if (length < 100000)
+                attend(cache, layer, sequence, length);
+            const fovea_status status = append(cache, layer, sequence, 3);
+            require(status == FOVEA_OK || status == FOVEA_ERROR_FULL, "a loaded sequence cannot grow");
+        }
+        require(fovea_kv_cache_remove(cache, sequence) == FOVEA_OK, "a loaded sequence cannot be removed");
+    } else
+        require(sequence == -1, "an error gives a sequence");
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    require(fovea_kv_cache_info(cache, &stats) == FOVEA_OK && stats.used_pages == 0, "pages are lost");
+    fovea_kv_cache_destroy(cache);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint64_t hash;
+    try(data, size);
+    if (size < sizeof hash)
+        return 0;
+    uint8_t *sealed = malloc(size);
+    require(sealed != NULL, "no memory");
+    memcpy(sealed, data, size);
+    hash = fv_hash(FV_HASH_BEGIN, (const char *)sealed, size - sizeof hash);
+    memcpy(sealed + size - sizeof hash, &hash, sizeof hash);
+    try(sealed, size);
+    free(sealed);
+    return 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    static const int64_t lengths[] = {0, 5, 300, 600};
+    if (*argc != 3 || strcmp((*argv)[1], "--make-seeds") != 0)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        fovea_kv_cache *cache = make();
+        int64_t sequence;
+        size_t size;
+        char path[512];
+        require(fovea_kv_cache_add(cache, &sequence) == FOVEA_OK, "no sequence");
+        for (int64_t layer = 0; layer < LAYERS; layer++)
+            require(append(cache, layer, sequence, lengths[i]) == FOVEA_OK, "append");
+        if (i == 3)
+            require(fovea_kv_cache_evict(cache, sequence, 7, 599) == FOVEA_OK, "evict");
+        require(fovea_kv_cache_save(cache, sequence, NULL, 0, &size) == FOVEA_OK, "save");
+        char *data = malloc(size);
+        require(data && fovea_kv_cache_save(cache, sequence, data, size, &size) == FOVEA_OK, "save");
+        snprintf(path, sizeof path, "%s/%d", (*argv)[2], i);
+        FILE *file = fopen(path, "wb");
+        require(file && fwrite(data, 1, size, file) == size && fclose(file) == 0, "a seed cannot be written");
+        free(data);
+        fovea_kv_cache_destroy(cache);
+    }
+    exit(0);
+}

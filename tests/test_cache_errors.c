@@ -1,0 +1,283 @@
+/* What caches must refuse, and that nothing has changed after it. */
+#include "cache_case.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_due(const char *what, fovea_status got, fovea_status due) {
+    test_check(got == due, "%s: %s instead of %s", what, fovea_status_name(got), fovea_status_name(due));
+}
+
+static void test_create(const fovea_context *ctx) {
+    static const struct {
+        const char *what;
+        int64_t layers, heads, dim, value, pages, bytes;
+        int k_dtype;
+        fovea_status due;
+    } cases[] = {
+        {"no layers", 0, 1, 8, 8, 4, 0, 1, FOVEA_ERROR_SHAPE},
+        {"no heads", 1, 0, 8, 8, 4, 0, 1, FOVEA_ERROR_SHAPE},
+        {"no channels", 1, 1, 0, 8, 4, 0, 1, FOVEA_ERROR_SHAPE},
+        {"negative channels", 1, 1, 8, -8, 4, 0, 1, FOVEA_ERROR_SHAPE},
+        {"no limit", 1, 1, 8, 8, 0, 0, 1, FOVEA_ERROR_ARGUMENT},
+        {"two limits", 1, 1, 8, 8, 4, 1 << 20, 1, FOVEA_ERROR_ARGUMENT},
+        {"negative pages", 1, 1, 8, 8, -4, 0, 1, FOVEA_ERROR_ARGUMENT},
+        {"less than a page", 1, 1, 8, 8, 0, 16383, 1, FOVEA_ERROR_SHAPE},
+        {"type", 1, 1, 8, 8, 4, 0, FOVEA_DTYPE_I64, FOVEA_ERROR_DTYPE},
+        {"large", 1, (int64_t)1 << 47, (int64_t)1 << 40, 8, 4, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"many pages", 1, 1, 8, 8, (int64_t)1 << 40, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"more than memory", 1, 1 << 20, 1 << 12, 8, 1 << 10, 0, 1, FOVEA_ERROR_OUT_OF_MEMORY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fovea_kv_cache_desc d;
+        fovea_kv_cache *cache = (fovea_kv_cache *)&d;
+        fovea_kv_cache_desc_init(&d);
+        d.layers = cases[i].layers;
+        d.kv_heads = cases[i].heads;
+        d.head_dim = cases[i].dim;
+        d.value_dim = cases[i].value;
+        d.max_pages = cases[i].pages;
+        d.max_bytes = cases[i].bytes;
+        d.k_dtype = (fovea_dtype)cases[i].k_dtype;
+        check_due(cases[i].what, fovea_kv_cache_create(ctx, &d, &cache), cases[i].due);
+        test_check(!cache, "%s: a cache is left", cases[i].what);
+    }
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    const int64_t windows[1] = {-2};
+    fovea_kv_cache_desc_init(&d);
+    d.kv_heads = d.head_dim = d.value_dim = 1;
+    d.max_bytes = 16384;
+    check_due("no ctx", fovea_kv_cache_create(NULL, &d, &cache), FOVEA_ERROR_NULL);
+    check_due("no desc", fovea_kv_cache_create(ctx, NULL, &cache), FOVEA_ERROR_NULL);
+    check_due("no cache", fovea_kv_cache_create(ctx, &d, NULL), FOVEA_ERROR_NULL);
+    d.windows = windows;
+    check_due("window", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_ERROR_ARGUMENT);
+    d.windows = NULL;
+    d.struct_size += 8;
+    check_due("newer", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_ERROR_VERSION);
+    d.struct_size -= 8;
+    check_due("bytes", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_OK);
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    check_due("info", fovea_kv_cache_info(cache, &stats), FOVEA_OK);
+    test_check(stats.max_pages == 8 && stats.page_bytes == 2048 && stats.token_bytes == 8, "%d pages of %d bytes",
+               (int)stats.max_pages, (int)stats.page_bytes);
+    check_due("no stats", fovea_kv_cache_info(cache, NULL), FOVEA_ERROR_NULL);
+    fovea_kv_cache_destroy(cache);
+    fovea_kv_cache_destroy(NULL);
+    fovea_kv_cache_clear(NULL);
+}
+
+/* A cache with one sequence of 10 tokens, and an append of 2 that is right. */
+typedef struct appends {
+    cache_case c;
+    fovea_kv_cache *cache;
+    shadow *s;
+    int64_t numbers[2], lens[2], ends[3];
+    float k[2 * CACHE_KV_HEADS * 2 * CACHE_DIM], v[2 * CACHE_KV_HEADS * 2 * CACHE_VALUES];
+} appends;
+
+static fovea_kv_append good(appends *x) {
+    fovea_kv_append a;
+    fovea_kv_append_init(&a);
+    a.count = 1;
+    a.sequences = x->numbers;
+    a.k = fovea_tensor_bhtd(x->k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_DIM);
+    a.v = fovea_tensor_bhtd(x->v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_VALUES);
+    return a;
+}
+
+static void refuse(appends *x, const char *what, const fovea_kv_append *a, fovea_status due) {
+    int64_t length;
+    check_due(what, fovea_kv_cache_append(x->cache, a), due);
+    test_check(fovea_kv_cache_length(x->cache, 0, x->s->number, &length) == FOVEA_OK && length == 10,
+               "%s: the sequence has %d tokens", what, (int)length);
+}
+
+static void test_append(appends *x) {
+    fovea_kv_append a = good(x);
+    a.layer = CACHE_LAYERS;
+    refuse(x, "layer", &a, FOVEA_ERROR_ARGUMENT);
+    a = good(x);
+    a.count = -1;
+    refuse(x, "count", &a, FOVEA_ERROR_SHAPE);
+    a = good(x);
+    a.sequences = NULL;
+    refuse(x, "no sequences", &a, FOVEA_ERROR_NULL);
+    a = good(x);
+    x->numbers[0]++;
+    refuse(x, "sequence", &a, FOVEA_ERROR_ARGUMENT);
+    x->numbers[0]--;
+    a = good(x);
+    a.k.shape[1] = 1;
+    refuse(x, "heads", &a, FOVEA_ERROR_SHAPE);
+    a = good(x);
+    a.v.shape[2] = 1;
+    refuse(x, "tokens of v", &a, FOVEA_ERROR_SHAPE);
+    a = good(x);
+    a.v.data = NULL;
+    refuse(x, "no v", &a, FOVEA_ERROR_NULL);
+    a = good(x);
+    a.k.dtype = FOVEA_DTYPE_BOOL;
+    refuse(x, "type", &a, FOVEA_ERROR_DTYPE);
+    a = good(x);
+    a.k.stride[3] = 2;
+    refuse(x, "stride", &a, FOVEA_ERROR_STRIDE);
+    a = good(x);
+    a.lens = x->lens;
+    x->lens[0] = 3;
+    refuse(x, "lens", &a, FOVEA_ERROR_SHAPE);
+    x->lens[0] = 1;
+    a.cu_seqlens = x->ends;
+    refuse(x, "lens and cu_seqlens", &a, FOVEA_ERROR_ARGUMENT);
+    a.lens = NULL;
+    x->ends[1] = 3;
+    refuse(x, "cu_seqlens", &a, FOVEA_ERROR_SHAPE);
+    a = good(x);
+    a.count = 2;
+    a.k.shape[0] = a.v.shape[0] = 2;
+    x->numbers[1] = x->numbers[0];
+    refuse(x, "named twice", &a, FOVEA_ERROR_ARGUMENT);
+    a = good(x);
+    a.struct_size = 16;
+    refuse(x, "older than any", &a, FOVEA_ERROR_VERSION);
+    check_due("no append", fovea_kv_cache_append(x->cache, NULL), FOVEA_ERROR_NULL);
+    check_due("no cache", fovea_kv_cache_append(NULL, &a), FOVEA_ERROR_NULL);
+    a = good(x);
+    a.count = 0;
+    a.k.shape[0] = a.v.shape[0] = 0;
+    refuse(x, "nothing", &a, FOVEA_OK);
+}
+
+static void test_sequences(appends *x) {
+    const int64_t n = x->s->number, many[2] = {n, n}, tokens[2] = {1, 1}, negative[1] = {-1}, huge[1] = {INT64_MAX / 2};
+    int64_t out;
+    check_due("length of layer", fovea_kv_cache_length(x->cache, 7, n, &out), FOVEA_ERROR_ARGUMENT);
+    check_due("length of none", fovea_kv_cache_length(x->cache, 0, n + 1, &out), FOVEA_ERROR_ARGUMENT);
+    check_due("length of -1", fovea_kv_cache_length(x->cache, 0, -1, &out), FOVEA_ERROR_ARGUMENT);
+    check_due("fork of none", fovea_kv_cache_fork(x->cache, n + 1, &out), FOVEA_ERROR_ARGUMENT);
+    test_check(out == -1, "a fork of none is %d", (int)out);
+    check_due("fork to nowhere", fovea_kv_cache_fork(x->cache, n, NULL), FOVEA_ERROR_NULL);
+    check_due("add to nowhere", fovea_kv_cache_add(x->cache, NULL), FOVEA_ERROR_NULL);
+    check_due("remove", fovea_kv_cache_remove(x->cache, n + 1), FOVEA_ERROR_ARGUMENT);
+    check_due("cut to -1", fovea_kv_cache_truncate(x->cache, n, -1), FOVEA_ERROR_SHAPE);
+    check_due("cut none", fovea_kv_cache_truncate(x->cache, n + 1, 1), FOVEA_ERROR_ARGUMENT);
+    check_due("evict past the end", fovea_kv_cache_evict(x->cache, n, 3, 11), FOVEA_ERROR_SHAPE);
+    check_due("evict backwards", fovea_kv_cache_evict(x->cache, n, 3, 2), FOVEA_ERROR_SHAPE);
+    check_due("evict from -1", fovea_kv_cache_evict(x->cache, n, -1, 2), FOVEA_ERROR_SHAPE);
+    check_due("evict nothing", fovea_kv_cache_evict(x->cache, n, 2, 2), FOVEA_OK);
+    check_due("reserve twice", fovea_kv_cache_reserve(x->cache, 2, many, tokens), FOVEA_ERROR_ARGUMENT);
+    check_due("reserve -1", fovea_kv_cache_reserve(x->cache, 1, many, negative), FOVEA_ERROR_SHAPE);
+    check_due("reserve too much", fovea_kv_cache_reserve(x->cache, 1, many, huge), FOVEA_ERROR_OVERFLOW);
+    check_due("reserve without tokens", fovea_kv_cache_reserve(x->cache, 1, many, NULL), FOVEA_ERROR_NULL);
+    const int64_t more[1] = {64 * 256};
+    check_due("reserve more than all", fovea_kv_cache_reserve(x->cache, 1, many, more), FOVEA_ERROR_FULL);
+    cache_check(&x->c, x->cache, &x->s, 1, 3, "after errors");
+}
+
+/* Attention: what goes wrong with pages alone. */
+static void test_attention(appends *x) {
+    float q[CACHE_Q_HEADS * CACHE_DIM] = {0}, out[CACHE_Q_HEADS * CACHE_VALUES], kept[CACHE_Q_HEADS * CACHE_VALUES];
+    fovea_attention_desc d;
+    fovea_attention_desc_init(&d);
+    d.q_heads = CACHE_Q_HEADS;
+    d.kv_heads = CACHE_KV_HEADS;
+    d.q_len = 1;
+    d.kv_len = 600;
+    d.head_dim = CACHE_DIM;
+    d.value_dim = CACHE_VALUES;
+    d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    uint8_t mask[600] = {1};
+    const int64_t long_lens[1] = {11}, number = x->s->number, none = number + 1, starts[1] = {0};
+    poison_fill(out, CACHE_Q_HEADS * CACHE_VALUES);
+    memcpy(kept, out, sizeof out);
+    for (int i = 0; i < 16; i++) {
+        static const struct {
+            const char *what;
+            fovea_status due;
+        } cases[] = {{"none of both", FOVEA_ERROR_NULL},
+                     {"layer", FOVEA_ERROR_ARGUMENT},
+                     {"sequence", FOVEA_ERROR_ARGUMENT},
+                     {"no sequences", FOVEA_ERROR_NULL},
+                     {"kv_lens past the end", FOVEA_ERROR_SHAPE},
+                     {"kv_starts", FOVEA_ERROR_ARGUMENT},
+                     {"pages of 128", FOVEA_ERROR_SHAPE},
+                     {"type", FOVEA_ERROR_DTYPE},
+                     {"k", FOVEA_ERROR_ARGUMENT},
+                     {"no pages, but a cache", FOVEA_ERROR_ARGUMENT},
+                     {"longer than kv_len", FOVEA_ERROR_SHAPE},
+                     {"heads", FOVEA_ERROR_SHAPE},
+                     {"pages without lengths", FOVEA_ERROR_NULL},
+                     {"page that is none", FOVEA_ERROR_ARGUMENT},
+                     {"pages and cache", FOVEA_ERROR_ARGUMENT},
+                     {"good", FOVEA_OK}};
+        fovea_attention_desc own = d;
+        fovea_attention_args args;
+        fovea_attention_plan *plan;
+        fovea_kv_pages pages;
+        const int32_t table[1] = {1};
+        const int64_t lens[1] = {3};
+        own.page_keys = i == 6 ? 128 : i == 9 ? 0 : d.page_keys;
+        own.k_dtype = i == 7 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
+        own.kv_len = i == 10 ? 9 : d.kv_len;
+        own.kv_heads = i == 11 ? 3 : d.kv_heads;
+        check_due("plan", fovea_attention_plan_create(x->c.ctx, &own, &plan), FOVEA_OK);
+        fovea_attention_args_init(&args);
+        args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_DIM);
+        args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_VALUES);
+        args.cache = i == 0 || i == 12 || i == 13 ? NULL : x->cache;
+        args.cache_layer = i == 1 ? -1 : 0;
+        args.cache_sequences = i == 3 ? NULL : i == 2 ? &none : &number;
+        args.kv_lens = i == 4 ? long_lens : i == 13 ? lens : NULL;
+        args.kv_starts = i == 5 ? starts : NULL;
+        if (i == 8)
+            args.k = args.q;
+        fovea_kv_pages_init(&pages);
+        pages.k = fovea_tensor_bhtd(x->k, FOVEA_DTYPE_F32, 0, CACHE_KV_HEADS, 256, CACHE_DIM);
+        pages.v = fovea_tensor_bhtd(x->v, FOVEA_DTYPE_F32, 0, CACHE_KV_HEADS, 256, CACHE_VALUES);
+        pages.table = table;
+        pages.table_stride = 1;
+        args.pages = i >= 12 && i <= 14 ? &pages : NULL;
+        check_due(cases[i].what, fovea_attention_execute(plan, &args, NULL, 0), cases[i].due);
+        test_check((memcmp(out, kept, sizeof out) == 0) == (cases[i].due != FOVEA_OK), "%s: outputs", cases[i].what);
+        fovea_attention_plan_destroy(plan);
+    }
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    d.mask = FOVEA_MASK_KEY_PADDING;
+    check_due("plan", fovea_attention_plan_create(x->c.ctx, &d, &plan), FOVEA_OK);
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_VALUES);
+    args.cache = x->cache;
+    args.cache_sequences = &number;
+    args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, 600}, {0, 0, 0, 1}, NULL};
+    check_due("a mask", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK);
+    check_due("evict", fovea_kv_cache_evict(x->cache, number, 2, 4), FOVEA_OK);
+    check_due("a mask, and evicted keys", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_UNSUPPORTED);
+    fovea_attention_plan_destroy(plan);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "cache-errors", NULL);
+    const case_contexts contexts = contexts_make();
+    static appends x;
+    const int64_t tokens = 10;
+    test_create(contexts.one);
+    x.c = cache_case_make(contexts.one, contexts.scalar);
+    x.cache = cache_make(&x.c);
+    x.s = must_alloc(1, sizeof *x.s);
+    x.s->length = 0;
+    check_due("add", fovea_kv_cache_add(x.cache, &x.s->number), FOVEA_OK);
+    check_due("append", cache_append(x.cache, &x.s, 1, &tokens, 1), FOVEA_OK);
+    x.numbers[0] = x.s->number;
+    test_append(&x);
+    test_sequences(&x);
+    test_attention(&x);
+    fovea_kv_cache_destroy(x.cache);
+    free(x.s);
+    contexts_free(&contexts);
+    return test_end();
+}

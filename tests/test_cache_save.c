@@ -1,0 +1,192 @@
+/* Saved sequences (fovea_kv_cache_save, _load): loaded ones give the same bits, after forks, evictions and windows, also in a cache of
+ * another tier's context; and hostile bytes: every cut, flips with and without the right checksum, and heads of other caches are
+ * refused or harmless. */
+#include "cache_case.h"
+#include "core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *save(fovea_kv_cache *cache, int64_t sequence, size_t *size) {
+    test_check(fovea_kv_cache_save(cache, sequence, NULL, 0, size) == FOVEA_OK, "size: %s", fovea_error_detail());
+    void *data = must_alloc((int64_t)*size, 1);
+    size_t again;
+    test_check(fovea_kv_cache_save(cache, sequence, data, *size - 1, &again) == FOVEA_ERROR_WORKSPACE, "too small");
+    test_check(fovea_kv_cache_save(cache, sequence, data, *size, &again) == FOVEA_OK && again == *size, "save: %s",
+               fovea_error_detail());
+    return data;
+}
+
+static int64_t used(fovea_kv_cache *cache) {
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    fovea_kv_cache_info(cache, &stats);
+    return stats.used_pages;
+}
+
+/* A sequence with a past. */
+static shadow *make(fovea_kv_cache *cache, bool evict) {
+    shadow *s = must_alloc(1, sizeof *s);
+    int64_t tokens = 700, more = 5;
+    s->length = 0;
+    fovea_kv_cache_add(cache, &s->number);
+    cache_append(cache, &s, 1, &tokens, 1);
+    if (evict) {
+        fovea_kv_cache_evict(cache, s->number, 3, 9);
+        fovea_kv_cache_evict(cache, s->number, 200, 530);
+        memset(s->attended + 3, 0, 6);
+        memset(s->attended + 200, 0, 330);
+    }
+    cache_append(cache, &s, 1, &more, 5000);
+    return s;
+}
+
+static void check_loads(const cache_case *c, const fovea_context *other, bool evict) {
+    cache_case there = *c;
+    there.ctx = other;
+    there.max_pages = 9;
+    fovea_kv_cache *from = cache_make(c), *to = cache_make(&there);
+    shadow *s = make(from, evict), loaded = *s;
+    size_t size;
+    void *data = save(from, s->number, &size);
+    const int64_t pages = used(from);
+    test_check(fovea_kv_cache_load(to, data, size, &loaded.number) == FOVEA_OK, "load: %s", fovea_error_detail());
+    test_check(used(to) == pages, "%d pages of %d after loading", (int)used(to), (int)pages);
+    shadow *one = &loaded;
+    int64_t tokens = 7;
+    cache_check(&there, to, &one, 1, 5, "loaded");
+    cache_append(to, &one, 1, &tokens, 9000);
+    cache_check(&there, to, &one, 1, 7, "loaded, and longer");
+    int64_t number, before = 0;
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; i < 9 && status == FOVEA_OK; i++) { /* until it is full */
+        before = used(to);
+        status = fovea_kv_cache_load(to, data, size, &number);
+    }
+    test_check(status == FOVEA_ERROR_FULL && number == -1 && used(to) == before, "load into a full cache: %s",
+               fovea_error_detail());
+    free(data);
+    free(s);
+    fovea_kv_cache_destroy(from);
+    fovea_kv_cache_destroy(to);
+}
+
+static void seal(char *data, size_t size) {
+    const uint64_t hash = fv_hash(FV_HASH_BEGIN, data, size - sizeof hash);
+    memcpy(data + size - sizeof hash, &hash, sizeof hash);
+}
+
+/* Loads bytes from memory of exactly their size; what comes of it must be a status, and if it is a sequence, one that lives. */
+static fovea_status try(fovea_kv_cache *cache, const char *data, size_t size) {
+    char *exact = must_alloc((int64_t)size + 1, 1);
+    char *at = exact + 1; /* at an odd address */
+    int64_t sequence, length;
+    const int64_t before = used(cache);
+    memcpy(at, data, size);
+    const fovea_status status = fovea_kv_cache_load(cache, at, size, &sequence);
+    if (status == FOVEA_OK) {
+        test_check(fovea_kv_cache_length(cache, 0, sequence, &length) == FOVEA_OK, "a loaded sequence is none");
+        test_check(fovea_kv_cache_remove(cache, sequence) == FOVEA_OK, "a loaded sequence cannot be removed");
+    } else
+        test_check(sequence == -1, "an error gives a sequence");
+    test_check(used(cache) == before, "pages are lost");
+    free(exact);
+    return status;
+}
+
+static void test_hostile(const cache_case *c) {
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s = make(cache, true);
+    size_t size;
+    char *data = save(cache, s->number, &size), *bad = must_alloc((int64_t)size + 8, 1);
+    rng r = rng_stream(test_seed(), "hostile");
+    for (size_t n = 0; n < size; n += n < 400 ? 1 : 997)
+        test_check(try(cache, data, n) == FOVEA_ERROR_FILE, "cut to %d bytes: taken", (int)n);
+    memcpy(bad, data, size);
+    test_check(try(cache, bad, size + 8) == FOVEA_ERROR_FILE, "bytes behind it: taken");
+    for (int64_t i = 0; i < test_scaled(600); i++) { /* in the head mostly: one bit, or a number */
+        memcpy(bad, data, size);
+        const int64_t at = rng_below(&r, i % 4 ? 220 : (int64_t)size);
+        bad[at] = (char)(bad[at] ^ (1 << rng_below(&r, 8)));
+        const fovea_status flipped = try(cache, bad, size);
+        test_check(flipped != FOVEA_OK, "a flip of byte %d: taken", (int)at);
+        static const int64_t numbers[] = {-1, 0, 1, 255, 256, 1 << 20, INT64_MAX, INT64_MIN, INT64_MAX / 8, 4096};
+        memcpy(bad, data, size);
+        memcpy(bad + rng_below(&r, 28) * 8, &numbers[rng_below(&r, 10)], 8);
+        if (i % 3 == 0)
+            memcpy(bad + rng_below(&r, 28) * 8, &numbers[rng_below(&r, 10)], 8);
+        seal(bad, size);
+        (void)try(cache, bad, size);
+        const size_t shorter = (size_t)rng_between(&r, 8, (int64_t)size - 1);
+        memcpy(bad, data, size);
+        seal(bad, shorter);
+        test_check(try(cache, bad, shorter) != FOVEA_OK, "%d bytes, sealed: taken", (int)shorter);
+    }
+    memcpy(bad, data, size);
+    const int64_t version = 2;
+    memcpy(bad + 8, &version, 8);
+    seal(bad, size);
+    test_check(try(cache, bad, size) == FOVEA_ERROR_VERSION, "a newer version: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_load(cache, NULL, 8, &s->number) == FOVEA_ERROR_NULL, "no data");
+    test_check(fovea_kv_cache_load(cache, data, size, NULL) == FOVEA_ERROR_NULL, "no sequence");
+    test_check(fovea_kv_cache_save(cache, 12345, NULL, 0, &size) == FOVEA_ERROR_ARGUMENT, "saved: no sequence");
+    free(data);
+    free(bad);
+    free(s);
+    fovea_kv_cache_destroy(cache);
+}
+
+/* Good ones, of caches that differ in one thing. */
+static void test_foreign(cache_case c) {
+    fovea_rope_desc d;
+    fovea_rope *ropes[2];
+    fovea_rope_desc_init(&d);
+    d.rotary_dim = 16;
+    for (int i = 0; i < 2; i++) {
+        d.base = 10000.0 + i;
+        test_check(fovea_rope_create(&d, &ropes[i]) == FOVEA_OK, "%s", fovea_error_detail());
+    }
+    c.rope = ropes[0];
+    c.windows[1] = 300;
+    fovea_kv_cache *from = cache_make(&c);
+    shadow *s = make(from, false);
+    size_t size;
+    char *data = save(from, s->number, &size);
+    for (int i = 0; i < 4; i++) {
+        cache_case other = c;
+        if (i == 0)
+            other.rope = ropes[1];
+        else if (i == 1)
+            other.k_dtype = FOVEA_DTYPE_BF16;
+        else if (i == 2)
+            other.windows[1] = 301;
+        else
+            other.rope = NULL;
+        fovea_kv_cache *to = cache_make(&other);
+        test_check(try(to, data, size) == FOVEA_ERROR_FOREIGN, "cache %d: %s", i, fovea_error_detail());
+        fovea_kv_cache_destroy(to);
+    }
+    test_check(try(from, data, size) == FOVEA_OK, "its own: %s", fovea_error_detail());
+    fovea_kv_cache_destroy(from);
+    for (int i = 0; i < 2; i++)
+        fovea_rope_destroy(ropes[i]);
+    free(data);
+    free(s);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "cache-save", NULL);
+    const case_contexts x = contexts_make();
+    cache_case c = cache_case_make(x.one, x.scalar);
+    check_loads(&c, x.scalar, false);
+    check_loads(&c, x.three, true);
+    c.k_dtype = FOVEA_DTYPE_BF16;
+    c.windows[1] = 40;
+    check_loads(&c, x.scalar, false);
+    check_loads(&c, x.one, true);
+    test_hostile(&c);
+    test_foreign(cache_case_make(x.one, x.scalar));
+    contexts_free(&x);
+    return test_end();
+}

@@ -1,0 +1,78 @@
+/* One cache, many threads (fovea/cache.h): each grows, forks, cuts and attends to sequences of its own, which share pages with those
+ * of the others; all attend to one that nobody changes. Bits as ever; `make tsan` looks on. */
+#include "cache_case.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 4 };
+
+typedef struct worker {
+    const cache_case *c;
+    fovea_kv_cache *cache;
+    shadow *common;
+    int index;
+} worker;
+
+static void *work(void *arg) {
+    const worker *w = arg;
+    shadow *own = must_alloc(1, sizeof *own), *both[2] = {own, w->common};
+    for (int round = 0; round < 4; round++) {
+        *own = *w->common;
+        test_check(fovea_kv_cache_fork(w->cache, w->common->number, &own->number) == FOVEA_OK, "fork: %s",
+                   fovea_error_detail());
+        if (w->index % 2) { /* shorter than the page that all share */
+            own->length -= 5 + w->index;
+            test_check(fovea_kv_cache_truncate(w->cache, own->number, own->length) == FOVEA_OK, "cut: %s",
+                       fovea_error_detail());
+        }
+        for (int i = 0; i < 3; i++) {
+            const int64_t tokens = 3 + 20 * i;
+            test_check(cache_append(w->cache, &own, 1, &tokens, 10000 * (1 + w->index) + 1000 * round + 100 * i) ==
+                           FOVEA_OK,
+                       "append: %s", fovea_error_detail());
+            cache_check(w->c, w->cache, both, 2, 1, "threads");
+        }
+        if (round == 2) {
+            test_check(fovea_kv_cache_evict(w->cache, own->number, 10, 290) == FOVEA_OK, "evict");
+            memset(own->attended + 10, 0, 280);
+            cache_check(w->c, w->cache, both, 2, 3, "threads, evicted");
+        }
+        test_check(fovea_kv_cache_remove(w->cache, own->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
+    }
+    free(own);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "cache-threads", NULL);
+    const case_contexts x = contexts_make();
+    cache_case c = cache_case_make(x.one, x.scalar);
+    c.max_pages = 80;
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *common = must_alloc(1, sizeof *common);
+    const int64_t tokens = 400;
+    common->length = 0;
+    test_check(fovea_kv_cache_add(cache, &common->number) == FOVEA_OK, "add: %s", fovea_error_detail());
+    test_check(cache_append(cache, &common, 1, &tokens, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){&c, cache, common, i};
+        if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
+            abort();
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    cache_check(&c, cache, &common, 1, 9, "after all threads");
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK && stats.used_pages == 2 * CACHE_LAYERS &&
+                   stats.shared_pages == 0,
+               "%d pages are left, %d shared", (int)stats.used_pages, (int)stats.shared_pages);
+    fovea_kv_cache_destroy(cache);
+    free(common);
+    contexts_free(&x);
+    return test_end();
+}
