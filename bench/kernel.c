@@ -117,6 +117,11 @@ static void call_bias_act_residual(const fv_kernel *kernel, operands *o) {
     kernel->run.bias_act_residual_f32(o->m, o->n, o->in[0], o->n, &args, o->out[0], o->n);
 }
 
+static void call_normalize(const fv_kernel *kernel, operands *o) {
+    const fv_normalize args = {.weight = o->in[1], .eps = 1e-5F};
+    kernel->run.normalize_f32(o->m, o->n, o->in[0], o->n, &args, o->out[0], o->n);
+}
+
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
 /* Words of pairs: bits of floats serve. */
@@ -173,6 +178,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_weight_sums] = {call_weight_sums, 32, FV_SEGMENT, 1, "mn", FV_SEGMENT, FV_LANES, 0, 1, 4},
     [FV_OP_finite] = {call_finite, 64, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
+    [FV_OP_normalize] = {call_normalize, 8, 576, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
     [FV_OP_gemm_pairs] = {call_gemm_pairs, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
     [FV_OP_gemm_blocks] = {call_gemm_blocks, 0, 0, 64, "mnk", any, 1, 2, 0, 0},

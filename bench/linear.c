@@ -123,7 +123,7 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
 }
 
 static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
-    static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", NULL};
+    static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
@@ -159,5 +159,5 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 }
 
 const bench_kind bench_linear = {"linear", linear_make,
-                                 "dtype=f32|bf16|f16 m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh\n"
+                                 "dtype=f32|bf16|f16 m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
                                  "      isa=best|TIER threads=1"};

@@ -15,7 +15,7 @@ set(tower
     "arrays"
     "rope"
     "cache"
-    "attention linear"
+    "attention linear norm"
     "mha")
 
 # Known exceptions, "file header": printed at each check; one that is no longer there must be taken out of the list.

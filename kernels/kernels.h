@@ -36,6 +36,8 @@
  *                     gelu     h = 0.5 * t; fma(h, erf(t * 0x1.6a09e6p-1), h), erf as in body/v_erf.h
  *                     tanh     u = t * fma(t * t, 0x1.2444f2p-4, 0x1.988454p+0); e = exp(-|u|);
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
+ *                     silu     the same with u = t
+ *   t       = t * (u + bias)      where the map is gated: u the chain of the other part, its bias added first
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
  * bf16 and bf16_tile are arithmetics that callers name, for operands of bfloat16. In both, p are rounded before l and o are
@@ -50,6 +52,13 @@
  * for acc of scores, of o and of projections. That is what TDPBF16PS computes, where no number is subnormal: it takes subnormal
  * operands for zeros, and its results become zeros. Here they are kept: units of that kind multiply only what
  * fv_pairs_exact() allows, and multiply-adds of float32 all else.
+ *
+ * and of norms of a row of n channels:
+ *
+ *   mean    = sum of x / n in a layer norm, +0 in an RMS norm; the sum by lanes and tree as l
+ *   d       = x - mean
+ *   r       = 1 / sqrt(sum of d^2 / n + eps), each operation rounded; the sum by lanes, acc = fma(d, d, acc), and tree
+ *   y       = d * r, then fma(y, weight, bias), y * weight or y + bias, as there are; then NaN -> 0x7fc00000
  *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
@@ -216,18 +225,31 @@ typedef void fv_weight_sums_f32_fn(int64_t rows, int64_t begin, int64_t end, con
 typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);
 
 /* What comes after the accumulators of a projection. */
-typedef enum fv_activation { FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH } fv_activation;
+typedef enum fv_activation { FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH, FV_ACT_SILU } fv_activation;
 
 typedef struct fv_bias_act_residual {
     const float *bias; /* [n], or NULL */
     fv_activation activation;
     const float *residual; /* [rows][ldresidual], or NULL; may be y, element by element */
     int64_t ldresidual;
+    const float *up; /* [rows][ldup], or NULL: what the activation gates */
+    int64_t ldup;
+    const float *up_bias; /* [n], or NULL; only with up */
 } fv_bias_act_residual;
 
-/* bias_act_residual: y[i][j] = act(c[i][j] + bias[j]) + residual[i][j] for rows x n. */
+/* bias_act_residual: y[i][j] = act(c[i][j] + bias[j]) * (up[i][j] + up_bias[j]) + residual[i][j] for rows x n. */
 typedef void fv_bias_act_residual_f32_fn(int64_t rows, int64_t n, const float *c, int64_t ldc,
                                          const fv_bias_act_residual *args, float *y, int64_t ldy);
+
+/* normalize: the norms of rows x n, n >= 1; y may be x, with ldy == ldx. */
+typedef struct fv_normalize {
+    const float *weight, *bias; /* [n], or NULL */
+    float eps;                  /* >= 0 */
+    int centre;                 /* nonzero: layer norm; 0: RMS norm */
+} fv_normalize;
+
+typedef void fv_normalize_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, const fv_normalize *args,
+                                 float *y, int64_t ldy);
 
 /* exp: y[i] = exp(x[i]): at most 1 ulp from exact where that is a normal number, from -87.33654 to 88.72283; exactly +0 below,
  * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
@@ -297,6 +319,7 @@ typedef enum fv_op {
     FV_OP_weight_sums,
     FV_OP_finite,
     FV_OP_bias_act_residual,
+    FV_OP_normalize,
     FV_OP_exp,
     FV_OP_gemm_pairs,
     FV_OP_gemm_blocks,
@@ -359,6 +382,7 @@ typedef struct fv_kernel {
         fv_weight_sums_f32_fn *weight_sums_f32;
         fv_finite_f32_fn *finite_f32;
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
+        fv_normalize_f32_fn *normalize_f32;
         fv_exp_f32_fn *exp_f32;
         fv_gemm_pairs_bf16_fn *gemm_pairs_bf16;
         fv_gemm_blocks_f32_fn *gemm_blocks_f32;

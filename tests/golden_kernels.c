@@ -280,6 +280,27 @@ static void golden_bias_act_residual(golden *g) {
     g->kernel->run.bias_act_residual_f32(rows, n, x[0], n, &args, x[3], n);
     end();
     gave(g, x[3], rows * n);
+    const fv_bias_act_residual gated = {
+        .bias = args.bias, .activation = FV_ACT_SILU, .up = x[2], .ldup = n, .up_bias = kind & 8 ? x[1] : NULL};
+    begin(g);
+    g->kernel->run.bias_act_residual_f32(rows, n, x[0], n, &gated, x[3], n);
+    end();
+    gave(g, x[3], rows * n);
+}
+
+static void golden_normalize(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200), kind = rng_below(&g->r, 8);
+    for (int64_t i = 0; i < rows * n; i++)
+        x[0][i] = 3.0f * rng_normal(&g->r);
+    took(g, x[0], rows * n);
+    draw(g, x[1], n);
+    draw(g, x[2], n);
+    const fv_normalize args = {
+        .weight = kind & 1 ? x[1] : NULL, .bias = kind & 2 ? x[2] : NULL, .eps = 1e-5f, .centre = kind & 4};
+    begin(g);
+    g->kernel->run.normalize_f32(rows, n, x[0], n, &args, x[3], n);
+    end();
+    gave(g, x[3], rows * n);
 }
 
 /* Every 9973rd float from -0 to -90, some of them in each trial, and -inf. */
@@ -322,6 +343,7 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
+    [FV_OP_normalize] = golden_normalize,
 };
 /* clang-format on */
 

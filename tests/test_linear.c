@@ -148,7 +148,7 @@ static void test_parts(const case_contexts *x) {
 static void test_special(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "special");
     linear_case c = linear_case_plain(1, 12, 40, 60);
-    for (int activation = 0; activation < 4; activation++) {
+    for (int activation = 0; activation <= FOVEA_ACTIVATION_SILU; activation++) {
         c.activation = (fovea_activation)activation;
         linear_problem *p = linear_problem_make(&c, &r);
         float *data = p->args.x.data, *weights = p->weight_memory[0]->data;
@@ -202,8 +202,8 @@ static void test_refused_desc(const fovea_context *ctx) {
     check_status("dtype", pack(ctx, &bad), FOVEA_ERROR_DTYPE,
                  "dtype is FOVEA_DTYPE_BOOL; linear maps take FOVEA_DTYPE_F32");
     bad = good;
-    bad.activation = (fovea_activation)4;
-    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 4, not a fovea_activation");
+    bad.activation = (fovea_activation)6;
+    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 6, not a fovea_activation");
     bad = good;
     bad.part_count = 0;
     check_status("no part", pack(ctx, &bad), FOVEA_ERROR_SHAPE, "part_count is 0");

@@ -85,6 +85,8 @@ static void test_enums(void) {
         CONSTANT(activation, FOVEA_ACTIVATION_RELU),
         CONSTANT(activation, FOVEA_ACTIVATION_GELU),
         CONSTANT(activation, FOVEA_ACTIVATION_GELU_TANH),
+        CONSTANT(activation, FOVEA_ACTIVATION_SILU),
+        CONSTANT(activation, FOVEA_ACTIVATION_SILU_GATED),
         CONSTANT(mha_form, FOVEA_MHA_FACTORED),
         CONSTANT(mha_form, FOVEA_MHA_MERGED),
         CONSTANT(mha_form, FOVEA_MHA_FOLDED),

@@ -44,6 +44,7 @@
 #include "linear.h"
 #include "mask.h"
 #include "mha.h"
+#include "norm.h"
 #include "outputs.h"
 #include "rope.h"
 #include "state.h"

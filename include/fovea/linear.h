@@ -11,8 +11,12 @@ extern "C" {
 typedef enum fovea_activation {
     FOVEA_ACTIVATION_NONE = 0,
     FOVEA_ACTIVATION_RELU = 1,
-    FOVEA_ACTIVATION_GELU = 2,     /* t/2 * (1 + erf(t / sqrt(2))) */
-    FOVEA_ACTIVATION_GELU_TANH = 3 /* its approximation t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
+    FOVEA_ACTIVATION_GELU = 2,      /* t/2 * (1 + erf(t / sqrt(2))) */
+    FOVEA_ACTIVATION_GELU_TANH = 3, /* its approximation t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
+    FOVEA_ACTIVATION_SILU = 4,      /* t / (1 + exp(-t)); 0 below -87.33654 */
+    /* SwiGLU: two parts of one size, gate and up, give one y = silu(x Wg + bg) * (x Wu + bu) + residual. Its bits are those of
+     * two maps whose results are multiplied. y and residual are one tensor each. */
+    FOVEA_ACTIVATION_SILU_GATED = 5
 } fovea_activation;
 
 /* One of several matrices that multiply the same input. */
@@ -68,7 +72,7 @@ typedef struct fovea_linear_args {
     fovea_tensor x; /* [batch, groups, tokens, channels], groups * channels = in_features; channel c of group g is
                        input channel g * channels + c. The output of attention fits as it is. Rows of in_features
                        have 1 group */
-    const fovea_tensor *y;        /* [part_count] of [batch, heads, tokens, channels], heads * channels = the part's
+    const fovea_tensor *y; /* [part_count] (gated: 1) of [batch, heads, tokens, channels], heads * channels = the part's
                                      out: the layout that attention reads */
     const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself */
     const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */

@@ -10,12 +10,16 @@ static inline vf act_gelu(vf t) {
     return v_fma(half, v_erf(v_mul(t, v_set1(0x1.6a09e6p-1f))), half); /* sqrt(1/2) */
 }
 
-/* t / (1 + e^-u), u = 2 sqrt(2/pi) (t + 0.044715 t^3), with the exp of a number that is not positive. */
-static inline vf act_gelu_tanh(vf t) {
+/* t / (1 + e^-u), with the exp of a number that is not positive. */
+static inline vf act_sigmoid(vf t, vf u) {
     const vf zero = v_set1(0.0f), one = v_set1(1.0f);
-    const vf u = v_mul(t, v_fma(v_mul(t, t), v_set1(0x1.2444f2p-4f), v_set1(0x1.988454p+0f)));
     const vf e = v_exp(v_sub(zero, v_max(u, v_sub(zero, u))));
     return v_mul(t, v_div(v_select(v_not_lt(u, zero), one, e), v_add(one, e)));
+}
+
+/* u = 2 sqrt(2/pi) (t + 0.044715 t^3) */
+static inline vf act_gelu_tanh(vf t) {
+    return act_sigmoid(t, v_mul(t, v_fma(v_mul(t, t), v_set1(0x1.2444f2p-4f), v_set1(0x1.988454p+0f))));
 }
 
 /* activation is a constant in each case of the switch below. */
@@ -24,11 +28,13 @@ static inline __attribute__((always_inline)) vf act(vf t, const fv_activation ac
     case FV_ACT_RELU: return v_select(v_not_lt(t, v_set1(0.0f)), t, v_set1(0.0f));
     case FV_ACT_GELU: return act_gelu(t);
     case FV_ACT_GELU_TANH: return act_gelu_tanh(t);
+    case FV_ACT_SILU: return act_sigmoid(t, t);
     default: return t;
     }
 }
 
 static inline __attribute__((always_inline)) void bias_act_residual_row(int64_t n, const float *c, const float *bias,
+                                                                        const float *up, const float *up_bias,
                                                                         const float *residual, float *y,
                                                                         const fv_activation activation) {
     for (int64_t j = 0; j < n; j += FV_W) {
@@ -37,6 +43,12 @@ static inline __attribute__((always_inline)) void bias_act_residual_row(int64_t 
         if (bias)
             t = v_add(t, left < FV_W ? v_load_n(bias + j, left) : v_load(bias + j));
         t = act(t, activation);
+        if (up) {
+            vf u = left < FV_W ? v_load_n(up + j, left) : v_load(up + j);
+            if (up_bias)
+                u = v_add(u, left < FV_W ? v_load_n(up_bias + j, left) : v_load(up_bias + j));
+            t = v_mul(t, u);
+        }
         if (residual)
             t = v_add(t, left < FV_W ? v_load_n(residual + j, left) : v_load(residual + j));
         t = v_select(v_nan(t), v_set1(NAN), t);
@@ -51,14 +63,18 @@ void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_bias
              int64_t ldy) {
     assert(rows >= 0 && n >= 0 && ldc >= 0);
     assert(rows <= 1 || ldy >= n);
-    assert((unsigned)args->activation <= FV_ACT_GELU_TANH);
+    assert((unsigned)args->activation <= FV_ACT_SILU);
     assert(args->residual != y || args->ldresidual == ldy || rows <= 1);
-    const float *residual = args->residual;
-    for (int64_t i = 0; i < rows; i++, c += ldc, y += ldy, residual += residual ? args->ldresidual : 0)
+    const float *residual = args->residual, *up = args->up, *bias = args->bias, *up_bias = args->up_bias;
+    for (int64_t i = 0; i < rows; i++, c += ldc, y += ldy) {
         switch (args->activation) {
-        case FV_ACT_NONE: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_NONE); break;
-        case FV_ACT_RELU: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_RELU); break;
-        case FV_ACT_GELU: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_GELU); break;
-        case FV_ACT_GELU_TANH: bias_act_residual_row(n, c, args->bias, residual, y, FV_ACT_GELU_TANH); break;
+        case FV_ACT_NONE: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, FV_ACT_NONE); break;
+        case FV_ACT_RELU: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, FV_ACT_RELU); break;
+        case FV_ACT_GELU: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, FV_ACT_GELU); break;
+        case FV_ACT_GELU_TANH: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, FV_ACT_GELU_TANH); break;
+        case FV_ACT_SILU: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, FV_ACT_SILU); break;
         }
+        residual += residual ? args->ldresidual : 0;
+        up += up ? args->ldup : 0;
+    }
 }

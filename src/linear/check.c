@@ -82,6 +82,21 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
                                                           : FOVEA_OK;
 }
 
+/* A gated map has two parts of one size. */
+static fovea_status check_gated(const fovea_linear_desc *d) {
+    const fovea_linear_part *parts = fv_linear_parts(d);
+    if (d->activation != FOVEA_ACTIVATION_SILU_GATED)
+        return FOVEA_OK;
+    if (d->part_count != 2)
+        return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld; FOVEA_ACTIVATION_SILU_GATED takes 2 parts, gate and up",
+                       (long long)d->part_count);
+    if (parts[0].weight.out != parts[1].weight.out)
+        return fv_fail(FOVEA_ERROR_SHAPE,
+                       "the gate has %lld output channels and up %lld; FOVEA_ACTIVATION_SILU_GATED takes equal parts",
+                       (long long)parts[0].weight.out, (long long)parts[1].weight.out);
+    return FOVEA_OK;
+}
+
 fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *d) {
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
@@ -101,7 +116,7 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
         return fv_fail(FOVEA_ERROR_NULL, "parts is NULL, but part_count is %lld", (long long)d->part_count);
     for (int64_t p = 0; status == FOVEA_OK && p < d->part_count; p++)
         status = check_part(d, p);
-    return status;
+    return status == FOVEA_OK ? check_gated(d) : status;
 }
 
 static bool no_rows(const fovea_tensor *x) { return x->shape[0] == 0 || x->shape[2] == 0; }

@@ -113,37 +113,48 @@ static void widen_rows(const execution *e, const buffers *b, const row_run *run)
                    b->x + run->first * l->in + head * x->shape[3], l->in);
 }
 
+/* count channels of a part from at on, from products at c, and of a gated map those at up, to y. */
+static void finish_channels(const execution *e, const buffers *b, const row_run *run, int64_t p, int64_t at,
+                            int64_t count, const float *c, const float *up) {
+    const fovea_linear *l = e->linear;
+    const fv_linear_part *part = &l->parts[p], *gated = part + 1;
+    const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
+    const int64_t head = at / y->shape[3], channel = at % y->shape[3];
+    const fv_bias_act_residual args = {
+        .bias = part->bias ? part->bias + at : NULL,
+        .activation = l->activation,
+        .residual = !residual           ? NULL
+                    : l->widen_residual ? b->y
+                                        : place(residual, run, head, channel),
+        .ldresidual = !residual           ? 0
+                      : l->widen_residual ? l->panel
+                                          : row_stride(residual),
+        .up = up,
+        .ldup = l->panel,
+        .up_bias = up && gated->bias ? gated->bias + at : NULL,
+    };
+    void *to = place(y, run, head, channel);
+    if (residual && l->widen_residual)
+        l->widen_residual(run->count, count, place(residual, run, head, channel), row_stride(residual), b->y, l->panel);
+    l->bias_act_residual(run->count, count, c, l->panel, &args, l->narrow_y ? b->y : to,
+                         l->narrow_y ? l->panel : row_stride(y));
+    if (l->narrow_y)
+        l->narrow_y(run->count, count, b->y, l->panel, to, row_stride(y));
+}
+
 /* From scratch to y. */
 static void finish(const execution *e, const buffers *b, const row_run *run, int64_t panel, int64_t columns,
                    const float *scratch) {
     const fovea_linear *l = e->linear;
     const fv_linear_part *part = l->parts;
-    for (int64_t done = 0, count; done < columns; done += count) {
-        const int64_t column = panel * l->panel + done;
+    const int64_t width = fv_linear_panel_out(l), all = l->gated ? columns - width : columns;
+    for (int64_t done = 0, count; done < all; done += count) {
+        const int64_t column = panel * width + done;
         while (column >= part->first + part->out)
             part++;
-        const int64_t p = part - l->parts, at = column - part->first;
-        const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
-        const int64_t head = at / y->shape[3], channel = at % y->shape[3];
-        count = fv_min(columns - done, y->shape[3] - channel);
-        const fv_bias_act_residual args = {
-            .bias = part->bias ? part->bias + at : NULL,
-            .activation = l->activation,
-            .residual = !residual           ? NULL
-                        : l->widen_residual ? b->y
-                                            : place(residual, run, head, channel),
-            .ldresidual = !residual           ? 0
-                          : l->widen_residual ? l->panel
-                                              : row_stride(residual),
-        };
-        void *to = place(y, run, head, channel);
-        if (residual && l->widen_residual)
-            l->widen_residual(run->count, count, place(residual, run, head, channel), row_stride(residual), b->y,
-                              l->panel);
-        l->bias_act_residual(run->count, count, scratch + done, l->panel, &args, l->narrow_y ? b->y : to,
-                             l->narrow_y ? l->panel : row_stride(y));
-        if (l->narrow_y)
-            l->narrow_y(run->count, count, b->y, l->panel, to, row_stride(y));
+        const int64_t p = part - l->parts, at = column - part->first, channels = e->args->y[p].shape[3];
+        count = fv_min(all - done, channels - at % channels);
+        finish_channels(e, b, run, p, at, count, scratch + done, l->gated ? scratch + width + done : NULL);
     }
 }
 
@@ -169,7 +180,9 @@ static void run_panel(const execution *e, const row_run *rows, int64_t panel, co
                       const buffers *b) {
     assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
-    const int64_t columns = fv_min(l->panel, l->out - panel * l->panel);
+    const int64_t width = fv_linear_panel_out(l);
+    const int64_t columns =
+        l->gated ? width + fv_min(width, l->parts[0].out - panel * width) : fv_min(l->panel, l->out - panel * l->panel);
     int64_t k = 0, step;
     for (; (step = step_at(e, k)) < l->in - k; k += step) {
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);

@@ -25,7 +25,8 @@ struct fovea_linear {
     fv_bias_act_residual_f32_fn *bias_act_residual;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
-    int64_t part_count;
+    bool gated; /* one y of two parts: a panel holds as many columns of one as of the other, those of the gate first */
+    int64_t part_count; /* of y */
     fv_linear_part *parts;
     float *bias;   /* of the parts that have one */
     void *weights; /* [panels][in][panel], floats, or of 16 bits */
@@ -64,6 +65,11 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
 fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args);
 fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,
                                   size_t workspace_size);
+
+/* Channels of y that a panel gives. */
+static inline int64_t fv_linear_panel_out(const fovea_linear *linear) {
+    return linear->gated ? linear->panel / 2 : linear->panel;
+}
 
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_linear_run(const fovea_linear *linear, const fovea_linear_args *args, void *workspace);

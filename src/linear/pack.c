@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out) {
     return (fovea_matrix){data, dtype, in, out, out, 1, NULL};
@@ -55,8 +56,7 @@ static void pack_floats(const fovea_linear *l, const fovea_matrix *w, float scal
         }
 }
 
-static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t first, int64_t column, int64_t count) {
-    const int64_t place = column / l->panel * l->in * l->panel + column % l->panel;
+static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t first, int64_t place, int64_t count) {
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         pack_floats(l, &part->weight, part->has_scale ? (float)part->scale : 1.0f, first, count,
                     (float *)l->weights + place, l->panel);
@@ -67,9 +67,10 @@ static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
     const float scale = part->has_scale ? (float)part->scale : 1.0f;
     for (int64_t done = 0, count; done < to->out; done += count) {
-        const int64_t column = to->first + done;
-        count = fv_min(l->panel - column % l->panel, to->out - done);
-        pack_columns(l, part, done, column, count);
+        const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
+        const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
+        count = fv_min(width - column % width, to->out - done);
+        pack_columns(l, part, done, column / width * l->in * l->panel + behind + column % width, count);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,
@@ -78,9 +79,14 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
         to->bias[j] *= scale;
 }
 
+static void clear_panel(fovea_linear *l, int64_t panel) {
+    const size_t bytes = (size_t)(l->in * l->panel * fv_dtype_size(l->weight_dtype));
+    memset((char *)l->weights + (size_t)panel * bytes, 0, bytes);
+}
+
 /* Memory of a linear whose sizes are known; false if there is none. */
-static bool allocate(fovea_linear *l, int64_t weights) {
-    l->parts = calloc((size_t)l->part_count, sizeof *l->parts);
+static bool allocate(fovea_linear *l, int64_t parts, int64_t weights) {
+    l->parts = calloc((size_t)parts, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->weights = fv_allocate_pages((size_t)(weights * fv_dtype_size(l->weight_dtype)));
     return l->parts && l->bias && l->weights;
@@ -131,13 +137,15 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a linear map (%zu bytes)", sizeof *made);
     made->ctx = ctx;
     made->in = desc->in_features;
-    made->part_count = desc->part_count;
-    made->activation = (fv_activation)desc->activation;
+    made->gated = desc->activation == FOVEA_ACTIVATION_SILU_GATED;
+    made->part_count = made->gated ? 1 : desc->part_count;
+    made->activation = made->gated ? FV_ACT_SILU : (fv_activation)desc->activation;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
     made->gemm = fv_linear_gemm(ctx, made->out);
     made->panel = made->gemm->nr;
-    made->panels = fv_ceil_div(made->out, made->panel);
+    made->panels =
+        made->gated ? fv_ceil_div(parts[0].weight.out, fv_linear_panel_out(made)) : fv_ceil_div(made->out, made->panel);
     made->bias_act_residual =
         fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
     take_types(made, desc);
@@ -148,10 +156,12 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are too large", (long long)desc->in_features, out);
     }
-    if (!found || !allocate(made, floats)) {
+    if (!found || !allocate(made, desc->part_count, floats)) {
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld packed weights", (long long)floats);
     }
+    if (made->gated) /* columns between gate and up in the last panel are multiplied, too */
+        clear_panel(made, made->panels - 1);
     for (int64_t p = 0, first = 0; p < desc->part_count; first += parts[p++].weight.out) {
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
         pack_part(made, &parts[p], &made->parts[p]);

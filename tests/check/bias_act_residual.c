@@ -1,20 +1,23 @@
-/* Trials of bias_act_residual: every activation, with and without bias and residual, the residual also in place. */
+/* Trials of bias_act_residual: every activation, with and without bias, residual and what it gates, the
+ * residual also in place. */
 #include "check.h"
 
 #include <inttypes.h>
 
-enum { SIZE_ROWS, SIZE_N, SIZE_ACTIVATION, SIZE_BIAS, SIZE_RESIDUAL }; /* t->size */
-enum { OPERAND_C, OPERAND_Y, OPERAND_BIAS };                           /* t->operand; the residual is the last */
+enum { SIZE_ROWS, SIZE_N, SIZE_ACTIVATION, SIZE_BIAS, SIZE_RESIDUAL, SIZE_GATE }; /* t->size */
+enum { OPERAND_C, OPERAND_Y, OPERAND_BIAS }; /* t->operand; the residual is the last */
 
 typedef enum residual { RESIDUAL_NONE, RESIDUAL_APART, RESIDUAL_IN_PLACE, RESIDUALS } residual;
 static const char *const residual_words[RESIDUALS] = {"no residual", "residual", "residual in place"};
-static const char *const activation_words[] = {"none", "relu", "gelu", "gelu tanh"};
-enum { ACTIVATIONS = 4 };
+static const char *const activation_words[] = {"none", "relu", "gelu", "gelu tanh", "silu"};
+enum { ACTIVATIONS = 5, GATES = 3 };
+static const char *const gate_words[GATES] = {"", ", gates", ", gates with bias"};
 
 static void bias_act_residual_trial(checker *c, int64_t rows, int64_t n, int activation, bool bias, residual how,
-                                    bool special) {
-    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " %s, %s, %s%s", rows, n, activation_words[activation],
-                           bias ? "bias" : "no bias", residual_words[how], special ? ", special values" : "");
+                                    int gate, bool special) {
+    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " %s, %s, %s%s%s", rows, n, activation_words[activation],
+                           bias ? "bias" : "no bias", residual_words[how], gate_words[gate],
+                           special ? ", special values" : "");
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
@@ -22,6 +25,7 @@ static void bias_act_residual_trial(checker *c, int64_t rows, int64_t n, int act
     t->size[SIZE_ACTIVATION] = activation;
     t->size[SIZE_BIAS] = bias;
     t->size[SIZE_RESIDUAL] = how;
+    t->size[SIZE_GATE] = gate;
     operand *in = trial_floats(t, "c", CELL_KEPT, rows, n, some_stride(t, n));
     operand *y = trial_floats(t, "y", CELL_BITS, rows, n, some_stride(t, n));
     fill_uniform(t, in, -6.0f, 6.0f);
@@ -29,6 +33,14 @@ static void bias_act_residual_trial(checker *c, int64_t rows, int64_t n, int act
         sprinkle_specials(t, in, 3);
     if (bias)
         fill_normal(t, trial_floats(t, "bias", CELL_KEPT, 1, n, n));
+    if (gate > 0) {
+        operand *up = trial_floats(t, "up", CELL_KEPT, rows, n, some_stride(t, n));
+        fill_normal(t, up);
+        if (special)
+            sprinkle_specials(t, up, 8);
+    }
+    if (gate > 1)
+        fill_normal(t, trial_floats(t, "up_bias", CELL_KEPT, 1, n, n));
     if (how == RESIDUAL_APART)
         y = trial_floats(t, "residual", CELL_KEPT, rows, n, some_stride(t, n));
     if (how != RESIDUAL_NONE) {
@@ -43,10 +55,12 @@ static void bias_act_residual_trials(checker *c) {
     for (int64_t n = 1; n <= 2 * c->kernel->nr + 1; n++)
         for (int a = 0; a < ACTIVATIONS; a++)
             for (int i = 0; i < 2 * RESIDUALS; i++)
-                bias_act_residual_trial(c, 1 + (n + i) % 3, n, a, i % 2, (residual)(i / 2), (n + i) % 3 == 0);
+                bias_act_residual_trial(c, 1 + (n + i) % 3, n, a, i % 2, (residual)(i / 2), (int)(n + i / 2) % GATES,
+                                        (n + i) % 3 == 0);
     for (int a = 0; a < ACTIVATIONS; a++)
         for (int special = 0; special < 2; special++)
-            bias_act_residual_trial(c, 9, 133, a, true, RESIDUAL_APART, special);
+            for (int gate = 0; gate < GATES; gate++)
+                bias_act_residual_trial(c, 9, 133, a, true, RESIDUAL_APART, gate, special);
 }
 
 /* The operand that holds the residual. */
@@ -54,11 +68,20 @@ static int residual_index(const trial *t) {
     return t->size[SIZE_RESIDUAL] == RESIDUAL_IN_PLACE ? OPERAND_Y : t->operands - 1;
 }
 
+/* The operand of what is gated, behind the bias; its own bias follows. */
+static int up_index(const trial *t) { return t->size[SIZE_BIAS] ? OPERAND_BIAS + 1 : OPERAND_BIAS; }
+
 static void bias_act_residual_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     fv_bias_act_residual args = {.activation = (fv_activation)t->size[SIZE_ACTIVATION]};
     if (t->size[SIZE_BIAS])
         args.bias = trial_pointer(t, OPERAND_BIAS);
+    if (t->size[SIZE_GATE] > 0) {
+        args.up = trial_pointer(t, up_index(t));
+        args.ldup = o[up_index(t)].stride;
+    }
+    if (t->size[SIZE_GATE] > 1)
+        args.up_bias = trial_pointer(t, up_index(t) + 1);
     if (t->size[SIZE_RESIDUAL] != RESIDUAL_NONE) {
         args.residual = trial_pointer(t, residual_index(t));
         args.ldresidual = o[residual_index(t)].stride;
@@ -72,6 +95,7 @@ static double activated(int64_t activation, double t) {
     case FV_ACT_RELU: return t < 0 ? 0 : t;
     case FV_ACT_GELU: return t * 0.5 * (1 + erf(t * sqrt(0.5)));
     case FV_ACT_GELU_TANH: return t * 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (t + 0.044715 * t * t * t)));
+    case FV_ACT_SILU: return t / (1 + exp(-t));
     default: return t;
     }
 }
@@ -80,9 +104,16 @@ static bool bias_act_residual_element(const trial *t, int64_t i, int64_t j) {
     float x = *float_before(&t->operand[OPERAND_C], i, j);
     if (t->size[SIZE_BIAS])
         x += *float_before(&t->operand[OPERAND_BIAS], 0, j);
-    const bool smooth = t->size[SIZE_ACTIVATION] == FV_ACT_GELU || t->size[SIZE_ACTIVATION] == FV_ACT_GELU_TANH;
+    const bool smooth = t->size[SIZE_ACTIVATION] >= FV_ACT_GELU;
     double exact = activated(t->size[SIZE_ACTIVATION], x);
     double bound = smooth ? 4 * float_eps() * fabs((double)x) + 0x1p-149 : 0;
+    if (t->size[SIZE_GATE] > 0) {
+        float up = *float_before(&t->operand[up_index(t)], i, j);
+        if (t->size[SIZE_GATE] > 1)
+            up += *float_before(&t->operand[up_index(t) + 1], 0, j);
+        exact *= (double)up;
+        bound = bound * fabs((double)up) + float_eps() * fabs(exact) + 0x1p-149;
+    }
     if (t->size[SIZE_RESIDUAL] != RESIDUAL_NONE) {
         exact += *float_before(&t->operand[residual_index(t)], i, j);
         bound += float_eps() * fabs(exact);

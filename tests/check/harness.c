@@ -31,6 +31,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_mask_to_bits] = &check_mask_to_bits,
     [FV_OP_add_mask] = &check_add_mask,
     [FV_OP_softcap] = &check_softcap,
+    [FV_OP_normalize] = &check_normalize,
     [FV_OP_weights] = &check_weights,
     [FV_OP_weight_sums] = &check_weight_sums,
     [FV_OP_finite] = &check_finite,

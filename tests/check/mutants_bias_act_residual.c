@@ -23,10 +23,24 @@ static void bias_act_residual_other_gelu(BIAS_ACT_RESIDUAL_PARAMETERS) {
     honest(FV_OP_bias_act_residual)->run.bias_act_residual_f32(rows, n, c, ldc, &other, y, ldy);
 }
 
+static void bias_act_residual_gates_without_bias(BIAS_ACT_RESIDUAL_PARAMETERS) {
+    fv_bias_act_residual other = *args;
+    other.up_bias = NULL;
+    honest(FV_OP_bias_act_residual)->run.bias_act_residual_f32(rows, n, c, ldc, &other, y, ldy);
+}
+
+static void bias_act_residual_gates_nothing(BIAS_ACT_RESIDUAL_PARAMETERS) {
+    fv_bias_act_residual other = *args;
+    other.up = NULL;
+    honest(FV_OP_bias_act_residual)->run.bias_act_residual_f32(rows, n, c, ldc, &other, y, ldy);
+}
+
 static const mutant mutants[] = {
     MUTANT(PASSES, bias_act_residual, f32, 1, 8, bias_act_residual_honest),
     MUTANT(DIFFERS_AS_REFERENCE, bias_act_residual, f32, 1, 8, bias_act_residual_residual_first),
     MUTANT(DIFFERS_AS_REFERENCE, bias_act_residual, f32, 1, 8, bias_act_residual_other_gelu),
+    MUTANT(DIFFERS_AS_REFERENCE, bias_act_residual, f32, 1, 8, bias_act_residual_gates_without_bias),
+    MUTANT(DIFFERS_AS_REFERENCE, bias_act_residual, f32, 1, 8, bias_act_residual_gates_nothing),
 };
 
 const mutant_table mutants_bias_act_residual = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -1,0 +1,43 @@
+/* Fovea: the norms of models, row by row. Part of fovea.h. */
+#ifndef FOVEA_NORM_H
+#define FOVEA_NORM_H
+
+#include "context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fovea_norm_args {
+    size_t struct_size;
+    fovea_tensor x;           /* [batch, heads, tokens, channels], channels >= 1: a row is one head of one token */
+    fovea_tensor y;           /* the same shape; may be x itself */
+    const void *weight;       /* [channels], or NULL: 1 */
+    const void *bias;         /* [channels], or NULL: 0 */
+    fovea_dtype weight_dtype; /* default FOVEA_DTYPE_F32 */
+    fovea_dtype bias_dtype;   /* default FOVEA_DTYPE_F32 */
+    double eps;               /* >= 0, rounded to float32; default 1e-5 */
+} fovea_norm_args;
+
+/* Sets struct_size and the defaults, and leaves everything else absent. */
+#define fovea_norm_args_init(args) fovea_norm_args_init_size((args), sizeof(fovea_norm_args))
+FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
+
+/* fovea_rms_norm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the channels of a row.
+ * fovea_layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias.
+ *
+ * x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16: results are, bit for bit, those of float32 on the same
+ * numbers, rounded once at the end as fovea_convert() rounds. A row's bits depend on its x, weight and bias alone, and are
+ * the same on every tier and with every number of threads. Output NaN is always 0x7fc00000 before that rounding.
+ *
+ * The caller owns all memory; weight and bias must not overlap y, and x only if it is y: the same data, type and strides
+ * (FOVEA_ERROR_ALIAS). Without rows nothing is done. Where a type has 16 bits, rows are converted in memory that is
+ * allocated for the call: FOVEA_ERROR_OUT_OF_MEMORY if there is none. After an error y is unchanged. Rounding mode and
+ * nested calls: as for fovea_attention_execute(). Thread-safe. */
+FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args);
+FOVEA_API fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

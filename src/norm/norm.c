@@ -1,0 +1,186 @@
+/* fovea_rms_norm and fovea_layer_norm (fovea/norm.h): rows are dealt to threads in equal ranges, and go to the kernel in runs of
+ * tokens of one head. Rows, weight and bias of 16 bits become floats in scratch first. */
+#include "context/context.h"
+#include "core/core.h"
+#include "dispatch/dispatch.h"
+#include "fovea/fovea.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { TASK_ELEMENTS = 1 << 14, RUN_FLOATS = 1 << 12 }; /* least for a thread of its own; of a run in scratch */
+
+typedef struct normalisation {
+    const fovea_norm_args *args;
+    fv_normalize_f32_fn *normalize;
+    fv_normalize with;
+    fv_widen_bf16_fn *widen_x; /* NULL: float32 */
+    fv_narrow_bf16_fn *narrow_y;
+    int64_t rows, tasks, run; /* run: most rows of a call */
+    float *scratch;           /* [tasks][run][channels], if a type has 16 bits */
+} normalisation;
+
+void fovea_norm_args_init_size(fovea_norm_args *args, size_t size) {
+    const fovea_norm_args defaults = {.weight_dtype = FOVEA_DTYPE_F32, .bias_dtype = FOVEA_DTYPE_F32, .eps = 1e-5};
+    fv_struct_init(args, size, &defaults, sizeof defaults);
+}
+
+static const char takes[] = "norms take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
+
+/* ------------------------------------------------------------------------------------------------------- checks -- */
+
+static fovea_status check_tensor(const char *name, const fovea_tensor *t, const int64_t shape[4], bool output,
+                                 fv_span *span) {
+    *span = (fv_span){name, 0, 0};
+    if (fv_type_of(t->dtype) == FV_TYPE_COUNT)
+        return fv_dtype_refuse(name, t->dtype, takes);
+    if (!t->data && shape[0] > 0 && shape[1] > 0 && shape[2] > 0)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
+    const fv_tensor_rule rule = {name, t->dtype, {shape[0], shape[1], shape[2], shape[3]}, output, false};
+    return fv_tensor_check(t, &rule, span);
+}
+
+static fovea_status check_vector(const char *name, const void *data, fovea_dtype dtype, int64_t channels,
+                                 const fv_span *y) {
+    if (!data)
+        return FOVEA_OK;
+    if (fv_type_of(dtype) == FV_TYPE_COUNT)
+        return fv_dtype_refuse(name, dtype, takes);
+    const uintptr_t begin = (uintptr_t)data;
+    const fv_span span = {name, begin, begin + (uintptr_t)(channels * fv_dtype_size(dtype))};
+    return fv_spans_disjoint(y, &span);
+}
+
+static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
+    bool same = a->data == b->data && a->dtype == b->dtype;
+    for (int i = 0; i < 4; i++)
+        same = same && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
+    return same;
+}
+
+static fovea_status check_sizes(const int64_t shape[4]) {
+    int64_t all;
+    for (int i = 0; i < 4; i++)
+        if (shape[i] < (i == 3))
+            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld; it must be at least %d", (long long)shape[i],
+                           i == 3);
+    if (!fv_multiply(shape[0], shape[1], &all) || !fv_multiply(all, shape[2], &all) ||
+        !fv_multiply(all, shape[3], &all) || all > FV_SIZE_LIMIT || shape[3] > FV_SIZE_LIMIT)
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld x %lld x %lld elements: too large", (long long)shape[0],
+                       (long long)shape[1], (long long)shape[2], (long long)shape[3]);
+    return FOVEA_OK;
+}
+
+static fovea_status check(const fovea_norm_args *args) {
+    const int64_t *shape = args->x.shape;
+    fv_span x, y;
+    fovea_status status = check_sizes(shape);
+    if (status == FOVEA_OK)
+        status = check_tensor("x", &args->x, shape, false, &x);
+    if (status == FOVEA_OK)
+        status = check_tensor("y", &args->y, shape, true, &y);
+    if (status == FOVEA_OK && !same_elements(&args->x, &args->y))
+        status = fv_spans_disjoint(&y, &x);
+    if (status == FOVEA_OK)
+        status = check_vector("weight", args->weight, args->weight_dtype, shape[3], &y);
+    if (status == FOVEA_OK)
+        status = check_vector("bias", args->bias, args->bias_dtype, shape[3], &y);
+    if (status == FOVEA_OK && !(args->eps >= 0 && isfinite((float)args->eps)))
+        status = fv_fail(FOVEA_ERROR_ARGUMENT, "eps is %g; it must be a finite number of at least 0", args->eps);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- execution -- */
+
+static void *place(const fovea_tensor *t, int64_t row, int64_t *stride) {
+    const int64_t token = row % t->shape[2], head = row / t->shape[2] % t->shape[1],
+                  batch = row / t->shape[2] / t->shape[1];
+    *stride = t->stride[2];
+    return (char *)t->data +
+           fv_dtype_size(t->dtype) * (batch * t->stride[0] + head * t->stride[1] + token * t->stride[2]);
+}
+
+/* count rows of one head from a row on. */
+static void run_rows(const normalisation *m, int64_t row, int64_t count, float *scratch) {
+    const fovea_norm_args *args = m->args;
+    const int64_t n = args->x.shape[3];
+    int64_t x_stride, y_stride;
+    const void *x = place(&args->x, row, &x_stride);
+    void *y = place(&args->y, row, &y_stride);
+    if (m->widen_x) {
+        m->widen_x(count, n, x, x_stride, scratch, n);
+        x = scratch;
+        x_stride = n;
+    }
+    m->normalize(count, n, x, x_stride, &m->with, m->narrow_y ? scratch : y, m->narrow_y ? n : y_stride);
+    if (m->narrow_y)
+        m->narrow_y(count, n, scratch, n, y, y_stride);
+}
+
+static void rows_task(void *arg, int64_t task) {
+    const normalisation *m = arg;
+    const int64_t tokens = m->args->x.shape[2], each = fv_ceil_div(m->rows, m->tasks);
+    const int64_t end = fv_min((task + 1) * each, m->rows);
+    float *scratch = m->scratch ? m->scratch + task * m->run * m->args->x.shape[3] : NULL;
+    for (int64_t row = task * each, count; row < end; row += count) {
+        count = fv_min(fv_min(end - row, tokens - row % tokens), m->run);
+        run_rows(m, row, count, scratch);
+    }
+}
+
+/* A vector as floats: itself, or at *to, which moves on. */
+static const float *vector_of(const fovea_context *ctx, const void *data, fovea_dtype dtype, int64_t n, float **to) {
+    fv_widen_bf16_fn *widen = fv_widen_of(dtype, ctx->target);
+    if (!data || !widen)
+        return data;
+    float *floats = *to;
+    widen(1, n, data, n, floats, n);
+    *to += n;
+    return floats;
+}
+
+static fovea_status execute(const fovea_context *ctx, const fovea_norm_args *args, bool centre) {
+    const int64_t *shape = args->x.shape, n = shape[3];
+    normalisation m = {.args = args,
+                       .normalize = fv_kernel_best(FV_OP_normalize, FV_TYPE_f32, ctx->target)->run.normalize_f32,
+                       .widen_x = fv_widen_of(args->x.dtype, ctx->target),
+                       .narrow_y = fv_narrow_of(args->y.dtype, ctx->target),
+                       .rows = shape[0] * shape[1] * shape[2]};
+    if (m.rows == 0)
+        return FOVEA_OK;
+    m.tasks = fv_max(fv_min(fv_min(m.rows * n / TASK_ELEMENTS, m.rows), ctx->threads.count), 1);
+    const bool rows_of_16 = m.widen_x || m.narrow_y;
+    m.run = rows_of_16 ? fv_max(RUN_FLOATS / n, 1) : m.rows;
+    int64_t bytes = 0;
+    fv_reserve(&bytes, rows_of_16 ? m.tasks * m.run : 0, n * (int64_t)sizeof(float));
+    fv_reserve(&bytes, (args->weight_dtype != FOVEA_DTYPE_F32) + (args->bias_dtype != FOVEA_DTYPE_F32),
+               n * (int64_t)sizeof(float));
+    float *memory = bytes > 0 ? malloc((size_t)bytes) : NULL;
+    if (bytes < 0 || (bytes > 0 && !memory))
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes", (long long)bytes);
+    float *at = rows_of_16 ? memory + m.tasks * m.run * n : memory;
+    m.scratch = rows_of_16 ? memory : NULL;
+    m.with = (fv_normalize){.weight = vector_of(ctx, args->weight, args->weight_dtype, n, &at),
+                            .bias = vector_of(ctx, args->bias, args->bias_dtype, n, &at),
+                            .eps = (float)args->eps,
+                            .centre = centre};
+    fv_parallel(&ctx->threads, m.tasks, &(fv_work){.task = rows_task, .arg = &m});
+    free(memory);
+    return FOVEA_OK;
+}
+
+static fovea_status norm(const fovea_context *ctx, const fovea_norm_args *given, bool centre) {
+    FV_HOLD_EXCEPTIONS();
+    if (!ctx || !given)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "args" : "ctx");
+    fovea_norm_args args;
+    fovea_norm_args_init(&args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_norm_args, eps), given, &args);
+    if (status == FOVEA_OK)
+        status = check(&args);
+    return status == FOVEA_OK ? execute(ctx, &args, centre) : status;
+}
+
+fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args) { return norm(ctx, args, false); }
+
+fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args) { return norm(ctx, args, true); }
