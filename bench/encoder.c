@@ -57,9 +57,7 @@ static const char *load(fovea_isa isa, int threads, int64_t count, fovea_dtype d
     const char *error = bench_context(isa, threads, context);
     if (error != NULL)
         return error;
-    encoder_config config = encoder_config_bert(HEADS);
-    config.dtype = dtype;
-    return encoder_load_as(*context, place.file, &config, model, to) != 0 ||
+    return encoder_load(*context, place.file, HEADS, dtype, model, to) != 0 ||
                    encoder_plan_create(*model, count, LONGEST, plan, to) != 0
                ? text
                : NULL;

@@ -8,7 +8,8 @@ import numpy as np
 
 I64 = ctypes.c_int64
 FLOATS = ctypes.POINTER(ctypes.c_float)
-F32 = 1  # FOVEA_DTYPE_F32
+DTYPES = {"f32": 1, "bf16": 5, "f16": 6}  # fovea_dtype
+ARITHMETICS = {"exact": 0, "bf16": 1, "bf16_tile": 2, "fastest": 3}  # fovea_arithmetic
 BOOL = 2  # FOVEA_DTYPE_BOOL
 RELATIVE = {"alibi": 1, "toeplitz": 2, "t5": 3}  # fovea_relative
 TOP_LEFT = 1  # FOVEA_CAUSAL_TOP_LEFT
@@ -66,7 +67,7 @@ class AttentionDesc(ctypes.Structure):
         *((f"relative_{name}", I64) for name in ("buckets", "max_distance", "height", "width")),
         ("softcap", ctypes.c_double),
         ("has_sinks", ctypes.c_int),
-        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype", "out_dtype")),
+        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype", "out_dtype", "arithmetic")),
     ]
 
 
@@ -115,6 +116,7 @@ class LinearDesc(ctypes.Structure):
         ("part_count", I64),
         ("part", LinearPart),
         ("parts", ctypes.c_void_p),
+        *((name, ctypes.c_int) for name in ("y_dtype", "residual_dtype", "arithmetic")),
     ]
 
 
@@ -164,15 +166,15 @@ def initialise(c, name, struct, end=None):
     getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(size))
 
 
-def matrix(array):
+def matrix(array, dtype="f32"):
     """A weight [out, in] as PyTorch keeps it."""
-    return Matrix(array.ctypes.data, F32, array.shape[1], array.shape[0], 1, array.shape[1])
+    return Matrix(array.ctypes.data, DTYPES[dtype], array.shape[1], array.shape[0], 1, array.shape[1])
 
 
-def tensor(array):
-    """A view of a float32 or boolean array of four dimensions, as it lies in memory."""
+def tensor(array, dtype="f32"):
+    """A view of a boolean array, or of one of numbers, of four dimensions, as it lies in memory."""
     strides = (s // array.itemsize for s in array.strides)
-    return Tensor(array.ctypes.data, BOOL if array.dtype == bool else F32, (I64 * 4)(*array.shape), (I64 * 4)(*strides))
+    return Tensor(array.ctypes.data, BOOL if array.dtype == bool else DTYPES[dtype], (I64 * 4)(*array.shape), (I64 * 4)(*strides))
 
 
 class Library:
@@ -241,12 +243,16 @@ class Context:
         self.threads = info.threads
 
     def attention_plan(self, q, k, v, out, causal=False, window_left=-1, softcap=0.0, mask=None, bias=None, relative=None,
-                       sinks=None, lengths=()):
+                       sinks=None, lengths=(), dtype="f32", arithmetic="exact"):
         """A function without arguments that computes out; it keeps all that it needs alive. relative: its kind and its
         table; lengths: of packed sequences."""
         c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
         plain = not (softcap or relative or lengths) and bias is None and sinks is None
-        initialise(c, "attention_desc", desc, "has_bias" if plain else None)
+        end = "has_bias" if plain else "arithmetic"
+        initialise(c, "attention_desc", desc, end if arithmetic == "exact" else None)
+        desc.dtype = DTYPES[dtype]
+        if arithmetic != "exact":
+            desc.arithmetic = ARITHMETICS[arithmetic]
         desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
         _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
         desc.causal, desc.window_left = TOP_LEFT if causal else 0, window_left
@@ -260,7 +266,7 @@ class Context:
         self.library.check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
         args = AttentionArgs()
         initialise(c, "attention_args", args, "q_starts" if plain else None)
-        args.q, args.k, args.v, args.out = (tensor(a) for a in (q, k, v, out))
+        args.q, args.k, args.v, args.out = (tensor(a, dtype) for a in (q, k, v, out))
         table, ends = relative[1] if relative else None, (I64 * (len(lengths) + 1))(0, *np.cumsum(lengths, dtype=int))
         for name, array in (("mask", mask), ("bias", bias), ("relative", table)):
             if array is not None:
@@ -293,31 +299,38 @@ class Context:
         self.library.check(execute())
         return execute
 
-    def linear(self, x, w, b, out):
+    def linear(self, x, w, b, out, dtype="f32", arithmetic="exact"):
         c, desc, args, handle = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p()
-        initialise(c, "linear_desc", desc)
-        desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w), b.ctypes.data
+        initialise(c, "linear_desc", desc, "y_dtype" if arithmetic == "exact" else None)
+        if arithmetic != "exact":
+            desc.arithmetic = ARITHMETICS[arithmetic]
+        desc.dtype = desc.part.bias_dtype = DTYPES[dtype]
+        desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w, dtype), b.ctypes.data
         self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
-        y = tensor(out[None, None])
+        y = tensor(out[None, None], dtype)
         initialise(c, "linear_args", args)
-        args.x, args.y = tensor(x[None, None]), ctypes.pointer(y)
+        args.x, args.y = tensor(x[None, None], dtype), ctypes.pointer(y)
         return self._call("linear", handle, args, (x, out, y))
 
-    def layer(self, x, w, b, wo, bo, out, heads):
+    def layer(self, x, w, b, wo, bo, out, heads, dtype="f32", arithmetic="exact"):
         """Self-attention with a fused weight [3 d, d]."""
         c, desc, weights, handle = self.library.c, MhaDesc(), MhaWeights(), ctypes.c_void_p()
         batch, tokens, d = x.shape
         initialise(c, "mha_desc", desc)
         desc.form, desc.q_features, desc.out_features, desc.biases = FUSED, d, d, 1
         shape = AttentionDesc()
-        initialise(c, "attention_desc", shape, "has_bias")
+        initialise(c, "attention_desc", shape, "has_bias" if arithmetic == "exact" else None)
+        shape.dtype = DTYPES[dtype]
+        if arithmetic != "exact":
+            shape.arithmetic = ARITHMETICS[arithmetic]
         desc.attention = ctypes.pointer(shape)
         shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len = batch, heads, heads, tokens, tokens
         shape.head_dim = shape.value_dim = d // heads
         initialise(c, "mha_weights", weights)
-        weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w), b.ctypes.data, matrix(wo), bo.ctypes.data
+        weights.bias_dtype = DTYPES[dtype]
+        weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w, dtype), b.ctypes.data, matrix(wo, dtype), bo.ctypes.data
         self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
         args = AttentionArgs()
         initialise(c, "attention_args", args, "q_starts")
-        args.q, args.out = tensor(x[:, None]), tensor(out[:, None])
+        args.q, args.out = tensor(x[:, None], dtype), tensor(out[:, None], dtype)
         return self._call("mha", handle, args, (x, out))

@@ -1,9 +1,10 @@
 """What is compared: the cases of the table of targets, each with the ratio it must reach."""
 
 import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import encoder
+from halves import SIZES
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class Case:
     kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one; "linear": x W + b;
     # "mha": self-attention of a whole layer, d_model = heads * head_dim, with biases; "encoder": all-MiniLM-L6-v2 over
     # `batch` sentences (encoder.py)
+    dtype: str = "f32"  # of operands and results: bf16, f16
+    arithmetic: str = "exact"  # Fovea's, where dtype has others
+    own_target: float = 0.0  # of 16 bits: at least this many times as fast as Fovea in float32
     rows: int = 0  # of a linear map: x is rows x channels
     columns: int = 0
     channels: int = 0
@@ -50,13 +54,13 @@ class Case:
         if self.kind == "exp":
             return f"exp/f32/n{self.q_len}"
         if self.kind == "linear":
-            return f"linear/f32/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
+            return f"linear/{self.dtype}/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
         if self.kind == "mha":
-            return f"mha/f32/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused/threads:1"
+            return f"mha/{self.dtype}/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused{self.named}/threads:1"
         if self.kind == "encoder":
-            return f"encoder/minilm/n{self.batch}/threads:2"
+            return f"encoder/minilm/{self.dtype}/n{self.batch}/threads:2"
         text = (
-            f"attention/f32/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
+            f"attention/{self.dtype}/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
             f"_dk{self.head_dim}_dv{self.head_dim}/causal:{'top_left' if self.causal else 'none'}"
         )
         if self.window:
@@ -74,7 +78,11 @@ class Case:
         if self.lengths:
             halved = "/lengths:halved" if self.lengths[1] * 2 == self.lengths[0] else ""
             text += f"/q_lens:{min(self.lengths)}/kv_lens:{min(self.lengths)}{halved}/packed:1"
-        return text + f"/threads:{self.threads}"
+        return text + self.named + f"/threads:{self.threads}"
+
+    @property
+    def named(self):
+        return "" if self.arithmetic == "exact" else f"/arithmetic:{self.arithmetic}"
 
     @property
     def added(self):
@@ -101,9 +109,9 @@ class Case:
     def bytes(self):
         """Of the weights, or keys and values, that a case reads once, where that is what bounds it; else 0."""
         if self.kind == "linear" and self.rows == 1:
-            return 4 * self.columns * self.channels
+            return SIZES[self.dtype] * self.columns * self.channels
         if self.kind == "attention" and self.q_len == 1:
-            return 2 * 4 * self.batch * self.groups * self.kv_len * self.head_dim
+            return 2 * SIZES[self.dtype] * self.batch * self.groups * self.kv_len * self.head_dim
         return 0
 
     @property
@@ -146,7 +154,17 @@ def layer(title, batch, tokens, target):
     return Case(title, batch, 12, q_len=tokens, kv_len=tokens, target=target, kind="mha", against=("torch",))
 
 
-CASES = (
+HALVES = ("torch", "openvino", "zentorch")  # peers in 16 bits
+
+
+def half(case, dtype, target, own_target=0.0, arithmetic="exact", against=HALVES):
+    """A case in 16 bits; its title begins with the type, and ends with the arithmetic where there is another."""
+    more = f", {arithmetic}" if arithmetic != "exact" else ""
+    return replace(case, title=f"{dtype} {case.title}{more}", dtype=dtype, arithmetic=arithmetic, target=target,
+                   own_target=own_target, against=against)
+
+
+FLOAT_CASES = (
     self_attention("B1 H12 T512 D64", 1, 12, 512, 64, 1.15),
     self_attention("B1 H12 T512 D64 causal", 1, 12, 512, 64, 2.2, causal=True),
     self_attention("B1 H16 T2048 D64", 1, 16, 2048, 64, 1.20),
@@ -186,6 +204,34 @@ CASES = (
     Case("MiniLM 1 sentence", 1, kind="encoder", tier="pair", target=1.2),
     Case("MiniLM 32 sentences", 32, kind="encoder", tier="pair", target=1.2),
 )
+
+LONG = self_attention("B1 H16 T2048 D64", 1, 16, 2048, 64, 0.0)
+CAUSAL = self_attention("B1 H16 T2048 D64 causal", 1, 16, 2048, 64, 0.0, causal=True)
+WIDE = self_attention("B1 H8 T2048 D128 causal", 1, 8, 2048, 128, 0.0, causal=True)
+LONG_AVX2 = replace(LONG, title=LONG.title + " AVX2", tier="avx2")
+LINEAR_AVX2 = linear(512, 768, 768, 0.0, tier="avx2")
+BOTH = ("torch", "zentorch")
+
+HALF_CASES = (
+    half(LONG, "bf16", 0.0, 1.25),
+    half(LONG, "bf16", 1.2, 1.55, "bf16"),
+    half(CAUSAL, "bf16", 1.5, 0.0, "bf16"),
+    half(WIDE, "bf16", 1.3, 0.0, "bf16"),
+    half(self_attention("B1 H12 T512 D64", 1, 12, 512, 64, 0.0), "bf16", 1.1, 0.0, "bf16"),
+    half(self_attention("B8 H12 T128 D64", 8, 12, 128, 64, 0.0), "bf16", 1.15, 0.0, "bf16"),
+    half(self_attention("B32 H8 T32 D64", 32, 8, 32, 64, 0.0), "bf16", 1.75, 0.0, "bf16"),
+    half(LONG, "f16", 3.3, 0.97, against=("torch",)),
+    half(WIDE, "f16", 3.3, 0.97, against=("torch",)),
+    *(half(linear(*size, 0.0), "bf16", 1.0, 1.8, against=BOTH) for size in ((512, 768, 768), (2048, 1024, 1024), (128, 768, 768))),
+    *(half(linear(rows, 768, 768, 0.0), "bf16", 1.0, against=BOTH) for rows in (32, 8)),
+    *(half(linear(*size, 0.0), "f16", 8.0, against=("torch",)) for size in ((512, 768, 768), (2048, 1024, 1024), (8, 768, 768))),
+    *(half(linear(1, 4096, 4096, 0.0), dtype, 0.0) for dtype in ("bf16", "f16")),
+    half(layer("layer B1 T512 d768 h12", 1, 512, 0.0), "bf16", 1.1, 0.0, "bf16"),
+    half(Case("MiniLM 1 sentence", 1, kind="encoder", tier="pair"), "bf16", 1.2, against=("openvino", "torch")),
+    half(Case("MiniLM 32 sentences", 32, kind="encoder", tier="pair"), "bf16", 1.1, against=("openvino", "torch")),
+    *(half(case, dtype, 0.0, 0.97, against=("torch",)) for case in (LONG_AVX2, LINEAR_AVX2) for dtype in ("bf16", "f16")),
+)
+CASES = FLOAT_CASES + HALF_CASES
 
 
 def select(pattern, tier):

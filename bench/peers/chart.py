@@ -15,13 +15,13 @@ STYLE = """
   .soft { fill: #57606a; } .card { fill: #ffffff; stroke: #d0d7de; } .grid { stroke: #d8dee4; }
   .peak { stroke: #cf222e; stroke-dasharray: 4 3; } .peaktext { fill: #cf222e; }
   .fovea { fill: #0a6cd6; } .torch { fill: #e39a7b; } .onnxruntime { fill: #9bb58f; } .openvino { fill: #b3a5d1; }
-  .zentorch { fill: #8ab6c4; } .openblas { fill: #d6a5b8; } .sleef { fill: #c9b458; }
+  .zentorch { fill: #8ab6c4; } .openblas { fill: #d6a5b8; } .sleef { fill: #c9b458; } .float32 { fill: #9cc3ea; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3; } .soft { fill: #9198a1; }
     .card { fill: #0d1117; stroke: #3d444d; } .grid { stroke: #2a313c; }
     .peak { stroke: #ff7b72; } .peaktext { fill: #ff7b72; }
     .fovea { fill: #4493f8; } .torch { fill: #b9694a; } .onnxruntime { fill: #66855a; } .openvino { fill: #8371ad; }
-    .zentorch { fill: #4d7f8e; } .openblas { fill: #9a5f76; } .sleef { fill: #94832f; }
+    .zentorch { fill: #4d7f8e; } .openblas { fill: #9a5f76; } .sleef { fill: #94832f; } .float32 { fill: #7aa7d9; }
   }
 """
 
@@ -33,12 +33,12 @@ def panels(chosen, run):
         record = run["cases"].get(case.title)
         if record and "fovea" in record["results"] and case.kind != "threads":
             unit = report.rate(case, 1.0)[1]
-            groups.setdefault((case.tier, unit), []).append((case, record))
+            groups.setdefault((case.tier, unit, case.dtype != "f32"), []).append((case, record))
     made = []
-    for (tier, unit), rows in groups.items():
+    for (tier, unit, halves), rows in groups.items():
         summary = run["tiers"][tier]
         words = {"GF/s": "attention and layers, GFLOP/s" + (", two threads" if tier == "pair" else ""), "GB/s": "decode, GB/s", "G/s": "exp, 10\u2079 elements/s"}[unit]
-        made.append((f"{summary['tier']}: {words}", summary["peak"] * rows[0][0].threads / 1e9 if unit == "GF/s" else None, rows))
+        made.append((f"{summary['tier']}: {words}" + (", 16 bits" if halves else ""), summary["peak"] * rows[0][0].threads / 1e9 if unit == "GF/s" else None, rows))
     return made
 
 

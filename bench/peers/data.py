@@ -3,8 +3,10 @@
 import numpy as np
 
 import encoder
+from halves import rounded
 
-TOLERANCE = 1e-4
+# How far a result may be from float64's, and from another's, on operands that are numbers of the type.
+TOLERANCES = {"f32": 1e-4, "bf16": 6e-2, "f16": 8e-3}
 BUCKETS, MAX_DISTANCE = 32, 128  # of T5
 
 
@@ -13,11 +15,16 @@ def data_of(case):
 
 
 class Data:
-    """The operands of a case, the same for all engines, and its exact result."""
-
-    tolerance = TOLERANCE
+    """The operands of a case, the same for all engines, in float32 but numbers of its type, and its exact result."""
 
     def __init__(self, case):
+        self.tolerance = self.agreement = TOLERANCES[case.dtype]
+        self.make(case)
+        for name in ("q", "k", "v", "x", "w", "b", "wo", "bo"):
+            if hasattr(self, name):
+                setattr(self, name, rounded(getattr(self, name), case.dtype))
+
+    def make(self, case):
         self.case, random = case, np.random.default_rng(1)
         if case.kind == "exp":
             self.x = (-20 * random.random(case.q_len)).astype(np.float32)

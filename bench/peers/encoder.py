@@ -15,6 +15,8 @@ import struct
 
 import numpy as np
 
+from api import DTYPES
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = pathlib.Path(os.environ.get("FOVEA_MODELS", ROOT / "build/models")) / "all-MiniLM-L6-v2/model.safetensors"
 REFERENCE = ROOT / "examples/minilm/reference.safetensors"
@@ -38,9 +40,9 @@ def read_safetensors(path):
 class Data:
     """Sentences of a case: ids [batch, longest] with zeros behind, lens [batch], and what they must become."""
 
-    tolerance = 1e-5  # cosines above 0.99999
-
     def __init__(self, case):
+        self.tolerance = {"f32": 1e-5, "bf16": 1e-3, "f16": 1e-4}[case.dtype]  # cosines above 0.99999, 0.999, 0.9999
+        self.agreement = {"f32": 1e-4, "bf16": 1e-2, "f16": 1e-3}[case.dtype]
         rows, self.lens, self.exact = self.sentences(case)
         self.ids = np.zeros((len(rows), self.lens.max()), np.int32)
         for place, row in zip(self.ids, rows):
@@ -100,13 +102,13 @@ class Complaint(ctypes.Structure):
 class FoveaEncoder:
     """examples/minilm, built as a shared library: FOVEA_ENCODER_LIBRARY in the environment says where it is."""
 
-    def __init__(self, context):
+    def __init__(self, context, dtype="f32"):
         self.c, self.context = ctypes.CDLL(os.environ["FOVEA_ENCODER_LIBRARY"]), context
         self.text = ctypes.create_string_buffer(512)
         self.complaint = Complaint(ctypes.addressof(self.text), len(self.text))
         self.handle = ctypes.c_void_p()
         self.check(self.c.encoder_load(context.handle, os.fsencode(MODEL), ctypes.c_int64(HEADS),
-                                       ctypes.byref(self.handle), self.complaint))
+                                       ctypes.c_int(DTYPES[dtype]), ctypes.byref(self.handle), self.complaint))
 
     def check(self, status):
         if status != 0:

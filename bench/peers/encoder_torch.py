@@ -30,7 +30,7 @@ class Batches:
             hidden = self.model(ids, valid)
             if valid is not None:
                 hidden = hidden * valid[:, :, None]
-            vectors.append(torch.nn.functional.normalize(hidden.sum(1) / lens, dim=1))
+            vectors.append(torch.nn.functional.normalize(hidden.sum(1, dtype=torch.float32) / lens, dim=1))
         return vectors[0] if self.back is None else torch.cat(vectors)[self.back]
 
 
@@ -41,8 +41,8 @@ class Functions:
         self.engine, torch = engine, engine.torch
         turn = lambda pair: tuple(engine.weight(np.array(a)) for a in pair)
         self.torch, w = torch, data.weights
-        self.words = torch.from_numpy(np.array(w["embeddings.word_embeddings.weight"]))
-        self.places = torch.from_numpy(w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0])
+        self.words = engine.of(np.array(w["embeddings.word_embeddings.weight"]))
+        self.places = engine.of(w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0])
         self.norm0 = turn((w["embeddings.LayerNorm.weight"], w["embeddings.LayerNorm.bias"]))
         self.layers = [{k: turn(pair) for k, pair in data.layer(i).items()} for i in range(LAYERS)]
 
@@ -52,7 +52,7 @@ class Functions:
 
     def __call__(self, ids, valid):
         engine, norm, (batch, tokens) = self.engine, self.torch.nn.functional.layer_norm, ids.shape
-        mask = None if valid is None else self.torch.zeros(valid.shape).masked_fill(~valid, -np.inf)[:, None, None, :]
+        mask = None if valid is None else self.torch.zeros(valid.shape, dtype=engine.dtype).masked_fill(~valid, -np.inf)[:, None, None, :]
         x = self.embed(ids)
         for layer in self.layers:
             qkv = engine.linear(x, *layer["qkv"]).view(batch, tokens, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
@@ -70,7 +70,7 @@ class Module(Functions):
         super().__init__(engine, data)
         torch = engine.torch
         inner = self.layers[0]["inner"][0].shape[0]
-        layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, inner, 0.0, "gelu", EPSILON, batch_first=True)
+        layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, inner, 0.0, "gelu", EPSILON, batch_first=True, dtype=engine.dtype)
         self.module = torch.nn.TransformerEncoder(layer, LAYERS).eval()
         names = {"qkv": ("self_attn.in_proj_weight", "self_attn.in_proj_bias"), "o": "self_attn.out_proj",
                  "inner": "linear1", "outer": "linear2", "norm1": "norm1", "norm2": "norm2"}

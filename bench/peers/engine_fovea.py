@@ -1,10 +1,13 @@
 """Fovea itself, and SLEEF's exp, which is built beside it."""
 
+import dataclasses
+
 import numpy as np
 
 import api
 import encoder
 from forms import Form
+from halves import narrow, widen
 
 
 class Fovea:
@@ -23,21 +26,26 @@ class Fovea:
             out = np.empty_like(data.x)
             yield Form("fovea_exp_f32", self.library.exp(data.x, out), lambda: out)
             return
+        options = {"dtype": case.dtype, "arithmetic": case.arithmetic}
+        element = np.float32 if case.dtype == "f32" else np.uint16
+        turn = lambda array: narrow(array, case.dtype)
         if case.kind == "linear":
-            out = np.empty((case.rows, case.columns), np.float32)
-            yield Form("packed", self.context.linear(data.x, data.w, data.b, out), lambda: out)
+            out = np.empty((case.rows, case.columns), element)
+            run = self.context.linear(turn(data.x), turn(data.w), turn(data.b), out, **options)
+            yield Form("packed", run, lambda: widen(out, case.dtype))
             return
         if case.kind == "mha":
-            out = np.empty(data.x.shape, np.float32)
-            run = self.context.layer(data.x, data.w, data.b, data.wo, data.bo, out, case.heads)
-            yield Form("fused weight", run, lambda: out)
+            out = np.empty(data.x.shape, element)
+            operands = (turn(a) for a in (data.x, data.w, data.b, data.wo, data.bo))
+            run = self.context.layer(*operands, out, case.heads, **options)
+            yield Form("fused weight", run, lambda: widen(out, case.dtype))
             return
         if case.kind == "encoder":
-            run, out = encoder.FoveaEncoder(self.context).run(data)
+            run, out = encoder.FoveaEncoder(self.context, case.dtype).run(data)
             yield Form("packed", run, lambda: out)
             return
-        q, k, v = (data.pack(a) if case.lengths else a for a in (data.q, data.k, data.v))
-        out = np.empty(q.shape, np.float32)
+        q, k, v = (turn(data.pack(a) if case.lengths else a) for a in (data.q, data.k, data.v))
+        out = np.empty(q.shape, element)
         plan = self.context.attention_plan(
             q,
             k,
@@ -51,8 +59,18 @@ class Fovea:
             relative=(case.relative, data.table) if case.relative else None,
             sinks=data.sinks,
             lengths=case.lengths,
+            **options,
         )
-        yield Form("plan", plan, lambda: data.unpack(out) if case.lengths else out)
+        yield Form("plan", plan, lambda: data.unpack(out) if case.lengths else widen(out, case.dtype))
+
+
+class Float32(Fovea):
+    """Fovea in float32, beside a case of 16 bits."""
+
+    name = "float32"
+
+    def forms(self, case, data):
+        return super().forms(dataclasses.replace(case, dtype="f32", arithmetic="exact"), data)
 
 
 class Sleef:

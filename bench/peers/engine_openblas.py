@@ -26,6 +26,8 @@ class OpenBlas:
         return f"{config[1]} ({self.c.scipy_openblas_get_corename().decode()})"
 
     def forms(self, case, data):
+        if case.dtype != "f32":
+            return
         if case.kind != "linear":
             return
         if case.rows == 1:

@@ -1,9 +1,10 @@
-"""OpenVINO: its own operators, compiled for the CPU and held to float32."""
+"""OpenVINO: its own operators, compiled for the CPU and held to the case's type."""
 
 import numpy as np
 
 import encoder_openvino
 from forms import Form
+from halves import narrow, widen
 
 
 class OpenVino:
@@ -20,6 +21,7 @@ class OpenVino:
         return self.ov.__version__.split("-")[0]
 
     def forms(self, case, data):
+        self.hint, self.type = case.dtype, {"f32": self.ov.Type.f32, "bf16": self.ov.Type.bf16, "f16": self.ov.Type.f16}[case.dtype]
         kinds = {"attention": self._attention, "linear": self._linear, "mha": self._layer}
         if case.kind == "encoder":
             return encoder_openvino.forms(self, data)
@@ -28,7 +30,7 @@ class OpenVino:
     def request(self, node, parameters, arrays):
         """A compiled model whose inputs are the arrays' memory; the arrays are kept alive."""
         config = {
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": self.hint,
             "INFERENCE_NUM_THREADS": self.threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
@@ -36,13 +38,32 @@ class OpenVino:
         }
         request = self.core.compile_model(self.ov.Model([node], parameters), "CPU", config).create_infer_request()
         for i, array in enumerate(arrays):
-            request.set_input_tensor(i, self.ov.Tensor(array, shared_memory=True))
+            request.set_input_tensor(i, self.tensor(array))
         return request
+
+    def tensor(self, array):
+        """An operand as it is: 16 bits as narrow() gives them."""
+        if array.dtype != np.uint16:
+            return self.ov.Tensor(array, shared_memory=True)
+        return self.ov.Tensor(array, self.ov.Shape(array.shape), self.type)
+
+    def of(self, array):
+        return narrow(array, self.hint)
+
+    def constant(self, op, array):
+        return op.constant(np.ascontiguousarray(array), dtype=self.type)
+
+    def read(self, request):
+        """A result in float32."""
+        tensor = request.get_output_tensor(0)
+        if tensor.element_type == self.ov.Type.f32:
+            return tensor.data
+        return widen(tensor.data.view(np.uint16), self.hint)  # the bits of either type, called float16
 
     def _form(self, label, node, parameters, arrays, shape):
         request = self.request(node, parameters, arrays)
         # The arrays are named in the closure to keep them alive.
-        return Form(label, lambda: (request.infer(), arrays)[0], lambda: request.get_output_tensor(0).data.reshape(shape))
+        return Form(label, lambda: (request.infer(), arrays)[0], lambda: self.read(request).reshape(shape))
 
     def _attention(self, case, data):
         from openvino import opset13 as op
@@ -55,23 +76,23 @@ class OpenVino:
                 return
             q = q.reshape(case.batch, case.groups, case.heads // case.groups, case.head_dim)
         masks = [data.added()] if case.added else [data.bias()[None, None]] if case.window or case.mask else []
-        arrays = [q, data.k, data.v, *masks]
-        parameters = [op.parameter(a.shape, np.float32) for a in arrays]
+        arrays = [self.of(a) for a in (q, data.k, data.v, *masks)]
+        parameters = [op.parameter(a.shape, self.type) for a in arrays]
         node = op.scaled_dot_product_attention(*parameters, causal=causal)
         yield self._form("ScaledDotProductAttention-13", node, parameters, arrays, data.q.shape)
 
     def _linear(self, case, data):
         from openvino import opset13 as op
 
-        x = op.parameter(data.x.shape, np.float32)
-        node = encoder_openvino.linear(op, x, data.w, data.b)
-        yield self._form("MatMul, Add", node, [x], [data.x], (case.rows, case.columns))
+        x, constant = op.parameter(data.x.shape, self.type), lambda a: self.constant(op, a)
+        node = encoder_openvino.linear(op, x, data.w, data.b, constant)
+        yield self._form("MatMul, Add", node, [x], [self.of(data.x)], (case.rows, case.columns))
 
     def _layer(self, case, data):
         from openvino import opset13 as op
 
         for parts in (1, 3):
-            x = op.parameter(data.x.shape, np.float32)
-            heads = encoder_openvino.heads(op, x, data.w, data.b, case.heads, parts)
-            node = encoder_openvino.linear(op, heads, data.wo, data.bo)
-            yield self._form(f"{parts} products, ScaledDotProductAttention", node, [x], [data.x], data.x.shape)
+            x, constant = op.parameter(data.x.shape, self.type), lambda a: self.constant(op, a)
+            heads = encoder_openvino.heads(op, x, data.w, data.b, case.heads, parts, constant=constant)
+            node = encoder_openvino.linear(op, heads, data.wo, data.bo, constant)
+            yield self._form(f"{parts} products, ScaledDotProductAttention", node, [x], [self.of(data.x)], data.x.shape)

@@ -23,11 +23,16 @@ class Torch:
         return f"{self.torch.__version__.split('+')[0]} ({self.torch.backends.cpu.get_cpu_capability()})"
 
     def forms(self, case, data):
+        self.dtype = {"f32": self.torch.float32, "bf16": self.torch.bfloat16, "f16": self.torch.float16}[case.dtype]
         kinds = {"exp": self._exp, "linear": self._linear, "mha": self._layer, "encoder": self._encoder}
         return kinds.get(case.kind, self._attention)(case, data)
 
+    def of(self, array):
+        """An operand in the case's type."""
+        return self.torch.from_numpy(array).to(self.dtype)
+
     def weight(self, array):
-        return self.torch.from_numpy(array)
+        return self.of(array)
 
     def linear(self, x, w, b, gelu=False):
         f = self.torch.nn.functional
@@ -45,24 +50,24 @@ class Torch:
             with inference():
                 holder[:] = (compute(),)
 
-        return Form(label, run, lambda: holder[0].numpy().reshape(shape or holder[0].shape))
+        return Form(label, run, lambda: holder[0].float().numpy().reshape(shape or holder[0].shape))
 
     def _exp(self, _, data):
         x, out = self.torch.from_numpy(data.x), self.torch.empty(data.x.shape)
         yield Form("torch.exp(out=)", lambda: self.torch.exp(x, out=out), out.numpy)
 
     def _linear(self, _, data):
-        x, w, b = (self.torch.from_numpy(a) for a in (data.x, data.w, data.b))
+        x, w, b = (self.of(a) for a in (data.x, data.w, data.b))
         yield self._timed("functional.linear", lambda: self.linear(x, w, b))
-        turned, out = w.t().contiguous(), self.torch.empty(x.shape[0], w.shape[0])
+        turned, out = w.t().contiguous(), self.torch.empty(x.shape[0], w.shape[0], dtype=self.dtype)
         yield self._timed("addmm(out=), weight [in, out]", lambda: self.torch.addmm(b, x, turned, out=out))
 
     def _layer(self, case, data):
         torch = self.torch
-        layer = torch.nn.MultiheadAttention(case.model, case.heads, batch_first=True).eval()
+        layer = torch.nn.MultiheadAttention(case.model, case.heads, batch_first=True, dtype=self.dtype).eval()
         values = {"in_proj_weight": data.w, "in_proj_bias": data.b, "out_proj.weight": data.wo, "out_proj.bias": data.bo}
-        layer.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
-        x = torch.from_numpy(data.x)
+        layer.load_state_dict({name: self.of(value) for name, value in values.items()})
+        x = self.of(data.x)
         for fast in (True, False):
 
             def compute(fast=fast):
@@ -73,7 +78,7 @@ class Torch:
         yield self._layer_of_functions(case, data)
 
     def _layer_of_functions(self, case, data):
-        x, (w, b, wo, bo) = self.torch.from_numpy(data.x), (self.weight(a) for a in (data.w, data.b, data.wo, data.bo))
+        x, (w, b, wo, bo) = self.of(data.x), (self.weight(a) for a in (data.w, data.b, data.wo, data.bo))
         split = (case.batch, case.q_len, 3, case.heads, case.head_dim)
 
         def compute():
@@ -86,7 +91,7 @@ class Torch:
         return encoder_torch.forms(self, data, self._timed)
 
     def _attention(self, case, data):
-        q, k, v = (self.torch.from_numpy(a) for a in (data.q, data.k, data.v))
+        q, k, v = (self.of(a) for a in (data.q, data.k, data.v))
         if case.groups != case.heads:
             yield self._sdpa("sdpa, enable_gqa", case, q, k, v, enable_gqa=True)
             if case.q_len == 1:
@@ -165,7 +170,7 @@ class Zentorch(Torch):
 
     def weight(self, array):
         """A copy, which lives as long as the process: zentorch packs weights where they are, and knows them by address."""
-        self.weights.append(self.torch.from_numpy(array.copy()))
+        self.weights.append(self.torch.from_numpy(array.copy()).to(self.dtype))
         return self.weights[-1]
 
     def linear(self, x, w, b, gelu=False):
@@ -178,7 +183,7 @@ class Zentorch(Torch):
         return ()
 
     def _linear(self, _, data):
-        op, x, b = self.op, self.torch.from_numpy(data.x), self.torch.from_numpy(data.b)
+        op, x, b = self.op, self.of(data.x), self.of(data.b)
         plain, turned = self.weight(data.w), self.weight(np.ascontiguousarray(data.w.T))
         packed = op.zentorch_weight_prepack_for_linear(self.weight(data.w))
         self.weights.append(packed)
@@ -192,7 +197,7 @@ class Zentorch(Torch):
     def _attention(self, case, data):
         if case.softcap or case.sinks or case.lengths:
             return
-        q, k, v = (self.torch.from_numpy(a) for a in (data.q, data.k, data.v))
+        q, k, v = (self.of(a) for a in (data.q, data.k, data.v))
         if case.groups != case.heads:
             yield self._sdpa("sdpa", case, q, k, v)
             if case.q_len == 1:

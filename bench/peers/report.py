@@ -8,6 +8,7 @@ TITLES = {
     "zentorch": "zentorch",
     "openblas": "OpenBLAS",
     "sleef": "SLEEF",
+    "float32": "Fovea in float32",
 }
 PEERS = ("torch", "onnxruntime", "openvino", "zentorch", "openblas")
 
@@ -27,7 +28,7 @@ def rate(case, seconds):
 
 def rivals(record, names=None):
     """The names of those that were measured beside Fovea, or those among `names`, the fastest first."""
-    found = [name for name in record["results"] if name != "fovea" and (names is None or name in names)]
+    found = [name for name in record["results"] if name not in ("fovea", "float32") and (names is None or name in names)]
     return sorted(found, key=lambda name: record["results"][name]["ratio"])
 
 
@@ -110,18 +111,39 @@ def peer_cells(case, record, run):
     return [f"{TITLES.get(name, name)}: {cell(case, record, name, run)}", *[""] * (len(PEERS) - 1)]
 
 
+def own_text(case, record):
+    """Of 16 bits: how many times as fast as Fovea in float32, and whether that reaches its target."""
+    result = record["results"].get("float32")
+    if result is None:
+        return "-"
+    text = f"{ratio_text(case.own_target, result['ratio'])}"
+    if not case.own_target:
+        return text
+    return text + f" ({case.own_target:g}x{': reached' if result['ratio'] >= case.own_target else ''})"
+
+
 def table(chosen, run):
+    """The cases of float32, and those of 16 bits."""
+    floats, halves = ([c for c in chosen if (c.dtype == "f32") == kind] for kind in (True, False))
+    return "\n\n".join(filter(None, (table_of(floats, run, False), table_of(halves, run, True))))
+
+
+def table_of(chosen, run, halves):
+    if not any(case.title in run["cases"] for case in chosen):
+        return ""
     peers = " | ".join(TITLES[name] for name in PEERS)
     lines = [
-        f"| case | Fovea | of peak: Fovea, best peer | {peers} | ratio to the best (quartiles) | target |",
-        "|---|---|---|" + "---|" * len(PEERS) + "---|---|",
+        f"| case | Fovea | of peak: Fovea, best peer | {peers} | ratio to the best (quartiles) | target |"
+        + (" to Fovea in float32 (target) |" if halves else ""),
+        "|---|---|---|" + "---|" * len(PEERS) + "---|---|" + "---|" * halves,
     ]
     for case in chosen:
         record = run["cases"].get(case.title)
         if record is None:
             continue
         columns = [case.title, cell(case, record, "fovea", run), shares(case, record), *peer_cells(case, record, run)]
-        lines.append("| " + " | ".join([*columns, best_text(record), target_text(case, record)]) + " |")
+        columns += [best_text(record), target_text(case, record)] + ([own_text(case, record)] if halves else [])
+        lines.append("| " + " | ".join(columns) + " |")
     return "\n".join(lines)
 
 
@@ -173,8 +195,8 @@ def machine(run):
 MEANING = """\
 How to read the table:
 
-- **Conditions.** float32, one thread unless a case says two. Before any was timed, all results were compared with float64 and with
-  each other.
+- **Conditions.** float32, unless a case names a type: then operands, weights and results are of it. One thread unless a case says
+  two. Before any was timed, all results were compared with float64 and with each other.
 - **Ratio.** How many times as fast Fovea is as the fastest other library of that case: the median over interleaved rounds of the
   ratio of times, with its quartiles.
 - **Target.** The ratio that was aimed at, and against which library.
@@ -211,7 +233,7 @@ def index(chosen, runs):
         "# Fovea beside its peers",
         "Each cell shows three things: how many times as fast Fovea is as the fastest other library, which library that is, and "
         "Fovea's share of the FMA peak (or, where memory is the limit, of the speed of a plain reading loop, which Fovea can exceed). "
-        "Bold: the other library is faster. A dash: not measured. All cases are float32, on one thread unless a case says two.",
+        "Bold: the other library is faster. A dash: not measured. Cases are float32 unless they name a type, on one thread unless one says two.",
         "The page of each CPU explains the names of the cases. Older pages compare with fewer libraries, so look at the names before you "
         "compare ratios of different CPUs. `make bench-peers` measures your CPU, and writes its page and this one; do not edit them by "
         "hand.",

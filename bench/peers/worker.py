@@ -18,7 +18,7 @@ import numpy as np
 
 import cases
 import engines
-from data import TOLERANCE, data_of
+from data import data_of
 from remote import Remote, stay_on_one_cpu
 from turns import TURN, Contestant, choose, take_turns, turn
 
@@ -26,13 +26,13 @@ BUDGET = 14.0  # seconds for the rounds of one case; fewer rounds rather than mo
 MIN_ROUNDS = 7
 
 
-def compare(case, contestants, peak, rounds):
+def compare(case, contestants, tolerance, peak, rounds):
     """Rounds of turns; contestants is {name: Contestant}, "fovea" first. The bound has a turn in each round, too: the FMA
     peak, as the clock of a core changes from one to the next, or reading, as memory is shared.
     Returns ({name: result}, rounds)."""
     ours = contestants["fovea"].output()
     for name, one in contestants.items():
-        if not np.allclose(one.output(), ours, TOLERANCE, TOLERANCE):
+        if not np.allclose(one.output(), ours, tolerance, tolerance):
             raise RuntimeError(f"{name} and fovea do not agree")
     bound, work = (Reading(peak, case.bytes), case.bytes) if case.bytes else (peak, case.work)
     turns = {**contestants, "bound": bound.contestant(contestants["fovea"].clock)}
@@ -139,13 +139,15 @@ def measure(case, started, peak, rounds):
         started = [e for e in started if e.name in ("fovea", "sleef")]
     else:
         started = [e for e in started if e.name != "sleef"]
+    if case.dtype != "f32":
+        started = [*started, engines.BESIDE_HALVES(case.threads)]
     for engine in started:
         best = contestant(engine, case, data, notes)
         if best:
             contestants[engine.name] = best
         elif engine.name == "fovea":
             raise RuntimeError(f"fovea has no right result: {'; '.join(notes)}")
-    results, rounds = compare(case, contestants, peak, rounds)
+    results, rounds = compare(case, contestants, data.agreement, peak, rounds)
     return {"notes": notes, "results": results, "rounds": rounds}
 
 

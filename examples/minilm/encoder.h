@@ -2,7 +2,7 @@
  * sentence out.
  *
  *     encoder *e;
- *     if (encoder_load(ctx, "model.safetensors", 12, &e, complaint) != 0) ...          once; weights are packed
+ *     if (encoder_load(ctx, "model.safetensors", 12, FOVEA_DTYPE_F32, &e, complaint) != 0) ...          once; weights are packed
  *     encoder_plan *p;
  *     if (encoder_plan_create(e, batch, tokens, &p, complaint) != 0) ...               for a shape; cheap
  *     if (encoder_run(p, ids, lens, out, NULL, NULL, complaint) != 0) ...
@@ -36,7 +36,8 @@ typedef struct encoder encoder;
  * outlive *e, which is NULL after an error. encoder_load: as encoder_config_bert() says. */
 int encoder_load_as(const fovea_context *ctx, const char *path, const encoder_config *config, encoder **e,
                     complaint to);
-int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, encoder **e, complaint to);
+int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, fovea_dtype dtype, encoder **e,
+                 complaint to);
 void encoder_free(encoder *e); /* NULL is allowed */
 encoder_shape encoder_sizes(const encoder *e);
 

@@ -276,8 +276,10 @@ int encoder_load_as(const fovea_context *ctx, const char *path, const encoder_co
     return status;
 }
 
-int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, encoder **e, complaint to) {
-    const encoder_config config = encoder_config_bert(heads);
+int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, fovea_dtype dtype, encoder **e,
+                 complaint to) {
+    encoder_config config = encoder_config_bert(heads);
+    config.dtype = dtype;
     return encoder_load_as(ctx, path, &config, e, to);
 }
 

@@ -134,10 +134,8 @@ static lines read_lines(const char *path) {
 
 static encoder *load_encoder(const fovea_context *context, const model_place *place, fovea_dtype dtype) {
     char text[COMPLAINT_MOST];
-    encoder_config config = encoder_config_bert(HEADS);
     encoder *e;
-    config.dtype = dtype;
-    if (encoder_load_as(context, place->file, &config, &e, (complaint){text, sizeof text}) != 0)
+    if (encoder_load(context, place->file, HEADS, dtype, &e, (complaint){text, sizeof text}) != 0)
         die(text);
     return e;
 }

@@ -203,17 +203,15 @@ static void test_same_bits(const encoder *e, const float *want, const char *what
 
 static encoder *load(const fovea_context *ctx, fovea_dtype dtype) {
     char text[512] = "";
-    encoder_config config = encoder_config_bert(HEADS);
     encoder *e;
-    config.dtype = dtype;
-    test_check(encoder_load_as(ctx, path, &config, &e, (complaint){text, sizeof text}) == 0, "load: %s", text);
+    test_check(encoder_load(ctx, path, HEADS, dtype, &e, (complaint){text, sizeof text}) == 0, "load: %s", text);
     return e;
 }
 
 static void refused(const fovea_context *ctx, int64_t heads, const char *words) {
     char text[512] = "";
     encoder *e;
-    test_check(encoder_load(ctx, path, heads, &e, (complaint){text, sizeof text}) == -1 && e == NULL &&
+    test_check(encoder_load(ctx, path, heads, FOVEA_DTYPE_F32, &e, (complaint){text, sizeof text}) == -1 && e == NULL &&
                    strstr(text, words) != NULL,
                "\"%s\", not \"%s\"", text, words);
     encoder_free(e);

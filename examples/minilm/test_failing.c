@@ -114,12 +114,6 @@ static void one_after_another(void *pool, int64_t count, void (*task)(void *arg,
         task(arg, i);
 }
 
-static int load(const fovea_context *ctx, fovea_dtype dtype, encoder **e) {
-    encoder_config config = encoder_config_bert(HEADS);
-    config.dtype = dtype;
-    return encoder_load_as(ctx, model_path, &config, e, to);
-}
-
 static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool later) {
     const long long before = live;
     int64_t n = 0;
@@ -127,7 +121,7 @@ static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool later) {
         encoder *e = (encoder *)&n;
         text[0] = 0;
         arm(++n, later);
-        const int status = load(ctx, dtype, &e);
+        const int status = encoder_load(ctx, model_path, HEADS, dtype, &e, to);
         through = came_through("encoder_load", n, status, model_path, e, before);
         encoder_free(e);
     }
@@ -208,7 +202,7 @@ int main(int argc, char **argv) {
         fail_tokenizers(later);
         fail_load(ctx, dtype, later);
         encoder *e;
-        if (test_check(load(ctx, dtype, &e) == 0, "%s", text)) {
+        if (test_check(encoder_load(ctx, model_path, HEADS, dtype, &e, to) == 0, "%s", text)) {
             fail_plan(e, later);
             fail_run(e, later);
             encoder_free(e);

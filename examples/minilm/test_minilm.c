@@ -122,9 +122,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 3; i++) {
             static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
             static const double limits[] = {0.999999, 0.9999, 0.99999};
-            encoder_config config = encoder_config_bert(HEADS);
-            config.dtype = types[i];
-            if (test_check(encoder_load_as(ctx, FOVEA_MINILM_MODEL "/model.safetensors", &config, &e, to) == 0, "%s",
+            if (test_check(encoder_load(ctx, FOVEA_MINILM_MODEL "/model.safetensors", HEADS, types[i], &e, to) == 0, "%s",
                            text))
                 test_vectors(e, pieces, &r, sentences, limits[i]);
             encoder_free(e);
