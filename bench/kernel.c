@@ -151,6 +151,11 @@ static void call_to_pairs(const fv_kernel *kernel, operands *o) {
     kernel->run.to_pairs_f32(o->m, o->n, o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
 }
 
+static void call_pair_rows(const fv_kernel *kernel, operands *o) {
+    fv_magnitudes m = fv_magnitudes_none();
+    kernel->run.pair_rows_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], o->n, &m);
+}
+
 static void call_widen(const fv_kernel *kernel, operands *o) {
     kernel->run.widen_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], o->n);
 }
@@ -185,6 +190,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_gemm_blocks_masked] = {call_gemm_blocks_masked, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
+    [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
 };

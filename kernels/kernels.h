@@ -287,6 +287,11 @@ typedef fv_gemm_f32_fn fv_gemm_blocks_bf16_fn;
 typedef void fv_pack_pairs_bf16_fn(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
                                    int64_t nr, fv_magnitudes *magnitudes, float *norm);
 
+/* pair_rows: rows i and i + 1 of x, rows x n elements, i even, as one row of pairs: y[(i/2)*ldy + j] has x[i][j] and x[i + 1][j], or
+ * +0 where there is no such row. *magnitudes is brought to take in theirs. */
+typedef void fv_pair_rows_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
+                                  fv_magnitudes *magnitudes);
+
 /* to_pairs: the floats x, rows x n, as pairs y, rows x (n + 1) / 2, and their magnitudes, as above. One that bfloat16 cannot hold counts
  * as infinite there. */
 typedef void fv_to_pairs_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy,
@@ -326,6 +331,7 @@ typedef enum fv_op {
     FV_OP_gemm_blocks_masked,
     FV_OP_pack_pairs,
     FV_OP_to_pairs,
+    FV_OP_pair_rows,
     FV_OP_widen,
     FV_OP_narrow,
     FV_OP_COUNT
@@ -390,6 +396,7 @@ typedef struct fv_kernel {
         fv_gemm_blocks_masked_f32_fn *gemm_blocks_masked_f32;
         fv_pack_pairs_bf16_fn *pack_pairs_bf16;
         fv_to_pairs_f32_fn *to_pairs_f32;
+        fv_pair_rows_bf16_fn *pair_rows_bf16;
         fv_widen_bf16_fn *widen_bf16;
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;

@@ -58,6 +58,17 @@ void golden_pack_pairs(golden *g) {
     gave_magnitudes(g, &m);
 }
 
+void golden_pair_rows(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = 2 * rng_between(&g->r, 1, 90);
+    fv_magnitudes m = fv_magnitudes_none();
+    draw_pairs(g, x[0], rows * n / 2);
+    begin(g);
+    g->kernel->run.pair_rows_bf16(rows, n, (const uint16_t *)x[0], n, x[1], n, &m);
+    end();
+    gave(g, x[1], (rows + 1) / 2 * n);
+    gave_magnitudes(g, &m);
+}
+
 void golden_to_pairs(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
     fv_magnitudes m = fv_magnitudes_none();

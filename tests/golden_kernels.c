@@ -340,6 +340,7 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_gemm_blocks_masked] = golden_gemm,
     [FV_OP_pack_pairs] = golden_pack_pairs,
     [FV_OP_to_pairs] = golden_to_pairs,
+    [FV_OP_pair_rows] = golden_pair_rows,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,

@@ -45,6 +45,7 @@ void golden_gemm_pairs(golden *g);
 void golden_gemm_blocks(golden *g);
 void golden_pack_pairs(golden *g);
 void golden_to_pairs(golden *g);
+void golden_pair_rows(golden *g);
 void golden_widen(golden *g);
 void golden_narrow(golden *g);
 

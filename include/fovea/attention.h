@@ -84,6 +84,9 @@ typedef struct fovea_attention_desc {
     /* Default 0: keys and values are args.k and args.v. Else they are in pages of so many keys: of args.cache (256 =
      * FOVEA_KV_PAGE_KEYS) or of args.pages. See below. */
     int64_t page_keys;
+    fovea_arithmetic
+        arithmetic; /* default FOVEA_ARITHMETIC_EXACT; BF16 and BF16_TILE are for q, k and v of bfloat16, FASTEST
+                                    takes EXACT for other types */
 } fovea_attention_desc;
 
 /* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, out rounded once at the end as

@@ -71,6 +71,18 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_F16 = 6   /* IEEE binary16, 2-byte aligned */
 } fovea_dtype;
 
+/* How attention and linear maps of bfloat16 compute. Each is one definition (docs/promise.md): the same bits on every tier, with any
+ * number of threads, in any batch. Only how fast it is depends on the CPU. */
+typedef enum fovea_arithmetic {
+    FOVEA_ARITHMETIC_EXACT = 0,     /* float32's, rounded once at the end: any element types */
+    FOVEA_ARITHMETIC_BF16 = 1,      /* of attention: weights are rounded to bfloat16 before they multiply values */
+    FOVEA_ARITHMETIC_BF16_TILE = 2, /* the same, and all sums go by blocks of 32 products, as AMX computes them */
+    FOVEA_ARITHMETIC_FASTEST = 3    /* one of these by CPU features, operation and element types alone */
+} fovea_arithmetic;
+
+/* "exact", "bf16", "bf16_tile", "fastest"; "unknown" for any other value. Static string, thread-safe. */
+FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
+
 /* How integers represent numbers. Reserved: no operation of this version takes any, so every pointer to one must be
  * NULL. */
 typedef struct fovea_quantisation fovea_quantisation;

@@ -52,6 +52,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .granule = (float *)(void *)(scratch + s->granule),
         .chain = (float *)(void *)(scratch + s->chain),
         .line = (float *)(void *)(scratch + s->line),
+        .p = (float *)(void *)(scratch + s->p),
         .s = (float *)(void *)(scratch + s->s),
         .lanes = (float *)(void *)(scratch + s->lanes),
         .bits = (fv_keybits *)(void *)(scratch + s->bits),
@@ -127,7 +128,8 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     }
     fv_prefetch_open(&x->queue, x->deal, next);
     x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
-    x->pairs = plan->pairs && fv_float_nearest() && !fv_kv_short_pages(&x->kv->k);
+    x->pairs =
+        plan->pairs && fv_float_nearest() && (!plan->tiles || x->rows >= FV_TILE_ROWS) && !fv_kv_short_pages(&x->kv->k);
     x->magnitudes = fv_magnitudes_none();
     const int64_t q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
     fv_range all = {0, 0};
@@ -159,6 +161,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     if (x->mask.form)
         fv_block_narrow(x);
     x->copy_values = copies_values(x);
+    x->value_pairs = x->pairs && plan->tiles && !fv_kv_short_pages(&x->kv->v);
     deal_tiles(x);
 }
 

@@ -189,12 +189,13 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
     if (!c->value)
         c->value = default_value(plan);
     plan->panel = panel_keys(plan);
-    plan->edge_rows = fv_max(c->score->mr, c->value->mr);
+    const fv_kernel *tiles = fv_attention_tiles(plan);
+    plan->edge_rows = tiles ? tiles->mr : fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
     plan->s_stride =
         fv_round_up(FV_SEGMENT, plan->panel) + FV_LANES; /* not a power of two: rows in different cache sets */
     if (c->tile_rows <= 0)
-        c->tile_rows = default_tile_rows(plan);
+        c->tile_rows = tiles ? fv_round_up(default_tile_rows(plan), tiles->mr) : default_tile_rows(plan);
     c->tile_rows = fv_min(c->tile_rows, plan->rows);
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);

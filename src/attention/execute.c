@@ -8,6 +8,7 @@
 #include "attention/paged.h"
 #include "attention/state.h"
 #include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "threads/threads.h"
 
 #include <stdatomic.h>
@@ -101,11 +102,15 @@ static void work(void *arg, int64_t task) {
     }
 }
 
+static void enter(void *arg) { fv_tiles_enter(((const execution *)arg)->plan->tiles); }
+static void leave(void *arg) { fv_tiles_leave(((const execution *)arg)->plan->tiles); }
+
 static void pass(execution *e, fv_pass over, run_unit *run) {
     atomic_store(&e->next, 0);
     e->count = fv_deal_pass(&e->deal, over);
     e->run = run;
-    fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks), &(fv_work){.task = work, .arg = e});
+    fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks),
+                &(fv_work){.task = work, .enter = enter, .leave = leave, .arg = e});
 }
 
 static void write_stats(execution *e) {
@@ -127,6 +132,8 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
     if (plan->ctx->log && plan->items > 0)
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
     char *base = aligned(workspace);
+    const bool named = plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT; /* in a mode that is part of it */
+    const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
     execution e = {.plan = plan,
                    .deal = fv_deal_make(plan, args, kv, base + plan->table),
                    .scratches = base,
@@ -147,6 +154,8 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
     }
     if (args->stats)
         write_stats(&e);
+    if (named)
+        fv_float_mode_set(&mode);
 }
 
 fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {

@@ -97,6 +97,7 @@ fv_panel fv_keys_panel(const fv_block *x, fv_segment *s, int64_t at) {
             pack_panel(x, s, at, x->k);
     }
     const int64_t place = one_tile(x) ? 0 : at;
-    return pairs ? (fv_panel){x->k + place * words, x->pairs_q, words, p->pairs->run.gemm_pairs_bf16}
+    return pairs ? (fv_panel){x->k + place * words, x->pairs_q, words,
+                              p->tiles ? p->tiles->run.gemm_blocks_bf16 : p->pairs->run.gemm_pairs_bf16}
                  : (fv_panel){x->k + place * dim, x->q, dim, p->kernels.score};
 }

@@ -21,15 +21,48 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
     return fv_tuning_use_find(&ctx->tuning, op, key, why, size);
 }
 
+const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
+    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
+        return NULL;
+    const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, plan->ctx->target);
+    return gemm->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? gemm : NULL;
+}
+
+/* What FOVEA_ARITHMETIC_FASTEST takes. */
+static fovea_arithmetic resolved(const fovea_context *ctx, const fovea_attention_desc *d) {
+    if (d->arithmetic != FOVEA_ARITHMETIC_FASTEST)
+        return d->arithmetic;
+    const bool all = d->dtype == FOVEA_DTYPE_BF16 && d->k_dtype == FOVEA_DTYPE_BF16 && d->v_dtype == FOVEA_DTYPE_BF16;
+    const fv_kernel *tiles = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, ctx->target);
+    return all && tiles->isa != FV_ISA_scalar ? FOVEA_ARITHMETIC_BF16_TILE : FOVEA_ARITHMETIC_EXACT;
+}
+
+/* Kernels of the named arithmetics. */
+static void take_arithmetic(fovea_attention_plan *plan) {
+    const fv_target target = plan->ctx->target;
+    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT)
+        plan->kernels.softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target)->run.softmax_bf16;
+    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
+        return;
+    plan->kernels.score = plan->kernels.value =
+        fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.gemm_blocks_f32;
+    plan->kernels.value_skip =
+        fv_kernel_best(FV_OP_gemm_blocks_masked, FV_TYPE_f32, target)->run.gemm_blocks_masked_f32;
+}
+
 /* Scores of bfloat16 by pairs, where the CPU multiplies them faster than floats. */
 static void take_pairs(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
     const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, target);
-    if (d->dtype != FOVEA_DTYPE_BF16 || d->k_dtype != FOVEA_DTYPE_BF16 || gemm->isa == FV_ISA_scalar ||
-        !plan->ctx->cpu.fast_pairs)
+    const bool pairs =
+        d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && gemm->isa != FV_ISA_scalar && plan->ctx->cpu.fast_pairs;
+    plan->tiles = fv_attention_tiles(plan);
+    if (d->dtype != FOVEA_DTYPE_BF16 || d->k_dtype != FOVEA_DTYPE_BF16 || (!pairs && !plan->tiles))
         return;
-    plan->pairs = gemm;
+    plan->pairs = plan->tiles ? plan->tiles : gemm;
+    if (plan->tiles)
+        plan->kernels.pair_rows = fv_kernel_best(FV_OP_pair_rows, FV_TYPE_bf16, target)->run.pair_rows_bf16;
     plan->kernels.pack_pairs = fv_kernel_best(FV_OP_pack_pairs, FV_TYPE_bf16, target)->run.pack_pairs_bf16;
     plan->kernels.to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_f32, target)->run.to_pairs_f32;
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
@@ -112,11 +145,16 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     if (fv_attention_empty(&given_desc)) /* planned as if it had a row */
         own.batch = own.q_heads = own.kv_heads = own.q_len = own.kv_len = 1;
     made->desc = *desc;
+    made->desc.arithmetic = resolved(ctx, desc);
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
     if (buckets > 0)
         fv_relative_bucket_starts(desc, made->bucket_starts);
+    const fv_float_mode mode = fv_float_mode_now();
+    if (made->desc.arithmetic != FOVEA_ARITHMETIC_EXACT) /* the mode is part of it */
+        fv_float_plain();
     made->scale = fv_score_scale((float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim)));
+    fv_float_mode_set(&mode);
     fv_attention_choice tuned = {0};
     char why[640];
     if (choice)
@@ -137,6 +175,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
         made->kernels_only = true;
     }
     take_kernels(made);
+    take_arithmetic(made);
     take_pairs(made);
     if (!fv_attention_lay_out(made)) {
         free(made);
@@ -188,12 +227,13 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
         snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
     if (c->split_segments > 0)
         snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
-    return (size_t)snprintf(
-        text, size,
-        "tier    %s\ntypes   %s\nscores  %s%s, keys packed in panels of %lld\nvalues  %s\nblocks  %lld of %lld "
-        "rows, in tiles of %lld\n"
-        "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
-        fv_isa_word(plan->ctx->target.isa), types, c->score->name, pairs, (long long)plan->panel, c->value->name,
-        (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows, split, (long long)plan->tasks,
-        plan->ctx->threads.count, (long long)plan->bytes, origin);
+    return (size_t)snprintf(text, size,
+                            "tier    %s\ntypes   %s, arithmetic %s\nscores  %s%s, keys packed in panels of "
+                            "%lld\nvalues  %s\nblocks  %lld of %lld "
+                            "rows, in tiles of %lld\n"
+                            "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
+                            fv_isa_word(plan->ctx->target.isa), types, fovea_arithmetic_name(plan->desc.arithmetic),
+                            c->score->name, pairs, (long long)plan->panel, c->value->name, (long long)plan->items,
+                            (long long)c->block_rows, (long long)c->tile_rows, split, (long long)plan->tasks,
+                            plan->ctx->threads.count, (long long)plan->bytes, origin);
 }

@@ -20,6 +20,12 @@
 /* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
 enum { FV_COPY_ROWS = 192 };
 
+/* From so many rows of a block on, bf16_tile goes over tiles: fewer leave most of them empty, and multiply-adds are as fast. */
+enum { FV_TILE_ROWS = 8 };
+
+/* Words of a row of weights as pairs; not a power of two. */
+enum { FV_P_WORDS = FV_SEGMENT / 2 + FV_LANES };
+
 /* Typed pointers to the kernels of the tier. */
 typedef struct fv_attention_kernels {
     fv_gemm_f32_fn *score, *value;
@@ -41,6 +47,7 @@ typedef struct fv_attention_kernels {
     fv_narrow_bf16_fn *narrow_out;
     fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
     fv_to_pairs_f32_fn *to_pairs;
+    fv_pair_rows_bf16_fn *pair_rows; /* NULL without plan->tiles */
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
@@ -62,6 +69,7 @@ typedef struct fv_attention_scratch {
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */
     int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
+    int64_t p;             /* [tile_rows][FV_P_WORDS] weights as pairs */
     int64_t granule;       /* [FV_LANES][head_dim] keys of several runs or of 16 bits, before they are packed */
     int64_t chain;         /* [tile_rows][o_stride] values of all runs but the last */
     int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
@@ -98,7 +106,9 @@ struct fovea_attention_plan {
     bool fetches_next;          /* is all of the next item prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
     const fv_kernel *pairs; /* the gemm of scores of bfloat16, where it is exact; NULL: always that of floats */
-    int64_t pair_words;     /* of a query or key as pairs; 0: they never are */
+    const fv_kernel
+        *tiles;         /* the gemm of bf16_tile over tiles, where there are any: of pairs, and of weights and values */
+    int64_t pair_words; /* of a query or key as pairs; 0: they never are */
     fv_attention_kernels kernels;
 
     fv_attention_scratch scratch;
@@ -131,6 +141,9 @@ int64_t fv_attention_l2(const fovea_attention_plan *plan);
 
 /* Rows of which blocks are equal parts, of heads of so many tokens (choose.c). */
 int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens);
+
+/* The kernel over tiles that a plan's arithmetic and context allow, or NULL. */
+const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan);
 
 /* Decides what wanted, which may be NULL, leaves open (choose.c). */
 void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted);

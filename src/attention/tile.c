@@ -35,6 +35,23 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
     }
 }
 
+/* The same as pairs of keys, if every product with a weight is exact then: weights are 0 or from 2^-40 to 1. A segment whose first
+ * key is an odd one is left to floats. */
+static bool pair_values(const fv_block *x, const fv_segment *s) {
+    const fovea_attention_plan *p = x->plan;
+    const fv_magnitudes weights = {(127 - 40) << 7, 127 << 7};
+    const int64_t panel = p->choice.value->nr;
+    fv_magnitudes values = fv_magnitudes_none();
+    if (s->keys.begin % 2 != 0)
+        return false;
+    const fv_kv_run run = fv_run_of(x, &x->kv->v, s, s->keys.begin, s->keys.end);
+    assert(run.count == s->keys.end - s->keys.begin);
+    for (int64_t at = 0; at < p->desc.value_dim; at += panel)
+        p->kernels.pair_rows(run.count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &run, at),
+                             run.stride, x->v + (at * FV_SEGMENT + s->keys.begin * panel) / 2, panel, &values);
+    return fv_pairs_exact(weights, values);
+}
+
 void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
     assert(index >= 0 && index < fv_max(x->plan->segments, 1));
     s->index = index;
@@ -43,7 +60,8 @@ void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
     s->finite = -1;
     fv_relative_open(x, index);
     fv_keys_open(x, s);
-    if (x->copy_values)
+    s->value_pairs = x->value_pairs && pair_values(x, s);
+    if (x->copy_values && !s->value_pairs)
         copy_values(x, s);
 }
 
@@ -99,6 +117,8 @@ static bool copy_finite(const fv_block *x, const fv_segment *s) {
 
 /* Are the values that the block sees of a segment finite? Asked at most once a segment, and only where it matters. */
 static bool values_finite(const fv_block *x, fv_segment *s) {
+    if (s->value_pairs)
+        return true;
     if (s->finite >= 0)
         return s->finite != 0;
     s->finite = 1;
@@ -127,23 +147,45 @@ static void no_values(const fv_block *x, const destination *to, int64_t first, i
         memset(to->o + i * to->stride, 0, (size_t)x->plan->desc.value_dim * sizeof(float));
 }
 
-/* A group of rows of a tile and the keys that it sees of a segment. */
+/* A group of rows of a tile, the keys that it sees of a segment, and what multiplies its weights and values: floats, or words of two
+ * keys each. Weights of row i are at p + i * stride. */
 typedef struct value_group {
     int64_t first, rows;
     fv_range keys;
     fv_gemm_f32_fn *gemm;
+    const float *p;
+    int64_t stride, keys_of_word;
 } value_group;
 
-/* From the copy: panel by panel. */
+/* Keys [begin, end) of a group: a panel of the copy. */
+static void multiply_panel(const fv_block *x, const value_group *g, fv_range keys, int64_t at, float *to, int64_t ldo,
+                           const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t panel = p->choice.value->nr, step = g->keys_of_word, begin = keys.begin / step;
+    g->gemm(g->rows, fv_min(panel, p->desc.value_dim - at), fv_ceil_div(keys.end, step) - begin,
+            g->p + g->first * g->stride + begin, g->stride, x->v + at * FV_SEGMENT / step + begin * panel, panel, to,
+            ldo, epilogue, prefetch);
+}
+
+/* From the copy: panel by panel. Where sums go by blocks, a first one that is not whole is a call of its own. */
 static void multiply_copy(fv_block *x, const value_group *g, const destination *to, fv_prefetch *prefetch) {
     const fovea_attention_plan *p = x->plan;
-    const fv_epilogue epilogue = {.a = from_row(to->a, g->first), .b = from_row(to->b, g->first)};
-    const int64_t panel = p->choice.value->nr;
+    const int64_t panel = p->choice.value->nr, first = fv_round_up(g->keys.begin, FV_BLOCK);
+    const bool parted =
+        p->desc.arithmetic == FOVEA_ARITHMETIC_BF16_TILE && g->keys.begin < first && first < g->keys.end;
+    float *const chain = x->chain + g->first * p->o_stride;
     for (int64_t at = 0; at < p->desc.value_dim; at += panel) {
-        g->gemm(g->rows, fv_min(panel, p->desc.value_dim - at), g->keys.end - g->keys.begin,
-                x->s + g->first * p->s_stride + g->keys.begin, p->s_stride,
-                x->v + at * FV_SEGMENT + g->keys.begin * panel, panel, to->o + g->first * to->stride + at, to->stride,
-                &epilogue, prefetch);
+        fv_range keys = g->keys;
+        fv_epilogue epilogue = {0};
+        if (parted) {
+            multiply_panel(x, g, (fv_range){keys.begin, first}, at, chain + at, p->o_stride, &epilogue, prefetch);
+            keys.begin = first;
+            epilogue.start = chain + at;
+            epilogue.ldstart = p->o_stride;
+        }
+        epilogue.a = from_row(to->a, g->first);
+        epilogue.b = from_row(to->b, g->first);
+        multiply_panel(x, g, keys, at, to->o + g->first * to->stride + at, to->stride, &epilogue, prefetch);
         prefetch->next = NULL; /* once is enough */
     }
 }
@@ -162,7 +204,7 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
             epilogue.a = from_row(to->a, g->first);
             epilogue.b = from_row(to->b, g->first);
         }
-        g->gemm(g->rows, p->desc.value_dim, count, x->s + g->first * p->s_stride + key, p->s_stride, run.at, run.stride,
+        g->gemm(g->rows, p->desc.value_dim, count, g->p + g->first * g->stride + key, g->stride, run.at, run.stride,
                 last ? o : chain, last ? to->stride : p->o_stride, &epilogue, prefetch);
         epilogue.start = chain;
         prefetch->next = NULL;
@@ -172,8 +214,19 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
 static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, const destination *to) {
     const fovea_attention_plan *p = x->plan;
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
+    const bool pairs = segment->value_pairs;
+    fv_magnitudes weights = fv_magnitudes_none();
+    if (pairs && t->keys.begin < t->keys.end)
+        p->kernels.to_pairs(t->rows, t->columns.end - t->columns.begin, x->s + t->columns.begin, p->s_stride,
+                            x->p + t->columns.begin / 2, FV_P_WORDS, &weights);
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
-        const value_group g = {first, fv_min(t->group_rows, t->rows - first), x->groups[first / t->group_rows], value};
+        const value_group g = {.first = first,
+                               .rows = fv_min(t->group_rows, t->rows - first),
+                               .keys = x->groups[first / t->group_rows],
+                               .gemm = pairs ? p->tiles->run.gemm_blocks_bf16 : value,
+                               .p = pairs ? x->p : x->s,
+                               .stride = pairs ? FV_P_WORDS : p->s_stride,
+                               .keys_of_word = pairs ? 2 : 1};
         fv_prefetch prefetch = {.streams = x->rows <= p->choice.value->mr};
         if (g.keys.begin == g.keys.end) {
             no_values(x, to, first, g.rows);

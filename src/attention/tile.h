@@ -31,6 +31,7 @@ typedef struct fv_segment {
     fv_range keys;            /* relative to the segment: those that any row of the block sees */
     float norm;               /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
     int finite;               /* are the values of keys finite? -1: not asked yet */
+    bool value_pairs;         /* are the values in pairs? Then they are finite */
     bool pairs;               /* may keys be packed as pairs? Where the block is not one tile: are they? */
     fv_magnitudes magnitudes; /* of keys packed as pairs */
 } fv_segment;

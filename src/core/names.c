@@ -19,6 +19,11 @@ static const struct {
                         [FOVEA_DTYPE_I64] = "FOVEA_DTYPE_I64",
                         [FOVEA_DTYPE_BF16] = "FOVEA_DTYPE_BF16",
                         [FOVEA_DTYPE_F16] = "FOVEA_DTYPE_F16"}},
+    [FV_ENUM_arithmetic] = {"fovea_arithmetic",
+                            {[FOVEA_ARITHMETIC_EXACT] = "FOVEA_ARITHMETIC_EXACT",
+                             [FOVEA_ARITHMETIC_BF16] = "FOVEA_ARITHMETIC_BF16",
+                             [FOVEA_ARITHMETIC_BF16_TILE] = "FOVEA_ARITHMETIC_BF16_TILE",
+                             [FOVEA_ARITHMETIC_FASTEST] = "FOVEA_ARITHMETIC_FASTEST"}},
     [FV_ENUM_isa] = {"fovea_isa",
                      {[FOVEA_ISA_BEST] = "FOVEA_ISA_BEST",
                       [FOVEA_ISA_SCALAR] = "FOVEA_ISA_SCALAR",
@@ -105,6 +110,11 @@ const char *fv_dtype_word(fovea_dtype dtype) {
         if (fv_dtype_of_word[i] == dtype)
             return fv_dtype_words[i];
     return NULL;
+}
+
+const char *fovea_arithmetic_name(fovea_arithmetic arithmetic) {
+    static const char *const words[] = {"exact", "bf16", "bf16_tile", "fastest"};
+    return (unsigned)arithmetic < sizeof words / sizeof words[0] ? words[arithmetic] : "unknown";
 }
 
 const char *fv_enum_name(fv_enum type, int value) {

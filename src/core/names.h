@@ -6,6 +6,7 @@
 
 typedef enum fv_enum {
     FV_ENUM_dtype,
+    FV_ENUM_arithmetic,
     FV_ENUM_isa,
     FV_ENUM_causal,
     FV_ENUM_mask_kind,

@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #include "dispatch/prefetch.h"
+#include "dispatch/tiles.h"
 #include "fovea/types.h"
 #include "kernels.h"
 

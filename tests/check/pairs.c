@@ -1,4 +1,4 @@
-/* Trials of pack_pairs and to_pairs. */
+/* Trials of pack_pairs, pair_rows and to_pairs. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -108,6 +108,56 @@ static void pack_verify(const trial *t) {
 }
 
 const op_check check_pack_pairs = {pack_trials, pack_invoke, pack_verify};
+
+/* ----------------------------------------------------------------------------------------------------- pair_rows -- */
+
+static void rows_trials(checker *c) {
+    for (int64_t n = 1; n <= 70; n++)
+        for (int64_t rows = 1; rows <= 9; rows++) {
+            const bool any = (n + rows) % 2;
+            trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 "%s", rows, n, any ? ", any bits" : "");
+            if (!t)
+                continue;
+            t->size[SIZE_ROWS] = rows;
+            t->size[SIZE_CHANNELS] = n;
+            operand *x = trial_operand(t, "x", sizeof(uint16_t), CELL_KEPT, rows, n, some_stride(t, n));
+            trial_floats(t, "y", CELL_BITS, (rows + 1) / 2, n, some_stride(t, n));
+            add_magnitudes(t);
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t j = 0; j < n; j++)
+                    ((uint16_t *)x->before)[i * x->stride + j] = element(&t->rng, any);
+            trial_run(t);
+        }
+}
+
+static void rows_invoke(const fv_kernel *kernel, trial *t) {
+    kernel->run.pair_rows_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                               t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->operand[OPERAND_Y].stride,
+                               trial_pointer(t, OPERAND_MAGNITUDES));
+}
+
+static void rows_verify(const trial *t) {
+    const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
+    fv_magnitudes want = before_of(t);
+    for (int64_t i = 0; i < y->rows; i++)
+        for (int64_t j = 0; j < y->cols; j++) {
+            uint32_t word = 0;
+            for (int e = 0; e < 2; e++) {
+                const uint16_t half =
+                    2 * i + e < x->rows ? ((const uint16_t *)x->before)[(2 * i + e) * x->stride + j] : 0;
+                take(&want, half);
+                word |= (uint32_t)half << (e ? 0 : 16);
+            }
+            if (float_bits(float_want(y, i, j)) != word) {
+                trial_fail(t, "y[%" PRId64 "][%" PRId64 "] is %#" PRIx32 " instead of %#" PRIx32, i, j,
+                           float_bits(float_want(y, i, j)), word);
+                return;
+            }
+        }
+    verify_magnitudes(t, want);
+}
+
+const op_check check_pair_rows = {rows_trials, rows_invoke, rows_verify};
 
 /* ----------------------------------------------------------------------------------------------------- to_pairs -- */
 

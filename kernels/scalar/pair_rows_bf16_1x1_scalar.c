@@ -1,0 +1,19 @@
+/* pair_rows on scalar. */
+#include "simd/simd_scalar.h"
+
+#include "simd/half_scalar.h"
+
+void fv_pair_rows_bf16_1x1_scalar(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
+                                  fv_magnitudes *magnitudes) {
+    assert(rows >= 0 && n >= 0 && ldx >= 0 && (rows <= 2 || ldy >= n));
+    for (int64_t i = 0; i < rows; i += 2)
+        for (int64_t j = 0; j < n; j++) {
+            const uint16_t first = x[i * ldx + j], second = i + 1 < rows ? x[(i + 1) * ldx + j] : 0;
+            const int both[] = {first & 0x7fff, second & 0x7fff};
+            for (int e = 0; e < 2; e++) {
+                magnitudes->least = both[e] && both[e] < magnitudes->least ? both[e] : magnitudes->least;
+                magnitudes->most = both[e] > magnitudes->most ? both[e] : magnitudes->most;
+            }
+            y[i / 2 * ldy + j] = half_float((uint32_t)first << 16 | second);
+        }
+}
