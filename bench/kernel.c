@@ -148,7 +148,18 @@ static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
 
 static void call_to_pairs(const fv_kernel *kernel, operands *o) {
     fv_magnitudes m = fv_magnitudes_none();
-    kernel->run.to_pairs_f32(o->m, o->n, o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
+    if (kernel->type == FV_TYPE_f32)
+        kernel->run.to_pairs_f32(o->m, o->n, o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
+    else
+        kernel->run.to_pairs_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
+}
+
+static void call_from_pairs(const fv_kernel *kernel, operands *o) {
+    kernel->run.from_pairs_bf16(o->m / 2, o->n, o->in[0], o->n, o->out[0], o->n);
+}
+
+static void call_gemm_widen(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemm_widen_bf16(o->m, o->n, o->k, o->in[1], o->k, o->in[2], o->n, o->out[0], o->n, 0, NULL);
 }
 
 static void call_pair_rows(const fv_kernel *kernel, operands *o) {
@@ -191,6 +202,8 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
+    [FV_OP_from_pairs] = {call_from_pairs, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
+    [FV_OP_gemm_widen] = {call_gemm_widen, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
 };

@@ -297,6 +297,22 @@ typedef void fv_pair_rows_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, in
 typedef void fv_to_pairs_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy,
                                 fv_magnitudes *magnitudes);
 
+/* The same of bfloat16 x, whose magnitudes are all there. */
+typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
+                                 fv_magnitudes *magnitudes);
+
+/* from_pairs: words of pairs x, rows x n, as floats y, 2 rows x n: rows 2 i and 2 i + 1 of y are the first and the second elements
+ * of row i of x. A NaN keeps its bits. n is a multiple of FV_LANES. */
+typedef void fv_from_pairs_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
+
+/* gemm_widen: chain[i][j] over t < k ascending: acc = fma(a[i*lda + t], b[t][j], acc), for i < m, j < n, b widened exactly;
+ * acc = +0 at first, or, if accumulate, c[i][j]; c[i][j] = chain. Of bfloat16 b is words of pairs, b[t][j] in
+ * ((float *)b)[t/2*ldb + j]: if k is odd, the second of the last pair is not read as a number. Of float16 b[t][j] is
+ * ((uint16_t *)b)[t*ldb + j]. m, k >= 1; n is a multiple of FV_LANES, and ldb >= n. prefetch as for gemm. */
+typedef void fv_gemm_widen_bf16_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b,
+                                   int64_t ldb, float *c, int64_t ldc, int accumulate, const fv_prefetch *prefetch);
+typedef fv_gemm_widen_bf16_fn fv_gemm_widen_f16_fn;
+
 /* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */
 typedef void fv_widen_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy);
 typedef fv_widen_bf16_fn fv_widen_f16_fn;
@@ -332,6 +348,8 @@ typedef enum fv_op {
     FV_OP_pack_pairs,
     FV_OP_to_pairs,
     FV_OP_pair_rows,
+    FV_OP_from_pairs,
+    FV_OP_gemm_widen,
     FV_OP_widen,
     FV_OP_narrow,
     FV_OP_COUNT
@@ -397,6 +415,10 @@ typedef struct fv_kernel {
         fv_pack_pairs_bf16_fn *pack_pairs_bf16;
         fv_to_pairs_f32_fn *to_pairs_f32;
         fv_pair_rows_bf16_fn *pair_rows_bf16;
+        fv_to_pairs_bf16_fn *to_pairs_bf16;
+        fv_from_pairs_bf16_fn *from_pairs_bf16;
+        fv_gemm_widen_bf16_fn *gemm_widen_bf16;
+        fv_gemm_widen_f16_fn *gemm_widen_f16;
         fv_widen_bf16_fn *widen_bf16;
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;

@@ -72,12 +72,40 @@ void golden_pair_rows(golden *g) {
 void golden_to_pairs(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
     fv_magnitudes m = fv_magnitudes_none();
-    draw(g, x[0], rows * n);
+    if (g->kernel->type == FV_TYPE_f32)
+        draw(g, x[0], rows * n);
+    else
+        draw_pairs(g, x[0], (rows * n + 1) / 2);
     begin(g);
-    g->kernel->run.to_pairs_f32(rows, n, x[0], n, x[1], (n + 1) / 2, &m);
+    if (g->kernel->type == FV_TYPE_f32)
+        g->kernel->run.to_pairs_f32(rows, n, x[0], n, x[1], (n + 1) / 2, &m);
+    else
+        g->kernel->run.to_pairs_bf16(rows, n, (const uint16_t *)x[0], n, x[1], (n + 1) / 2, &m);
     end();
     gave(g, x[1], rows * ((n + 1) / 2));
     gave_magnitudes(g, &m);
+}
+
+void golden_from_pairs(golden *g) {
+    const int64_t rows = rng_between(&g->r, 1, 9), n = FV_LANES * rng_between(&g->r, 1, 9);
+    draw_pairs(g, x[0], rows * n);
+    begin(g);
+    g->kernel->run.from_pairs_bf16(rows, n, x[0], n, x[1], n);
+    end();
+    gave(g, x[1], 2 * rows * n);
+}
+
+void golden_gemm_widen(golden *g) {
+    const int64_t m = rng_between(&g->r, 1, 20), n = FV_LANES * rng_between(&g->r, 1, 9),
+                  k = rng_between(&g->r, 1, 130);
+    draw(g, x[0], m * k);
+    draw_pairs(g, x[1], (k + 1) / 2 * n); /* of float16 numbers, too, but for some that are none */
+    begin(g);
+    g->kernel->run.gemm_widen_bf16(m, n, k, x[0], k, x[1], n, x[2], n, 0, NULL);
+    end();
+    for (int64_t i = 0; i < m * n; i++) /* any NaN */
+        x[2][i] = float_is_nan(x[2][i]) ? NAN : x[2][i];
+    gave(g, x[2], m * n);
 }
 
 /* Elements of 16 bits, any bits. */

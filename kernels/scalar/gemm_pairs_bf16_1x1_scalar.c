@@ -3,9 +3,6 @@
 
 #include "simd/half_scalar.h"
 
-static float first_of(float word) { return half_float(half_bits(word) & 0xffff0000u); }
-static float second_of(float word) { return half_float(half_bits(word) << 16); }
-
 void fv_gemm_pairs_bf16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
                                    int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
                                    const fv_prefetch *prefetch) {
@@ -20,8 +17,9 @@ void fv_gemm_pairs_bf16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float 
         for (int64_t j = 0; j < n; j++) {
             float acc = start ? start[i * epilogue->ldstart + j] : 0.0f;
             for (int64_t t = 0; t < k; t++) {
-                const float x = a[i * lda + t], y = b[t * ldb + j];
-                acc = fmaf(second_of(x), second_of(y), fmaf(first_of(x), first_of(y), acc));
+                const float *x = &a[i * lda + t], *y = &b[t * ldb + j];
+                acc = fmaf(v_pair_first(x), v_pair_first(y), acc);
+                acc = fmaf(v_pair_second(x), v_pair_second(y), acc);
             }
             c[i * ldc + j] = acc;
             if (row_max)

@@ -43,6 +43,12 @@ static inline __m128i half_to_bf16(vf a) {
     return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
 }
 
+static inline vf v_pair_first(const float *p) {
+    return _mm256_and_ps(v_load(p), _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000)));
+}
+static inline vf v_pair_second(const float *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(v_load(p)), 16));
+}
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(half_load(p)); }
 static inline vf v_round_bf16(vf a) {
     return _mm256_castsi256_ps(_mm256_and_si256(half_rounded_bf16(a), _mm256_set1_epi32((int)0xffff0000u)));

@@ -25,6 +25,12 @@ static inline __m256i half_to_bf16(vf a) { return _mm512_cvtepi32_epi16(_mm512_s
 
 static inline __m256i half_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
+static inline vf v_pair_first(const float *p) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000)));
+}
+static inline vf v_pair_second(const float *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(_mm256_loadu_si256((const __m256i *)p)); }
 static inline vf v_widen_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 static inline vf v_round_bf16(vf a) {

@@ -31,6 +31,12 @@ static inline uint16x4_t half_to_bf16(vf a) { return vshrn_n_u32(half_rounded_bf
 
 static inline vf half_from_f16(uint16x4_t h) { return vcvt_f32_f16(vreinterpret_f16_u16(h)); }
 
+static inline vf v_pair_first(const float *p) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v_load(p)), vdupq_n_u32(0xffff0000)));
+}
+static inline vf v_pair_second(const float *p) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(v_load(p)), 16));
+}
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(vld1_u16(p)); }
 static inline vf v_widen_f16(const uint16_t *p) { return half_from_f16(vld1_u16(p)); }
 static inline vf v_round_bf16(vf a) {

@@ -5,6 +5,8 @@
  *   v_narrow_bf16, v_narrow_f16  to nearest, ties to even; subnormals are kept; too large: infinity; a NaN becomes quiet,
  *                                and keeps the top bits of its payload
  *   v_round_bf16                 v_narrow_bf16, as a float
+ *   v_pair_first, v_pair_second  of words of pairs of bfloat16 (kernels.h): the elements in their high halves, and in the low
+ *                                ones, as floats; a NaN keeps its bits
  *   ..._n                        the first n lanes only, 0 < n < W, with 16 lanes also n = W
  */
 #ifndef FV_HALF_SCALAR_H
@@ -63,6 +65,8 @@ static inline uint16_t half_narrow_f16(float x) {
 }
 
 #ifdef FV_SIMD_SCALAR_H
+static inline vf v_pair_first(const float *p) { return half_float(half_bits(*p) & 0xffff0000u); }
+static inline vf v_pair_second(const float *p) { return half_float(half_bits(*p) << 16); }
 static inline vf v_widen_bf16(const uint16_t *p) { return half_widen_bf16(*p); }
 static inline vf v_widen_f16(const uint16_t *p) { return half_widen_f16(*p); }
 static inline void v_narrow_bf16(uint16_t *p, vf a) { *p = half_narrow_bf16(a); }

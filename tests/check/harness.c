@@ -43,6 +43,8 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_pack_pairs] = &check_pack_pairs,
     [FV_OP_to_pairs] = &check_to_pairs,
     [FV_OP_pair_rows] = &check_pair_rows,
+    [FV_OP_from_pairs] = &check_from_pairs,
+    [FV_OP_gemm_widen] = &check_gemm_widen,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
 };

@@ -146,7 +146,61 @@ static void to_pairs_loses(TO_PAIRS_PARAMETERS) { /* digits, silently */
     m->most = m->most == 0x7f80 ? before : m->most;
 }
 
+#define FROM_PAIRS_PARAMETERS int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy
+
+static void from_pairs_honest(FROM_PAIRS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_from_pairs, FV_TYPE_bf16)->run.from_pairs_bf16(rows, n, x, ldx, y, ldy);
+}
+
+static void from_pairs_swaps(FROM_PAIRS_PARAMETERS) { /* the rows of the last pair */
+    from_pairs_honest(rows, n, x, ldx, y, ldy);
+    for (int64_t j = 0; j < n; j++) {
+        const float first = y[(2 * rows - 2) * ldy + j];
+        y[(2 * rows - 2) * ldy + j] = y[(2 * rows - 1) * ldy + j];
+        y[(2 * rows - 1) * ldy + j] = first;
+    }
+}
+
+#define GEMM_WIDEN_PARAMETERS                                                                                          \
+    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
+        int accumulate, const fv_prefetch *prefetch
+
+static void gemm_widen_bf16_honest(GEMM_WIDEN_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_bf16)
+        ->run.gemm_widen_bf16(m, n, k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+}
+
+static void gemm_widen_f16_honest(GEMM_WIDEN_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_f16)
+        ->run.gemm_widen_f16(m, n, k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+}
+
+/* The second element of the last pair, though k is odd. */
+static void gemm_widen_reads_on(GEMM_WIDEN_PARAMETERS) {
+    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+    for (int64_t i = 0; i < m && k % 2; i++)
+        for (int64_t j = 0; j < n; j++)
+            c[i * ldc + j] =
+                fmaf(0.0f, bits_float(float_bits(((const float *)b)[k / 2 * ldb + j]) << 16), c[i * ldc + j]);
+}
+
+static void gemm_widen_starts_anew(GEMM_WIDEN_PARAMETERS) {
+    (void)accumulate;
+    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, 0, prefetch);
+}
+
+static void gemm_widen_misses_last(GEMM_WIDEN_PARAMETERS) {
+    gemm_widen_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+}
+
 static const mutant mutants[] = {
+    MUTANT(PASSES, from_pairs, bf16, 1, 1, from_pairs_honest),
+    MUTANT(DIFFERS_AS_REFERENCE, from_pairs, bf16, 1, 1, from_pairs_swaps),
+    MUTANT(PASSES, gemm_widen, bf16, 1, 1, gemm_widen_bf16_honest),
+    MUTANT(PASSES, gemm_widen, f16, 1, 1, gemm_widen_f16_honest),
+    MUTANT(DIFFERS, gemm_widen, bf16, 1, 1, gemm_widen_reads_on),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_widen, bf16, 1, 1, gemm_widen_starts_anew),
+    MUTANT(DIFFERS, gemm_widen, f16, 1, 1, gemm_widen_misses_last),
     MUTANT(PASSES, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES_FLUSHED, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES, widen, f16, 1, 1, widen_f16_honest),

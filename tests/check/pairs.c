@@ -1,4 +1,4 @@
-/* Trials of pack_pairs, pair_rows and to_pairs. */
+/* Trials of pack_pairs, pair_rows, to_pairs and from_pairs. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -161,6 +161,21 @@ const op_check check_pair_rows = {rows_trials, rows_invoke, rows_verify};
 
 /* ----------------------------------------------------------------------------------------------------- to_pairs -- */
 
+static bool of_floats(const fv_kernel *kernel) { return kernel->type == FV_TYPE_f32; }
+
+static void set_element(const fv_kernel *kernel, operand *x, int64_t i, int64_t j, uint16_t bits) {
+    if (of_floats(kernel))
+        *float_before(x, i, j) = bits_float((uint32_t)bits << 16);
+    else
+        ((uint16_t *)x->before)[i * x->stride + j] = bits;
+}
+
+/* Of an element, as a float. */
+static uint32_t float_bits_of(const trial *t, const operand *x, int64_t i, int64_t j) {
+    return of_floats(t->checker->kernel) ? float_bits(*float_before(x, i, j))
+                                         : (uint32_t)((const uint16_t *)x->before)[i * x->stride + j] << 16;
+}
+
 static void to_trial(checker *c, int64_t rows, int64_t n, bool any, bool lost) {
     trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 "%s%s", rows, n, any ? ", any bits" : "",
                            lost ? ", one with more digits" : "");
@@ -168,12 +183,13 @@ static void to_trial(checker *c, int64_t rows, int64_t n, bool any, bool lost) {
         return;
     t->size[SIZE_ROWS] = rows;
     t->size[SIZE_CHANNELS] = n;
-    operand *x = trial_floats(t, "x", CELL_KEPT, rows, n, some_stride(t, n));
+    operand *x = of_floats(c->kernel) ? trial_floats(t, "x", CELL_KEPT, rows, n, some_stride(t, n))
+                                      : trial_operand(t, "x", sizeof(uint16_t), CELL_KEPT, rows, n, some_stride(t, n));
     trial_floats(t, "y", CELL_BITS, rows, (n + 1) / 2, some_stride(t, (n + 1) / 2));
     add_magnitudes(t);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++)
-            *float_before(x, i, j) = bits_float((uint32_t)element(&t->rng, any) << 16);
+            set_element(c->kernel, x, i, j, element(&t->rng, any));
     if (lost) {
         float *one = float_before(x, rng_below(&t->rng, rows), rng_below(&t->rng, n));
         *one = bits_float(float_bits(*one) | 1u << rng_below(&t->rng, 16));
@@ -185,14 +201,20 @@ static void to_trials(checker *c) {
     for (int64_t n = 1; n <= 140; n++) {
         to_trial(c, 1 + n % 4, n, false, false);
         to_trial(c, 1 + n % 3, n, true, false);
-        to_trial(c, 1 + n % 3, n, false, true);
+        if (of_floats(c->kernel))
+            to_trial(c, 1 + n % 3, n, false, true);
     }
 }
 
 static void to_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.to_pairs_f32(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
-                             t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->operand[OPERAND_Y].stride,
-                             trial_pointer(t, OPERAND_MAGNITUDES));
+    const int64_t rows = t->size[SIZE_ROWS], n = t->size[SIZE_CHANNELS];
+    const int64_t ldx = t->operand[OPERAND_X].stride, ldy = t->operand[OPERAND_Y].stride;
+    float *y = trial_pointer(t, OPERAND_Y);
+    fv_magnitudes *m = trial_pointer(t, OPERAND_MAGNITUDES);
+    if (of_floats(kernel))
+        kernel->run.to_pairs_f32(rows, n, trial_pointer(t, OPERAND_X), ldx, y, ldy, m);
+    else
+        kernel->run.to_pairs_bf16(rows, n, trial_pointer(t, OPERAND_X), ldx, y, ldy, m);
 }
 
 static void to_verify(const trial *t) {
@@ -201,8 +223,8 @@ static void to_verify(const trial *t) {
     uint32_t lost = 0;
     for (int64_t i = 0; i < x->rows; i++)
         for (int64_t w = 0; w < y->cols; w++) {
-            const uint32_t first = float_bits(*float_before(x, i, 2 * w)),
-                           second = 2 * w + 1 < x->cols ? float_bits(*float_before(x, i, 2 * w + 1)) : 0;
+            const uint32_t first = float_bits_of(t, x, i, 2 * w),
+                           second = 2 * w + 1 < x->cols ? float_bits_of(t, x, i, 2 * w + 1) : 0;
             take(&want, (uint16_t)(first >> 16));
             take(&want, (uint16_t)(second >> 16));
             lost |= (first | second) & 0xffff;
@@ -217,3 +239,42 @@ static void to_verify(const trial *t) {
 }
 
 const op_check check_to_pairs = {to_trials, to_invoke, to_verify};
+
+/* --------------------------------------------------------------------------------------------------- from_pairs -- */
+
+static void from_trials(checker *c) {
+    for (int64_t n = FV_LANES; n <= 5 * FV_LANES; n += FV_LANES)
+        for (int64_t rows = 1; rows <= 4; rows++) {
+            trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64, rows, n);
+            if (!t)
+                continue;
+            t->size[SIZE_ROWS] = rows;
+            t->size[SIZE_CHANNELS] = n;
+            operand *x = trial_floats(t, "x", CELL_KEPT, rows, n, some_stride(t, n));
+            trial_floats(t, "y", CELL_BITS, 2 * rows, n, some_stride(t, n));
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t j = 0; j < n; j++)
+                    *float_before(x, i, j) = bits_float((uint32_t)rng_u64(&t->rng));
+            trial_run(t);
+        }
+}
+
+static void from_invoke(const fv_kernel *kernel, trial *t) {
+    kernel->run.from_pairs_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                                t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y),
+                                t->operand[OPERAND_Y].stride);
+}
+
+static void from_verify(const trial *t) {
+    const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
+    for (int64_t i = 0; i < y->rows; i++)
+        for (int64_t j = 0; j < y->cols; j++) {
+            const uint32_t word = float_bits(*float_before(x, i / 2, j)), got = float_bits(float_want(y, i, j));
+            if (got != (i % 2 ? word << 16 : word & 0xffff0000u)) {
+                trial_fail(t, "row %" PRId64 ", column %" PRId64 ": %#" PRIx32 " becomes %#" PRIx32, i, j, word, got);
+                return;
+            }
+        }
+}
+
+const op_check check_from_pairs = {from_trials, from_invoke, from_verify};

@@ -1,0 +1,114 @@
+/* Trials of gemm_widen: bfloat16 in pairs, and float16. */
+#include "check.h"
+
+#include <inttypes.h>
+
+enum { SIZE_M, SIZE_N, SIZE_K, SIZE_ACCUMULATE };
+enum { OPERAND_A, OPERAND_B, OPERAND_C };
+
+static bool of_pairs(const trial *t) { return t->checker->kernel->type == FV_TYPE_bf16; }
+
+/* An element of 16 bits: a number from 2^-8 to 2^7, or any bits. */
+static uint16_t some_element(trial *t, bool any) {
+    const uint32_t bits = (uint32_t)rng_u64(&t->rng), exponent = bits >> 16 & 15;
+    if (any && rng_below(&t->rng, 8) == 0)
+        return (uint16_t)bits;
+    return (uint16_t)(of_pairs(t) ? (bits & 0x807f) | (119 + exponent) << 7 : (bits & 0x83ff) | (7 + exponent) << 10);
+}
+
+static void fill_weights(trial *t, operand *b, int64_t k, bool any) {
+    for (int64_t i = 0; i < b->rows; i++)
+        for (int64_t j = 0; j < b->cols; j++) {
+            const uint16_t first = some_element(t, any), second = some_element(t, any);
+            if (of_pairs(t)) /* what has no place in the chain is a NaN */
+                *float_before(b, i, j) = bits_float((uint32_t)first << 16 | (2 * i + 1 < k ? second : 0x7fc0));
+            else
+                ((uint16_t *)b->before)[i * b->stride + j] = first;
+        }
+}
+
+static void widen_trial(checker *c, int64_t m, int64_t n, int64_t k, bool accumulate, bool any) {
+    trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "%s%s", m, n, k,
+                           accumulate ? ", carried on" : "", any ? ", any bits" : "");
+    if (!t)
+        return;
+    t->size[SIZE_M] = m;
+    t->size[SIZE_N] = n;
+    t->size[SIZE_K] = k;
+    t->size[SIZE_ACCUMULATE] = accumulate;
+    operand *a = trial_floats(t, "a", CELL_KEPT, m, k, some_stride(t, k));
+    operand *b = of_pairs(t) ? trial_floats(t, "b", CELL_KEPT, (k + 1) / 2, n, some_stride(t, n))
+                             : trial_operand(t, "b", sizeof(uint16_t), CELL_KEPT, k, n, some_stride(t, n));
+    operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
+    fill_normal(t, a);
+    fill_weights(t, b, k, any);
+    if (any)
+        sprinkle_specials(t, a, 4 * k);
+    if (accumulate)
+        fill_normal(t, out);
+    trial_run(t);
+}
+
+static void widen_trials(checker *c) {
+    static const int64_t some_k[] = {1, 2, 3, 7, 8, 9, 16, 31, 64, 129};
+    enum { SOME_K = sizeof some_k / sizeof some_k[0] };
+    for (int64_t m = 1; m <= 2 * c->kernel->mr + 2; m++)
+        for (int64_t n = FV_LANES; n <= c->kernel->nr + FV_LANES; n += FV_LANES)
+            for (int i = 0; i < SOME_K; i++) {
+                widen_trial(c, m, n, some_k[i], (m + i) % 2, false);
+                widen_trial(c, m, n, some_k[i], (m + i) % 3 == 0, true);
+            }
+    widen_trial(c, 20, 4 * FV_LANES, 1001, false, false);
+    widen_trial(c, 3, 9 * FV_LANES, 500, true, false);
+}
+
+static void widen_invoke(const fv_kernel *kernel, trial *t) {
+    const operand *o = t->operand;
+    const int64_t m = t->size[SIZE_M], n = t->size[SIZE_N], k = t->size[SIZE_K];
+    const char *b = trial_pointer(t, OPERAND_B);
+    const bool next = k % 3 != 0;
+    const fv_prefetch prefetch = {.streams = m % 2, .next = next ? b : NULL, .next_end = next ? b + k * n : NULL};
+    kernel->run.gemm_widen_bf16(m, n, k, trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b, o[OPERAND_B].stride,
+                                trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, (int)t->size[SIZE_ACCUMULATE],
+                                k % 4 == 0 ? NULL : &prefetch);
+}
+
+static double weight_of(const trial *t, int64_t p, int64_t j) {
+    const operand *b = &t->operand[OPERAND_B];
+    if (of_pairs(t)) {
+        const uint32_t word = float_bits(*float_before(b, p / 2, j));
+        return (double)bits_float(p % 2 ? word << 16 : word & 0xffff0000u);
+    }
+    const uint16_t bits = ((const uint16_t *)b->before)[p * b->stride + j];
+    const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+    const double magnitude = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+                             : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                            : ldexp(fraction, -24);
+    return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+static void widen_verify(const trial *t) {
+    const operand *a = &t->operand[OPERAND_A], *c = &t->operand[OPERAND_C];
+    const int64_t k = t->size[SIZE_K];
+    for (int64_t i = 0; i < c->rows; i++)
+        for (int64_t j = 0; j < c->cols; j++) {
+            float acc = t->size[SIZE_ACCUMULATE] ? *float_before(c, i, j) : 0.0f;
+            double sum = (double)acc, magnitude = fabs(sum);
+            for (int64_t p = 0; p < k; p++) {
+                const double x = (double)*float_before(a, i, p), y = weight_of(t, p, j);
+                acc = fmaf((float)x, (float)y, acc);
+                sum += x * y;
+                magnitude += fabs(x * y);
+            }
+            const float got = float_want(c, i, j);
+            const bool equal = float_bits(got) == float_bits(acc) || (float_is_nan(got) && float_is_nan(acc));
+            const double bound = (double)(k + 2) * (float_eps() * magnitude + 0x1p-149);
+            if (!equal || (magnitude < 0x1p127 && !near_double(got, sum, bound))) {
+                trial_fail(t, "c[%" PRId64 "][%" PRId64 "] is %.9g, the chain of kernels.h gives %.9g, float64 %.17g",
+                           i, j, (double)got, (double)acc, sum);
+                return;
+            }
+        }
+}
+
+const op_check check_gemm_widen = {widen_trials, widen_invoke, widen_verify};
