@@ -265,6 +265,11 @@ typedef struct fv_magnitudes {
 /* Those of no element. */
 static inline fv_magnitudes fv_magnitudes_none(void) { return (fv_magnitudes){0xffff, 0}; }
 
+static inline void fv_magnitudes_add(fv_magnitudes *m, fv_magnitudes other) {
+    m->least = other.least < m->least ? other.least : m->least;
+    m->most = other.most > m->most ? other.most : m->most;
+}
+
 /* Each product is a multiple of 2^(ea + eb - 14), the exponents being the least of both sides, and so is each sum: none is
  * subnormal if that is at least 2^-126. Both sides are normal numbers. */
 static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {

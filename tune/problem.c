@@ -126,7 +126,7 @@ static bool make_attention(tune_problem *problem, char error[256]) {
 /* The map is packed from one row of weights that stands for all; executed are weights of the arena. */
 static bool make_linear(tune_problem *problem, char error[256]) {
     const tune_shape *s = &problem->shape;
-    const int64_t width = fv_linear_gemm(problem->ctx, s->out)->nr;
+    const int64_t width = fv_linear_gemm(problem->ctx, s->out, false)->nr;
     int64_t at = 0, out_bytes = 0;
     const int64_t x = take(&at, 1, 1, s->rows, s->in);
     const int64_t weights = take(&at, 1, fv_ceil_div(s->out, width), s->in, width);
@@ -239,7 +239,7 @@ tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {
 }
 
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map) {
-    const fv_kernel *gemm = fv_linear_gemm(ctx, shape->out);
+    const fv_kernel *gemm = fv_linear_gemm(ctx, shape->out, false);
     *map = (fovea_linear){.ctx = ctx, .gemm = gemm, .in = shape->in, .out = shape->out, .panel = gemm->nr};
     const bool found = fv_linear_find_tuned(map);
     const fv_linear_choice choice = fv_linear_choose(map, shape->rows, NULL);

@@ -67,6 +67,20 @@ FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
  * maps of this size (at most 500 bytes; a file has room for about 200), or one line that says why there is none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
+/* How often a map of bfloat16 x and weights took the fast way (docs/promise.md). */
+typedef struct fovea_linear_stats {
+    size_t struct_size;
+    int64_t
+        products; /* rows times panels of weights, a panel being as many output channels as fovea_linear_describe() says */
+    /* Those that this CPU multiplied in pairs, twice as fast; in the others of a map that may do so, some number was too small
+     * for equal bits, or none. */
+    int64_t paired_products;
+} fovea_linear_stats;
+
+/* Sets struct_size, and zeros. */
+#define fovea_linear_stats_init(stats) fovea_linear_stats_init_size((stats), sizeof(fovea_linear_stats))
+FOVEA_API void fovea_linear_stats_init_size(fovea_linear_stats *stats, size_t size);
+
 typedef struct fovea_linear_args {
     size_t struct_size;
     fovea_tensor x; /* [batch, groups, tokens, channels], groups * channels = in_features; channel c of group g is
@@ -76,6 +90,7 @@ typedef struct fovea_linear_args {
                                      out: the layout that attention reads */
     const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself */
     const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */
+    fovea_linear_stats *stats; /* optional; written by the call; not shared with a concurrent call */
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */

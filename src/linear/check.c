@@ -20,6 +20,11 @@ void fovea_linear_args_init_size(fovea_linear_args *args, size_t size) {
     fv_struct_init(args, size, &nothing, sizeof nothing);
 }
 
+void fovea_linear_stats_init_size(fovea_linear_stats *stats, size_t size) {
+    const fovea_linear_stats nothing = {0};
+    fv_struct_init(stats, size, &nothing, sizeof nothing);
+}
+
 static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     if (size < 1)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld; it must be at least 1", name, (long long)part,
@@ -230,6 +235,11 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
                                   size_t workspace_size) {
     if (!args->y)
         return fv_fail(FOVEA_ERROR_NULL, "y is NULL");
+    if (args->stats) {
+        const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats, paired_products), args->stats);
+        if (known != FOVEA_OK)
+            return known;
+    }
     if (workspace && workspace_size < (size_t)l->bytes)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this linear map needs %lld", workspace_size,
                        (long long)l->bytes);

@@ -20,16 +20,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024, WIDENED_CHANNELS = 64 };
+enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
-const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out) {
-    return fv_gemm_for(FV_TYPE_f32, ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
+    const fv_kernel *gemm =
+        fv_gemm_for(FV_TYPE_f32, ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
+    if (!halves || gemm->nr % FV_LANES == 0)
+        return gemm;
+    return fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, ctx->target);
+}
+
+/* Bytes of an element of weights, and of x, as they are multiplied. */
+static int64_t weight_bytes(const fovea_linear *l) { return fv_dtype_size(l->weight_dtype); }
+static int64_t x_bytes(const fovea_linear *l) { return l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float); }
+
+/* Channels of a block whose elements have so many bytes: an eighth of the second-level cache. */
+static int64_t channels_that_fit(const fovea_linear *l, int64_t l2, int64_t bytes) {
+    return fv_max(fv_min(l2 / 8 / (l->panel * bytes), MOST_CHANNELS), 64);
+}
+
+/* Blocks of equal length; one of pairs begins with a first element. */
+static int64_t block_of(const fovea_linear *l, int64_t most) {
+    const int64_t block = fv_ceil_div(l->in, fv_ceil_div(l->in, most));
+    return l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_round_up(block, 2) : block;
+}
+
+int64_t fv_linear_widened(const fovea_linear *l) {
+    const int64_t l2 = fv_cpu_scaled(l->ctx->cpu.l2, l->ctx->tuning.cache_scale);
+    return block_of(l, channels_that_fit(l, l2, (int64_t)sizeof(float)));
 }
 
 /* Rows that take three quarters of the second-level cache. */
-static int64_t rows_that_fit(const fovea_linear *l, int64_t l2) {
-    return l2 / 4 * 3 / (l->in * (int64_t)sizeof(float));
-}
+static int64_t rows_that_fit(const fovea_linear *l, int64_t l2) { return l2 / 4 * 3 / (l->in * x_bytes(l)); }
 
 bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_t rows) {
     return rows <= rows_that_fit(l, fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale));
@@ -57,12 +79,9 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (c->row_block <= 0)
         c->row_block = fv_round_up(block, c->chunk);
     c->chunk = fv_min(c->chunk, c->row_block);
-    if (c->k_block <= 0 && rows <= c->gemm->mr)
-        c->k_block =
-            l->widen_weights ? WIDENED_CHANNELS : l->in; /* widened, they are to stay in the first-level cache */
     if (c->k_block <= 0)
-        c->k_block = fv_max(fv_min(l2 / 8 / (l->panel * f), MOST_CHANNELS), 64);
-    c->k_block = fv_ceil_div(l->in, fv_ceil_div(l->in, c->k_block)); /* blocks of equal length */
+        c->k_block = rows <= c->gemm->mr ? l->in : channels_that_fit(l, l2, weight_bytes(l));
+    c->k_block = block_of(l, c->k_block);
     if (c->items <= 0)
         c->items = ITEMS;
 }
@@ -115,9 +134,12 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     fv_linear_scratch s;
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
-    s.x = fv_reserve(&at, l->widen_x ? c->row_block : 0, l->in * f);
-    s.weights = fv_reserve(&at, l->widen_weights ? c->k_block : 0, panel);
+    const bool pairs = l->weight_dtype == FOVEA_DTYPE_BF16, halves = l->weight_dtype != FOVEA_DTYPE_F32;
+    s.x = fv_reserve(&at, l->widen_x || pairs ? c->row_block : 0, l->in * f);
+    s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);
+    s.weights = fv_reserve(&at, halves ? l->widened : 0, panel);
     s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
+    s.magnitudes = fv_reserve(&at, l->pairs ? c->row_block : 0, (int64_t)sizeof(fv_magnitudes));
     s.bytes = at;
     return s;
 }

@@ -2,60 +2,29 @@
  *
  * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or come from
  * beyond it once for each panel (choice.c), a panel is read from wherever it is once for each row block; with a
- * few rows that reading is all the work there is, and takes as long as memory takes. Products of a chunk of rows and
- * one panel go to scratch, and from there, still in cache, through bias, activation and residual to where the caller
- * wants them, in runs of columns of one head and of rows whose places are evenly apart.
+ * few rows that reading is all the work there is, and takes as long as memory takes. Rows go through a panel (panel.c) in
+ * runs whose places are evenly apart.
  */
 #include "core/core.h"
-#include "dispatch/dispatch.h"
-#include "linear/linear.h"
+#include "linear/execution.h"
 #include "threads/threads.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-typedef struct execution {
-    const fovea_linear *linear;
-    const fovea_linear_args *args;
-    fv_linear_choice choice;
-    fv_linear_scratch scratch; /* of a thread */
-    char *scratches;
-    int64_t rows, row_block, group; /* group: panels of an item */
-    int64_t items, groups, tasks;
-    bool even; /* rows of different sequences are as far apart as those of one */
-    _Atomic int64_t next;
-} execution;
-
-/* Rows whose places in every tensor are evenly apart: count, after done ones from a token of a sequence on. */
-typedef struct row_run {
-    int64_t batch, token, done, count;
-    int64_t first; /* the row of its batch and token, counted in the item */
-} row_run;
-
-/* A thread's scratch. */
-typedef struct buffers {
-    float *products, *x, *weights, *y;
-} buffers;
+typedef fv_linear_execution execution;
 
 /* Are the rows of all sequences evenly apart? */
 static bool evenly(const fovea_tensor *t) {
     return t->shape[0] == 1 || t->shape[2] == 1 || t->stride[0] == t->shape[2] * t->stride[2];
 }
 
-static int64_t row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
-
-static void *place(const fovea_tensor *t, const row_run *run, int64_t head, int64_t channel) {
-    return (char *)t->data +
-           fv_dtype_size(t->dtype) * (run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
-                                      run->done * row_stride(t) + channel);
-}
-
 /* The run that begins at a row and ends at or before end; count 0: the row is past its sequence's length, skip of these
  * are. */
-static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *skip) {
+static fv_row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *skip) {
     const int64_t tokens = e->args->x.shape[2];
-    row_run run = {row / tokens, row % tokens, 0, end - row, 0};
+    fv_row_run run = {row / tokens, row % tokens, 0, end - row, 0};
     *skip = 0;
     if (e->even)
         return run;
@@ -66,172 +35,55 @@ static row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *ski
     return run;
 }
 
-/* Input channels that lie together: of a head of x, or, where its heads follow each other, all. */
-static int64_t channels_together(const execution *e) {
-    const fovea_tensor *x = &e->args->x;
-    return x->stride[1] == x->shape[3] || e->linear->widen_x ? e->linear->in : x->shape[3];
-}
-
-/* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
-static int64_t step_at(const execution *e, int64_t k) {
-    const int64_t channels = channels_together(e);
-    return fv_min(e->choice.k_block, channels - k % channels);
-}
-
-/* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
- * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
-static void multiply(const execution *e, const buffers *b, const row_run *run, int64_t panel, int64_t columns,
-                     int64_t k, int64_t step, float *scratch, fv_prefetch_range *next, int64_t floats) {
-    const fovea_linear *l = e->linear;
-    const fovea_tensor *x = &e->args->x;
-    const int64_t channels = channels_together(e);
-    const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
-    fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
-    if (!prefetch.streams)
-        fv_prefetch_take(next, floats, &prefetch);
-    const float *rows = l->widen_x ? b->x + (run->first + run->done) * l->in + k
-                                   : (const float *)place(x, run, k / channels, k % channels);
-    const float *weights = l->widen_weights ? b->weights : (const float *)l->weights + (panel * l->in + k) * l->panel;
-    e->choice.gemm->run.gemm_f32(run->count, columns, step, rows, l->widen_x ? l->in : row_stride(x), weights, l->panel,
-                                 scratch, l->panel, &epilogue, &prefetch);
-}
-
-/* A block of weights of 16 bits becomes floats. */
-static void widen_block(const execution *e, const buffers *b, int64_t panel, int64_t k, int64_t step) {
-    const fovea_linear *l = e->linear;
-    if (l->widen_weights)
-        l->widen_weights(1, step * l->panel, (const uint16_t *)l->weights + (panel * l->in + k) * l->panel, 0,
-                         b->weights, 0);
-}
-
-/* Rows of x of 16 bits become floats. */
-static void widen_rows(const execution *e, const buffers *b, const row_run *run) {
-    const fovea_linear *l = e->linear;
-    const fovea_tensor *x = &e->args->x;
-    for (int64_t head = 0; head < x->shape[1]; head++)
-        l->widen_x(run->count, x->shape[3], place(x, run, head, 0), row_stride(x),
-                   b->x + run->first * l->in + head * x->shape[3], l->in);
-}
-
-/* count channels of a part from at on, from products at c, and of a gated map those at up, to y. */
-static void finish_channels(const execution *e, const buffers *b, const row_run *run, int64_t p, int64_t at,
-                            int64_t count, const float *c, const float *up) {
-    const fovea_linear *l = e->linear;
-    const fv_linear_part *part = &l->parts[p], *gated = part + 1;
-    const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
-    const int64_t head = at / y->shape[3], channel = at % y->shape[3];
-    const fv_bias_act_residual args = {
-        .bias = part->bias ? part->bias + at : NULL,
-        .activation = l->activation,
-        .residual = !residual           ? NULL
-                    : l->widen_residual ? b->y
-                                        : place(residual, run, head, channel),
-        .ldresidual = !residual           ? 0
-                      : l->widen_residual ? l->panel
-                                          : row_stride(residual),
-        .up = up,
-        .ldup = l->panel,
-        .up_bias = up && gated->bias ? gated->bias + at : NULL,
-    };
-    void *to = place(y, run, head, channel);
-    if (residual && l->widen_residual)
-        l->widen_residual(run->count, count, place(residual, run, head, channel), row_stride(residual), b->y, l->panel);
-    l->bias_act_residual(run->count, count, c, l->panel, &args, l->narrow_y ? b->y : to,
-                         l->narrow_y ? l->panel : row_stride(y));
-    if (l->narrow_y)
-        l->narrow_y(run->count, count, b->y, l->panel, to, row_stride(y));
-}
-
-/* From scratch to y. */
-static void finish(const execution *e, const buffers *b, const row_run *run, int64_t panel, int64_t columns,
-                   const float *scratch) {
-    const fovea_linear *l = e->linear;
-    const fv_linear_part *part = l->parts;
-    const int64_t width = fv_linear_panel_out(l), all = l->gated ? columns - width : columns;
-    for (int64_t done = 0, count; done < all; done += count) {
-        const int64_t column = panel * width + done;
-        while (column >= part->first + part->out)
-            part++;
-        const int64_t p = part - l->parts, at = column - part->first, channels = e->args->y[p].shape[3];
-        count = fv_min(all - done, channels - at % channels);
-        finish_channels(e, b, run, p, at, count, scratch + done, l->gated ? scratch + width + done : NULL);
-    }
-}
-
-/* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a
- * part for each block of the last panel. */
-static fv_prefetch_range next_after(const execution *e, int64_t panel, int64_t k, int64_t step,
-                                    const fv_prefetch_range *rows) {
-    const fovea_linear *l = e->linear;
-    if (l->widen_weights || l->widen_x) /* the CPU's own prefetching sees them in order */
-        return (fv_prefetch_range){NULL, NULL};
-    if (rows->at < rows->end) {
-        const int64_t count = (rows->end - rows->at) / l->in;
-        return (fv_prefetch_range){rows->at + count * k, rows->at + count * (k + step)};
-    }
-    const float *all = l->weights, *weights = all + (panel * l->in + k + step) * l->panel;
-    const float *end = all + l->panels * l->in * l->panel;
-    return (fv_prefetch_range){weights, weights + fv_min(step * l->panel, end - weights)};
-}
-
-/* One panel for the rows of a run: all rows go through a block of weights before the next, but for the last block,
- * after which a few at a time go to y, whose lines come from farther while the next rows are computed. */
-static void run_panel(const execution *e, const row_run *rows, int64_t panel, const fv_prefetch_range *next_rows,
-                      const buffers *b) {
-    assert(rows->count <= e->choice.row_block); /* of scratch */
-    const fovea_linear *l = e->linear;
-    const int64_t width = fv_linear_panel_out(l);
-    const int64_t columns =
-        l->gated ? width + fv_min(width, l->parts[0].out - panel * width) : fv_min(l->panel, l->out - panel * l->panel);
-    int64_t k = 0, step;
-    for (; (step = step_at(e, k)) < l->in - k; k += step) {
-        fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-        widen_block(e, b, panel, k, step);
-        multiply(e, b, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
-    }
-    widen_block(e, b, panel, k, step);
-    fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-    const int64_t floats = after.end - after.at;
-    row_run few = *rows;
-    for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
-        few.count = fv_min(left, e->choice.chunk);
-        float *at =
-            b->products + (k > 0 ? few.done * l->panel : 0); /* beginning here, the same few lines again and again */
-        multiply(e, b, &few, panel, columns, k, step, at, &after, fv_ceil_div(floats * few.count, rows->count));
-        finish(e, b, &few, panel, columns, at);
-    }
-}
-
 /* The rows of an item, where they lie one behind the other and would stay until they are read. */
 static fv_prefetch_range rows_of(const execution *e, int64_t item) {
     const fovea_tensor *x = &e->args->x;
     const int64_t first = item / e->groups * e->row_block, in = e->linear->in;
     const bool stay = fv_linear_rows_fit(e->linear, &e->choice, e->row_block);
-    if (!stay || !e->even || e->linear->widen_x || row_stride(x) != in || channels_together(e) != in)
+    if (!stay || !e->even || e->gathers || fv_linear_row_stride(x) != in || fv_linear_together(e) != in)
         return (fv_prefetch_range){NULL, NULL};
     const float *at = (const float *)x->data + first * in;
     return (fv_prefetch_range){at, at + fv_min(e->row_block, e->rows - first) * in};
 }
 
+/* Rows of an item in the forms that its panels need. */
+static void take_rows(const execution *e, int64_t first, int64_t end, fv_linear_buffers *b) {
+    fv_magnitudes all = fv_magnitudes_none();
+    for (int pass = 0; pass < 2; pass++) {
+        const bool pairs = pass == 0;
+        if (pairs ? !e->pairs : !e->gathers || b->all_paired)
+            continue;
+        for (int64_t row = first, skip; row < end;) {
+            fv_row_run run = run_at(e, row, end, &skip);
+            run.first = row - first;
+            if (run.count > 0 && pairs)
+                fv_linear_take_pairs(e, b, &run, &all);
+            else if (run.count > 0)
+                fv_linear_take_floats(e, b, &run);
+            row += run.count + skip;
+        }
+        b->all_paired = pairs && fv_pairs_exact(all, e->linear->all_magnitudes);
+    }
+}
+
 /* next: the item after it, or e->items. */
-static void run_item(const execution *e, int64_t item, int64_t next, const buffers *b) {
+static void run_item(const execution *e, int64_t item, int64_t next, fv_linear_buffers *b) {
     const fovea_linear *l = e->linear;
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
     const int64_t begin = item % e->groups * e->group, last = fv_min(begin + e->group, l->panels) - 1;
     const fv_prefetch_range none = {NULL, NULL};
     const fv_prefetch_range next_rows =
         next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
-    for (int64_t panel = begin; panel <= last; panel++) {
+    b->all_paired = false;
+    take_rows(e, first, end, b);
+    for (int64_t panel = begin; panel <= last; panel++)
         for (int64_t row = first, skip; row < end;) {
-            row_run run = run_at(e, row, end, &skip);
+            fv_row_run run = run_at(e, row, end, &skip);
             run.first = row - first;
-            if (run.count > 0 && l->widen_x && panel == begin)
-                widen_rows(e, b, &run);
             if (run.count > 0)
-                run_panel(e, &run, panel, panel == last ? &next_rows : &none, b);
+                fv_linear_run_panel(e, &run, panel, panel == last ? &next_rows : &none, b);
             row += run.count + skip;
         }
-    }
 }
 
 static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->items, e->tasks, end); }
@@ -241,11 +93,17 @@ static float *floats_in(char *scratch, int64_t at) { return (float *)(void *)(sc
 static void items_task(void *arg, int64_t task) {
     execution *e = arg;
     char *scratch = e->scratches + task * e->scratch.bytes;
-    const buffers b = {floats_in(scratch, e->scratch.products), floats_in(scratch, e->scratch.x),
-                       floats_in(scratch, e->scratch.weights), floats_in(scratch, e->scratch.y)};
+    fv_linear_buffers b = {.products = floats_in(scratch, e->scratch.products),
+                           .x = floats_in(scratch, e->scratch.x),
+                           .pairs = floats_in(scratch, e->scratch.pairs),
+                           .weights = floats_in(scratch, e->scratch.weights),
+                           .y = floats_in(scratch, e->scratch.y),
+                           .magnitudes = (fv_magnitudes *)(void *)(scratch + e->scratch.magnitudes)};
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);
+    atomic_fetch_add(&e->products, b.products_done);
+    atomic_fetch_add(&e->paired, b.paired_done);
 }
 
 /* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows
@@ -290,9 +148,16 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
                    .even = !args->lens && evenly(&args->x)};
     for (int64_t p = 0; p < l->part_count; p++)
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
+    e.gathers = fv_linear_gathers(&e);
+    e.pairs = fv_linear_pairs(&e);
     deal(&e);
     e.tasks = fv_min(e.items, l->ctx->threads.count);
     fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .arg = &e});
+    if (args->stats) {
+        const fovea_linear_stats own = {.products = atomic_load(&e.products),
+                                        .paired_products = atomic_load(&e.paired)};
+        fv_struct_write(FV_STRUCT(fovea_linear_stats, paired_products), args->stats, &own);
+    }
 }
 
 void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {

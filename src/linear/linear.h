@@ -29,10 +29,17 @@ struct fovea_linear {
     int64_t part_count; /* of y */
     fv_linear_part *parts;
     float *bias;   /* of the parts that have one */
-    void *weights; /* [panels][in][panel], floats, or of 16 bits */
+    void *weights; /* [panels][in][panel], floats or float16; of bfloat16 pairs, [panels][(in + 1) / 2][panel] */
     fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
     fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_y;
+    fv_copy_f32_fn *copy;
+    fv_gemm_widen_bf16_fn *gemm_widen; /* of weights of 16 bits; */
+    fv_from_pairs_bf16_fn *from_pairs; /* of bfloat16 */
+    const fv_kernel *pairs;            /* gemm_pairs; NULL: this CPU, or a type, has no use for it */
+    fv_to_pairs_bf16_fn *to_pairs;
+    fv_magnitudes *magnitudes, all_magnitudes; /* of panels in pairs, [panels], and of all */
+    int64_t widened;                           /* channels of a block that is widened, at most */
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
@@ -42,8 +49,11 @@ struct fovea_linear {
 /* Rows, and columns, beyond which nothing changes. */
 enum { FV_LINEAR_MANY_ROWS = 4096 };
 
-/* The gemm of a map for many rows. */
-const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out);
+/* The gemm of a map for many rows; of weights of 16 bits: one whose panels are whole vectors on all tiers. */
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves);
+
+/* Channels of a block of weights that is widened, at most. */
+int64_t fv_linear_widened(const fovea_linear *linear);
 
 /* Finds the rows of the context's tuning file; false if there is no memory. */
 bool fv_linear_find_tuned(fovea_linear *linear);
@@ -52,10 +62,11 @@ bool fv_linear_find_tuned(fovea_linear *linear);
 const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in the
- * packed weights, as floats: rows of x, [row_block][in], a block of weights, [k_block][panel], results, [chunk][panel].
+ * packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results, [chunk][panel]. Rows of x
+ * in pairs, [row_block][(in + 1) / 2], and their magnitudes, [row_block].
  * bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
-    int64_t products, x, weights, y, bytes;
+    int64_t products, x, pairs, weights, y, magnitudes, bytes;
 } fv_linear_scratch;
 
 fv_linear_scratch fv_linear_lay_out(const fovea_linear *linear, const fv_linear_choice *choice);

@@ -16,10 +16,16 @@ fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t ou
     return (fovea_matrix){data, dtype, in, out, 1, in, NULL};
 }
 
+/* Of a panel: pairs are whole. */
+static int64_t rows_in_memory(const fovea_linear *l) {
+    return l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_round_up(l->in, 2) : l->in;
+}
+
 /* Sizes in memory; false if they do not fit. */
 static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
     int64_t bytes;
-    if (!fv_multiply(l->in, l->panel, weight_floats) || !fv_multiply(*weight_floats, l->panels, weight_floats) ||
+    if (!fv_multiply(rows_in_memory(l), l->panel, weight_floats) ||
+        !fv_multiply(*weight_floats, l->panels, weight_floats) ||
         !fv_multiply(*weight_floats, (int64_t)sizeof(float), &bytes))
         return false;
     const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */
@@ -33,13 +39,41 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
 
 enum { CHANNELS = 16 }; /* so few at a time that a line of either side is in cache until it is used up */
 
-/* Columns [first, first + count) of one part's weights into a panel of the same type. */
+/* Columns [first, first + count) of one part's weights into a panel of float16, or of pairs of bfloat16. */
 static void pack_halves(const fovea_matrix *w, int64_t first, int64_t count, uint16_t *to, int64_t panel) {
     const uint16_t *data = w->data;
     for (int64_t k = 0; k < w->in; k += CHANNELS)
         for (int64_t j = 0; j < count; j++)
             for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i++)
                 to[i * panel + j] = data[i * w->in_stride + (first + j) * w->out_stride];
+}
+
+static void pack_pairs(const fovea_matrix *w, int64_t first, int64_t count, uint32_t *to, int64_t panel) {
+    const uint16_t *data = w->data;
+    for (int64_t k = 0; k < w->in; k += CHANNELS)
+        for (int64_t j = 0; j < count; j++)
+            for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i += 2) {
+                const uint16_t *at = &data[i * w->in_stride + (first + j) * w->out_stride];
+                to[i / 2 * panel + j] = (uint32_t)at[0] << 16 | (i + 1 < w->in ? at[w->in_stride] : 0);
+            }
+}
+
+/* Of panels in pairs: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
+static void find_magnitudes(fovea_linear *l) {
+    const int64_t halves = rows_in_memory(l) * l->panel;
+    l->all_magnitudes = fv_magnitudes_none();
+    for (int64_t p = 0; p < l->panels; p++) {
+        const uint16_t *half = (const uint16_t *)l->weights + p * halves;
+        uint16_t least = 0xffff, most = 0;
+        for (int64_t i = 0; i < halves; i++) {
+            const uint16_t bits = half[i] & 0x7fff, less = (uint16_t)(bits - 1); /* of 0 the largest */
+            least = less < least ? less : least;
+            most = bits > most ? bits : most;
+        }
+        const fv_magnitudes m = {least < 0xffff ? least + 1 : least, most};
+        l->magnitudes[p] = m;
+        fv_magnitudes_add(&l->all_magnitudes, m);
+    }
 }
 
 /* Into a panel of floats, scaled. */
@@ -60,6 +94,8 @@ static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         pack_floats(l, &part->weight, part->has_scale ? (float)part->scale : 1.0f, first, count,
                     (float *)l->weights + place, l->panel);
+    else if (l->weight_dtype == FOVEA_DTYPE_BF16)
+        pack_pairs(&part->weight, first, count, (uint32_t *)l->weights + place, l->panel);
     else
         pack_halves(&part->weight, first, count, (uint16_t *)l->weights + place, l->panel);
 }
@@ -70,7 +106,8 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
         const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
         const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
         count = fv_min(width - column % width, to->out - done);
-        pack_columns(l, part, done, column / width * l->in * l->panel + behind + column % width, count);
+        const int64_t rows = l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_ceil_div(l->in, 2) : l->in; /* of a panel */
+        pack_columns(l, part, done, column / width * rows * l->panel + behind + column % width, count);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,
@@ -80,7 +117,7 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
 }
 
 static void clear_panel(fovea_linear *l, int64_t panel) {
-    const size_t bytes = (size_t)(l->in * l->panel * fv_dtype_size(l->weight_dtype));
+    const size_t bytes = (size_t)(rows_in_memory(l) * l->panel * fv_dtype_size(l->weight_dtype));
     memset((char *)l->weights + (size_t)panel * bytes, 0, bytes);
 }
 
@@ -88,8 +125,9 @@ static void clear_panel(fovea_linear *l, int64_t panel) {
 static bool allocate(fovea_linear *l, int64_t parts, int64_t weights) {
     l->parts = calloc((size_t)parts, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
+    l->magnitudes = calloc((size_t)l->panels, sizeof *l->magnitudes);
     l->weights = fv_allocate_pages((size_t)(weights * fv_dtype_size(l->weight_dtype)));
-    return l->parts && l->bias && l->weights;
+    return l->parts && l->bias && l->magnitudes && l->weights;
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -97,6 +135,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
         return;
     free(linear->parts);
     free(linear->bias);
+    free(linear->magnitudes);
     free(linear->weights);
     free(linear->tuned);
     free(linear);
@@ -117,6 +156,16 @@ static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
     l->widen_x = fv_widen_of(l->x_dtype, target);
     l->widen_residual = fv_widen_of(l->residual_dtype, target);
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
+    l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
+    if (l->weight_dtype == FOVEA_DTYPE_F32)
+        return;
+    l->gemm_widen = fv_kernel_best(FV_OP_gemm_widen, fv_type_of(l->weight_dtype), target)->run.gemm_widen_bf16;
+    l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
+    if (l->weight_dtype != FOVEA_DTYPE_BF16 || l->x_dtype != FOVEA_DTYPE_BF16 || !l->ctx->cpu.fast_pairs)
+        return;
+    const fv_kernel *pairs = fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, target);
+    l->pairs = pairs->isa == FV_ISA_scalar ? NULL : pairs;
+    l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -142,13 +191,14 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->activation = made->gated ? FV_ACT_SILU : (fv_activation)desc->activation;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
-    made->gemm = fv_linear_gemm(ctx, made->out);
+    take_types(made, desc);
+    made->gemm = fv_linear_gemm(ctx, made->out, made->weight_dtype != FOVEA_DTYPE_F32);
     made->panel = made->gemm->nr;
     made->panels =
         made->gated ? fv_ceil_div(parts[0].weight.out, fv_linear_panel_out(made)) : fv_ceil_div(made->out, made->panel);
+    made->widened = fv_linear_widened(made);
     made->bias_act_residual =
         fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
-    take_types(made, desc);
     int64_t floats = 0;
     const bool found = fv_linear_find_tuned(made);
     if (found && !lay_out(made, &floats)) {
@@ -160,12 +210,15 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld packed weights", (long long)floats);
     }
-    if (made->gated) /* columns between gate and up in the last panel are multiplied, too */
+    /* Columns that no channel fills are multiplied, too: between gate and up, and of 16 bits at the end. */
+    if (made->gated || made->weight_dtype != FOVEA_DTYPE_F32)
         clear_panel(made, made->panels - 1);
     for (int64_t p = 0, first = 0; p < desc->part_count; first += parts[p++].weight.out) {
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
         pack_part(made, &parts[p], &made->parts[p]);
     }
+    if (made->pairs)
+        find_magnitudes(made);
     if (ctx->debug)
         fv_linear_debug(made);
     *linear = made;

@@ -1,0 +1,61 @@
+/* An execution of a linear map, and what it does with one panel (panel.c). execute.c deals the panels out to threads. */
+#ifndef FV_LINEAR_EXECUTION_H
+#define FV_LINEAR_EXECUTION_H
+
+#include "dispatch/dispatch.h"
+#include "linear/linear.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef struct fv_linear_execution {
+    const fovea_linear *linear;
+    const fovea_linear_args *args;
+    fv_linear_choice choice;
+    fv_linear_scratch scratch; /* of a thread */
+    char *scratches;
+    int64_t rows, row_block, group; /* group: panels of an item */
+    int64_t items, groups, tasks;
+    bool even; /* rows of different sequences are as far apart as those of one */
+    bool
+        gathers; /* rows of x become floats in scratch, as they have another type, or groups that no block can begin with */
+    bool pairs;                             /* rows of x become pairs in scratch */
+    _Atomic int64_t next, products, paired; /* the last two: fovea_linear_stats */
+} fv_linear_execution;
+
+/* Rows whose places in every tensor are evenly apart: count, after done ones from a token of a sequence on. */
+typedef struct fv_row_run {
+    int64_t batch, token, done, count;
+    int64_t first; /* the row of its batch and token, counted in the item */
+} fv_row_run;
+
+/* A thread's scratch, and what it holds of the rows of its item. */
+typedef struct fv_linear_buffers {
+    float *products, *x, *pairs, *weights, *y;
+    fv_magnitudes *magnitudes; /* of rows in pairs */
+    bool all_paired;           /* all rows of the item, with all weights */
+    int64_t products_done, paired_done;
+} fv_linear_buffers;
+
+/* Are rows of x made to pairs? Not if a group begins within one. */
+bool fv_linear_pairs(const fv_linear_execution *e);
+
+/* Is x, as the caller has it, to be multiplied as floats in places where a block of weights may begin? */
+bool fv_linear_gathers(const fv_linear_execution *e);
+
+/* How far apart rows of one sequence, or of sequences of one row, are. */
+int64_t fv_linear_row_stride(const fovea_tensor *t);
+
+/* Input channels that lie together: of a head of x, or, where its heads follow each other or are in scratch, all. */
+int64_t fv_linear_together(const fv_linear_execution *e);
+
+/* Rows of an item in the forms that are multiplied: before its panels, run by run, with the magnitudes of all in *all. */
+void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
+                          fv_magnitudes *all);
+void fv_linear_take_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run);
+
+/* One panel for the rows of a run. next_rows: floats of x to prefetch meanwhile. */
+void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel,
+                         const fv_prefetch_range *next_rows, fv_linear_buffers *b);
+
+#endif

@@ -1,0 +1,252 @@
+/* One panel of a linear map for rows of an item (execution.h): products go to scratch, and from there, still in cache, through
+ * bias, activation and residual to where the caller wants them.
+ *
+ * Weights of 16 bits are multiplied in one of three forms, which give the same bits:
+ *   pairs      bfloat16 by bfloat16, both as pairs, twice as fast: if the guard, fv_pairs_exact(), allows it for the
+ *              magnitudes of a row and of the panel;
+ *   registers  x as floats, weights widened in registers: few rows, whose time is the reading of weights;
+ *   blocks     x as floats, blocks of weights widened to scratch: many rows.
+ */
+#include "linear/execution.h"
+
+#include "core/core.h"
+
+#include <assert.h>
+
+/* Up to so many rows weights are widened in registers, once for each tile. */
+enum { REGISTER_ROWS = 24 };
+
+typedef enum form { FORM_FLOATS, FORM_PAIRS, FORM_REGISTERS, FORM_BLOCKS } form;
+
+int64_t fv_linear_row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
+
+static void *place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel) {
+    return (char *)t->data +
+           fv_dtype_size(t->dtype) * (run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
+                                      run->done * fv_linear_row_stride(t) + channel);
+}
+
+static bool one_stretch(const fv_linear_execution *e) {
+    const fovea_tensor *x = &e->args->x;
+    return x->stride[1] == x->shape[3] || x->shape[1] == 1;
+}
+
+bool fv_linear_pairs(const fv_linear_execution *e) {
+    return e->linear->pairs && fv_float_nearest() && (one_stretch(e) || e->args->x.shape[3] % 2 == 0);
+}
+
+bool fv_linear_gathers(const fv_linear_execution *e) {
+    return e->linear->widen_x ||
+           (e->linear->weight_dtype == FOVEA_DTYPE_BF16 && !one_stretch(e) && e->args->x.shape[3] % 2 != 0);
+}
+
+int64_t fv_linear_together(const fv_linear_execution *e) {
+    return e->gathers || one_stretch(e) ? e->linear->in : e->args->x.shape[3];
+}
+
+/* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
+static int64_t step_at(const fv_linear_execution *e, form f, int64_t k) {
+    const int64_t channels = f == FORM_PAIRS ? e->linear->in : fv_linear_together(e);
+    const int64_t block = f == FORM_BLOCKS ? fv_min(e->choice.k_block, e->linear->widened) : e->choice.k_block;
+    return fv_min(block, channels - k % channels);
+}
+
+/* So many rows of a panel, in units of a float. */
+static int64_t floats_of(const fovea_linear *l, int64_t channels) {
+    return l->weight_dtype == FOVEA_DTYPE_F32    ? channels * l->panel
+           : l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_ceil_div(channels, 2) * l->panel
+                                                 : channels * (l->panel / 2);
+}
+
+static const float *weights_at(const fovea_linear *l, int64_t panel, int64_t k) {
+    assert(l->weight_dtype == FOVEA_DTYPE_F32 || k % 2 == 0 || l->weight_dtype == FOVEA_DTYPE_F16);
+    return (const float *)l->weights + panel * floats_of(l, l->in) + floats_of(l, k);
+}
+
+/* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
+ * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
+static void multiply(const fv_linear_execution *e, const fv_linear_buffers *b, form f, const fv_row_run *run,
+                     int64_t panel, int64_t columns, int64_t k, int64_t step, float *scratch, fv_prefetch_range *next,
+                     int64_t floats) {
+    const fovea_linear *l = e->linear;
+    const fovea_tensor *x = &e->args->x;
+    const int64_t channels = fv_linear_together(e), row = run->first + run->done;
+    const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
+    fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
+    if (!prefetch.streams)
+        fv_prefetch_take(next, floats, &prefetch);
+    const float *weights = f == FORM_BLOCKS ? b->weights : weights_at(l, panel, k);
+    if (f != FORM_FLOATS) /* the panel is filled up */
+        columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
+    if (f == FORM_PAIRS) {
+        const int64_t words = fv_ceil_div(l->in, 2);
+        l->pairs->run.gemm_pairs_bf16(run->count, columns, fv_ceil_div(step, 2), b->pairs + row * words + k / 2, words,
+                                      weights, l->panel, scratch, l->panel, &epilogue, &prefetch);
+        return;
+    }
+    const float *rows = e->gathers ? b->x + row * l->in + k : (const float *)place(x, run, k / channels, k % channels);
+    const int64_t ldx = e->gathers ? l->in : fv_linear_row_stride(x);
+    if (f == FORM_REGISTERS)
+        l->gemm_widen(run->count, columns, step, rows, ldx, weights, l->panel, scratch, l->panel, k > 0, &prefetch);
+    else
+        e->choice.gemm->run.gemm_f32(run->count, columns, step, rows, ldx, weights, l->panel, scratch, l->panel,
+                                     &epilogue, &prefetch);
+}
+
+/* A block of weights of 16 bits becomes floats. */
+static void widen_block(const fv_linear_execution *e, const fv_linear_buffers *b, int64_t panel, int64_t k,
+                        int64_t step) {
+    const fovea_linear *l = e->linear;
+    const float *from = weights_at(l, panel, k);
+    if (l->weight_dtype == FOVEA_DTYPE_BF16)
+        l->from_pairs(fv_ceil_div(step, 2), l->panel, from, l->panel, b->weights, l->panel);
+    else
+        l->widen_weights(1, step * l->panel, (const uint16_t *)(const void *)from, 0, b->weights, 0);
+}
+
+void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
+                          fv_magnitudes *all) {
+    const fovea_linear *l = e->linear;
+    const fovea_tensor *x = &e->args->x;
+    const int64_t words = fv_ceil_div(l->in, 2), channels = one_stretch(e) ? l->in : x->shape[3];
+    fv_row_run row = *run;
+    for (; row.done < run->done + run->count; row.done++) {
+        float *to = b->pairs + (row.first + row.done) * words;
+        fv_magnitudes *m = &b->magnitudes[row.first + row.done];
+        *m = fv_magnitudes_none();
+        for (int64_t k = 0; k < l->in; k += channels)
+            l->to_pairs(1, channels, place(x, &row, k / channels, 0), 0, to + k / 2, 0, m);
+        fv_magnitudes_add(all, *m);
+    }
+}
+
+void fv_linear_take_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run) {
+    const fovea_linear *l = e->linear;
+    const fovea_tensor *x = &e->args->x;
+    for (int64_t head = 0; head < x->shape[1]; head++) {
+        float *to = b->x + (run->first + run->done) * l->in + head * x->shape[3];
+        if (l->widen_x)
+            l->widen_x(run->count, x->shape[3], place(x, run, head, 0), fv_linear_row_stride(x), to, l->in);
+        else
+            l->copy(run->count, x->shape[3], place(x, run, head, 0), fv_linear_row_stride(x), to, l->in);
+    }
+}
+
+/* count channels of a part from at on, from products at c, and of a gated map those at up, to y. */
+static void finish_channels(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run, int64_t p,
+                            int64_t at, int64_t count, const float *c, const float *up) {
+    const fovea_linear *l = e->linear;
+    const fv_linear_part *part = &l->parts[p], *gated = part + 1;
+    const fovea_tensor *y = &e->args->y[p], *residual = e->args->residual ? &e->args->residual[p] : NULL;
+    const int64_t head = at / y->shape[3], channel = at % y->shape[3];
+    const fv_bias_act_residual args = {
+        .bias = part->bias ? part->bias + at : NULL,
+        .activation = l->activation,
+        .residual = !residual           ? NULL
+                    : l->widen_residual ? b->y
+                                        : place(residual, run, head, channel),
+        .ldresidual = !residual           ? 0
+                      : l->widen_residual ? l->panel
+                                          : fv_linear_row_stride(residual),
+        .up = up,
+        .ldup = l->panel,
+        .up_bias = up && gated->bias ? gated->bias + at : NULL,
+    };
+    void *to = place(y, run, head, channel);
+    if (residual && l->widen_residual)
+        l->widen_residual(run->count, count, place(residual, run, head, channel), fv_linear_row_stride(residual), b->y,
+                          l->panel);
+    l->bias_act_residual(run->count, count, c, l->panel, &args, l->narrow_y ? b->y : to,
+                         l->narrow_y ? l->panel : fv_linear_row_stride(y));
+    if (l->narrow_y)
+        l->narrow_y(run->count, count, b->y, l->panel, to, fv_linear_row_stride(y));
+}
+
+/* From scratch to y. */
+static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run, int64_t panel,
+                   int64_t columns, const float *scratch) {
+    const fovea_linear *l = e->linear;
+    const fv_linear_part *part = l->parts;
+    const int64_t width = fv_linear_panel_out(l), all = l->gated ? columns - width : columns;
+    for (int64_t done = 0, count; done < all; done += count) {
+        const int64_t column = panel * width + done;
+        while (column >= part->first + part->out)
+            part++;
+        const int64_t p = part - l->parts, at = column - part->first, channels = e->args->y[p].shape[3];
+        count = fv_min(all - done, channels - at % channels);
+        finish_channels(e, b, run, p, at, count, scratch + done, l->gated ? scratch + width + done : NULL);
+    }
+}
+
+/* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a
+ * part for each block of the last panel. */
+static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel, int64_t k, int64_t step,
+                                    const fv_prefetch_range *rows) {
+    const fovea_linear *l = e->linear;
+    if (rows->at < rows->end) {
+        const int64_t count = (rows->end - rows->at) / l->in;
+        return (fv_prefetch_range){rows->at + count * k, rows->at + count * (k + step)};
+    }
+    const float *weights = weights_at(l, panel, k) + floats_of(l, step), *end = weights_at(l, l->panels, 0);
+    return (fv_prefetch_range){weights, weights + fv_min(floats_of(l, step), end - weights)};
+}
+
+/* Rows go through a block of weights all before the next, but for the last block, after which a few at a time go to y,
+ * whose lines come from farther while the next rows are computed. */
+static void run_form(const fv_linear_execution *e, form f, const fv_row_run *rows, int64_t panel,
+                     const fv_prefetch_range *next_rows, const fv_linear_buffers *b) {
+    assert(rows->count <= e->choice.row_block); /* of scratch */
+    const fovea_linear *l = e->linear;
+    const int64_t width = fv_linear_panel_out(l);
+    const int64_t columns =
+        l->gated ? width + fv_min(width, l->parts[0].out - panel * width) : fv_min(l->panel, l->out - panel * l->panel);
+    int64_t k = 0, step;
+    for (; (step = step_at(e, f, k)) < l->in - k; k += step) {
+        fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
+        if (f == FORM_BLOCKS)
+            widen_block(e, b, panel, k, step);
+        multiply(e, b, f, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
+    }
+    if (f == FORM_BLOCKS)
+        widen_block(e, b, panel, k, step);
+    fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
+    const int64_t floats = after.end - after.at;
+    fv_row_run few = *rows;
+    for (int64_t left = rows->count; left > 0; left -= few.count, few.done += few.count) {
+        few.count = fv_min(left, e->choice.chunk);
+        float *at = b->products + (k > 0 ? (few.done - rows->done) * l->panel
+                                         : 0); /* beginning here, the same few lines again and again */
+        multiply(e, b, f, &few, panel, columns, k, step, at, &after, fv_ceil_div(floats * few.count, rows->count));
+        finish(e, b, &few, panel, columns, at);
+    }
+}
+
+/* The first rows of a run that are multiplied in one form: how many. */
+static int64_t rows_alike(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *rows,
+                          int64_t panel, bool *pairs) {
+    *pairs = e->pairs;
+    if (!e->pairs || b->all_paired)
+        return rows->count;
+    const fv_magnitudes *x = b->magnitudes + rows->first + rows->done, w = e->linear->magnitudes[panel];
+    int64_t count = 1;
+    for (*pairs = fv_pairs_exact(x[0], w); count < rows->count && fv_pairs_exact(x[count], w) == *pairs;)
+        count++;
+    return count;
+}
+
+void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel,
+                         const fv_prefetch_range *next_rows, fv_linear_buffers *b) {
+    fv_row_run run = *rows;
+    for (int64_t left = rows->count; left > 0; left -= run.count, run.done += run.count) {
+        bool pairs;
+        run.count = left;
+        run.count = rows_alike(e, b, &run, panel, &pairs);
+        const form f = e->linear->weight_dtype == FOVEA_DTYPE_F32 ? FORM_FLOATS
+                       : pairs                                    ? FORM_PAIRS
+                       : run.count <= REGISTER_ROWS               ? FORM_REGISTERS
+                                                                  : FORM_BLOCKS;
+        run_form(e, f, &run, panel, next_rows, b);
+        b->products_done += run.count;
+        b->paired_done += pairs ? run.count : 0;
+    }
+}
