@@ -158,12 +158,14 @@ void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t row
     free(v);
 }
 
-void cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
-                 const char *what) {
+int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
+                    const char *what) {
     const int64_t q_floats = CACHE_Q_HEADS * rows * CACHE_DIM, o_floats = CACHE_Q_HEADS * rows * CACHE_VALUES;
     float *q = must_alloc(count * q_floats, sizeof *q), *out = must_alloc(count * o_floats, sizeof *out),
           *want = must_alloc(o_floats, sizeof *want);
     int64_t numbers[16];
+    fovea_attention_stats stats;
+    fovea_attention_stats_init(&stats);
     for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
         fovea_attention_desc d = desc_of(c, layer, count, rows, CACHE_LONGEST);
         d.page_keys = FOVEA_KV_PAGE_KEYS;
@@ -178,6 +180,7 @@ void cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequ
         args.cache = cache;
         args.cache_layer = layer;
         args.cache_sequences = numbers;
+        args.stats = &stats;
         run(c->ctx, &d, &args, what);
         for (int64_t i = 0; i < count; i++) {
             cache_want(c, sequences[i], layer, rows, want);
@@ -188,4 +191,5 @@ void cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequ
     free(q);
     free(out);
     free(want);
+    return stats.shared_prefixes;
 }

@@ -45,8 +45,9 @@ void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q);
 /* From contiguous memory: out [CACHE_Q_HEADS][rows][CACHE_VALUES] of the last rows. */
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out);
 
-/* From the cache, all sequences in one call; and checks it against cache_want() by bits. */
-void cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
-                 const char *what);
+/* From the cache, all sequences in one call; and checks it against cache_want() by bits. Returns the groups of sequences whose
+ * common pages were read once. */
+int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
+                    const char *what);
 
 #endif

@@ -117,6 +117,40 @@ static void test_windows(cache_case c) {
     free(fork);
 }
 
+/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. */
+static void test_shared(cache_case c, const fovea_context *threads) {
+    enum { COUNT = 7 };
+    static const int64_t lengths[COUNT] = {600, 600, 600, 300, 512, 300, 20};
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *s[COUNT], *origin = add(cache);
+    append(cache, origin, 900, 1);
+    for (int i = 0; i < COUNT; i++) {
+        s[i] = i == 3 ? add(cache) : must_alloc(1, sizeof *s[i]);
+        if (i == 3) /* a stranger among them */
+            append(cache, s[i], 700, 40000);
+        else {
+            *s[i] = *origin;
+            test_check(fovea_kv_cache_fork(cache, origin->number, &s[i]->number) == FOVEA_OK, "%s",
+                       fovea_error_detail());
+            s[i]->length = lengths[i];
+            test_check(fovea_kv_cache_truncate(cache, s[i]->number, lengths[i]) == FOVEA_OK, "%s",
+                       fovea_error_detail());
+        }
+        append(cache, s[i], 3 + 30 * i, 50000 + 1000 * i);
+    }
+    for (int64_t rows = 1; rows <= 3; rows++) {
+        c.ctx = rows == 2 ? threads : c.ctx;
+        test_check(cache_check(&c, cache, s, COUNT, rows, "shared prefixes") == 1, "not one group of %d", COUNT);
+        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[6]}, 2, rows, "strangers") == 0, "a group of strangers");
+        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[0], s[3], s[5], s[1]}, 5, rows, "two groups") == 2,
+                   "not two groups");
+    }
+    fovea_kv_cache_destroy(cache);
+    for (int i = 0; i < COUNT; i++)
+        free(s[i]);
+    free(origin);
+}
+
 /* ------------------------------------------------------------------------------------------------- random lives -- */
 
 enum { MOST = 6 };
@@ -246,6 +280,7 @@ int main(int argc, char **argv) {
     test_chunks(c, x.three);
     test_rope(c);
     test_windows(c);
+    test_shared(c, x.three);
     test_lives(c);
     contexts_free(&x);
     return test_end();

@@ -104,6 +104,9 @@ typedef struct fovea_attention_desc {
  * have more than desc.kv_len. Columns of mask, bias and weights are positions: they have kv_len columns, also where queries are
  * packed. Keys that were evicted from a cache are skipped like masked ones; that goes with biases, causality and windows, but with
  * no mask that selects keys. k_dtype and v_dtype are those of the cache.
+ *   - Pages that several sequences of a call have in common, from the first on, are read once for all of them, where each has at
+ *     most 16 queries that see all before them (no mask, bias or window) and nothing is asked for but out and lse. The bits are
+ *     the same. No declaration is needed: forks share pages, and so do equal entries of tables.
  *   - Errors that only pages have: FOVEA_ERROR_ARGUMENT where a sequence is none of the cache, a page none of the pool, or a query
  *     sees keys that are gone behind a layer's window; FOVEA_ERROR_SHAPE where a sequence is longer than kv_len or shorter than
  *     kv_lens[b]; FOVEA_ERROR_UNSUPPORTED with a state, with evicted keys and such a mask, and for scores of kinds before the
@@ -123,6 +126,7 @@ typedef struct fovea_attention_stats {
     /* Visited tiles of bfloat16 whose scores this CPU multiplied in pairs (docs/promise.md), twice as fast; in the others of a
      * plan that may do so, some number was too small for equal bits, or none. */
     int64_t paired_tiles;
+    int64_t shared_prefixes; /* of sequences in pages: groups of them whose common pages were read once (page_keys) */
 } fovea_attention_stats;
 
 /* Sets struct_size, and zeros. */

@@ -6,6 +6,7 @@
  */
 #include "attention/outputs.h"
 #include "attention/paged.h"
+#include "attention/shared.h"
 #include "attention/state.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
@@ -122,6 +123,16 @@ static void write_stats(execution *e) {
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->deal.args->stats, &own);
 }
 
+void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
+                              const fovea_attention_stats *b, int64_t prefixes) {
+    const fovea_attention_stats sum = {.visited_tiles = a->visited_tiles + b->visited_tiles,
+                                       .skipped_tiles = a->skipped_tiles + b->skipped_tiles,
+                                       .full_tiles = a->full_tiles + b->full_tiles,
+                                       .paired_tiles = a->paired_tiles + b->paired_tiles,
+                                       .shared_prefixes = prefixes};
+    fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), stats, &sum);
+}
+
 static char *aligned(void *workspace) {
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     return (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
@@ -165,9 +176,10 @@ fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_atte
         return FOVEA_OK;
     }
     fv_paged paged;
-    const fovea_status status = fv_paged_open(plan, args, aligned(workspace) + plan->paged, &paged);
+    char *const base = aligned(workspace);
+    const fovea_status status = fv_paged_open(plan, args, base + plan->paged, &paged);
     if (status == FOVEA_OK)
-        fv_attention_run_view(plan, &paged.args, &paged.kv, workspace);
+        fv_shared_run(plan, &paged, base + plan->shared, workspace);
     return status;
 }
 

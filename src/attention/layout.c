@@ -2,6 +2,7 @@
 #include "attention/deal.h"
 #include "attention/paged.h"
 #include "attention/relative.h"
+#include "attention/shared.h"
 #include "core/core.h"
 
 #include <assert.h>
@@ -62,10 +63,11 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
         return false;
     fv_reserve(&at, plan->tasks, s->bytes);
     plan->table = fv_reserve(&at, 1, fv_deal_bytes(plan));
-    const int64_t pages = fv_paged_bytes(&plan->desc);
-    if (pages < 0)
+    const int64_t pages = fv_paged_bytes(&plan->desc), shared = fv_shared_bytes(plan);
+    if (pages < 0 || shared < 0)
         return false;
     plan->paged = fv_reserve(&at, 1, pages);
+    plan->shared = fv_reserve(&at, 1, shared);
     plan->partials = fv_reserve(&at, floats, f);
     plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
     return at >= 0;

@@ -4,6 +4,7 @@
 
 #include "attention/relative.h"
 #include "attention/score.h"
+#include "attention/shared.h"
 #include "attention/tuning.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
@@ -177,8 +178,11 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     take_kernels(made);
     take_arithmetic(made);
     take_pairs(made);
-    if (!fv_attention_lay_out(made)) {
-        free(made);
+    const fovea_status shared = fv_shared_plan(made);
+    if (shared != FOVEA_OK || !fv_attention_lay_out(made)) {
+        fovea_attention_plan_destroy(made);
+        if (shared != FOVEA_OK)
+            return shared;
         return fv_fail(FOVEA_ERROR_OVERFLOW, "head_dim %lld, value_dim %lld: the workspace is too large",
                        (long long)desc->head_dim, (long long)desc->value_dim);
     }
@@ -198,7 +202,11 @@ fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_a
     return fv_attention_plan_create_chosen(ctx, desc, NULL, plan);
 }
 
-void fovea_attention_plan_destroy(fovea_attention_plan *plan) { free(plan); }
+void fovea_attention_plan_destroy(fovea_attention_plan *plan) {
+    if (plan)
+        fovea_attention_plan_destroy(plan->prefix);
+    free(plan);
+}
 
 size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { return plan ? (size_t)plan->bytes : 0; }
 

@@ -97,13 +97,14 @@ struct fovea_attention_plan {
     int64_t segments;       /* of the longest sequence */
     int64_t seen_segments;  /* of them, those that a block sees at most */
 
-    const fv_tuning_row *tuned; /* the row that decided some of it, or NULL; the context's */
-    bool chosen;                /* the caller decided some of it */
-    bool kernels_only;          /* the row's sizes would take too much memory */
-    fv_attention_choice choice; /* all fields decided */
-    int64_t panel;              /* keys of a packed panel */
-    int64_t edge_rows;          /* rows that share a range of keys where ranges differ */
-    bool fetches_next;          /* is all of the next item prefetched? Where the second-level cache holds two */
+    fovea_attention_plan *prefix; /* of prefixes that sequences share (shared.h); NULL: none are looked for */
+    const fv_tuning_row *tuned;   /* the row that decided some of it, or NULL; the context's */
+    bool chosen;                  /* the caller decided some of it */
+    bool kernels_only;            /* the row's sizes would take too much memory */
+    fv_attention_choice choice;   /* all fields decided */
+    int64_t panel;                /* keys of a packed panel */
+    int64_t edge_rows;            /* rows that share a range of keys where ranges differ */
+    bool fetches_next;            /* is all of the next item prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
     const fv_kernel *pairs; /* the gemm of scores of bfloat16, where it is exact; NULL: always that of floats */
     const fv_kernel
@@ -115,6 +116,7 @@ struct fovea_attention_plan {
     int64_t tasks;    /* scratches: threads that can be busy at once */
     int64_t table;    /* where the table of packed sequences begins, in bytes */
     int64_t paged;    /* likewise lengths and tables of pages */
+    int64_t shared;   /* likewise what prefixes need that sequences share */
     int64_t partials; /* likewise the partial results of split rows */
     int64_t bytes;    /* of workspace, with room to align it */
 
@@ -153,6 +155,10 @@ bool fv_attention_partials_large(const fovea_attention_plan *plan);
 
 /* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). */
 bool fv_attention_lay_out(fovea_attention_plan *plan);
+
+/* Writes to the caller's statistics those of two runs, of which one was of so many prefixes. */
+void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
+                              const fovea_attention_stats *b, int64_t prefixes);
 
 /* fv_attention_run() over a view; args.k and args.v are not read. */
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,

@@ -45,6 +45,36 @@ fv_state_rows fv_attention_state_at(const fovea_attention_plan *plan, fovea_atte
     return rows_from(s, (part * s->shape[1] + at.head) * s->shape[2] + before + at.token - first);
 }
 
+fv_state_rows fv_attention_state_joint_at(fovea_attention_state *s, int64_t head, int64_t token) {
+    return rows_from(s, head * s->shape[2] + token);
+}
+
+static fovea_attention_state joint_header(int64_t heads, int64_t tokens, int64_t channels) {
+    return (fovea_attention_state){.magic = MAGIC, .shape = {1, heads, tokens, channels}, .joint = 1};
+}
+
+int64_t fv_attention_state_bytes(int64_t heads, int64_t tokens, int64_t channels) {
+    const fovea_attention_state own = joint_header(heads, tokens, channels);
+    const int64_t bytes = bytes_of(&own);
+    return bytes < INT64_MAX ? bytes : -1;
+}
+
+/* No keys yet. */
+static void clear_rows(fovea_attention_state *s) {
+    const int64_t rows = rows_of(s);
+    const fv_state_rows all = rows_from(s, 0);
+    for (int64_t i = 0; i < rows; i++)
+        all.max[i] = -INFINITY;
+    memset(all.sum, 0, (size_t)(rows + rows * s->shape[3]) * sizeof(float)); /* L and O */
+}
+
+fovea_attention_state *fv_attention_state_joint(void *memory, int64_t heads, int64_t tokens, int64_t channels) {
+    fovea_attention_state *s = memory;
+    *s = joint_header(heads, tokens, channels);
+    clear_rows(s);
+    return s;
+}
+
 static fv_span span_of(const fovea_attention_state *s, const char *name) {
     const uintptr_t begin = (uintptr_t)s;
     return (fv_span){name, begin, begin + (uintptr_t)bytes_of(s)};
@@ -161,11 +191,7 @@ fovea_status fovea_attention_state_init(const fovea_attention_plan *plan, void *
         return fv_fail(FOVEA_ERROR_ARGUMENT, "memory is not aligned to %zu bytes", _Alignof(fovea_attention_state));
     fovea_attention_state *s = memory;
     *s = own;
-    const int64_t rows = rows_of(s);
-    const fv_state_rows all = rows_from(s, 0);
-    for (int64_t i = 0; i < rows; i++)
-        all.max[i] = -INFINITY;
-    memset(all.sum, 0, (size_t)(rows + rows * s->shape[3]) * sizeof(float)); /* L and O */
+    clear_rows(s);
     *state = s;
     return FOVEA_OK;
 }
