@@ -1,6 +1,6 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
-export QUESTION # of make run
+export QUESTION PROMPT # of make run
 TEST_PRESETS := release asan portable tsan fuzz python python-torch
 TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
 FUZZ_SECONDS := 3600
@@ -9,6 +9,7 @@ REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best ti
 help:
 	@echo 'make run              computes the attention of a real model on every tier of this CPU, and checks it; then'
 	@echo '                      searches a text with the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
+	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct, fetched once (98 MB), as make run does at its end'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; under 10 minutes on 2 cores'
 	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); under 15 minutes on 2 cores'
 	@echo 'make test-python      all tests of the Python package, with PyTorch and transformers; downloads 900 MB once'
@@ -27,7 +28,21 @@ help:
 	@echo 'make clean            removes build/'
 	@echo 'These commands first install what a build needs (apt-get; cmake/setup.sh).'
 
-run: build/release/build.ninja
+ifdef PROMPT
+run: generate
+else
+run: encode generate
+endif
+
+generate: build/release/build.ninja
+	@cmake --build --preset release --target fovea-generate
+	@if python3 examples/generate/fetch.py build/models/SmolLM2-135M-Instruct; then \
+	    build/release/examples/fovea-generate --model build/models/SmolLM2-135M-Instruct -- "$$PROMPT"; \
+	else \
+	    echo 'So nothing was generated: fovea-generate needs the model.'; \
+	fi
+
+encode: build/release/build.ninja
 	@cmake --build --preset release --target fovea-minilm fovea-search fovea-inspect fovea-tune
 	@build/release/examples/fovea-minilm
 	@echo
@@ -131,5 +146,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: help run encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

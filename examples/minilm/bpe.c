@@ -20,6 +20,7 @@ struct bpe {
     merge *slots;
     uint64_t slot_mask;
     int64_t count, most;
+    bool digits_apart;
 };
 
 /* -------------------------------------------------------------------------------------------------------- merges -- */
@@ -181,7 +182,10 @@ static int64_t join(const bpe *b, int32_t *ids, int64_t count) {
     }
 }
 
-int64_t bpe_tokens(const bpe *b, const char *text, size_t bytes, int32_t *ids, int64_t most) {
+void bpe_cut_digits(bpe *b) { b->digits_apart = true; }
+
+/* Of a text without a cut. */
+static int64_t tokens_of(const bpe *b, const char *text, size_t bytes, int32_t *ids, int64_t most) {
     int32_t word[WORD_MOST];
     int64_t total = 0;
     for (size_t at = 0, end; at < bytes && total < most; at = end) {
@@ -198,4 +202,16 @@ int64_t bpe_tokens(const bpe *b, const char *text, size_t bytes, int32_t *ids, i
             ids[total++] = word[i];
     }
     return total;
+}
+
+int64_t bpe_tokens(const bpe *b, const char *text, size_t bytes, int32_t *ids, int64_t most) {
+    int64_t total = 0;
+    size_t begin = 0;
+    for (size_t at = 0, length; at < bytes && b->digits_apart; at += length)
+        if (kind_at(text, bytes, at, &length) == DIGIT) {
+            total += tokens_of(b, text + begin, at - begin, ids + total, most - total);
+            total += tokens_of(b, text + at, length, ids + total, most - total);
+            begin = at + length;
+        }
+    return total + tokens_of(b, text + begin, bytes - begin, ids + total, most - total);
 }

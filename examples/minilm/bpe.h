@@ -24,6 +24,9 @@ void bpe_free(bpe *b); /* NULL is allowed */
 int bpe_add_merge(bpe *b, const char *left, size_t left_bytes, const char *right, size_t right_bytes, const char *path,
                   complaint to);
 
+/* From now on each digit (what Unicode calls a number) is a word of its own, and the text between two of them a text: SmolLM. */
+void bpe_cut_digits(bpe *b);
+
 const vocabulary *bpe_pieces(const bpe *b);
 
 /* Ids of a text, at most most; what is longer is cut off. Returns how many. Of a byte that is no piece nothing is left;

@@ -163,25 +163,36 @@ static int open_merges(tokenizer *t, const place *p) {
 
 /* ------------------------------------------------------------------------------------------------ tokenizer.json -- */
 
-/* Does the text come to BPE as bytes, cut by GPT-2's rule alone? */
-static bool is_byte_level(const json_t *root) {
-    const json_t *before = json_object_get(root, "pre_tokenizer");
-    const char *type = json_string_value(json_object_get(before, "type"));
-    const json_t *normalizer = json_object_get(root, "normalizer");
-    return type != NULL && strcmp(type, "ByteLevel") == 0 && (normalizer == NULL || json_is_null(normalizer)) &&
+static bool is_type(const json_t *object, const char *wanted) {
+    const char *type = json_string_value(json_object_get(object, "type"));
+    return type != NULL && strcmp(type, wanted) == 0;
+}
+
+/* Does the text come to BPE as bytes, cut by GPT-2's rule alone, or (digits) at each digit before? */
+static bool is_byte_level(const json_t *root, bool *digits) {
+    const json_t *before = json_object_get(root, "pre_tokenizer"), *steps = json_object_get(before, "pretokenizers");
+    const json_t *normalizer = json_object_get(root, "normalizer"), *first = json_array_get(steps, 0);
+    *digits = is_type(before, "Sequence") && json_array_size(steps) == 2 && is_type(first, "Digits") &&
+              flag(first, "individual_digits", false);
+    if (*digits)
+        before = json_array_get(steps, 1);
+    return is_type(before, "ByteLevel") && (normalizer == NULL || json_is_null(normalizer)) &&
            flag(before, "use_regex", true);
 }
 
 static int open_json_bpe(tokenizer *t, const place *p, const json_t *root, const char *path) {
     const json_t *model = json_object_get(root, "model"), *merges = json_object_get(model, "merges");
     vocabulary *v;
-    if (!is_byte_level(root))
+    bool digits;
+    if (!is_byte_level(root, &digits))
         return complain(p->to, path, "splits words by an unknown rule; known is byte-level BPE, like GPT-2's");
     if (vocabulary_from_json(path, json_object_get(model, "vocab"), &v, p->to) != 0 ||
         bpe_create(v, (int64_t)json_array_size(merges), path, &t->bytes, p->to) != 0 ||
         add_json(t->bytes, merges, path, p->to) != 0)
         return -1;
-    if (flag(json_object_get(root, "pre_tokenizer"), "add_prefix_space", false))
+    if (digits)
+        bpe_cut_digits(t->bytes);
+    else if (flag(json_object_get(root, "pre_tokenizer"), "add_prefix_space", false))
         t->space_first = true;
     return find_frame(t, p, path);
 }
@@ -280,6 +291,8 @@ int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int
         ids[count++] = t->after;
     return count;
 }
+
+const bpe *tokenizer_bpe(const tokenizer *t) { return t->bytes; }
 
 const char *tokenizer_text(const tokenizer *t, int32_t id) {
     return t->words != NULL ? wordpiece_text(t->words, id) : vocabulary_text(bpe_pieces(t->bytes), id);

@@ -1,0 +1,111 @@
+/* Reads GGUF files: settings, and named arrays of numbers, as llama.cpp publishes models.
+ *
+ *     gguf *file;
+ *     if (gguf_open(path, &file, complaint) != 0) ...              the header is read and checked, nothing else
+ *     const gguf_value *v = gguf_find(file, "llama.block_count");
+ *     const gguf_tensor *t = gguf_find_tensor(file, "token_embd.weight");
+ *     if (gguf_read_f32(file, t, floats, complaint) != 0) ...      one array at a time: a file may exceed memory
+ *     gguf_close(file);
+ *
+ * Versions 2 and 3, little-endian. A file is trusted in nothing: every count, length, offset and type is checked against what is
+ * there before it is used, names come once, arrays do not overlap and end within the file. Functions that can fail return
+ * 0, or -1 with a sentence that names the file in the complaint. */
+#ifndef GENERATE_GGUF_H
+#define GENERATE_GGUF_H
+
+#include "complain.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GGUF_DIMS = 4, GGUF_NAME_MOST = 64 };
+
+/* Types of settings, as numbered in files. */
+typedef enum gguf_kind {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_TEXT,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_KINDS
+} gguf_kind;
+
+/* Bytes of a file's header, with no zero behind them. */
+typedef struct gguf_text {
+    const char *bytes;
+    int64_t count;
+} gguf_text;
+
+typedef struct gguf_value {
+    gguf_text key;
+    gguf_kind kind;
+    gguf_kind element;   /* of an array, which holds no arrays */
+    int64_t count;       /* of an array; else 1 */
+    const uint8_t *data; /* the elements, as they are in the file */
+} gguf_value;
+
+/* Element types that can be read, as numbered in files. */
+typedef enum gguf_type {
+    GGUF_F32S = 0,
+    GGUF_F16S = 1,
+    GGUF_Q4_0 = 2,
+    GGUF_Q4_1 = 3,
+    GGUF_Q8_0 = 8,
+    GGUF_BF16S = 30
+} gguf_type;
+
+typedef struct gguf_tensor {
+    char name[GGUF_NAME_MOST + 1];
+    int dims;
+    int64_t shape[GGUF_DIMS]; /* the first is that along which elements lie together; 1 beyond dims */
+    gguf_type type;
+    int64_t elements, begin, bytes; /* its place in the file */
+} gguf_tensor;
+
+/* One thread at a time. */
+typedef struct gguf gguf;
+
+/* *file is NULL after an error. From memory: bytes must stay; name stands for the path in complaints. */
+int gguf_open(const char *path, gguf **file, complaint to);
+int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **file, complaint to);
+void gguf_close(gguf *file); /* NULL is allowed */
+const char *gguf_path(const gguf *file);
+
+/* The setting of that name, or NULL. */
+const gguf_value *gguf_find(const gguf *file, const char *key);
+
+/* Numbers that must be there, or may be absent (*value stays): integers of any kind from least to most; real numbers. */
+int gguf_integer(const gguf *file, const char *key, bool needed, int64_t least, int64_t most, int64_t *value,
+                 complaint to);
+int gguf_real(const gguf *file, const char *key, bool needed, double *value, complaint to);
+
+/* Is it a text that is this one? */
+bool gguf_is(const gguf *file, const char *key, const char *text);
+
+/* The next text of an array of texts: at is its data to begin with, and is called count times at most. */
+gguf_text gguf_next_text(const uint8_t **at);
+
+/* Element i of an array of 32-bit integers. */
+int32_t gguf_i32_at(const gguf_value *array, int64_t i);
+
+int64_t gguf_tensor_count(const gguf *file);
+const gguf_tensor *gguf_tensor_at(const gguf *file, int64_t i);
+const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or NULL */
+
+/* All elements of an array as floats: exact for F32, F16 and BF16; what ggml's formulas give in float32 for the others. */
+int gguf_read_f32(gguf *file, const gguf_tensor *tensor, float *values, complaint to);
+
+/* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */
+int gguf_block_elements(gguf_type type);
+int gguf_block_bytes(gguf_type type);
+void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to);
+
+#endif

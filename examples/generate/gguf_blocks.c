@@ -1,0 +1,72 @@
+/* Element types of GGUF (gguf.h). A quantised block holds 32 elements: a scale d of 16 bits, of Q4_1 also a minimum m, and integers q
+ * of 4 or 8 bits. x = d (q - 8), d q + m, or d q, each operation rounded to float32. */
+#include "gguf.h"
+
+#include <string.h>
+
+enum { BLOCK = 32 };
+
+static const struct {
+    gguf_type type;
+    int elements, bytes;
+} types[] = {{GGUF_F32S, 1, 4},      {GGUF_F16S, 1, 2},      {GGUF_BF16S, 1, 2},
+             {GGUF_Q4_0, BLOCK, 18}, {GGUF_Q4_1, BLOCK, 20}, {GGUF_Q8_0, BLOCK, 34}};
+
+int gguf_block_elements(gguf_type type) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type == type)
+            return types[i].elements;
+    return 0;
+}
+
+int gguf_block_bytes(gguf_type type) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type == type)
+            return types[i].bytes;
+    return 0;
+}
+
+static float of_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint32_t u16_at(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+
+static float f16_at(const uint8_t *p) {
+    const uint32_t h = u16_at(p), sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ffu;
+    if (exponent == 31)
+        return of_bits(sign | 0x7f800000u | fraction << 13);
+    if (exponent == 0)
+        return sign ? -((float)fraction * 0x1p-24f) : (float)fraction * 0x1p-24f;
+    return of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+static void block_q4(const uint8_t *from, float *to, float d, float m, int middle) {
+    for (int i = 0; i < BLOCK / 2; i++) {
+        const float low = d * (float)((from[i] & 15) - middle), high = d * (float)((from[i] >> 4) - middle);
+        to[i] = low + m;
+        to[i + BLOCK / 2] = high + m;
+    }
+}
+
+static void block_to_f32(gguf_type type, const uint8_t *from, float *to) {
+    switch (type) {
+    case GGUF_F32S: *to = of_bits(u16_at(from) | u16_at(from + 2) << 16); break;
+    case GGUF_F16S: *to = f16_at(from); break;
+    case GGUF_BF16S: *to = of_bits(u16_at(from) << 16); break;
+    case GGUF_Q4_0: block_q4(from + 2, to, f16_at(from), 0.0f, 8); break;
+    case GGUF_Q4_1: block_q4(from + 4, to, f16_at(from), f16_at(from + 2), 0); break;
+    case GGUF_Q8_0:
+        for (int i = 0; i < BLOCK; i++)
+            to[i] = f16_at(from) * (float)(from[2 + i] < 128 ? from[2 + i] : from[2 + i] - 256);
+        break;
+    }
+}
+
+void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to) {
+    const int elements = gguf_block_elements(type), bytes = gguf_block_bytes(type);
+    for (int64_t i = 0; i < count; i++, from += bytes, to += elements)
+        block_to_f32(type, from, to);
+}

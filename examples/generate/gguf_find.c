@@ -1,0 +1,93 @@
+/* Settings and arrays of a GGUF file by their names (gguf.h). */
+#include "gguf.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint64_t bits_of(const uint8_t *p, int bytes) {
+    uint64_t bits = 0;
+    for (int i = 0; i < bytes; i++)
+        bits |= (uint64_t)p[i] << 8 * i;
+    return bits;
+}
+
+const gguf_tensor *gguf_find_tensor(const gguf *f, const char *name) {
+    for (int64_t i = 0; i < gguf_tensor_count(f); i++)
+        if (strcmp(gguf_tensor_at(f, i)->name, name) == 0)
+            return gguf_tensor_at(f, i);
+    return NULL;
+}
+
+/* An integer of any kind; false if it is none, or one that no int64_t holds. */
+static bool as_integer(const gguf_value *v, int64_t *value) {
+    switch (v->kind) {
+    case GGUF_U8:
+    case GGUF_BOOL: *value = (int64_t)bits_of(v->data, 1); return true;
+    case GGUF_I8: *value = (int8_t)bits_of(v->data, 1); return true;
+    case GGUF_U16: *value = (int64_t)bits_of(v->data, 2); return true;
+    case GGUF_I16: *value = (int16_t)bits_of(v->data, 2); return true;
+    case GGUF_U32: *value = (int64_t)bits_of(v->data, 4); return true;
+    case GGUF_I32: *value = (int32_t)bits_of(v->data, 4); return true;
+    case GGUF_I64: *value = (int64_t)bits_of(v->data, 8); return true;
+    case GGUF_U64: *value = (int64_t)bits_of(v->data, 8); return *value >= 0;
+    default: return false;
+    }
+}
+
+static bool as_real(const gguf_value *v, double *value) {
+    int64_t integer;
+    if (v->kind == GGUF_F32) {
+        const uint32_t bits = (uint32_t)bits_of(v->data, 4);
+        float single;
+        memcpy(&single, &bits, sizeof single);
+        *value = (double)single;
+    } else if (v->kind == GGUF_F64) {
+        const uint64_t bits = bits_of(v->data, 8);
+        memcpy(value, &bits, sizeof *value);
+    } else if (as_integer(v, &integer))
+        *value = (double)integer;
+    else
+        return false;
+    return isfinite(*value);
+}
+
+int gguf_integer(const gguf *f, const char *key, bool needed, int64_t least, int64_t most, int64_t *value,
+                 complaint to) {
+    const gguf_value *v = gguf_find(f, key);
+    int64_t found;
+    if (v == NULL)
+        return needed ? complain(to, gguf_path(f), "has no %s", key) : 0;
+    if (!as_integer(v, &found) || found < least || found > most)
+        return complain(to, gguf_path(f), "%s is not an integer from %lld to %lld", key, (long long)least,
+                        (long long)most);
+    *value = found;
+    return 0;
+}
+
+int gguf_real(const gguf *f, const char *key, bool needed, double *value, complaint to) {
+    const gguf_value *v = gguf_find(f, key);
+    double found;
+    if (v == NULL)
+        return needed ? complain(to, gguf_path(f), "has no %s", key) : 0;
+    if (!as_real(v, &found))
+        return complain(to, gguf_path(f), "%s is not a finite number", key);
+    *value = found;
+    return 0;
+}
+
+gguf_text gguf_next_text(const uint8_t **at) {
+    const gguf_text text = {(const char *)*at + 8, (int64_t)bits_of(*at, 8)};
+    *at += 8 + text.count;
+    return text;
+}
+
+bool gguf_is(const gguf *f, const char *key, const char *text) {
+    const gguf_value *v = gguf_find(f, key);
+    if (v == NULL || v->kind != GGUF_TEXT)
+        return false;
+    const uint8_t *at = v->data;
+    const gguf_text found = gguf_next_text(&at);
+    return found.count == (int64_t)strlen(text) && memcmp(found.bytes, text, strlen(text)) == 0;
+}
+
+int32_t gguf_i32_at(const gguf_value *array, int64_t i) { return (int32_t)bits_of(array->data + 4 * i, 4); }

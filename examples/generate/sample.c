@@ -1,0 +1,71 @@
+/* sample.h. */
+#include "sample.h"
+
+#include <fovea/fovea.h>
+
+#include <stdlib.h>
+
+int sampler_begin(sampler *s, int64_t words) {
+    s->weights = malloc((size_t)words * sizeof *s->weights);
+    s->order = malloc((size_t)words * sizeof *s->order);
+    return s->weights != NULL && s->order != NULL ? 0 : -1;
+}
+
+void sampler_end(sampler *s) {
+    free(s->weights);
+    free(s->order);
+}
+
+int32_t sample_greedy(const float *logits, int64_t words) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < words; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return (int32_t)best;
+}
+
+/* [0, 1), by splitmix64. */
+static double draw(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static const float *sorted; /* what by_weight() compares */
+
+static int by_weight(const void *a, const void *b) {
+    const int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    if (sorted[i] != sorted[j])
+        return sorted[i] > sorted[j] ? -1 : 1;
+    return (i > j) - (i < j);
+}
+
+int32_t sample(sampler *s, const float *logits, int64_t words) {
+    const int32_t best = sample_greedy(logits, words);
+    if (!(s->temperature > 0))
+        return best;
+    for (int64_t i = 0; i < words; i++)
+        s->weights[i] = (float)((double)(logits[i] - logits[best]) / s->temperature);
+    if (fovea_exp_f32(words, s->weights, s->weights) != FOVEA_OK) /* the library's own: the same bits everywhere */
+        return best;
+    double all = 0.0, sum = 0.0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < words; i++) { /* one of less than a millionth of the best is never drawn */
+        all += (double)s->weights[i];
+        if (s->weights[i] > 1e-6f)
+            s->order[count++] = (int32_t)i;
+    }
+    sorted = s->weights;
+    qsort(s->order, (size_t)count, sizeof *s->order, by_weight);
+    int64_t kept = 0;
+    while (kept < count && (kept == 0 || sum < s->top_p * all))
+        sum += (double)s->weights[s->order[kept++]];
+    double left = draw(&s->state) * sum;
+    for (int64_t i = 0; i < kept; i++) {
+        left -= (double)s->weights[s->order[i]];
+        if (left < 0)
+            return s->order[i];
+    }
+    return kept > 0 ? s->order[kept - 1] : best;
+}

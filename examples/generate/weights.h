@@ -1,0 +1,25 @@
+/* The arrays of a model by their names, wherever they are: in a GGUF file, a safetensors file, or the files that a
+ * model.safetensors.index.json lists. */
+#ifndef GENERATE_WEIGHTS_H
+#define GENERATE_WEIGHTS_H
+
+#include "gguf.h"
+
+/* One thread at a time. */
+typedef struct weights weights;
+
+/* path: a file of either format, or a folder that has model.safetensors, such an index, or one GGUF file. */
+int weights_open(const char *path, weights **w, complaint to);
+void weights_close(weights *w);             /* NULL is allowed */
+gguf *weights_gguf(const weights *w);       /* or NULL */
+const char *weights_path(const weights *w); /* for complaints */
+const char *weights_folder(const weights *w);
+
+/* Rows and columns (a vector has 0 rows): the last index is that of the columns, which lie together. */
+bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *columns);
+
+/* An array of rows x columns (rows 0: a vector) as floats, freed by free(); NULL after a complaint if it is absent or of another
+ * shape. */
+float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
+
+#endif
