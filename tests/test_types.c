@@ -33,7 +33,13 @@ static void test_names(void) {
                    unknown[i], fovea_status_name((fovea_status)unknown[i]));
         test_check(strcmp(fovea_isa_name((fovea_isa)unknown[i]), "unknown") == 0, "isa %d is called %s", unknown[i],
                    fovea_isa_name((fovea_isa)unknown[i]));
+        test_check(strcmp(fovea_arithmetic_name((fovea_arithmetic)unknown[i]), "unknown") == 0,
+                   "arithmetic %d is called %s", unknown[i], fovea_arithmetic_name((fovea_arithmetic)unknown[i]));
     }
+    static const char *const arithmetics[] = {"exact", "bf16", "bf16_tile", "fastest"};
+    for (int i = 0; i < 4; i++)
+        test_check(strcmp(fovea_arithmetic_name((fovea_arithmetic)i), arithmetics[i]) == 0,
+                   "arithmetic %d is called %s", i, fovea_arithmetic_name((fovea_arithmetic)i));
     static const char *const tiers[] = {"scalar", "avx2", "avx512", "neon"};
     for (int i = 0; i < 4; i++)
         test_check(strcmp(fovea_isa_name((fovea_isa)(i + 1)), tiers[i]) == 0, "tier %d is called %s", i + 1,
@@ -114,6 +120,10 @@ static void test_enums(void) {
         CONSTANT(rope_scaling, FOVEA_ROPE_NTK),
         CONSTANT(rope_scaling, FOVEA_ROPE_YARN),
         CONSTANT(rope_scaling, FOVEA_ROPE_LLAMA3),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_EXACT),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_BF16),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_BF16_TILE),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_FASTEST),
     };
 #undef CONSTANT
     int named = 0;

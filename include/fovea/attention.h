@@ -89,8 +89,10 @@ typedef struct fovea_attention_desc {
                                     takes EXACT for other types */
 } fovea_attention_desc;
 
-/* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, out rounded once at the end as
- * fovea_convert() rounds. lse, weights, biases and sinks are float32 always. */
+/* Element types of 16 bits: in the default arithmetic results are, bit for bit, those of float32 on the same numbers, out rounded
+ * once at the end as fovea_convert() rounds. lse, weights, biases and sinks are float32 always; weights are exp(score - lse), not
+ * rounded to bfloat16, in every arithmetic. A call in bf16 or bf16_tile rounds to nearest and flushes nothing, whatever the
+ * caller's mode is. */
 
 /* Packed sequences. Tensors have a batch of 1 and any number of tokens: q [1, q_heads, q_tokens, head_dim], k [1, kv_heads,
  * kv_tokens, head_dim], mask and weights [1, q_heads, q_tokens, kv_tokens]; v has as many tokens as k, outputs as many as q.
@@ -205,6 +207,9 @@ FOVEA_API void fovea_attention_plan_destroy(fovea_attention_plan *plan);
 /* Bytes of workspace that fovea_attention_execute() needs: O(threads x tile + partial results of split rows), never
  * O(q_len x kv_len). 0 for a NULL plan. Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan);
+
+/* The arithmetic of a plan: desc.arithmetic, or what FOVEA_ARITHMETIC_FASTEST took. EXACT for a NULL plan. Thread-safe. */
+FOVEA_API fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention_plan *plan);
 
 /* Writes a few lines about the plan (tier, kernels, blocks, threads, whether tuned) into text[size]. Like snprintf, it
  * terminates the text if size > 0, and returns the length of the whole text without the terminator. Thread-safe. */

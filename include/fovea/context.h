@@ -47,6 +47,9 @@ typedef struct fovea_context fovea_context;
  * Environment, read here and nowhere else:
  *   FOVEA_ISA=scalar|avx2|avx512|neon  caps the tier. If the CPU lacks that tier, the best one below it is used; a tier
  *                     of another architecture leaves portable C. An unknown word: FOVEA_ERROR_ENVIRONMENT.
+ *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  the one arithmetic that FOVEA_ARITHMETIC_FASTEST may take where operands have
+ *                     types that it is defined for; elsewhere that is exact. A named arithmetic stays what it is. fastest
+ *                     narrows nothing. An unknown word: FOVEA_ERROR_ENVIRONMENT.
  *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
  *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
  *                     cannot be written, only FOVEA_DEBUG=1 says so.
@@ -78,6 +81,8 @@ typedef struct fovea_info {
     int tuning_rows;            /* how many of its rows this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
     char features[160];         /* beyond the tier, that kernels may use: "f16c, avx512_bf16"; or "" */
+    /* What FOVEA_ARITHMETIC_FASTEST takes for bfloat16; for all other types it takes EXACT. */
+    fovea_arithmetic fastest_attention, fastest_linear;
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */

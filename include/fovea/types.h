@@ -40,7 +40,7 @@ typedef enum fovea_status {
     FOVEA_ERROR_WORKSPACE = 7,    /* the workspace is smaller than _workspace_size() says */
     FOVEA_ERROR_VERSION = 8,      /* a struct or a tuning file is newer than this library */
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value is out of range */
-    FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA names no tier of this library */
+    FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA or FOVEA_ARITHMETIC has a word that is none */
     FOVEA_ERROR_UNSUPPORTED = 11, /* this CPU, this build or this form of a layer cannot do it */
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
     FOVEA_ERROR_FILE = 13,    /* a file cannot be read or written, or is not safe to trust */
@@ -71,13 +71,20 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_F16 = 6   /* IEEE binary16, 2-byte aligned */
 } fovea_dtype;
 
-/* How attention and linear maps of bfloat16 compute. Each is one definition (docs/promise.md): the same bits on every tier, with any
- * number of threads, in any batch. Only how fast it is depends on the CPU. */
+/* How attention and linear maps compute. Each is one definition (docs/promise.md; kernels/kernels.h has the formulas): the same bits on
+ * every tier, with any number of threads, in any batch. Only how fast it is depends on the CPU. */
 typedef enum fovea_arithmetic {
-    FOVEA_ARITHMETIC_EXACT = 0,     /* float32's, rounded once at the end: any element types */
-    FOVEA_ARITHMETIC_BF16 = 1,      /* of attention: weights are rounded to bfloat16 before they multiply values */
-    FOVEA_ARITHMETIC_BF16_TILE = 2, /* the same, and all sums go by blocks of 32 products, as AMX computes them */
-    FOVEA_ARITHMETIC_FASTEST = 3    /* one of these by CPU features, operation and element types alone */
+    /* The default, for all types: float32's on the operands' numbers, rounded once at the end. */
+    FOVEA_ARITHMETIC_EXACT = 0,
+    /* Attention of bfloat16 q, k and v: as exact, but the exponentials of scores are rounded to bfloat16 before they multiply
+     * values and are summed. Linear maps have exact's bits in it. */
+    FOVEA_ARITHMETIC_BF16 = 1,
+    /* Of bfloat16 operands: as bf16, and all sums go by blocks of 32 products, as AMX computes them. */
+    FOVEA_ARITHMETIC_BF16_TILE = 2,
+    /* An option: the one of these that is fastest on this CPU for this operation and these types, never by sizes, threads or
+     * tuning. Plans name what it took (fovea_attention_plan_arithmetic()): ask for that elsewhere to have the same bits there.
+     * FOVEA_ARITHMETIC (context.h) narrows it. */
+    FOVEA_ARITHMETIC_FASTEST = 3
 } fovea_arithmetic;
 
 /* "exact", "bf16", "bf16_tile", "fastest"; "unknown" for any other value. Static string, thread-safe. */

@@ -28,6 +28,9 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
 /* Reads what may be an older caller's, completes it by defaults, and checks it. */
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *desc);
 
+/* Brings desc->arithmetic to what it is computed in, or refuses it for these types. */
+fovea_status fv_attention_take_arithmetic(const fovea_context *ctx, fovea_attention_desc *desc);
+
 /* The arguments as this library knows them: the caller's, or own, made of those of an older one. */
 const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,
                                                    fovea_status *status);

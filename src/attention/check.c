@@ -77,20 +77,9 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
     return FOVEA_OK;
 }
 
-/* The named ones are defined for bfloat16. */
-static fovea_status check_arithmetic(const fovea_attention_desc *d) {
-    const struct {
-        const char *name;
-        fovea_dtype dtype;
-    } all[] = {{"dtype", d->dtype}, {"k_dtype", d->k_dtype}, {"v_dtype", d->v_dtype}};
-    const fovea_status status = fv_enum_check(FV_ENUM_arithmetic, "arithmetic", (int)d->arithmetic);
-    const bool any = d->arithmetic == FOVEA_ARITHMETIC_EXACT || d->arithmetic == FOVEA_ARITHMETIC_FASTEST;
-    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == FOVEA_OK && !any; i++)
-        if (all[i].dtype != FOVEA_DTYPE_BF16)
-            return fv_fail(FOVEA_ERROR_UNSUPPORTED, "arithmetic is %s, which is for FOVEA_DTYPE_BF16, but %s is %s",
-                           fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic), all[i].name,
-                           fv_enum_name(FV_ENUM_dtype, (int)all[i].dtype));
-    return status;
+fovea_status fv_attention_take_arithmetic(const fovea_context *ctx, fovea_attention_desc *d) {
+    const fv_arithmetic_operand operands[] = {{"dtype", d->dtype}, {"k_dtype", d->k_dtype}, {"v_dtype", d->v_dtype}};
+    return fv_arithmetic_take(ctx, FV_ARITHMETIC_OF_attention, d->arithmetic, operands, 3, &d->arithmetic);
 }
 
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *d) {
@@ -101,8 +90,6 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (status != FOVEA_OK)
         return status;
     status = read_dtypes(d);
-    if (status == FOVEA_OK)
-        status = check_arithmetic(d);
     if (status == FOVEA_OK)
         status = fv_enum_check(FV_ENUM_causal, "causal", (int)d->causal);
     if (status == FOVEA_OK)

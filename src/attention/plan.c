@@ -29,15 +29,6 @@ const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
     return gemm->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? gemm : NULL;
 }
 
-/* What FOVEA_ARITHMETIC_FASTEST takes. */
-static fovea_arithmetic resolved(const fovea_context *ctx, const fovea_attention_desc *d) {
-    if (d->arithmetic != FOVEA_ARITHMETIC_FASTEST)
-        return d->arithmetic;
-    const bool all = d->dtype == FOVEA_DTYPE_BF16 && d->k_dtype == FOVEA_DTYPE_BF16 && d->v_dtype == FOVEA_DTYPE_BF16;
-    const fv_kernel *tiles = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, ctx->target);
-    return all && tiles->isa != FV_ISA_scalar ? FOVEA_ARITHMETIC_BF16_TILE : FOVEA_ARITHMETIC_EXACT;
-}
-
 /* Kernels of the named arithmetics. */
 static void take_arithmetic(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
@@ -134,7 +125,9 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
     fovea_attention_desc own;
     const fovea_attention_desc *desc = &own;
-    const fovea_status status = fv_attention_read_desc(given, &own);
+    fovea_status status = fv_attention_read_desc(given, &own);
+    if (status == FOVEA_OK)
+        status = fv_attention_take_arithmetic(ctx, &own);
     if (status != FOVEA_OK)
         return status;
     const fovea_attention_desc given_desc = own;
@@ -146,7 +139,6 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     if (fv_attention_empty(&given_desc)) /* planned as if it had a row */
         own.batch = own.q_heads = own.kv_heads = own.q_len = own.kv_len = 1;
     made->desc = *desc;
-    made->desc.arithmetic = resolved(ctx, desc);
     made->group = desc->q_heads / desc->kv_heads;
     made->rows = made->group * desc->q_len;
     if (buckets > 0)
@@ -206,6 +198,10 @@ void fovea_attention_plan_destroy(fovea_attention_plan *plan) {
     if (plan)
         fovea_attention_plan_destroy(plan->prefix);
     free(plan);
+}
+
+fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention_plan *plan) {
+    return plan ? plan->desc.arithmetic : FOVEA_ARITHMETIC_EXACT;
 }
 
 size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { return plan ? (size_t)plan->bytes : 0; }

@@ -144,7 +144,10 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (options->threads < 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d; it must be at least 0 (0: no limit)", options->threads);
     fv_isa environment;
+    fovea_arithmetic arithmetic;
     status = cap_of_environment(&environment);
+    if (status == FOVEA_OK)
+        status = fv_arithmetic_of_environment(&arithmetic);
     if (status != FOVEA_OK)
         return status;
     fovea_context *made = calloc(1, sizeof *made);
@@ -153,6 +156,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     made->threads.parallel_for = options->parallel_for;
     made->threads.pool = options->pool;
     made->cpu = *cpu;
+    made->arithmetic = arithmetic;
     choose_target(made, (fv_isa)options->isa, environment);
     choose_threads(made, options->threads);
     const char *debug = getenv("FOVEA_DEBUG");
@@ -200,6 +204,8 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     own.tuning_status = ctx->tuning.status;
     own.tuning_rows = ctx->tuning.rows;
     snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning.text);
+    own.fastest_attention = fv_arithmetic_fastest(ctx, FV_ARITHMETIC_OF_attention, true);
+    own.fastest_linear = fv_arithmetic_fastest(ctx, FV_ARITHMETIC_OF_linear, true);
     fv_struct_write(type, info, &own);
     return FOVEA_OK;
 }

@@ -112,9 +112,14 @@ const char *fv_dtype_word(fovea_dtype dtype) {
     return NULL;
 }
 
+const char *const fv_arithmetic_words[] = {
+    [FOVEA_ARITHMETIC_EXACT] = "exact",         [FOVEA_ARITHMETIC_BF16] = "bf16",
+    [FOVEA_ARITHMETIC_BF16_TILE] = "bf16_tile", [FOVEA_ARITHMETIC_FASTEST] = "fastest",
+    [FOVEA_ARITHMETIC_FASTEST + 1] = NULL,
+};
+
 const char *fovea_arithmetic_name(fovea_arithmetic arithmetic) {
-    static const char *const words[] = {"exact", "bf16", "bf16_tile", "fastest"};
-    return (unsigned)arithmetic < sizeof words / sizeof words[0] ? words[arithmetic] : "unknown";
+    return fv_enum_name(FV_ENUM_arithmetic, (int)arithmetic) ? fv_arithmetic_words[arithmetic] : "unknown";
 }
 
 const char *fv_enum_name(fv_enum type, int value) {

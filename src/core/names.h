@@ -34,6 +34,9 @@ extern const char *const fv_dtype_words[];
 extern const fovea_dtype fv_dtype_of_word[];
 const char *fv_dtype_word(fovea_dtype dtype);
 
+/* The arithmetics likewise, by value; ended by NULL. */
+extern const char *const fv_arithmetic_words[];
+
 /* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, not a fovea_causal". */
 fovea_status fv_enum_check(fv_enum type, const char *field, int value);
 
