@@ -44,7 +44,7 @@ typedef struct run {
     fovea_context *ctx;
     fovea_info info;
     model *m;
-    text *t;
+    text_codec *t;
     session *s;
     float *logits; /* [LOGIT_ROWS][words] */
     int32_t *ids;  /* [context] */

@@ -12,7 +12,7 @@ enum { CODES = 1 << 12 };
 
 static const char system_message[] = "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
 
-struct text {
+struct text_codec {
     const bpe *pieces;
     bpe *own; /* pieces, or folder's */
     tokenizer *folder;
@@ -21,7 +21,7 @@ struct text {
     int64_t *starts;          /* [count + 1] in bytes */
 };
 
-static int32_t find(const text *t, const char *piece) {
+static int32_t find(const text_codec *t, const char *piece) {
     return vocabulary_find(bpe_pieces(t->pieces), "", piece, strlen(piece));
 }
 
@@ -53,7 +53,7 @@ static int64_t decode(const int16_t codes[CODES], const char *piece, char *to) {
 }
 
 /* special, unless NULL: a nonzero byte for each token that has no text. */
-static int list_texts(text *t, const uint8_t *special, const char *path, complaint to) {
+static int list_texts(text_codec *t, const uint8_t *special, const char *path, complaint to) {
     const vocabulary *v = bpe_pieces(t->pieces);
     const int64_t count = vocabulary_count(v);
     int16_t codes[CODES];
@@ -79,7 +79,7 @@ static int list_texts(text *t, const uint8_t *special, const char *path, complai
     return 0;
 }
 
-const char *text_of(const text *t, int32_t id, int64_t *length) {
+const char *text_of(const text_codec *t, int32_t id, int64_t *length) {
     if (id < 0 || id >= text_count(t)) {
         *length = 0;
         return t->bytes;
@@ -88,32 +88,32 @@ const char *text_of(const text *t, int32_t id, int64_t *length) {
     return t->bytes + t->starts[id];
 }
 
-int64_t text_count(const text *t) { return vocabulary_count(bpe_pieces(t->pieces)); }
+int64_t text_count(const text_codec *t) { return vocabulary_count(bpe_pieces(t->pieces)); }
 
-bool text_ends(const text *t, int32_t id) { return id >= 0 && (id == t->end || id == t->over); }
+bool text_ends(const text_codec *t, int32_t id) { return id >= 0 && (id == t->end || id == t->over); }
 
 /* ------------------------------------------------------------------------------------------------- from text to tokens -- */
 
-int64_t text_tokens(const text *t, const char *bytes, size_t count, int32_t *ids, int64_t most) {
+int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_t *ids, int64_t most) {
     const int64_t used = bpe_tokens(t->pieces, bytes, count, ids, most);
     return used < most ? used : -1;
 }
 
-bool text_chats(const text *t) { return t->begin != VOCABULARY_NONE && t->end != VOCABULARY_NONE; }
+bool text_chats(const text_codec *t) { return t->begin != VOCABULARY_NONE && t->end != VOCABULARY_NONE; }
 
 static bool add_id(int32_t id, int32_t *ids, int64_t *used, int64_t most) {
     ids[*used] = id;
     return ++*used < most;
 }
 
-static bool add_text(const text *t, const char *bytes, int32_t *ids, int64_t *used, int64_t most) {
+static bool add_text(const text_codec *t, const char *bytes, int32_t *ids, int64_t *used, int64_t most) {
     const int64_t count = text_tokens(t, bytes, strlen(bytes), ids + *used, most - *used);
     *used += count > 0 ? count : 0;
     return count >= 0 && *used < most;
 }
 
 /* <|im_start|>ROLE newline MESSAGE<|im_end|> newline. The role and the message are one text between special tokens. */
-static bool add_message(const text *t, const char *role, const char *message, int32_t *ids, int64_t *used,
+static bool add_message(const text_codec *t, const char *role, const char *message, int32_t *ids, int64_t *used,
                         int64_t most) {
     const size_t size = strlen(role) + strlen(message) + 2;
     char *both = malloc(size);
@@ -126,7 +126,7 @@ static bool add_message(const text *t, const char *role, const char *message, in
     return fits;
 }
 
-int64_t text_chat(const text *t, const char *system, const char *user, int32_t *ids, int64_t most) {
+int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most) {
     int64_t used = 0;
     const bool fits = text_chats(t) && most > 0 &&
                       add_message(t, "system", system != NULL ? system : system_message, ids, &used, most) &&
@@ -166,7 +166,7 @@ static int list_pieces(const gguf *f, const gguf_value *tokens, vocabulary **v, 
 }
 
 /* Merges are texts, "Ġ t". */
-static int add_merges(text *t, const gguf *f, const gguf_value *merges, complaint to) {
+static int add_merges(text_codec *t, const gguf *f, const gguf_value *merges, complaint to) {
     const uint8_t *at = merges->data;
     for (int64_t i = 0; i < merges->count; i++) {
         const gguf_text merge = gguf_next_text(&at);
@@ -181,7 +181,7 @@ static int add_merges(text *t, const gguf *f, const gguf_value *merges, complain
 }
 
 /* Which tokens are special: types other than 1, normal, 4, the user's, and 6, a byte. */
-static int list_special(text *t, const gguf *f, const gguf_value *types, complaint to) {
+static int list_special(text_codec *t, const gguf *f, const gguf_value *types, complaint to) {
     uint8_t *special = calloc((size_t)types->count + 1, 1);
     if (special == NULL)
         return complain(to, gguf_path(f), "out of memory");
@@ -194,7 +194,7 @@ static int list_special(text *t, const gguf *f, const gguf_value *types, complai
     return status;
 }
 
-static int read_gguf(text *t, const gguf *f, complaint to) {
+static int read_gguf(text_codec *t, const gguf *f, complaint to) {
     if (!gguf_is(f, "tokenizer.ggml.model", "gpt2"))
         return complain(to, gguf_path(f), "its tokenizer is not byte-level BPE (tokenizer.ggml.model is not gpt2)");
     const bool digits = gguf_is(f, "tokenizer.ggml.pre", "smollm");
@@ -218,9 +218,9 @@ static int read_gguf(text *t, const gguf *f, complaint to) {
     return list_special(t, f, types, to);
 }
 
-int text_from_gguf(const gguf *file, text **out, complaint to) {
+int text_from_gguf(const gguf *file, text_codec **out, complaint to) {
     *out = NULL;
-    text *t = calloc(1, sizeof *t);
+    text_codec *t = calloc(1, sizeof *t);
     if (t == NULL)
         return complain(to, gguf_path(file), "out of memory");
     if (read_gguf(t, file, to) == 0)
@@ -229,9 +229,9 @@ int text_from_gguf(const gguf *file, text **out, complaint to) {
     return -1;
 }
 
-int text_from_folder(const char *folder, text **out, complaint to) {
+int text_from_folder(const char *folder, text_codec **out, complaint to) {
     *out = NULL;
-    text *t = calloc(1, sizeof *t);
+    text_codec *t = calloc(1, sizeof *t);
     if (t == NULL)
         return complain(to, folder, "out of memory");
     int status = tokenizer_open(folder, TOKENIZER_NONE, &t->folder, to);
@@ -246,7 +246,7 @@ int text_from_folder(const char *folder, text **out, complaint to) {
     return status;
 }
 
-void text_free(text *t) {
+void text_free(text_codec *t) {
     if (t == NULL)
         return;
     bpe_free(t->own);

@@ -1,6 +1,6 @@
 /* Text and tokens of a decoder: byte-level BPE from a GGUF file, or from the files beside a safetensors model.
  *
- *     text *t;
+ *     text_codec *t;
  *     if (text_from_gguf(file, &t, complaint) != 0) ...
  *     int64_t count = text_chat(t, NULL, "Who are you?", ids, most);     the model's chat, up to its answer
  *     const char *bytes = text_of(t, id, &length);                       of a token, perhaps a part of a character
@@ -12,26 +12,27 @@
 #include "gguf.h"
 
 /* Immutable: any number of threads may use one. */
-typedef struct text text;
+typedef struct text_codec text_codec;
 
-int text_from_gguf(const gguf *file, text **t, complaint to);
-int text_from_folder(const char *folder, text **t, complaint to); /* tokenizer.json, or vocab.json and merges.txt */
-void text_free(text *t);                                          /* NULL is allowed */
+int text_from_gguf(const gguf *file, text_codec **t, complaint to);
+int text_from_folder(const char *folder, text_codec **t,
+                     complaint to); /* tokenizer.json, or vocab.json and merges.txt */
+void text_free(text_codec *t);      /* NULL is allowed */
 
 /* Ids of a text of UTF-8, at most most; -1: there are more. */
-int64_t text_tokens(const text *t, const char *bytes, size_t count, int32_t *ids, int64_t most);
+int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_t *ids, int64_t most);
 
 /* A chat of ChatML, as SmolLM2 takes it: a system message (NULL: the model's own), what the user says, and the begin of the
  * answer. -1: there are more than most, or the model has no such tokens (text_chats() is false). */
-bool text_chats(const text *t);
-int64_t text_chat(const text *t, const char *system, const char *user, int32_t *ids, int64_t most);
+bool text_chats(const text_codec *t);
+int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most);
 
 /* The bytes of a token, with no zero behind them; of a special token none. */
-const char *text_of(const text *t, int32_t id, int64_t *length);
+const char *text_of(const text_codec *t, int32_t id, int64_t *length);
 
 /* Does a token end an answer? */
-bool text_ends(const text *t, int32_t id);
+bool text_ends(const text_codec *t, int32_t id);
 
-int64_t text_count(const text *t); /* tokens there are */
+int64_t text_count(const text_codec *t); /* tokens there are */
 
 #endif

@@ -1,0 +1,123 @@
+/* Tiny decoders with random weights (make_tiny.py), in several safetensors files by LLaMA's and GPT-2's names: the logits of transformers in
+ * float64, nearly; and the same bits for tokens alone, in chunks and at once, of every tier and number of threads, in every element type. */
+#include "model.h"
+
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 23, WORDS = 61, PATH_MOST = 4096 };
+
+typedef struct reference {
+    int32_t ids[TOKENS];
+    double logits[TOKENS][WORDS];
+} reference;
+
+static char sentence[1024];
+static const complaint to = {sentence, sizeof sentence};
+
+static bool read_reference(const char *name, reference *r) {
+    char path[PATH_MOST];
+    snprintf(path, sizeof path, "%s/%s.txt", FOVEA_GENERATE_TINY, name);
+    FILE *file = fopen(path, "r");
+    int read = 0;
+    for (int i = 0; file != NULL && i < TOKENS; i++)
+        read += fscanf(file, "%" SCNd32, &r->ids[i]);
+    for (int i = 0; file != NULL && i < TOKENS * WORDS; i++)
+        read += fscanf(file, "%lf", &r->logits[i / WORDS][i % WORDS]);
+    if (file != NULL)
+        fclose(file);
+    return test_check(read == TOKENS + TOKENS * WORDS, "%s cannot be read", path);
+}
+
+/* Logits of all tokens, which go through the model in chunks. */
+static bool run(const model *m, fovea_dtype cache, const int32_t *ids, int64_t chunk, float *logits) {
+    session *s;
+    if (!test_check(session_create(m, TOKENS, cache, &s, to) == 0, "%s", sentence))
+        return false;
+    bool good = true;
+    for (int64_t at = 0, count; good && at < TOKENS; at += count) {
+        count = TOKENS - at < chunk ? TOKENS - at : chunk;
+        good = session_run(s, ids + at, count, to) == 0 && session_logits(s, 0, count, logits + at * WORDS, to) == 0;
+    }
+    test_check(good, "%s", sentence);
+    test_check(session_run(s, ids, 1, to) != 0 && strstr(sentence, "there is room for 23") != NULL,
+               "a token too many: %s", sentence);
+    session_free(s);
+    return good;
+}
+
+static void check_near(const char *name, const float *logits, const reference *r, double bound) {
+    double worst = 0.0;
+    for (int i = 0; i < TOKENS * WORDS; i++) {
+        const double off = fabs((double)logits[i] - r->logits[i / WORDS][i % WORDS]);
+        worst = off > worst ? off : worst;
+    }
+    test_check(worst <= bound, "%s: a logit is %.3g from transformers' in float64, more than %.3g", name, worst, bound);
+}
+
+static void test_model(const char *name, fovea_dtype dtype, double bound, const reference *r) {
+    static float whole[TOKENS * WORDS], other[TOKENS * WORDS];
+    static const int64_t chunks[] = {1, 7, 22};
+    char path[PATH_MOST];
+    snprintf(path, sizeof path, "%s/%s", FOVEA_GENERATE_TINY, name);
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    for (int i = 0; i < 3; i++) { /* this tier; one thread; portable C */
+        fovea_context *ctx;
+        model *m = NULL;
+        options.threads = i == 1 ? 1 : 0;
+        options.isa = i == 2 ? FOVEA_ISA_SCALAR : FOVEA_ISA_BEST;
+        test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "%s", fovea_error_detail());
+        if (test_check(model_load(ctx, path, dtype, &m, to) == 0, "%s", sentence)) {
+            if (run(m, dtype, r->ids, TOKENS, i == 0 ? whole : other)) {
+                if (i == 0)
+                    check_near(name, whole, r, bound);
+                else
+                    test_same(other, whole, TOKENS * WORDS, "%s, type %d, context %d", name, (int)dtype, i);
+            }
+            for (int k = 0; k < 3 && i == 0; k++)
+                if (run(m, dtype, r->ids, chunks[k], other))
+                    test_same(other, whole, TOKENS * WORDS, "%s, type %d, in chunks of %d", name, (int)dtype,
+                              (int)chunks[k]);
+        }
+        model_free(m);
+        fovea_context_destroy(ctx);
+    }
+}
+
+/* Paths that lead to no model. */
+static void test_refused(void) {
+    static const struct {
+        const char *path, *words;
+    } wrong[] = {{FOVEA_GENERATE_TINY "/nowhere", "nowhere"},
+                 {FOVEA_GENERATE_TINY, "has no model"},
+                 {FOVEA_GENERATE_TINY "/llama.txt", "not a GGUF file"},
+                 {FOVEA_GENERATE_TINY "/llama/config.json", "not a GGUF file"}};
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        model *m;
+        test_check(model_load(ctx, wrong[i].path, FOVEA_DTYPE_F32, &m, to) != 0 && m == NULL &&
+                       strstr(sentence, wrong[i].words) != NULL,
+                   "%s: \"%s\" does not say %s", wrong[i].path, sentence, wrong[i].words);
+    }
+    fovea_context_destroy(ctx);
+}
+
+int main(int argc, char **argv) {
+    static const char *const names[] = {"llama", "gpt2"};
+    test_begin(argc, argv, "decoder", NULL);
+    for (int i = 0; i < 2; i++) {
+        static reference r;
+        if (!read_reference(names[i], &r))
+            continue;
+        test_model(names[i], FOVEA_DTYPE_F32, 1e-5, &r);
+        test_model(names[i], FOVEA_DTYPE_BF16, 0.2, &r);
+        test_model(names[i], FOVEA_DTYPE_F16, 0.02, &r);
+    }
+    test_refused();
+    return test_end();
+}

@@ -1,0 +1,200 @@
+/* The reader of GGUF files: what it reads, and that no file, however broken, is trusted: each refusal is a sentence. fuzz-gguf tries
+ * more of them. */
+#include "make_gguf.h"
+#include "text.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+
+static char sentence[1024];
+static const complaint to = {sentence, sizeof sentence};
+
+/* Opens a copy that ends where its memory ends, so that a byte read beyond it is found by sanitizers. */
+static int open_copy(const made_gguf *g, uint8_t **copy, gguf **f) {
+    *copy = malloc(g->size + (g->size == 0));
+    memcpy(*copy, g->bytes, g->size);
+    sentence[0] = '\0';
+    return gguf_open_memory(*copy, g->size, "made", f, to);
+}
+
+static void test_values(void) {
+    made_gguf g;
+    made_good(&g);
+    uint8_t *copy;
+    gguf *f;
+    if (test_check(open_copy(&g, &copy, &f) == 0, "%s", sentence)) {
+        const uint8_t *data = copy + g.size - 256 * MADE_TENSORS;
+        for (int i = 0; i < MADE_TENSORS; i++) {
+            float got[64];
+            const gguf_tensor *t = gguf_tensor_at(f, i);
+            test_check(gguf_find_tensor(f, t->name) == t && t->elements == 64, "%s", t->name);
+            test_check(gguf_read_f32(f, t, got, to) == 0, "%s", sentence);
+            for (int j = 0; j < 64; j++) {
+                const uint8_t *at = data + 256 * i, *block = at + j / 32 * gguf_block_bytes(t->type);
+                float want = 0.0f, d = 0.0f,
+                      m = 0.0f; /* scales are halves below 2 here: exponent and fraction by hand */
+                const uint32_t h = (uint32_t)block[0] | (uint32_t)block[1] << 8,
+                               h2 = (uint32_t)block[2] | (uint32_t)block[3] << 8;
+                d = ldexpf((float)((h & 0x3ff) + (h >> 10 ? 1024 : 0)), (int)(h >> 10 ? h >> 10 : 1) - 25);
+                m = ldexpf((float)((h2 & 0x3ff) + (h2 >> 10 ? 1024 : 0)), (int)(h2 >> 10 ? h2 >> 10 : 1) - 25);
+                const int half = j % 32 / 16, k = j % 16;
+                switch (t->type) {
+                case GGUF_F32S: memcpy(&want, at + 4 * j, 4); break;
+                case GGUF_F16S: {
+                    const uint32_t x = (uint32_t)at[2 * j] | (uint32_t)at[2 * j + 1] << 8;
+                    want = ldexpf((float)((x & 0x3ff) + (x >> 10 ? 1024 : 0)), (int)(x >> 10 ? x >> 10 : 1) - 25);
+                    break;
+                }
+                case GGUF_BF16S: want = bits_float((uint32_t)at[2 * j] << 16 | (uint32_t)at[2 * j + 1] << 24); break;
+                case GGUF_Q4_0: want = d * (float)((block[2 + k] >> 4 * half & 15) - 8); break;
+                case GGUF_Q4_1: want = d * (float)(block[4 + k] >> 4 * half & 15) + m; break;
+                case GGUF_Q8_0: want = d * (float)(int8_t)block[2 + j % 32]; break;
+                }
+                test_check(float_bits(got[j]) == float_bits(want) || (got[j] == 0 && want == 0),
+                           "%s[%d] is %.9g, not %.9g", t->name, j, (double)got[j], (double)want);
+            }
+        }
+        gguf_close(f);
+    }
+    free(copy);
+}
+
+/* Cut off anywhere: refused, and says so. */
+static void test_cut(void) {
+    made_gguf g;
+    made_good(&g);
+    for (const size_t all = g.size; g.size > 0;) {
+        uint8_t *copy;
+        gguf *f;
+        g.size--;
+        const bool data_only = g.size >= all - 256 + 68; /* of the last array 68 bytes are used */
+        test_check(open_copy(&g, &copy, &f) == (data_only ? 0 : -1), "%zu of %zu bytes: %s", g.size, all, sentence);
+        test_check(data_only || strncmp(sentence, "made: ", 6) == 0, "%zu bytes: no sentence", g.size);
+        gguf_close(f);
+        free(copy);
+    }
+}
+
+/* Each byte of the header made something else: read or refused, but nothing outside is touched, and what was read can be used. */
+static void test_flipped(void) {
+    static const uint8_t others[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+    made_gguf good, g;
+    made_good(&good);
+    int refused = 0, read = 0;
+    for (size_t i = 0; i < good.size - 256 * MADE_TENSORS; i++)
+        for (size_t k = 0; k < sizeof others; k++) {
+            uint8_t *copy;
+            gguf *f;
+            text_codec *t = NULL;
+            float values[64];
+            int32_t ids[16];
+            g = good;
+            g.bytes[i] = others[k];
+            if (open_copy(&g, &copy, &f) == 0) {
+                read++;
+                for (int64_t n = 0; n < gguf_tensor_count(f); n++)
+                    if (gguf_tensor_at(f, n)->elements <= 64)
+                        test_check(gguf_read_f32(f, gguf_tensor_at(f, n), values, to) == 0, "%s", sentence);
+                if (text_from_gguf(f, &t, to) == 0)
+                    test_check(text_tokens(t, "a b12", 5, ids, 16) >= 0, "byte %zu is %d: no tokens", i, others[k]);
+                text_free(t);
+            } else {
+                refused++;
+                test_check(strncmp(sentence, "made: ", 6) == 0, "byte %zu is %d: \"%s\"", i, others[k], sentence);
+            }
+            gguf_close(f);
+            free(copy);
+        }
+    test_check(refused > 500 && read > 100, "%d refused, %d read", refused, read);
+}
+
+/* Finds text in the file, after skip bytes of which value replaces count. */
+static void replace(made_gguf *g, const char *text, int64_t skip, uint64_t value, int count) {
+    for (size_t i = 0; i + strlen(text) < g->size; i++)
+        if (memcmp(g->bytes + i, text, strlen(text)) == 0) {
+            made_gguf at = {.size = 0};
+            made_bits(&at, value, count);
+            memcpy(g->bytes + i + strlen(text) + skip, at.bytes, (size_t)count);
+            return;
+        }
+    test_check(false, "there is no %s to be broken", text);
+}
+
+static void test_sentences(void) {
+    static const struct {
+        const char *text;
+        int64_t skip;
+        uint64_t value;
+        int count;
+        const char *words;
+    } wrong[] = {
+        {"GG", 0, 0x5555, 2, "is not a GGUF file"},
+        {"GGUF", 0, 1, 4, "is of version 1"},
+        {"GGUF", 0, 0x03000000, 4, "big-endian"},
+        {"GGUF", 4, UINT64_MAX, 8, "the number of arrays is 18446744073709551615: more than"},
+        {"GGUF", 12, 1 << 20, 8, "the number of settings is 1048576: more than"},
+        {"general.alignment", 4, 63, 4, "general.alignment is 63, not a power of two"},
+        {"general.alignment", 4, 0, 4, "general.alignment is not an integer from 1"},
+        {"general.alignment", 0, 77, 4, "general.alignment has the type 77"},
+        {"tokenizer.ggml.tokens", 8, UINT64_MAX / 2, 8, "the length of an array is"},
+        {"tokenizer.ggml.tokens", 4, GGUF_ARRAY, 4, "tokenizer.ggml.tokens has the type 9"},
+        {"q4_1", 0, 5, 4, "q4_1 has 5 dimensions"},
+        {"q4_1", 4, 0, 8, "q4_1 is empty or too large"},
+        {"q4_1", 4, 33, 8, "no whole blocks of 32"},
+        {"q4_1", 4, UINT64_C(1) << 40, 8, "ends beyond the file's end"},
+        {"q4_1", 12, 12, 4, "q4_1 has elements of type 12"},
+        {"q4_1", 16, 1023, 8, "q4_1 is not aligned"},
+        {"q4_1", 16, 1024 - 256, 8, "overlap"},
+        {"q4_1", 16, UINT64_C(1) << 59, 8, "ends beyond the file's end"},
+        {"q4_", 0, '0', 1, "q4_1 comes twice"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        made_gguf g;
+        uint8_t *copy;
+        gguf *f;
+        made_good(&g);
+        if (i + 1 == sizeof wrong / sizeof wrong[0])
+            replace(&g, "q4_", 0, '1', 1); /* the first of them is q4_0 */
+        else
+            replace(&g, wrong[i].text, wrong[i].skip, wrong[i].value, wrong[i].count);
+        test_check(open_copy(&g, &copy, &f) != 0 && f == NULL && strstr(sentence, wrong[i].words) != NULL,
+                   "\"%s\" does not say: %s", sentence, wrong[i].words);
+        free(copy);
+    }
+}
+
+static void test_text(void) {
+    static const int32_t want[] = {5, 4, 2, 3, 6, 0}; /* ab, " ", 1, 2, " a", a */
+    made_gguf g;
+    uint8_t *copy;
+    gguf *f;
+    text_codec *t = NULL;
+    int32_t ids[16];
+    int64_t length;
+    made_good(&g);
+    if (test_check(open_copy(&g, &copy, &f) == 0 && text_from_gguf(f, &t, to) == 0, "%s", sentence)) {
+        const int64_t count = text_tokens(t, "ab 12 aa", 8, ids, 16);
+        test_check(count == 6 && memcmp(ids, want, sizeof want) == 0, "%d tokens, the first %d", (int)count,
+                   (int)ids[0]);
+        test_check(text_tokens(t, "ab 12 aa", 8, ids, 6) == -1, "a text that is too long has tokens");
+        test_check(memcmp(text_of(t, 6, &length), " a", 2) == 0 && length == 2, "the text of a token has %d bytes",
+                   (int)length);
+        text_of(t, 7, &length);
+        test_check(length == 0, "a special token has %d bytes", (int)length);
+        test_check(!text_chats(t) && text_chat(t, NULL, "a", ids, 16) == -1, "chats without its tokens");
+    }
+    text_free(t);
+    gguf_close(f);
+    free(copy);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "gguf", NULL);
+    test_values();
+    test_cut();
+    test_flipped();
+    test_sentences();
+    test_text();
+    return test_end();
+}

@@ -1,0 +1,101 @@
+/* SmolLM2-135M-Instruct in float32 against transformers on the same weights (make_reference.py): the ids of five prompts in the model's
+ * chat, and the 64 tokens that follow each. Skipped where the model is not. */
+#include "model.h"
+#include "sample.h"
+#include "text.h"
+
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_MOST = 1 << 14, IDS_MOST = 512, NEW = 64 };
+
+static char sentence[1024];
+static const complaint to = {sentence, sizeof sentence};
+
+static int64_t read_ids(const char *line, int32_t *ids) {
+    int64_t count = 0;
+    for (char *end; count < IDS_MOST; line = end, count++) {
+        ids[count] = (int32_t)strtol(line, &end, 10);
+        if (end == line)
+            break;
+    }
+    return count;
+}
+
+/* The first place where lists differ; -1: none. */
+static int64_t differ(const int32_t *a, int64_t a_count, const int32_t *b, int64_t b_count) {
+    for (int64_t i = 0; i < a_count && i < b_count; i++)
+        if (a[i] != b[i])
+            return i;
+    return a_count == b_count ? -1 : a_count < b_count ? a_count : b_count;
+}
+
+static void check_answer(const model *m, session *s, float *logits, const int32_t *prompt, int64_t count,
+                         const int32_t *want) {
+    int32_t got[NEW];
+    const int64_t words = model_config(m)->words;
+    session_clear(s);
+    bool good = session_run(s, prompt, count, to) == 0 && session_logits(s, count - 1, 1, logits, to) == 0;
+    for (int i = 0; good && i < NEW; i++) {
+        got[i] = sample_greedy(logits, words);
+        good = session_run(s, &got[i], 1, to) == 0 && session_logits(s, 0, 1, logits, to) == 0;
+    }
+    const int64_t at = good ? differ(got, NEW, want, NEW) : 0;
+    test_check(good, "%s", sentence);
+    test_check(at < 0, "token %d of the answer is %d, transformers' %d", (int)at, good ? (int)got[at > 0 ? at : 0] : -1,
+               (int)want[at > 0 ? at : 0]);
+}
+
+static void check_prompts(const model *m, const text_codec *t, session *s, FILE *file) {
+    static char prompt[LINE_MOST], line[LINE_MOST];
+    static int32_t ids[IDS_MOST], want[IDS_MOST], answer[IDS_MOST];
+    float *logits = malloc((size_t)model_config(m)->words * sizeof *logits);
+    int prompts = 0;
+    while (test_check(logits != NULL, "no memory") && fgets(prompt, sizeof prompt, file) != NULL) {
+        prompt[strcspn(prompt, "\n")] = '\0';
+        const int64_t count = text_chat(t, NULL, prompt, ids, IDS_MOST);
+        const int64_t wanted = fgets(line, sizeof line, file) != NULL ? read_ids(line, want) : 0;
+        const int64_t at = differ(ids, count, want, wanted);
+        test_check(at < 0, "\"%s\": %d ids instead of %d, other ones from %d on", prompt, (int)count, (int)wanted,
+                   (int)at);
+        const int64_t answered = fgets(line, sizeof line, file) != NULL ? read_ids(line, answer) : 0;
+        if (test_check(answered == NEW, "the reference has %d ids of an answer", (int)answered))
+            check_answer(m, s, logits, want, wanted, answer);
+        prompts++;
+    }
+    test_check(prompts == 5, "the reference has %d prompts", prompts);
+    free(logits);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "smollm2", NULL);
+    const char *path = FOVEA_GENERATE_MODEL "/SmolLM2-135M-Instruct.Q4_1.gguf";
+    if (access(path, F_OK) != 0) {
+        test_skip("SmolLM2 is not in FOVEA_MODELS: make run PROMPT=\"...\" fetches it");
+        return test_end();
+    }
+    fovea_context *ctx;
+    model *m = NULL;
+    session *s = NULL;
+    text_codec *t = NULL;
+    gguf *file = NULL;
+    FILE *reference = fopen(FOVEA_GENERATE_REFERENCE, "r");
+    test_check(fovea_context_create(NULL, &ctx) == FOVEA_OK, "%s", fovea_error_detail());
+    const bool good = reference != NULL && gguf_open(path, &file, to) == 0 && text_from_gguf(file, &t, to) == 0 &&
+                      model_load(ctx, path, FOVEA_DTYPE_F32, &m, to) == 0 &&
+                      session_create(m, IDS_MOST, FOVEA_DTYPE_F32, &s, to) == 0;
+    if (test_check(good, "%s", reference != NULL ? sentence : "no reference.txt"))
+        check_prompts(m, t, s, reference);
+    if (reference != NULL)
+        fclose(reference);
+    session_free(s);
+    model_free(m);
+    text_free(t);
+    gguf_close(file);
+    fovea_context_destroy(ctx);
+    return test_end();
+}
