@@ -61,6 +61,7 @@ typedef struct fovea_mha_desc {
                                               1/sqrt(d_k) in every form */
     int64_t q_tokens;  /* attention->packed: the most tokens of the queries' axis; default 0: batch * q_len */
     int64_t kv_tokens; /* likewise of keys and values; default 0: with SELF q_tokens, else batch * kv_len */
+    double norm_eps;   /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
 } fovea_mha_desc;
 
 /* Element types: attention->dtype is that of args.q, of the queries made of it and of the heads before W^O; k_dtype and
@@ -88,7 +89,10 @@ typedef struct fovea_mha_weights {
     fovea_matrix fused;         /* FUSED: [features, (heads + kv_heads) * d_k + kv_heads * d_v] */
     const void *fused_bias;
     fovea_mha_order order;
-    fovea_dtype bias_dtype; /* of all biases: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
+    fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
+    /* [d_k] or NULL: each head's queries, each head's keys are replaced by fovea_rms_norm() of them with this weight, before a rope
+     * (Qwen3, Gemma 3: there 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
+    const void *q_norm, *k_norm;
 } fovea_mha_weights;
 
 /* Sets struct_size and bias_dtype, and leaves everything else absent. */
@@ -126,6 +130,15 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *   packed   if the attention is: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens and
  *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those past its
  *            q_lens or kv_lens, are neither read nor written. The bits are those of a call for each sequence.
+ *   cache    if attention->page_keys is 256: args.q are the new tokens of cache_sequences, which stand behind those that the layer
+ *            cache_layer of the cache has. They are projected, q and k normalised where weights say so, turned by the cache's
+ *            rope, and keys and values appended; then the queries attend to all of the sequence, as causal and window say.
+ *            Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values; q_len new tokens at most, kv_len keys at most
+ *            with them. k_dtype and v_dtype are those of the cache. q_lens says how many tokens a sequence has (packed:
+ *            q_cu_seqlens alone); q_starts, kv_lens and kv_starts are absent. A full cache is FOVEA_ERROR_FULL: this layer has
+ *            appended nothing, earlier ones have; fovea_kv_cache_reserve() before the first layer avoids it. The bits are those of
+ *            its steps called one by one, whatever the chunks in which tokens come. Where q_norm or k_norm is given and types
+ *            have 16 bits, memory is allocated for the call.
  * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row. Everything else, including errors and
  * workspace, is as there. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,

@@ -32,6 +32,10 @@ typedef struct fv_cache_reading {
     bool evicts;              /* out: was any of these keys? */
 } fv_cache_reading;
 
+/* Cuts one layer of sequences to the lengths that they had, which leaves other layers as they are. */
+void fv_cache_cut(fovea_kv_cache *cache, int64_t layer, int64_t count, const int64_t *sequences,
+                  const int64_t *lengths);
+
 /* Looks sequences up; a sentence where one does not exist or has other lengths than wanted. */
 fovea_status fv_cache_read(fovea_kv_cache *cache, fv_cache_reading *reading);
 

@@ -52,3 +52,13 @@ fovea_status fv_cache_read(fovea_kv_cache *c, fv_cache_reading *r) {
     pthread_mutex_unlock(&c->lock);
     return status;
 }
+
+void fv_cache_cut(fovea_kv_cache *c, int64_t layer, int64_t count, const int64_t *sequences, const int64_t *lengths) {
+    pthread_mutex_lock(&c->lock);
+    for (int64_t i = 0; i < count; i++) {
+        fv_cache_sequence *s = fv_cache_find(c, sequences[i]);
+        if (s)
+            fv_list_cut(c, &s->layer[layer], lengths[i]);
+    }
+    pthread_mutex_unlock(&c->lock);
+}

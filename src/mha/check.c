@@ -4,7 +4,7 @@
 #include "mha/mha.h"
 
 void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size) {
-    const fovea_mha_desc defaults = {0};
+    const fovea_mha_desc defaults = {.norm_eps = 1e-6};
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
@@ -60,10 +60,7 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     }
     if (d->out_features < 0 || d->out_features > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_SHAPE, "out_features is %lld: out of range", (long long)d->out_features);
-    if (d->attention->page_keys != 0)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "attention: page_keys is %lld: layers take keys in tensors",
-                       (long long)d->attention->page_keys);
-    if (d->inputs == FOVEA_MHA_SELF && d->attention->q_len != d->attention->kv_len)
+    if (d->inputs == FOVEA_MHA_SELF && d->attention->page_keys == 0 && d->attention->q_len != d->attention->kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
                        (long long)d->attention->q_len, (long long)d->attention->kv_len);
     return FOVEA_OK;
@@ -82,6 +79,22 @@ static fovea_status check_dtypes(const fovea_mha_desc *d, const fv_mha_shape *s)
                            fv_enum_name(FV_ENUM_mha_inputs, (int)d->inputs));
     }
     return FOVEA_OK;
+}
+
+/* Layers over a cache: what is kept of a token must be its heads' keys and values. */
+static fovea_status check_cached(const fovea_mha_desc *d) {
+    if (d->attention->page_keys == 0)
+        return FOVEA_OK;
+    if (d->inputs != FOVEA_MHA_SELF || d->form == FOVEA_MHA_MERGED || d->form == FOVEA_MHA_TIED)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "attention: page_keys is %lld: a layer over a cache has inputs FOVEA_MHA_SELF and is factored, "
+                       "folded or fused",
+                       (long long)d->attention->page_keys);
+    return d->attention->page_keys == FOVEA_KV_PAGE_KEYS
+               ? FOVEA_OK
+               : fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                         "attention: page_keys is %lld: layers take pages of a cache, of %d keys",
+                         (long long)d->attention->page_keys, FOVEA_KV_PAGE_KEYS);
 }
 
 static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *s) {
@@ -112,7 +125,7 @@ static fovea_status resolve_form(const fovea_mha_desc *d, bool v_bias, fv_mha_sh
                            "merged keys need kv_heads = q_heads: kv_heads is %lld, q_heads is %lld",
                            (long long)s->kv_heads, (long long)s->heads);
     }
-    const bool possible = s->o_out > 0 && !v_bias && !raw && d->form != FOVEA_MHA_TIED;
+    const bool possible = s->o_out > 0 && d->attention->page_keys == 0 && !v_bias && !raw && d->form != FOVEA_MHA_TIED;
     if (d->fold_values == FOVEA_MHA_FOLD_ALWAYS && !possible)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "values can be folded into W^O only if both are matrices and v_bias is absent");
@@ -170,6 +183,8 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
     if (status == FOVEA_OK && (attention->q_heads == 0 || attention->kv_heads == 0))
         status = fv_fail(FOVEA_ERROR_SHAPE, "q_heads is %lld and kv_heads %lld: a layer has at least one of each",
                          (long long)attention->q_heads, (long long)attention->kv_heads);
+    if (status == FOVEA_OK && !(d->norm_eps >= 0.0 && d->norm_eps < 1e30))
+        status = fv_fail(FOVEA_ERROR_ARGUMENT, "norm_eps is %g; it must be 0 or more", d->norm_eps);
     d->attention = attention;
     return status;
 }
@@ -189,7 +204,11 @@ fovea_status fv_mha_resolve(const fovea_mha_desc *d, bool v_bias, fv_mha_shape *
     s->role[FV_MHA_V] = (fv_mha_role){.features = v, .heads = s->kv_heads, .channels = s->d_v, .dtype = a->v_dtype};
     for (int i = 0; i < FV_MHA_ROLES; i++)
         s->role[i].same_as = i;
+    if (a->page_keys > 0) /* the cache converts them */
+        s->role[FV_MHA_K].dtype = s->role[FV_MHA_V].dtype = a->dtype;
     fovea_status status = check_features(d, s);
+    if (status == FOVEA_OK)
+        status = check_cached(d);
     if (status == FOVEA_OK)
         status = check_dtypes(d, s);
     return status == FOVEA_OK ? resolve_form(d, v_bias, s) : status;
@@ -204,7 +223,7 @@ static void count_costs(const fovea_mha_desc *desc, const fv_mha_shape *shape, f
     double inputs = 0.0, between = 0.0; /* bytes */
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &s.role[i];
-        const double rows = i == FV_MHA_Q ? queries : keys;
+        const double rows = i == FV_MHA_Q || a->page_keys > 0 ? queries : keys;
         const double columns = (double)r->heads * (double)r->channels, size = (double)fv_dtype_size(r->dtype);
         if (fv_mha_input(desc, i) == i)
             inputs += size * rows * (desc->form == FOVEA_MHA_PROJECTED ? columns : (double)r->features);

@@ -12,6 +12,8 @@ static void drop(fv_mha_packed *packed) {
         return;
     for (int i = 0; i < FV_MHA_ROLES; i++)
         fovea_linear_destroy(packed->map[i]);
+    for (int i = 0; i < FV_MHA_ROLES; i++)
+        free(packed->norm[i]);
     fovea_linear_destroy(packed->out);
     free(packed);
 }
@@ -57,6 +59,21 @@ static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *des
     return status;
 }
 
+static fovea_status keep_norms(const fv_mha_shape *s, const fovea_mha_weights *w, fv_mha_packed *packed) {
+    const void *norms[] = {w->q_norm, w->k_norm};
+    for (int i = 0; i < 2; i++) {
+        if (!norms[i])
+            continue;
+        packed->norm[i] = malloc((size_t)s->d_k * sizeof(float));
+        if (!packed->norm[i])
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for the weight of a norm");
+        const fovea_status status = fovea_convert(s->d_k, norms[i], w->bias_dtype, packed->norm[i], FOVEA_DTYPE_F32);
+        if (status != FOVEA_OK)
+            return status;
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *desc, const fv_mha_shape *shape,
                                 const fovea_mha_weights *weights, fv_mha_packed **packed) {
     fv_mha_packed *made = calloc(1, sizeof *made);
@@ -69,6 +86,8 @@ static fovea_status make_packed(const fovea_context *ctx, const fovea_mha_desc *
         status = pack_all(ctx, desc, shape, &dense, made);
         fv_mha_dense_free(&dense);
     }
+    if (status == FOVEA_OK)
+        status = keep_norms(shape, weights, made);
     if (status != FOVEA_OK) {
         drop(made);
         return status;
@@ -83,10 +102,12 @@ static bool lay_out(fovea_mha *m) {
     int64_t at = 0, elements;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const fv_mha_role *r = &m->shape.role[i];
-        const int64_t tokens = i == FV_MHA_Q ? m->desc.q_tokens : m->desc.kv_tokens;
+        const bool queries =
+            i == FV_MHA_Q || fv_mha_cached(m); /* over a cache, keys are made of the new tokens alone */
+        const int64_t tokens = queries ? m->desc.q_tokens : m->desc.kv_tokens;
         m->at[i] = at;
         m->rows[i] = tokens;
-        if (tokens == 0 && !fv_multiply(a->batch, i == FV_MHA_Q ? a->q_len : a->kv_len, &m->rows[i]))
+        if (tokens == 0 && !fv_multiply(a->batch, queries ? a->q_len : a->kv_len, &m->rows[i]))
             return false;
         if (!r->projected || r->same_as != i)
             continue;
@@ -98,6 +119,9 @@ static bool lay_out(fovea_mha *m) {
         return false;
     m->heads_at = fv_reserve(&at, m->packed->out ? elements : 0, fv_dtype_size(m->shape.heads_dtype));
     m->lens_at = fv_reserve(&at, a->batch, (int64_t)sizeof(int64_t));
+    if (!fv_add(m->rows[FV_MHA_Q], a->batch, &elements))
+        return false;
+    m->positions_at = fv_reserve(&at, fv_mha_cached(m) ? elements : 0, (int64_t)sizeof(int64_t));
     size_t inner = fovea_attention_plan_workspace_size(m->plan);
     for (int i = 0; i <= FV_MHA_ROLES; i++) {
         const size_t size = fovea_linear_workspace_size(i < FV_MHA_ROLES ? m->packed->map[i] : m->packed->out);
@@ -180,7 +204,7 @@ fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_le
     if (!mha || !other)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "other" : "mha");
     *other = NULL;
-    if (mha->desc.inputs == FOVEA_MHA_SELF && q_len != kv_len)
+    if (mha->desc.inputs == FOVEA_MHA_SELF && q_len != kv_len && !fv_mha_cached(mha))
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
                        (long long)q_len, (long long)kv_len);
     fovea_mha *made = calloc(1, sizeof *made);

@@ -31,10 +31,11 @@ static fovea_status read_shape(run *r) {
     const fovea_tensor *keys = input_of(r->args, fv_mha_input(&m->desc, FV_MHA_K));
     r->batch = a->packed ? 1 : a->batch;
     for (int i = 0; i < FV_MHA_ROLES; i++) {
-        r->tokens[i] = i == FV_MHA_Q ? a->q_len : a->kv_len;
+        const bool queries = i == FV_MHA_Q || fv_mha_cached(m);
+        r->tokens[i] = queries ? a->q_len : a->kv_len;
         if (!a->packed)
             continue;
-        r->tokens[i] = i == FV_MHA_Q ? r->args->q.shape[2] : keys->data ? keys->shape[2] : 0;
+        r->tokens[i] = queries ? r->args->q.shape[2] : keys->data ? keys->shape[2] : 0;
         if (r->tokens[i] < 0 || r->tokens[i] > m->rows[i])
             return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld tokens; this layer takes from 0 to %lld",
                            i == FV_MHA_Q ? "q" : "the keys' input", (long long)r->tokens[i], (long long)m->rows[i]);
@@ -99,7 +100,7 @@ static fovea_status check_shared(const run *r) {
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
     const fovea_attention_desc *a = &r->mha->attention;
-    const int64_t queries = r->tokens[FV_MHA_Q], keys = r->tokens[FV_MHA_K];
+    const int64_t queries = r->tokens[FV_MHA_Q], keys = a->page_keys > 0 ? a->kv_len : r->tokens[FV_MHA_K];
     const fovea_tensor *tensors[] = {&args->lse, &args->weights, &args->bias, &args->relative};
     const fv_tensor_rule rules[] = {
         {"lse", FOVEA_DTYPE_F32, {r->batch, a->q_heads, queries, 1}, true, false},
@@ -154,6 +155,8 @@ static fovea_status check(const run *r, const fv_span *workspace) {
     fovea_status status = FOVEA_OK;
     if (r->args->state)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "state is given: layers take their keys in one piece");
+    if (fv_mha_cached(m))
+        status = fv_mha_cached_check(m, r->args);
     for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++)
         status = check_input(r, i, &inputs[i]);
     if (status == FOVEA_OK)
@@ -204,6 +207,8 @@ static void make_inner(run *r) {
     r->inner.q = operand_of(r, FV_MHA_Q);
     r->inner.k = operand_of(r, FV_MHA_K);
     r->inner.v = operand_of(r, FV_MHA_V);
+    if (fv_mha_cached(m)) /* attention has them from the cache */
+        r->inner.k.data = r->inner.v.data = NULL;
     if (m->packed->out)
         r->inner.out = fovea_tensor_bthd(memory_at(r, m->heads_at), m->shape.heads_dtype, r->batch, r->tokens[FV_MHA_Q],
                                          a->q_heads, m->shape.role[FV_MHA_V].channels);
@@ -296,20 +301,39 @@ static void project(const run *r, int input) {
     const fovea_linear *map = m->packed->map[m->packed->map[input] ? input : FV_MHA_Q]; /* TIED: one map serves all */
     const fovea_tensor *x = input_of(r->args, input);
     const bool both = m->desc.inputs == FOVEA_MHA_SELF, queries = both || input == FV_MHA_Q,
-               keys = both || input != FV_MHA_Q;
+               keys = (both || input != FV_MHA_Q) && !fv_mha_cached(m);
     if (count > 0 && m->attention.packed)
         map_packed(r, map, x, y, count, queries, keys);
     else if (count > 0)
         map_tokens(r, map, x, y, count, lens_of(r, queries, keys), (piece){0, r->tokens[input]});
 }
 
-static void execute(const run *r) {
+/* Attention over what was projected. Fails before an output is written. */
+static fovea_status attend(const run *r) {
+    const fovea_mha *m = r->mha;
+    const fovea_tensor q = operand_of(r, FV_MHA_Q), k = operand_of(r, FV_MHA_K), v = operand_of(r, FV_MHA_V);
+    int64_t *positions = memory_at(r, m->positions_at);
+    fovea_status status = fv_mha_norm(m, &q, &k);
+    if (status != FOVEA_OK || !fv_mha_cached(m))
+        return status == FOVEA_OK ? fv_attention_run(m->plan, &r->inner, r->scratch) : status;
+    status = fv_mha_cached_append(m, r->args, &q, &k, &v, positions);
+    if (status != FOVEA_OK)
+        return status;
+    status = fv_attention_run(m->plan, &r->inner, r->scratch);
+    if (status != FOVEA_OK)
+        fv_mha_cached_undo(m, r->args, positions);
+    return status;
+}
+
+static fovea_status execute(const run *r) {
     const fovea_mha *m = r->mha;
     for (int i = 0; i < FV_MHA_ROLES; i++)
         project(r, i);
-    (void)fv_attention_run(m->plan, &r->inner, r->scratch); /* of tensors: cannot fail */
+    const fovea_status status = attend(r);
+    if (status != FOVEA_OK)
+        return status;
     if (!m->packed->out)
-        return;
+        return FOVEA_OK;
     const int64_t tokens = r->tokens[FV_MHA_Q];
     const fovea_tensor heads =
         fovea_tensor_bhtd(memory_at(r, m->heads_at), m->shape.heads_dtype, r->batch, 1, tokens, m->shape.o_in);
@@ -317,6 +341,7 @@ static void execute(const run *r) {
         map_packed(r, m->packed->out, &heads, &r->args->out, 1, true, false);
     else
         map_tokens(r, m->packed->out, &heads, &r->args->out, 1, NULL, (piece){0, tokens});
+    return FOVEA_OK;
 }
 
 fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
@@ -350,7 +375,7 @@ fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args 
     if (status == FOVEA_OK)
         status = fv_attention_check_args(mha->plan, &r.inner, r.scratch, (size_t)mha->inner_bytes);
     if (status == FOVEA_OK)
-        execute(&r);
+        status = execute(&r);
     free(own);
     return status;
 }

@@ -44,6 +44,7 @@ typedef struct fv_mha_packed {
     atomic_long owners;
     fovea_linear *map[FV_MHA_ROLES]; /* of the roles from the input of the same number, or NULL */
     fovea_linear *out;
+    float *norm[FV_MHA_ROLES]; /* [d_k] weights of queries' and keys' norms, or NULL */
 } fv_mha_packed;
 
 struct fovea_mha {
@@ -56,8 +57,12 @@ struct fovea_mha {
     int64_t rows[FV_MHA_ROLES]; /* of the roles, in the workspace: of all sequences, or of the packed axis at most */
     int64_t at[FV_MHA_ROLES], heads_at, lens_at, inner_at; /* parts of the workspace: projections, heads, lengths of a
                                                              self-attention input, scratch of a step */
+    int64_t positions_at; /* of new tokens of a layer over a cache: [rows], then [batch] lengths before */
     int64_t inner_bytes, bytes;
 };
+
+/* Does it take keys and values from a cache? */
+static inline bool fv_mha_cached(const fovea_mha *m) { return m->attention.page_keys > 0; }
 
 /* Reads what may be an older caller's, completes it by defaults, and checks what has no form: *desc is then one of
  * *attention. */
@@ -65,6 +70,16 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *desc,
 
 /* Resolves a description that was read; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
 fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shape *shape);
+
+/* Normalises queries and keys in place, where weights say so (cached.c). */
+fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k);
+
+/* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; turns queries in place and appends keys and
+ * values, of which positions has the room; takes them back where attention failed. */
+fovea_status fv_mha_cached_check(const fovea_mha *mha, const fovea_attention_args *args);
+fovea_status fv_mha_cached_append(const fovea_mha *mha, const fovea_attention_args *args, const fovea_tensor *q,
+                                  const fovea_tensor *k, const fovea_tensor *v, int64_t *positions);
+void fv_mha_cached_undo(const fovea_mha *mha, const fovea_attention_args *args, const int64_t *positions);
 
 /* The role whose input a role reads. */
 int fv_mha_input(const fovea_mha_desc *desc, int role);

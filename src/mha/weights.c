@@ -70,6 +70,10 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
         if (all[i].bias && all[i].lacks)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but %s", all[i].name, all[i].lacks);
     }
+    const bool heads = d->form == FOVEA_MHA_FACTORED || folded || d->form == FOVEA_MHA_FUSED;
+    if ((w->q_norm || w->k_norm) && !heads)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "weights: %s: form %s has no heads of its own to normalise",
+                       w->q_norm ? "q_norm" : "k_norm", fv_enum_name(FV_ENUM_mha_form, (int)d->form));
     if (d->form == FOVEA_MHA_MERGED && w->k_bias && (d->attention->softcap > 0.0 || d->attention->has_sinks))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "k_bias: form FOVEA_MHA_MERGED leaves out what it adds to all scores of a row, which %s notices",
