@@ -4,7 +4,7 @@
  * Weights of 16 bits are multiplied in one of three forms, which give the same bits:
  *   pairs      bfloat16 by bfloat16, both as pairs, twice as fast: if the guard, fv_pairs_exact(), allows it for the
  *              magnitudes of a row and of the panel;
- *   registers  x as floats, weights widened in registers: few rows, whose time is the reading of weights;
+ *   registers  x as floats, weights widened in registers: few rows, and many where that costs nothing;
  *   blocks     x as floats, blocks of weights widened to scratch: many rows.
  */
 #include "linear/execution.h"
@@ -13,8 +13,14 @@
 
 #include <assert.h>
 
-/* Up to so many rows weights are widened in registers, once for each tile. */
-enum { REGISTER_ROWS = 24 };
+/* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With 16 lanes
+ * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "linear maps of 16 bits". */
+static int64_t register_rows(const fovea_linear *l) {
+    enum { FEW = 16, MORE = 64 };
+    if (fv_isa_lanes(l->ctx->target.isa) < 16)
+        return FEW;
+    return l->weight_dtype == FOVEA_DTYPE_BF16 ? INT64_MAX : MORE;
+}
 
 typedef enum form { FORM_FLOATS, FORM_PAIRS, FORM_REGISTERS, FORM_BLOCKS } form;
 
@@ -243,7 +249,7 @@ void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, i
         run.count = rows_alike(e, b, &run, panel, &pairs);
         const form f = e->linear->weight_dtype == FOVEA_DTYPE_F32 ? FORM_FLOATS
                        : pairs                                    ? FORM_PAIRS
-                       : run.count <= REGISTER_ROWS               ? FORM_REGISTERS
+                       : run.count <= register_rows(e->linear)    ? FORM_REGISTERS
                                                                   : FORM_BLOCKS;
         run_form(e, f, &run, panel, next_rows, b);
         b->products_done += run.count;
