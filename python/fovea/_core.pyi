@@ -10,6 +10,7 @@ Window = tuple[int | None, int | None]
 Dtype = Literal["float32", "bfloat16", "float16"]
 Scores = Literal["raw", "capped", "biased", "weights"]
 Part = tuple[int, int]
+Arithmetic = Literal["exact", "bf16", "bf16_tile", "fastest"]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
 __version__: str
@@ -61,6 +62,7 @@ class _Options(TypedDict, total=False):
     window: Window | None
     scale: float | None
     softcap: float | None
+    arithmetic: Arithmetic | None
 
 class _Arrays(TypedDict, total=False):
     mask: Any | Mask | None
@@ -132,6 +134,7 @@ class Plan:
         relative: Relative | Literal["alibi"] | None = None,
         packed: bool = False,
         dtype: Dtype = "float32",
+        arithmetic: Arithmetic | None = None,
     ) -> Self: ...
     def execute(
         self, q: Array, k: Any, v: Any, *, out: Array | None = None, **options: Unpack[_Outputs]
@@ -146,7 +149,9 @@ def merge(
 def info() -> dict[str, Any]: ...
 
 class config:
-    def __new__(cls, *, isa: Isa | None = None, threads: int | None = None) -> Self: ...
+    def __new__(
+        cls, *, isa: Isa | None = None, threads: int | None = None, arithmetic: Arithmetic | Literal["default"] | None = None
+    ) -> Self: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -154,6 +159,7 @@ class config:
 
 def set_num_threads(threads: int, /) -> None: ...
 def get_num_threads() -> int: ...
+def models_arithmetic() -> Arithmetic: ...
 def _renew() -> None: ...
 
 Activation = Literal["relu", "gelu", "gelu_tanh"]
@@ -170,6 +176,7 @@ class Linear:
         scale: Sequence[float | None] | None = None,
         heads: Sequence[int | None] | None = None,
         dtype: Dtype | None = None,
+        arithmetic: Arithmetic | None = None,
     ) -> Self: ...
     @overload
     def __new__(
@@ -182,6 +189,7 @@ class Linear:
         scale: float | None = None,
         heads: int | None = None,
         dtype: Dtype | None = None,
+        arithmetic: Arithmetic | None = None,
     ) -> Self: ...
     def execute(
         self, x: Array, residual: Any | None = None, *, out: Any | None = None, lens: Integers | None = None
@@ -234,6 +242,8 @@ class MultiHead:
         sinks: bool = False,
         relative: Relative | Literal["alibi"] | None = None,
         dtype: Dtype | None = None,
+        arithmetic: Arithmetic | None = None,
+        packed: int | Part | None = None,
     ) -> Self: ...
     def execute(
         self,
@@ -241,6 +251,8 @@ class MultiHead:
         k: Any | None = None,
         v: Any | None = None,
         *,
+        cu_seqlens_q: Integers | None = None,
+        cu_seqlens_kv: Integers | None = None,
         out: Array | None = None,
         return_lse: bool = False,
         return_weights: bool = False,

@@ -96,6 +96,9 @@ int py_array_copy(py_array *array);
 PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int ndim, const int64_t *shape,
                          py_array *view);
 
+/* Fills an array that py_array_empty() made: with zeros, or one of float32 with a number. */
+void py_array_fill(const py_array *array, float value);
+
 /* What the caller gets for an array made by py_array_empty(): itself; or, if like is of JAX or another producer that can take
  * it, theirs over the same memory. Steals the reference to made. Cannot fail. */
 PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made);

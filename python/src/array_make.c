@@ -1,6 +1,8 @@
 /* Outputs: arrays of the caller's kind. */
 #include "array_private.h"
 
+#include <string.h>
+
 int py_numpy(py_core *core) {
     static const char *const names[] = {
         [PY_F32] = "float32", [PY_F64] = "float64", [PY_F16] = "float16", [PY_BOOL] = "bool",
@@ -116,4 +118,15 @@ PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made) {
     }
     Py_DECREF(made);
     return theirs;
+}
+
+void py_array_fill(const py_array *array, float value) {
+    size_t count = 1;
+    for (int i = 0; i < array->ndim; i++)
+        count *= (size_t)array->shape[i];
+    if (value == 0)
+        memset(array->data, 0, count * py_dtype_size(array->dtype));
+    else
+        for (size_t i = 0; i < count; i++)
+            ((float *)array->data)[i] = value;
 }

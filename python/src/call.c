@@ -144,11 +144,14 @@ int py_call_tensors(py_call *call) {
     desc->kv_heads = args->k.shape[1];
     desc->kv_len = args->k.shape[2];
     desc->value_dim = args->v.shape[3];
-    if (!desc->packed)
-        return 0;
-    if (packed(call, PY_ARG_cu_seqlens_q, "cu_seqlens_q", &args->q_cu_seqlens, &desc->q_len) < 0)
+    return desc->packed ? py_call_packed(call) : 0;
+}
+
+int py_call_packed(py_call *call) {
+    fovea_attention_args *args = &call->args;
+    if (packed(call, PY_ARG_cu_seqlens_q, "cu_seqlens_q", &args->q_cu_seqlens, &call->desc.q_len) < 0)
         return -1;
-    return packed(call, PY_ARG_cu_seqlens_kv, "cu_seqlens_kv", &args->kv_cu_seqlens, &desc->kv_len);
+    return packed(call, PY_ARG_cu_seqlens_kv, "cu_seqlens_kv", &args->kv_cu_seqlens, &call->desc.kv_len);
 }
 
 int py_call_sequences(py_call *call) {

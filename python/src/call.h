@@ -53,7 +53,8 @@ py_array *py_call_open(py_call *call, PyObject *object, const char *name);
 
 /* Steps, in this order; each 0, or -1 with an exception. */
 int py_call_tensors(py_call *call);       /* q, k, v, layouts, cu_seqlens: sizes */
-int py_call_options(py_call *call);       /* causal, window, scale, softcap */
+int py_call_packed(py_call *call);        /* cu_seqlens alone: number of sequences, the longest of them */
+int py_call_options(py_call *call);       /* causal, window, scale, softcap, arithmetic */
 int py_call_sequences(py_call *call);     /* lens, starts, offsets */
 int py_call_extra_outputs(py_call *call); /* scores, summary: called by the next */
 int py_call_outputs(py_call *call);       /* out, lse, weights */

@@ -68,27 +68,17 @@ static int asked(PyObject *value) {
     return !value || value == Py_False ? 0 : value == Py_True ? 1 : PyObject_IsTrue(value);
 }
 
-static size_t elements(const py_array *array) {
-    size_t count = 1;
-    for (int i = 0; i < array->ndim; i++)
-        count *= (size_t)array->shape[i];
-    return count;
-}
-
-static void zero(const py_array *array) { memset(array->data, 0, elements(array) * py_dtype_size(array->dtype)); }
-
 /* The library leaves tokens of no sequence as they are, and of weights the keys of other sequences: in memory that was just
  * made, that must be something. What the caller gave stays. */
 static void fill_packed(py_call *call, int first) {
     const int64_t *starts = call->args.q_cu_seqlens;
     const bool gaps = starts[0] != 0 || starts[call->desc.batch] != call->args.q.shape[2];
     if (gaps && !call->values[PY_ARG_out])
-        zero(&call->arrays[first]);
-    const py_array *lse = &call->arrays[first + 1];
-    for (size_t i = 0, count = call->made[1] && gaps ? elements(lse) : 0; i < count; i++)
-        ((float *)lse->data)[i] = -INFINITY;
+        py_array_fill(&call->arrays[first], 0);
+    if (call->made[1] && gaps)
+        py_array_fill(&call->arrays[first + 1], -INFINITY);
     if (call->made[2])
-        zero(&call->arrays[first + 1 + (call->made[1] != NULL)]);
+        py_array_fill(&call->arrays[first + 1 + (call->made[1] != NULL)], 0);
 }
 
 int py_call_outputs(py_call *call) {

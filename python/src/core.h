@@ -14,7 +14,7 @@
     X(q) X(k) X(v) X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) \
     X(q_lens) X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) \
     X(layout) X(out_layout) X(out) X(return_lse) X(return_weights) \
-    X(return_scores) X(score_heads) X(score_queries) X(score_keys) X(return_summary) X(top_keys)
+    X(return_scores) X(score_heads) X(score_queries) X(score_keys) X(return_summary) X(top_keys) X(arithmetic)
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
     X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(x) X(residual) X(lens)
@@ -83,6 +83,8 @@ PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, Py
 extern const char py_merge_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);
 extern const char py_info_doc[];
+PyObject *py_models_arithmetic(PyObject *module, PyObject *none);
+extern const char py_models_arithmetic_doc[];
 PyObject *py_renew(PyObject *module, PyObject *none);
 PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
 extern const char py_set_num_threads_doc[];

@@ -1,4 +1,5 @@
 /* fovea.info() and fovea.config(). */
+#include "arithmetic.h"
 #include "context.h"
 #include "objects.h"
 #include "pool.h"
@@ -12,7 +13,13 @@ const char py_info_doc[] =
     "call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason "
     "(why this tier and this many threads), "
     "tuning\n"
-    "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used).";
+    "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used); arithmetic (of "
+    "bfloat16 "
+    "in calls),\n"
+    "models_arithmetic and models_linear_arithmetic (of attention and linear maps of bfloat16 in models that run by "
+    "fovea.torch "
+    "and\n"
+    "fovea.transformers).";
 
 PyObject *py_info(PyObject *module, PyObject *none) {
     (void)module, (void)none;
@@ -24,11 +31,13 @@ PyObject *py_info(PyObject *module, PyObject *none) {
     const fovea_status status = fovea_context_info(context->library, &info);
     if (status != FOVEA_OK)
         return py_raise_status(status);
-    return Py_BuildValue("{ss ss si ss ss ss sL sL ss ss si}", "version", fovea_version(), "isa",
+    return Py_BuildValue("{ss ss si ss ss ss sL sL ss ss si ss ss ss}", "version", fovea_version(), "isa",
                          fovea_isa_name(info.isa), "threads", py_threads_now(&info), "pool", py_pool_name(), "cpu",
                          info.cpu, "features", info.features, "l1d_bytes", (long long)info.l1d_bytes, "l2_bytes",
                          (long long)info.l2_bytes, "reason", info.reason, "tuning", info.tuning, "tuning_rows",
-                         info.tuning_rows);
+                         info.tuning_rows, "arithmetic", py_arithmetic_of_calls(), "models_arithmetic",
+                         py_arithmetic_of_models(info.fastest_attention), "models_linear_arithmetic",
+                         py_arithmetic_of_models(info.fastest_linear));
 }
 
 /* For fovea/tuning.py. */
@@ -40,7 +49,7 @@ PyObject *py_renew(PyObject *module, PyObject *none) {
 
 typedef struct config_object {
     PyObject_HEAD fovea_isa isa; /* as they were before */
-    int threads;
+    int threads, arithmetic;
 } config_object;
 
 static int isa_of(PyObject *value, fovea_isa *isa) {
@@ -62,9 +71,10 @@ static int isa_of(PyObject *value, fovea_isa *isa) {
 }
 
 static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"isa", "threads", NULL};
-    PyObject *isa_value = NULL, *threads_value = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OO:config", names, &isa_value, &threads_value))
+    static char *names[] = {"isa", "threads", "arithmetic", NULL};
+    PyObject *isa_value = NULL, *threads_value = NULL, *arithmetic_value = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOO:config", names, &isa_value, &threads_value,
+                                     &arithmetic_value))
         return NULL;
     const py_context *before = py_context_now();
     if (!before)
@@ -83,13 +93,19 @@ static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         }
         threads = (int)number;
     }
+    int arithmetic = py_arithmetic_config();
+    if (arithmetic_value && arithmetic_value != Py_None && py_arithmetic_of(arithmetic_value, &arithmetic) < 0)
+        return NULL;
     config_object *config = (config_object *)py_object_new(type);
     if (!config)
         return NULL;
     config->isa = before->isa;
     config->threads = before->threads;
-    if (py_context_set(isa, threads) == 0)
+    config->arithmetic = py_arithmetic_config();
+    if (py_context_set(isa, threads) == 0) {
+        py_arithmetic_set_config(arithmetic);
         return (PyObject *)config;
+    }
     Py_DECREF((PyObject *)config);
     return NULL;
 }
@@ -105,6 +121,7 @@ static PyObject *leave(PyObject *self, PyObject *args) {
     const config_object *config = (const config_object *)self;
     if (py_context_set(config->isa, config->threads) < 0)
         return NULL;
+    py_arithmetic_set_config(config->arithmetic);
     Py_RETURN_NONE;
 }
 
@@ -112,12 +129,19 @@ static PyMethodDef methods[] = {
     {"__enter__", enter, METH_NOARGS, NULL}, {"__exit__", leave, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static const char doc[] =
-    "config(*, isa=None, threads=None)\n--\n\n"
+    "config(*, isa=None, threads=None, arithmetic=None)\n--\n\n"
     "Sets what calls of this process use from now on. isa: 'best', 'scalar', 'avx2', 'avx512' or 'neon', the highest "
     "tier (one that\n"
-    "the CPU lacks gives the best below it). threads: at most this many; 0: no limit. None leaves it as it is. Neither "
-    "changes a\n"
-    "bit of any result. As a context manager, it sets back what was before:\n\n"
+    "the CPU lacks gives the best below it). threads: at most this many; 0: no limit. Neither changes a bit of any "
+    "result.\n"
+    "arithmetic, of calls, plans, maps and layers whose operands are all bfloat16: 'exact' (the bits of float32 on the "
+    "same "
+    "numbers,\n"
+    "rounded once), 'bf16', 'bf16_tile', 'fastest' (see attention()), or 'default': exact, but the fastest in models "
+    "that run "
+    "by\n"
+    "fovea.torch and fovea.transformers. None leaves what it is for as it is. As a context manager, it sets back what "
+    "was before:\n\n"
     "    with fovea.config(isa='scalar'):\n"
     "        expected = fovea.attention(q, k, v)\n\n"
     "Plans keep what was set when they were made. Not per thread: other threads' calls use it too.";

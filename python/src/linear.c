@@ -1,5 +1,6 @@
 /* fovea.Linear: y = activation(x W + bias) + residual with packed weights. */
 #include "linear.h"
+#include "arithmetic.h"
 #include "objects.h"
 
 #include <stddef.h>
@@ -61,7 +62,7 @@ int py_hold_list(PyObject **value, PyObject **held) {
 
 typedef struct making {
     py_core *core;
-    PyObject *weight, *bias, *scale, *heads, *dtype;
+    PyObject *weight, *bias, *scale, *heads, *dtype, *arithmetic;
     bool in_first;
     fovea_linear_part parts[PY_LINEAR_PARTS];
     py_array arrays[2 * PY_LINEAR_PARTS];
@@ -115,6 +116,18 @@ static int pack(making *m, py_linear *linear, fovea_activation activation) {
     fovea_linear_desc_init(&desc);
     desc.activation = activation;
     desc.dtype = linear->dtype;
+    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
+    for (int64_t i = 0; i < linear->count; i++)
+        bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
+    fovea_arithmetic arithmetic;
+    if (py_arithmetic_choose(m->arithmetic, bf16, &arithmetic) < 0)
+        return -1;
+#if PY_LINEAR_ARITHMETIC
+    desc.arithmetic = arithmetic;
+#else /* maps have the bits of exact in bf16, too */
+    if (arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
+        return py_raise(PyExc_ValueError, "linear maps are not computed in bf16_tile");
+#endif
     desc.in_features = linear->in_features;
     desc.part_count = linear->count;
     desc.parts = m->parts;
@@ -129,12 +142,12 @@ static int pack(making *m, py_linear *linear, fovea_activation activation) {
 }
 
 static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", "dtype", NULL};
+    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", "dtype", "arithmetic", NULL};
     making m = {.core = PyType_GetModuleState(type)};
     const char *activation_name = NULL, *layout = "out_in";
     fovea_activation activation = FOVEA_ACTIVATION_NONE;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$zsOOO:Linear", names, &m.weight, &m.bias, &activation_name,
-                                     &layout, &m.scale, &m.heads, &m.dtype))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$zsOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
+                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic))
         return NULL;
     if (py_matrix_layout(layout, &m.in_first) < 0 || activation_of(activation_name, &activation) < 0)
         return NULL;
@@ -214,7 +227,8 @@ static PyGetSetDef getters[] = {
 };
 
 static const char doc[] =
-    "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None, dtype=None)\n--\n\n"
+    "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None, dtype=None, "
+    "arithmetic=None)\n--\n\n"
     "The map y = activation(x W + bias) + residual with packed weights: copied once, here, into the order in which "
     "they "
     "are read. A row\n"
@@ -226,7 +240,7 @@ static const char doc[] =
     "residual and the result, 'float32', 'bfloat16' or 'float16'; default: weight's. With 16 bits the result is that "
     "of "
     "float32 on the\n"
-    "same numbers, rounded once. activation: 'relu', "
+    "same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', "
     "'gelu' (erf) or\n"
     "'gelu_tanh'. scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
     "heads, tokens,\n"

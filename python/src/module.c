@@ -8,6 +8,7 @@ static PyMethodDef methods[] = {
      py_attention_recorded_doc},
     {"merge", (PyCFunction)(void (*)(void))py_merge, METH_FASTCALL | METH_KEYWORDS, py_merge_doc},
     {"info", py_info, METH_NOARGS, py_info_doc},
+    {"models_arithmetic", py_models_arithmetic, METH_NOARGS, py_models_arithmetic_doc},
     {"_renew", py_renew, METH_NOARGS, NULL},
     {"set_num_threads", py_set_num_threads, METH_O, py_set_num_threads_doc},
     {"get_num_threads", py_get_num_threads, METH_NOARGS, py_get_num_threads_doc},

@@ -1,5 +1,6 @@
 /* fovea.MultiHead: how it is made (multihead.h). */
 #include "multihead.h"
+#include "arithmetic.h"
 #include "objects.h"
 
 #include <stddef.h>
@@ -40,7 +41,7 @@ typedef struct making {
     long long heads, kv_heads, head_dim, value_dim, shape[3];
     PyObject *matrices[WEIGHTS], *biases[WEIGHTS], *merged;
     const char *form, *inputs, *layout, *order, *fold_values, *merge;
-    PyObject *dtype;
+    PyObject *dtype, *arithmetic, *packed;
     bool in_first, biased;
     fovea_mha_weights weights;
     fovea_matrix merged_matrices[MERGED];
@@ -210,7 +211,7 @@ static int describe_sizes(making *m, fovea_mha_desc *desc, fovea_attention_desc 
     return 0;
 }
 
-/* That of dtype=, else of the first weight. */
+/* That of dtype=, else of the first weight; and the arithmetic of it. */
 static int describe_types(const making *m, fovea_attention_desc *attention) {
     fovea_dtype dtype = FOVEA_DTYPE_F32;
     const fovea_mha_weights *w = &m->weights;
@@ -222,7 +223,7 @@ static int describe_types(const making *m, fovea_attention_desc *attention) {
     if (py_float_of(m->dtype, &dtype) < 0)
         return -1;
     attention->dtype = attention->k_dtype = attention->v_dtype = attention->out_dtype = dtype;
-    return 0;
+    return py_arithmetic_choose(m->arithmetic, dtype == FOVEA_DTYPE_BF16, &attention->arithmetic);
 }
 
 /* Options of attention, as for fovea.Plan. */
@@ -247,6 +248,25 @@ static int describe_options(making *m, const fovea_mha_desc *desc, fovea_attenti
     return status;
 }
 
+/* packed=: the most tokens on one axis, of queries and keys, or of each. */
+static int describe_packed(making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
+    PyObject *value = m->packed;
+    if (!value || value == Py_None)
+        return 0;
+    long long q, kv;
+    if (PyTuple_Check(value) ? !PyArg_ParseTuple(value, "LL", &q, &kv) : (q = kv = PyLong_AsLongLong(value)) == -1) {
+        PyErr_Clear();
+        q = -1;
+    }
+    if (q < 1 || kv < 1)
+        return py_raise(PyExc_ValueError,
+                        "packed must be the most tokens of all sequences, an int, or a pair: of queries and of keys");
+    attention->packed = 1;
+    desc->q_tokens = q;
+    desc->kv_tokens = kv;
+    return 0;
+}
+
 static int create(const making *m, py_multihead *self) {
     py_context *context = py_context_now();
     if (!context)
@@ -263,11 +283,11 @@ static int create(const making *m, py_multihead *self) {
 
 static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static char *names[] = {
-        "heads",        "kv_heads",     "q",         "k",        "v",      "o",      "fused",      "outer_q",
-        "outer_k",      "outer_v",      "q_bias",    "k_bias",   "v_bias", "o_bias", "fused_bias", "outer_q_bias",
-        "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout", "order",      "fold_values",
-        "merge",        "head_dim",     "value_dim", "shape",    "causal", "window", "scale",      "softcap",
-        "mask",         "bias",         "sinks",     "relative", "dtype",  NULL};
+        "heads",        "kv_heads",     "q",         "k",        "v",      "o",          "fused",      "outer_q",
+        "outer_k",      "outer_v",      "q_bias",    "k_bias",   "v_bias", "o_bias",     "fused_bias", "outer_q_bias",
+        "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout",     "order",      "fold_values",
+        "merge",        "head_dim",     "value_dim", "shape",    "causal", "window",     "scale",      "softcap",
+        "mask",         "bias",         "sinks",     "relative", "dtype",  "arithmetic", "packed",     NULL};
     making m = {.core = PyType_GetModuleState(type),
                 .kv_heads = -1,
                 .head_dim = -1,
@@ -283,13 +303,13 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0;
     PyObject **w = m.matrices, **b = m.biases;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOO:MultiHead", names,
-                                     &m.heads, py_size_or_none, &m.kv_heads, &w[Q], &w[K], &w[V], &w[O], &w[FUSED],
-                                     &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V], &b[Q], &b[K], &b[V], &b[O], &b[FUSED],
-                                     &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout,
-                                     &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
-                                     &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1],
-                                     &options[2], &options[3], &mask, &bias, &sinks, &relative, &m.dtype))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOOOO:MultiHead", names, &m.heads,
+            py_size_or_none, &m.kv_heads, &w[Q], &w[K], &w[V], &w[O], &w[FUSED], &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V],
+            &b[Q], &b[K], &b[V], &b[O], &b[FUSED], &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs,
+            &m.layout, &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none, &m.value_dim,
+            &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1], &options[2], &options[3], &mask, &bias,
+            &sinks, &relative, &m.dtype, &m.arithmetic, &m.packed))
         return NULL;
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)
@@ -301,7 +321,8 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         status = open_weight(&m, i);
     if (status == 0 && open_merged(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
         describe_options(&m, &self->desc, &self->attention, options, mask, relative) == 0 &&
-        describe_sizes(&m, &self->desc, &self->attention) == 0 && describe_types(&m, &self->attention) == 0) {
+        describe_sizes(&m, &self->desc, &self->attention) == 0 && describe_types(&m, &self->attention) == 0 &&
+        describe_packed(&m, &self->desc, &self->attention) == 0) {
         self->attention.has_bias = bias;
         self->attention.has_sinks = sinks;
         status = create(&m, self);

@@ -1,6 +1,7 @@
 /* Execution of fovea.MultiHead (multihead.h). */
 #include "multihead.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,15 @@ static int open_input(const py_multihead *self, py_call *call, int argument, con
     return 0;
 }
 
+/* Sequences on one axis of tokens. Where there is one input, its are those of the keys, too. */
+static int open_packed(const py_multihead *self, py_call *call) {
+    if (call->args.q.shape[0] != 1)
+        return py_raise(PyExc_ValueError, "packed sequences have no axis of batches: pass [tokens, features]");
+    if (self->desc.inputs == FOVEA_MHA_SELF && !call->values[PY_ARG_cu_seqlens_kv])
+        call->values[PY_ARG_cu_seqlens_kv] = call->values[PY_ARG_cu_seqlens_q];
+    return py_call_packed(call);
+}
+
 /* q, k and v, as far as the layer has them, and sizes. */
 static int open_inputs(const py_multihead *self, py_call *call, int *ndim) {
     const fovea_mha_desc *desc = &self->desc;
@@ -119,7 +129,7 @@ static int open_inputs(const py_multihead *self, py_call *call, int *ndim) {
     if (desc->inputs == FOVEA_MHA_SELF)
         args->k.shape[2] = args->q.shape[2]; /* for masks; it stays absent */
     call->desc.kv_len = args->k.shape[2];
-    return 0;
+    return attention->packed ? open_packed(self, call) : 0;
 }
 
 /* Arrays that go with the scores; each must be of the kind that the layer was made for. */
@@ -172,6 +182,8 @@ static int open_out(const py_multihead *self, py_call *call, int ndim) {
         call->made[0] = given;
     } else if (!(call->made[0] = make(call, py_float_dtype(self->attention.dtype), dimensions, shape, &array)))
         return -1;
+    if (call->desc.packed && !given) /* tokens of no sequence are not written */
+        py_array_fill(array, 0);
     if (out)
         return py_rows(array, "out", self->attention.dtype, out, false, &call->args.out);
     call->args.out = (fovea_tensor){.data = array->data, .dtype = self->attention.dtype};
@@ -185,10 +197,13 @@ static int open_more(py_call *call, int argument, int ndim, int64_t last, fovea_
     const int asked = value ? PyObject_IsTrue(value) : 0;
     if (asked <= 0)
         return asked;
-    const int64_t shape[4] = {call->desc.batch, call->desc.q_heads, call->desc.q_len, last};
+    const bool packed = call->desc.packed;
+    const int64_t shape[4] = {call->args.q.shape[0], call->desc.q_heads, call->args.q.shape[2], last};
     py_array *array;
-    if (!(*made = make(call, PY_F32, ndim, shape, &array)))
+    if (!(*made = make(call, PY_F32, ndim - packed, shape + packed, &array)))
         return -1;
+    if (packed)
+        py_array_fill(array, argument == PY_ARG_return_lse ? -INFINITY : 0);
     *tensor = fovea_tensor_bhtd(array->data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], last);
     return 0;
 }
@@ -230,10 +245,11 @@ PyObject *py_multihead_execute(PyObject *object, PyObject *const *args, Py_ssize
         return NULL;
     for (int i = 0; i < PY_ARG_COUNT; i++)
         if (values[i] && ((i >= PY_ARG_causal && i <= PY_ARG_softcap) || i == PY_ARG_layout || i == PY_ARG_out_layout ||
-                          i == PY_ARG_cu_seqlens_q || i == PY_ARG_cu_seqlens_kv)) {
-            PyErr_SetString(PyExc_TypeError,
-                            "execute() of a layer has no layout and cu_seqlens; causal, window, scale and softcap "
-                            "are given to fovea.MultiHead()");
+                          (!self->attention.packed && (i == PY_ARG_cu_seqlens_q || i == PY_ARG_cu_seqlens_kv)) ||
+                          i == PY_ARG_arithmetic)) {
+            PyErr_SetString(PyExc_TypeError, "execute() of a layer has no layout, and cu_seqlens only if made with "
+                                             "packed=; causal, window, scale, softcap "
+                                             "and arithmetic are given to fovea.MultiHead()");
             return NULL;
         }
     py_call call;
@@ -242,7 +258,7 @@ PyObject *py_multihead_execute(PyObject *object, PyObject *const *args, Py_ssize
     PyObject *result = NULL;
     if (open_inputs(self, &call, &ndim) == 0 && open_scores(self, &call) == 0 && open_out(self, &call, ndim) == 0 &&
         open_more(&call, PY_ARG_return_lse, 3, 1, &call.args.lse, &call.made[1]) == 0 &&
-        open_more(&call, PY_ARG_return_weights, 4, call.desc.kv_len, &call.args.weights, &call.made[2]) == 0)
+        open_more(&call, PY_ARG_return_weights, 4, call.args.k.shape[2], &call.args.weights, &call.made[2]) == 0)
         result = run(self, &call);
     py_call_end(&call);
     return result;

@@ -8,7 +8,7 @@ static const char type_doc[] =
 "          q_bias=None, k_bias=None, v_bias=None, o_bias=None, fused_bias=None, outer_q_bias=None, outer_k_bias=None,\n"
 "          outer_v_bias=None, merged=None, form=None, inputs=None, layout='out_in', order='qkv', fold_values='never',\n"
 "          merge='queries', head_dim=None, value_dim=None, shape=(1, 512, 512), causal=None, window=None, scale=None,\n"
-"          softcap=None, mask=None, bias=False, sinks=False, relative=None, dtype=None)\n--\n\n"
+"          softcap=None, mask=None, bias=False, sinks=False, relative=None, dtype=None, arithmetic=None, packed=None)\n--\n\n"
 "The layer Concat(head_1 .. head_h) W^O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), with packed weights, for inference\n"
 "only. The weights are copied here; later changes of them have no effect.\n\n"
 "    layer = fovea.MultiHead(heads=12, fused=m.in_proj_weight, fused_bias=m.in_proj_bias,\n"
@@ -29,18 +29,23 @@ static const char type_doc[] =
 "fold_values: v and o become one matrix: 'always', or 'cheaper' where that takes fewer operations for shape = (batch, queries,\n"
 "keys); shape limits nothing. head_dim, value_dim: where the weights do not say.\n"
 "dtype: of inputs, heads and result, 'float32', 'bfloat16' or 'float16'; default: that of the first weight. Weights may be of any\n"
-"of these, biases of one. Each step is computed in float32 and rounded to dtype once.\n"
+"of these, biases of one. Each step is computed in float32 and rounded to dtype once. arithmetic: of bfloat16, as for attention().\n"
+"packed: the most tokens of all sequences (an int, or a pair: of queries and of keys) for calls with cu_seqlens.\n"
 "causal, window, scale, softcap, mask, bias, sinks, relative: as for fovea.Plan; those that need arrays get them in execute().\n\n"
 "Uses what fovea.config() says when it is made. Any thread may call it. Raises TypeError (another type, no array) or ValueError\n"
 "(shapes or options that do not fit).";
 
 static const char execute_doc[] =
 "execute(q, k=None, v=None, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, q_lens=None, kv_lens=None,\n"
-"        q_starts=None, kv_starts=None, q_offsets=None, out=None, return_lse=False, return_weights=False)\n--\n\n"
+"        q_starts=None, kv_starts=None, q_offsets=None, cu_seqlens_q=None, cu_seqlens_kv=None, out=None, return_lse=False,\n"
+"        return_weights=False)\n--\n\n"
 "Runs the layer. A call of the object is the same. q, k, v: [batch, tokens, features] or [tokens, features], or heads [batch,\n"
 "heads, tokens, channels]; as many of them as inputs says. The result: [batch, queries, out_features] of q's kind; without o\n"
 "heads [batch, heads, queries, value_dim]. The rest is as for attention(): lse [batch, heads, queries], weights [batch, heads,\n"
 "queries, keys], a tuple of what was asked for. Rows past q_lens: o_bias, or +0. The packed weights are shared by all shapes.\n"
+"cu_seqlens_q, cu_seqlens_kv: of a layer made with packed=, where sequences begin on the one axis of tokens, and the last ends: q, k\n"
+"and v are [tokens, features], lse [heads, tokens], weights [heads, tokens, keys]. A layer of one input needs cu_seqlens_q alone. Tokens of no\n"
+"sequence are zeros.\n"
 "Raises what attention() raises.";
 /* clang-format on */
 

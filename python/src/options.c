@@ -1,4 +1,5 @@
-/* Options of a call: causal, window, scale, softcap (call.h). */
+/* Options of a call: causal, window, scale, softcap, arithmetic (call.h). */
+#include "arithmetic.h"
 #include "call.h"
 
 #include <stdlib.h>
@@ -102,6 +103,11 @@ static int number(PyObject *value, const char *name, double *to) {
 
 int py_call_options(py_call *call) {
     if (causal(call) < 0 || window(call) < 0)
+        return -1;
+    const fovea_attention_desc *desc = &call->desc;
+    const bool bf16 =
+        desc->dtype == FOVEA_DTYPE_BF16 && desc->k_dtype == FOVEA_DTYPE_BF16 && desc->v_dtype == FOVEA_DTYPE_BF16;
+    if (py_arithmetic_choose(call->values[PY_ARG_arithmetic], bf16, &call->desc.arithmetic) < 0)
         return -1;
     PyObject *scale = call->values[PY_ARG_scale], *softcap = call->values[PY_ARG_softcap];
     if (scale && number(scale, "scale", &call->desc.scale) < 0)

@@ -72,17 +72,17 @@ int py_describe_options(py_call *call, PyObject *const options[4]) {
 }
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"batch",     "q_heads", "kv_heads", "q_len",  "kv_len",  "head_dim",
-                            "value_dim", "causal",  "window",   "scale",  "softcap", "mask",
-                            "bias",      "sinks",   "relative", "packed", "dtype",   NULL};
+    static char *names[] = {"batch",    "q_heads", "kv_heads", "q_len",      "kv_len", "head_dim", "value_dim",
+                            "causal",   "window",  "scale",    "softcap",    "mask",   "bias",     "sinks",
+                            "relative", "packed",  "dtype",    "arithmetic", NULL};
     long long batch = 1, q_heads = -1, kv_heads = -1, q_len = -1, kv_len = -1, head_dim = -1, value_dim = -1;
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0, is_packed = 0;
-    PyObject *dtype = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&OOOOOppOpO:Plan", names, &batch, &q_heads,
+    PyObject *dtype = NULL, *arithmetic = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&OOOOOppOpOO:Plan", names, &batch, &q_heads,
                                      py_size_or_none, &kv_heads, &q_len, &kv_len, &head_dim, py_size_or_none,
                                      &value_dim, &options[0], &options[1], &options[2], &options[3], &mask, &bias,
-                                     &sinks, &relative, &is_packed, &dtype))
+                                     &sinks, &relative, &is_packed, &dtype, &arithmetic))
         return NULL;
     if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
         PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");
@@ -106,6 +106,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     desc->value_dim = value_dim < 0 ? head_dim : value_dim;
     desc->has_bias = bias;
     desc->has_sinks = sinks;
+    values[PY_ARG_arithmetic] = arithmetic;
     int status = py_describe_options(&call, options);
     desc->packed = is_packed;
     if (status == 0)
@@ -179,8 +180,10 @@ static PyObject *execute(PyObject *self, PyObject *const *args, Py_ssize_t count
     PyObject *values[PY_ARG_COUNT];
     if (py_call_parse(core, "execute", 3, args, count, keywords, values) < 0)
         return NULL;
-    if (values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_scale] || values[PY_ARG_softcap]) {
-        PyErr_SetString(PyExc_TypeError, "causal, window, scale and softcap are the plan's: give them to fovea.Plan()");
+    if (values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_scale] || values[PY_ARG_softcap] ||
+        values[PY_ARG_arithmetic]) {
+        PyErr_SetString(PyExc_TypeError,
+                        "causal, window, scale, softcap and arithmetic are the plan's: give them to fovea.Plan()");
         return NULL;
     }
     py_call call;
@@ -236,7 +239,8 @@ static PyGetSetDef getters[] = {
 static const char doc[] =
     "Plan(*, batch=1, q_heads, kv_heads=None, q_len, kv_len, head_dim, value_dim=None, "
     "causal=None, window=None, scale=None,\n"
-    "     softcap=None, mask=None, bias=False, sinks=False, relative=None, packed=False, dtype='float32')\n--\n\n"
+    "     softcap=None, mask=None, bias=False, sinks=False, relative=None, packed=False, dtype='float32', "
+    "arithmetic=None)\n--\n\n"
     "Kernels and tiles for calls of one shape, chosen now. attention() keeps such plans by "
     "itself, for its last 256 shapes;\n"
     "make one to see what was chosen, or to be sure that a call's shape is the expected one.\n\n"
@@ -247,6 +251,7 @@ static const char doc[] =
     "'prepared'. bias, sinks: will they be given? relative: a fovea.Relative, or 'alibi'. "
     "packed: batch sequences of at most\n"
     "q_len queries and kv_len keys, with cu_seqlens. dtype: of q, k, v and out: 'float32', 'bfloat16' or 'float16'. "
+    "arithmetic: as for attention(). "
     "Uses what fovea.config() says now. "
     "Immutable; any thread may execute it.";
 

@@ -232,6 +232,48 @@ def test_errors_of_calls(w, args, options, error, words):
         fovea.MultiHead(heads=HEADS, **w)(*args, **options)
 
 
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (3, 2)}], ids=str)
+def test_packed(w, b, normal, options):
+    """The bits of a call for each sequence; tokens of none are zeros."""
+    x, starts = normal(30, FEATURES), [0, 7, 7, 20, 28]
+    layer = fovea.MultiHead(heads=HEADS, **w, **b, **options, packed=30)
+    alone = fovea.MultiHead(heads=HEADS, **w, **b, **options)
+    y, lse, weights = layer(x, cu_seqlens_q=starts, return_lse=True, return_weights=True)
+    assert y.shape == (30, OUT) and lse.shape == (HEADS, 30) and weights.shape == (HEADS, 30, 30)
+    assert not y[28:].any() and np.isneginf(lse[:, 28:]).all() and not weights[:, 28:].any()
+    for first, stop in zip(starts, starts[1:]):
+        if first == stop:
+            continue
+        want = alone(x[None, first:stop], return_lse=True, return_weights=True)
+        assert np.array_equal(y[first:stop], want[0][0]) and np.array_equal(lse[:, first:stop], want[1][0])
+        assert np.array_equal(weights[:, first:stop, first:stop], want[2][0])
+        assert not weights[:, first:stop, :first].any() and not weights[:, first:stop, stop:].any()
+    out = np.full((30, OUT), 7, np.float32)
+    assert layer(x, cu_seqlens_q=starts, out=out) is out
+    assert np.array_equal(out[:28], y[:28]) and (out[28:] == 7).all()
+
+
+def test_packed_cross(w, b, normal):
+    x, z = normal(12, FEATURES), normal(400, FEATURES)
+    layer = fovea.MultiHead(heads=HEADS, inputs="cross", **w, **b, packed=(12, 400))
+    y = layer(x, z, cu_seqlens_q=[0, 5, 12], cu_seqlens_kv=[0, 100, 400])
+    alone = fovea.MultiHead(heads=HEADS, inputs="cross", **w, **b)
+    assert np.array_equal(y, np.concatenate([alone(x[:5], z[:100]), alone(x[5:], z[100:])]))
+    for args, more, error, words in (
+        ((x, z), {"cu_seqlens_q": [0, 12]}, ValueError, "both"),
+        ((x, z), {}, ValueError, "cu_seqlens"),
+        ((x[None].repeat(2, 0), z), {"cu_seqlens_q": [0, 12], "cu_seqlens_kv": [0, 400]}, ValueError, "no axis of batches"),
+        ((normal(13, FEATURES), z), {"cu_seqlens_q": [0, 12], "cu_seqlens_kv": [0, 400]}, ValueError, "12"),
+    ):
+        with pytest.raises(error, match=words):
+            layer(*args, **more)
+    with pytest.raises(TypeError, match="packed="):
+        alone(x, z, cu_seqlens_q=[0, 12], cu_seqlens_kv=[0, 400])
+    for wrong in (0, (3,), "many"):
+        with pytest.raises(ValueError, match="packed must be"):
+            fovea.MultiHead(heads=HEADS, **w, packed=wrong)
+
+
 def test_missing_mask(x, w):
     with pytest.raises(ValueError, match="mask is missing"):
         fovea.MultiHead(heads=HEADS, **w, mask="boolean")(x)

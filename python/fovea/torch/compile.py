@@ -13,6 +13,7 @@ import fovea
 from fovea._core import attention_recorded
 
 from . import autograd
+from .types import arithmetic
 
 _TENSORS = ("mask", "bias", "sinks", "alibi", "q_lens", "kv_lens", "q_starts", "kv_starts")
 _SCHEMA = (
@@ -37,7 +38,7 @@ def _from_op(causal, offsets, window):
 def _attention_cpu(q, k, v, *tensors, causal="none", offsets=None, window=None, **options):
     causal, window = _from_op(causal, offsets, window)
     options.update(zip(_TENSORS, tensors))
-    return attention_recorded(q, k, v, causal=causal, window=window, return_lse=True, **options)
+    return attention_recorded(q, k, v, causal=causal, window=window, return_lse=True, arithmetic=arithmetic(q.dtype), **options)
 
 
 def _attention_fake(q, k, v, *_tensors, layout="bhtd", out_layout=None, **_):
@@ -83,6 +84,7 @@ def attention(q, k, v, *, causal=None, window=None, return_lse=False, **options)
     wanted = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     wanted = wanted or any(isinstance(x, torch.Tensor) and x.requires_grad for x in options.values())
     if not wanted and not torch.compiler.is_compiling():
+        options.setdefault("arithmetic", arithmetic(q.dtype))
         return fovea.attention(q, k, v, causal=causal, window=window, return_lse=return_lse, **options)
     if causal is True and q.shape == k.shape:
         causal = "top_left"

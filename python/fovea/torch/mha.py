@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from fovea._core import attention_recorded
 
 from . import counts, sdpa
-from .types import FLOATS
+from .types import FLOATS, arithmetic
 
 _NATIVE = "_native_multi_head_attention"
 _native_kernel = None
@@ -56,7 +56,8 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
     heads = F.linear(query, qkv_weight, qkv_bias).view(batch, tokens, 3, num_head, embed_dim // num_head)
     q, k, v = heads.unbind(2)
     weights = None
-    out = attention_recorded(q, k, v, mask=_keep(mask, mask_type), layout="bthd", return_weights=need_weights)
+    out = attention_recorded(q, k, v, mask=_keep(mask, mask_type), layout="bthd", return_weights=need_weights,
+                             arithmetic=arithmetic(q.dtype))  # fmt: skip
     if need_weights:
         out, weights = out
         if average_attn_weights:

@@ -11,6 +11,8 @@ from torch import nn
 
 import fovea
 
+from .types import arithmetic
+
 
 class _Inference(nn.Module):
     """What has neither gradients nor training."""
@@ -49,7 +51,7 @@ class PackedLinear(_Inference):
         self.activation = activation
         self.weight = torch.empty_like(weight, device="meta")
         self.bias = None if bias is None else torch.empty_like(bias, device="meta")
-        packed = fovea.Linear(weight, bias, activation=activation, layout=layout)
+        packed = fovea.Linear(weight, bias, activation=activation, layout=layout, arithmetic=arithmetic(weight.dtype))
         self._execute = packed.execute
         self.training = False
 
@@ -82,7 +84,7 @@ class SharedLinear:
     def __init__(self, weights, biases, layout="out_in"):
         if all(bias is None for bias in biases):
             biases = None
-        self._execute = fovea.Linear(weights, biases, layout=layout).execute
+        self._execute = fovea.Linear(weights, biases, layout=layout, arithmetic=arithmetic(weights[0].dtype)).execute
         self._local = _Shared()
 
     def part(self, index, x):

@@ -8,7 +8,7 @@ import fovea
 from . import counts
 from .packed import PackedLinear, _Inference
 from .structure import activation_of
-from .types import FLOATS, wide
+from .types import FLOATS, arithmetic, wide
 
 
 def why_not(module) -> str | None:
@@ -77,7 +77,8 @@ class PackedMultiheadAttention(_Inference):
         keep, bias = self._masks(key_padding_mask, attn_mask, q.shape[0], q.shape[1], k.shape[1])
         counts.ran("mha")
         out, weights = torch.empty_like(q), None
-        result = fovea.attention(q, k, v, mask=keep, bias=bias, layout="bthd", out=out, return_weights=need_weights)
+        result = fovea.attention(q, k, v, mask=keep, bias=bias, layout="bthd", out=out, return_weights=need_weights,
+                                 arithmetic=arithmetic(q.dtype))  # fmt: skip
         if need_weights:
             weights = result[1].mean(1) if average_attn_weights else result[1]
             weights = (weights if batched else weights.squeeze(0)).to(out.dtype)

@@ -19,7 +19,7 @@ import torch
 from fovea._core import attention_recorded
 
 from . import counts
-from .types import FLOATS, wide
+from .types import FLOATS, arithmetic, wide
 
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _MATH = "_scaled_dot_product_attention_math"
@@ -77,6 +77,7 @@ def run(query, key, value, mask, causal, scale, out=None, lse=False):
         out=out,
         return_lse=lse,
         return_weights=capture is not None,
+        arithmetic=arithmetic(query.dtype),
     )
     if capture is not None:
         *result, capture.weights = result

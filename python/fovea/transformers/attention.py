@@ -9,6 +9,7 @@ from transformers.utils import output_capturing
 
 import fovea
 import fovea.torch
+from fovea._core import models_arithmetic
 from fovea.transformers import masks
 from fovea.transformers.counters import counters, fall_back
 from fovea.transformers.masks import Limits, Visible
@@ -41,7 +42,7 @@ def attention(
     """What a model of transformers calls for its attention.
 
     query [batch, heads, queries, channels], key and value with as many heads or fewer, any strides, on the CPU, of one
-    type: float32, or bfloat16 or float16, which are computed in float32 and rounded once.
+    type: float32, float16, or bfloat16, which is computed by the arithmetic of fovea.config(), else the fastest.
     attention_mask: a Visible (masks.py), a boolean or an additive tensor [batch, heads, queries, keys], or None: then causal
     from the top left if is_causal, or module.is_causal, says so and there is more than one query. s_aux: sinks [heads].
     position_bias is added to the scores. cu_seq_lens_q and cu_seq_lens_k: packed sequences, each aligned at its last key.
@@ -61,6 +62,8 @@ def attention(
     if query.shape[0] == 1 < key.shape[0]:
         query = query.expand(key.shape[0], -1, -1, -1)
     arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach().float()}
+    if query.dtype is torch.bfloat16 and not traced:  # fovea.torch.attention does the same
+        arguments["arithmetic"] = models_arithmetic()
     counters.fused += not traced
     if kwargs.get("cu_seq_lens_q") is not None:
         return _packed(query, key, value, causal, arguments, kwargs), None

@@ -245,3 +245,13 @@ def test_without_transformers():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "fovea.transformers needs the package transformers, which is not installed\n"
+
+
+@pytest.mark.parametrize("name", ["default", "exact", "fastest"])
+def test_arithmetic_of_bfloat16(name):
+    """That of fovea.config(), else the fastest."""
+    q, k, v = (torch.randn(1, 2, n, 64).bfloat16() for n in (9, 300, 300))
+    with fovea.config(arithmetic=name):
+        out, _ = ATTENTION(torch.nn.Identity(), q, k, v, None, is_causal=False)
+    wanted = fovea.attention(q, k, v, out_layout="bthd", arithmetic="fastest" if name == "default" else name)
+    assert torch.equal(out.view(torch.int16), wanted.view(torch.int16))

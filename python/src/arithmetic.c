@@ -1,0 +1,50 @@
+/* Arithmetics (arithmetic.h). */
+#include "arithmetic.h"
+
+static int config = PY_ARITHMETIC_DEFAULT;
+
+int py_arithmetic_config(void) { return config; }
+
+void py_arithmetic_set_config(int arithmetic) { config = arithmetic; }
+
+int py_arithmetic_of(PyObject *word, int *arithmetic) {
+    for (int i = PY_ARITHMETIC_DEFAULT; PyUnicode_Check(word) && i <= FOVEA_ARITHMETIC_FASTEST; i++) {
+        const char *name = i == PY_ARITHMETIC_DEFAULT ? "default" : fovea_arithmetic_name((fovea_arithmetic)i);
+        if (PyUnicode_CompareWithASCIIString(word, name) == 0) {
+            *arithmetic = i;
+            return 0;
+        }
+    }
+    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError,
+                 "arithmetic must be 'default', 'exact', 'bf16', 'bf16_tile' or 'fastest', not %R", word);
+    return -1;
+}
+
+int py_arithmetic_choose(PyObject *value, bool bf16, fovea_arithmetic *arithmetic) {
+    int chosen = PY_ARITHMETIC_DEFAULT;
+    if (value && value != Py_None && py_arithmetic_of(value, &chosen) < 0)
+        return -1;
+    if (chosen == PY_ARITHMETIC_DEFAULT && bf16)
+        chosen = config;
+    *arithmetic = chosen == PY_ARITHMETIC_DEFAULT ? FOVEA_ARITHMETIC_EXACT : (fovea_arithmetic)chosen;
+    return 0;
+}
+
+const char *py_arithmetic_of_calls(void) {
+    return fovea_arithmetic_name(config == PY_ARITHMETIC_DEFAULT ? FOVEA_ARITHMETIC_EXACT : (fovea_arithmetic)config);
+}
+
+const char *py_arithmetic_of_models(fovea_arithmetic fastest) {
+    const bool named = config != PY_ARITHMETIC_DEFAULT && config != FOVEA_ARITHMETIC_FASTEST;
+    return fovea_arithmetic_name(named ? (fovea_arithmetic)config : fastest);
+}
+
+const char py_models_arithmetic_doc[] = "models_arithmetic()\n--\n\n"
+                                        "What fovea.config() says, else 'fastest': the arithmetic= of calls that a "
+                                        "model makes through torch or transformers.";
+
+PyObject *py_models_arithmetic(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyUnicode_InternFromString(
+        fovea_arithmetic_name(config == PY_ARITHMETIC_DEFAULT ? FOVEA_ARITHMETIC_FASTEST : (fovea_arithmetic)config));
+}
