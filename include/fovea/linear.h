@@ -38,6 +38,9 @@ typedef struct fovea_linear_desc {
     const fovea_linear_part *parts; /* [part_count]: several matrices, such as Q, K and V, in one product */
     fovea_dtype y_dtype;            /* of every y; default 0: dtype */
     fovea_dtype residual_dtype;     /* of every residual; default 0: that of y */
+    fovea_arithmetic
+        arithmetic; /* default FOVEA_ARITHMETIC_EXACT, which BF16 equals; BF16_TILE: sums by blocks of 32 channels.
+                                       Both are for x and weights of bfloat16. Fixed when packed, whatever the number of rows */
 } fovea_linear_desc;
 
 /* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, y rounded once at the end as

@@ -10,7 +10,8 @@
 static const bool there[][FOVEA_ARITHMETIC_FASTEST] = {
     [FV_ARITHMETIC_OF_attention] =
         {[FOVEA_ARITHMETIC_EXACT] = true, [FOVEA_ARITHMETIC_BF16] = true, [FOVEA_ARITHMETIC_BF16_TILE] = true},
-    [FV_ARITHMETIC_OF_linear] = {[FOVEA_ARITHMETIC_EXACT] = true, [FOVEA_ARITHMETIC_BF16] = true},
+    [FV_ARITHMETIC_OF_linear] =
+        {[FOVEA_ARITHMETIC_EXACT] = true, [FOVEA_ARITHMETIC_BF16] = true, [FOVEA_ARITHMETIC_BF16_TILE] = true},
 };
 
 static const char *const operations[] = {

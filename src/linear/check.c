@@ -87,6 +87,15 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
                                                           : FOVEA_OK;
 }
 
+fovea_status fv_linear_take_arithmetic(const fovea_context *ctx, fovea_linear_desc *d) {
+    const fovea_linear_part *parts = fv_linear_parts(d);
+    fovea_dtype weights = FOVEA_DTYPE_BF16; /* or that of the first part that has another */
+    for (int64_t p = 0; p < d->part_count && weights == FOVEA_DTYPE_BF16; p++)
+        weights = parts[p].weight.dtype;
+    const fv_arithmetic_operand operands[] = {{"dtype", d->dtype}, {"a weight's dtype", weights}};
+    return fv_arithmetic_take(ctx, FV_ARITHMETIC_OF_linear, d->arithmetic, operands, 2, &d->arithmetic);
+}
+
 /* A gated map has two parts of one size. */
 static fovea_status check_gated(const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);

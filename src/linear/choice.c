@@ -39,9 +39,11 @@ static int64_t channels_that_fit(const fovea_linear *l, int64_t l2, int64_t byte
     return fv_max(fv_min(l2 / 8 / (l->panel * bytes), MOST_CHANNELS), 64);
 }
 
-/* Blocks of equal length; one of pairs begins with a first element. */
+/* Blocks of equal length; one of pairs begins with a first element, and one of bf16_tile with a block of its sums. */
 static int64_t block_of(const fovea_linear *l, int64_t most) {
     const int64_t block = fv_ceil_div(l->in, fv_ceil_div(l->in, most));
+    if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
+        return fv_round_up(block, FV_BLOCK);
     return l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_round_up(block, 2) : block;
 }
 

@@ -47,6 +47,8 @@ static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t s
                 (long long)l->in, (long long)l->out, (long long)l->panel);
     if (rows)
         fv_text_add(text, size, &n, "rows    %lld\n", (long long)rows);
+    if (l->blocks)
+        fv_text_add(text, size, &n, "sums    %s\n", fovea_arithmetic_name(l->arithmetic));
     if (l->pairs)
         fv_text_add(text, size, &n, "pairs   %s, where bits are equal\n", l->pairs->name);
     fv_text_add(text, size, &n, "product %s\nthreads %d, workspace %lld bytes\n", choice_text(&c, choice),

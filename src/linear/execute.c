@@ -134,10 +134,24 @@ static void deal(execution *e) {
     e->items = row_blocks * e->groups;
 }
 
+static void enter(void *arg) {
+    const execution *e = arg;
+    if (e->pairs)
+        fv_tiles_enter(e->linear->pairs);
+}
+
+static void leave(void *arg) {
+    const execution *e = arg;
+    if (e->pairs)
+        fv_tiles_leave(e->linear->pairs);
+}
+
 void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace) {
     assert(choice->gemm && choice->k_block > 0 && choice->items > 0 && choice->cache_scale > 0);
     assert(0 < choice->chunk && choice->chunk <= choice->row_block);
+    const bool named = l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE; /* in a mode that is part of it */
+    const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
     const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     execution e = {.linear = l,
                    .args = args,
@@ -152,7 +166,9 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     e.pairs = fv_linear_pairs(&e);
     deal(&e);
     e.tasks = fv_min(e.items, l->ctx->threads.count);
-    fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .arg = &e});
+    fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .enter = enter, .leave = leave, .arg = &e});
+    if (named)
+        fv_float_mode_set(&mode);
     if (args->stats) {
         const fovea_linear_stats own = {.products = atomic_load(&e.products),
                                         .paired_products = atomic_load(&e.paired)};

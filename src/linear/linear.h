@@ -36,7 +36,10 @@ struct fovea_linear {
     fv_copy_f32_fn *copy;
     fv_gemm_widen_bf16_fn *gemm_widen; /* of weights of 16 bits; */
     fv_from_pairs_bf16_fn *from_pairs; /* of bfloat16 */
-    const fv_kernel *pairs;            /* gemm_pairs; NULL: this CPU, or a type, has no use for it */
+    const fv_kernel
+        *pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it */
+    fovea_arithmetic arithmetic;   /* bf16 is exact here */
+    fv_gemm_blocks_f32_fn *blocks; /* of bf16_tile, in the place of gemm */
     fv_to_pairs_bf16_fn *to_pairs;
     fv_magnitudes *magnitudes, all_magnitudes; /* of panels in pairs, [panels], and of all */
     int64_t widened;                           /* channels of a block that is widened, at most */
@@ -73,6 +76,10 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *linear, const fv_linear_
 
 /* Checks at the public edge (check.c). */
 fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *desc);
+
+/* Brings desc->arithmetic to what it is computed in, or refuses it for these types. */
+fovea_status fv_linear_take_arithmetic(const fovea_context *ctx, fovea_linear_desc *desc);
+
 fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args);
 fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,
                                   size_t workspace_size);

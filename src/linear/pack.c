@@ -157,14 +157,18 @@ static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
     l->widen_residual = fv_widen_of(l->residual_dtype, target);
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
     l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
+    l->arithmetic = d->arithmetic;
+    if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
+        l->blocks = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.gemm_blocks_f32;
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         return;
     l->gemm_widen = fv_kernel_best(FV_OP_gemm_widen, fv_type_of(l->weight_dtype), target)->run.gemm_widen_bf16;
     l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
-    if (l->weight_dtype != FOVEA_DTYPE_BF16 || l->x_dtype != FOVEA_DTYPE_BF16 || !l->ctx->cpu.fast_pairs)
+    if (l->weight_dtype != FOVEA_DTYPE_BF16 || l->x_dtype != FOVEA_DTYPE_BF16)
         return;
-    const fv_kernel *pairs = fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, target);
-    l->pairs = pairs->isa == FV_ISA_scalar ? NULL : pairs;
+    const fv_kernel *pairs = fv_kernel_best(l->blocks ? FV_OP_gemm_blocks : FV_OP_gemm_pairs, FV_TYPE_bf16, target);
+    const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
+    l->pairs = there || (l->blocks && l->ctx->cpu.emulates_tiles) ? pairs : NULL;
     l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
 }
 
@@ -176,10 +180,14 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     if (!ctx)
         return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
     fovea_linear_desc own_desc;
-    const fovea_status status = fv_linear_read_desc(desc, &own_desc);
+    fovea_status status = fv_linear_read_desc(desc, &own_desc);
+    if (status == FOVEA_OK)
+        status = fv_linear_take_arithmetic(ctx, &own_desc);
     if (status != FOVEA_OK)
         return status;
     desc = &own_desc;
+    if (desc->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
+        fv_float_plain(); /* until this returns: the mode is part of it */
     const fovea_linear_part *parts = fv_linear_parts(desc);
     fovea_linear *made = calloc(1, sizeof *made);
     if (!made)

@@ -17,6 +17,8 @@
  * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "linear maps of 16 bits". */
 static int64_t register_rows(const fovea_linear *l) {
     enum { FEW = 16, MORE = 64 };
+    if (l->blocks) /* that gemm has other sums */
+        return 0;
     if (fv_isa_lanes(l->ctx->target.isa) < 16)
         return FEW;
     return l->weight_dtype == FOVEA_DTYPE_BF16 ? INT64_MAX : MORE;
@@ -38,6 +40,9 @@ static bool one_stretch(const fv_linear_execution *e) {
 }
 
 bool fv_linear_pairs(const fv_linear_execution *e) {
+    enum { TILE_ROWS = 8 }; /* fewer leave most of a tile empty, and multiply-adds are as fast */
+    if (e->linear->blocks && e->rows < TILE_ROWS)
+        return false;
     return e->linear->pairs && fv_float_nearest() && (one_stretch(e) || e->args->x.shape[3] % 2 == 0);
 }
 
@@ -86,8 +91,9 @@ static void multiply(const fv_linear_execution *e, const fv_linear_buffers *b, f
         columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
     if (f == FORM_PAIRS) {
         const int64_t words = fv_ceil_div(l->in, 2);
-        l->pairs->run.gemm_pairs_bf16(run->count, columns, fv_ceil_div(step, 2), b->pairs + row * words + k / 2, words,
-                                      weights, l->panel, scratch, l->panel, &epilogue, &prefetch);
+        fv_gemm_f32_fn *const gemm = l->blocks ? l->pairs->run.gemm_blocks_bf16 : l->pairs->run.gemm_pairs_bf16;
+        gemm(run->count, columns, fv_ceil_div(step, 2), b->pairs + row * words + k / 2, words, weights, l->panel,
+             scratch, l->panel, &epilogue, &prefetch);
         return;
     }
     const float *rows = e->gathers ? b->x + row * l->in + k : (const float *)place(x, run, k / channels, k % channels);
@@ -95,8 +101,8 @@ static void multiply(const fv_linear_execution *e, const fv_linear_buffers *b, f
     if (f == FORM_REGISTERS)
         l->gemm_widen(run->count, columns, step, rows, ldx, weights, l->panel, scratch, l->panel, k > 0, &prefetch);
     else
-        e->choice.gemm->run.gemm_f32(run->count, columns, step, rows, ldx, weights, l->panel, scratch, l->panel,
-                                     &epilogue, &prefetch);
+        (l->blocks ? l->blocks : e->choice.gemm->run.gemm_f32)(run->count, columns, step, rows, ldx, weights, l->panel,
+                                                               scratch, l->panel, &epilogue, &prefetch);
 }
 
 /* A block of weights of 16 bits becomes floats. */

@@ -23,9 +23,10 @@ static fovea_linear_part part_of(const fv_dense *d) {
         .weight = fovea_matrix_in_out(d->w, d->dtype, d->in, d->out), .bias = d->bias, .bias_dtype = FOVEA_DTYPE_F32};
 }
 
-/* A map from rows of x_dtype to rows of y_dtype. */
-static fovea_status pack(const fovea_context *ctx, const fovea_linear_part *parts, int64_t count, fovea_dtype x_dtype,
-                         fovea_dtype y_dtype, fovea_linear **map) {
+/* A map from rows of x_dtype to rows of y_dtype, in the layer's arithmetic if that is defined for its types. */
+static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, const fovea_linear_part *parts,
+                         int64_t count, fovea_dtype x_dtype, fovea_dtype y_dtype, fovea_linear **map) {
+    bool named = x_dtype == FOVEA_DTYPE_BF16;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.dtype = x_dtype;
@@ -33,6 +34,9 @@ static fovea_status pack(const fovea_context *ctx, const fovea_linear_part *part
     desc.in_features = parts[0].weight.in;
     desc.part_count = count;
     desc.parts = parts;
+    for (int64_t p = 0; p < count; p++)
+        named = named && parts[p].weight.dtype == FOVEA_DTYPE_BF16;
+    desc.arithmetic = named ? layer->attention->arithmetic : FOVEA_ARITHMETIC_EXACT;
     return fovea_linear_pack(ctx, &desc, map);
 }
 
@@ -50,11 +54,11 @@ static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *des
         if (desc->form == FOVEA_MHA_TIED && fv_mha_input(desc, input) == input && dtype != shape->role[FV_MHA_Q].dtype)
             parts[count++] = part_of(&dense->role[FV_MHA_Q]);
         if (count > 0)
-            status = pack(ctx, parts, count, dtype, dtype, &packed->map[input]);
+            status = pack(ctx, desc, parts, count, dtype, dtype, &packed->map[input]);
     }
     if (status == FOVEA_OK && dense->o.w) {
         const fovea_linear_part out = part_of(&dense->o);
-        status = pack(ctx, &out, 1, shape->heads_dtype, desc->attention->out_dtype, &packed->out);
+        status = pack(ctx, desc, &out, 1, shape->heads_dtype, desc->attention->out_dtype, &packed->out);
     }
     return status;
 }
