@@ -327,6 +327,33 @@ typedef fv_widen_bf16_fn fv_widen_f16_fn;
 typedef void fv_narrow_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, uint16_t *y, int64_t ldy);
 typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
 
+/* dot: the scores of few rows from keys as they lie, of the element type in the operation's name, unpacked: for i < rows, j < keys
+ *   s[i*lds + j] = chain over t ascending: acc = fma(q[t*stride + i], k[j*ldk + t], acc), acc = +0, t < channels
+ * stride = fv_dot_stride(rows): rows interleaved, those past the last any numbers. Columns of s past the last key, up to a
+ * multiple of FV_LANES, are written, too, as for a key of zeros. */
+enum { FV_DOT_ROWS = 8 };
+typedef struct fv_dot_args {
+    int64_t rows, keys, channels; /* rows: 1 to FV_DOT_ROWS; keys, channels >= 1 */
+    const float *q;
+    const void *k;
+    int64_t ldk;
+    float *s;
+    int64_t lds;
+    float *row_max; /* as in fv_epilogue, with accumulate_max: NULL, or keys is a multiple of FV_LANES */
+    int accumulate_max;
+    const void *next, *next_end; /* prefetched into the second-level cache meanwhile, at the pace of keys; next NULL: nothing */
+} fv_dot_args;
+static inline int64_t fv_dot_stride(int64_t rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : FV_DOT_ROWS; }
+typedef void fv_dot_f32_fn(const fv_dot_args *args);
+typedef fv_dot_f32_fn fv_dot_bf16_fn;
+typedef fv_dot_f32_fn fv_dot_f16_fn;
+
+/* gemm_thin: gemm without row_max, of at most FV_DOT_ROWS rows, whose b has 16 bits and is widened on the way. */
+typedef void fv_gemm_thin_bf16_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const uint16_t *b,
+                                  int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                                  const fv_prefetch *prefetch);
+typedef fv_gemm_thin_bf16_fn fv_gemm_thin_f16_fn;
+
 /* The operations of the list. */
 typedef enum fv_op {
     FV_OP_gemm,
@@ -357,6 +384,8 @@ typedef enum fv_op {
     FV_OP_gemm_widen,
     FV_OP_widen,
     FV_OP_narrow,
+    FV_OP_dot,
+    FV_OP_gemm_thin,
     FV_OP_COUNT
 } fv_op;
 
@@ -428,6 +457,11 @@ typedef struct fv_kernel {
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;
         fv_narrow_f16_fn *narrow_f16;
+        fv_dot_f32_fn *dot_f32;
+        fv_dot_bf16_fn *dot_bf16;
+        fv_dot_f16_fn *dot_f16;
+        fv_gemm_thin_bf16_fn *gemm_thin_bf16;
+        fv_gemm_thin_f16_fn *gemm_thin_f16;
     } run;
     const char *op_name; /* "gemm", "gemm_masked", ... */
 } fv_kernel;

@@ -57,6 +57,16 @@ static inline void v_narrow_bf16(uint16_t *p, vf a) { half_store(p, half_to_bf16
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }
 static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) { half_store_n(p, n, half_to_bf16(a)); }
 
+static inline vf v_load_bf16(const uint16_t *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half_load(p)), 16));
+}
+
+static inline void v_pair_bf16(vf words, vf *first, vf *second) {
+    const __m256i w = _mm256_castps_si256(words);
+    *first = _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+    *second = _mm256_castsi256_ps(_mm256_and_si256(w, _mm256_set1_epi32((int)0xffff0000)));
+}
+
 #ifdef __F16C__
 static inline __m128i half_to_f16(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
@@ -64,6 +74,17 @@ static inline vf v_widen_f16(const uint16_t *p) { return _mm256_cvtph_ps(half_lo
 static inline void v_narrow_f16(uint16_t *p, vf a) { half_store(p, half_to_f16(a)); }
 static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return _mm256_cvtph_ps(half_load_n(p, n)); }
 static inline void v_narrow_f16_n(uint16_t *p, int64_t n, vf a) { half_store_n(p, n, half_to_f16(a)); }
+
+static inline vf v_load_f16(const uint16_t *p) { return v_widen_f16(p); }
+
+static inline void v_pair_f16(vf words, vf *first, vf *second) {
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_set_epi8(15, 14, 11, 10, 7, 6, 3, 2, 13, 12, 9, 8, 5, 4, 1, 0));
+    const __m256i parted =
+        _mm256_permute4x64_epi64(_mm256_shuffle_epi8(_mm256_castps_si256(words), order), _MM_SHUFFLE(3, 1, 2, 0));
+    *first = _mm256_cvtph_ps(_mm256_castsi256_si128(parted));
+    *second = _mm256_cvtph_ps(_mm256_extracti128_si256(parted, 1));
+}
 #endif
 
 #endif

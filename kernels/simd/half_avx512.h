@@ -47,4 +47,24 @@ static inline void v_narrow_f16_n(uint16_t *p, int64_t n, vf a) {
     _mm256_mask_storeu_epi16(p, v_first(n), half_to_f16(a));
 }
 
+static inline vf v_load_bf16(const uint16_t *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+static inline vf v_load_f16(const uint16_t *p) { return v_widen_f16(p); }
+
+static inline void v_pair_bf16(vf words, vf *first, vf *second) {
+    const __m512i w = _mm512_castps_si512(words);
+    *first = _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+    *second = _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000)));
+}
+
+/* One shuffle parts the halves, which are converted as they are. */
+static inline void v_pair_f16(vf words, vf *first, vf *second) {
+    const __m512i order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                                           22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i parted = _mm512_permutexvar_epi16(order, _mm512_castps_si512(words));
+    *first = _mm512_cvtph_ps(_mm512_castsi512_si256(parted));
+    *second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(parted, 1));
+}
+
 #endif

@@ -51,4 +51,19 @@ static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) {
     memcpy(p, all, (size_t)n * sizeof *p);
 }
 
+static inline vf v_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+static inline vf v_load_f16(const uint16_t *p) { return v_widen_f16(p); }
+
+static inline void v_pair_bf16(vf words, vf *first, vf *second) {
+    const uint32x4_t w = vreinterpretq_u32_f32(words);
+    *first = vreinterpretq_f32_u32(vshlq_n_u32(w, 16));
+    *second = vreinterpretq_f32_u32(vandq_u32(w, vdupq_n_u32(0xffff0000)));
+}
+
+static inline void v_pair_f16(vf words, vf *first, vf *second) {
+    const uint32x4_t w = vreinterpretq_u32_f32(words);
+    *first = half_from_f16(vmovn_u32(w));
+    *second = half_from_f16(vshrn_n_u32(w, 16));
+}
+
 #endif

@@ -8,6 +8,9 @@
  *   v_pair_first, v_pair_second  of words of pairs of bfloat16 (kernels.h): the elements in their high halves, and in the low
  *                                ones, as floats; a NaN keeps its bits
  *   ..._n                        the first n lanes only, 0 < n < W, with 16 lanes also n = W
+ *   v_load_bf16, v_load_f16      as v_widen, but a NaN stays one, of any payload
+ *   v_pair_bf16, v_pair_f16      of a word of two elements, that at the lower address and the other one, exact; a NaN
+ *                                stays one, of any payload
  */
 #ifndef FV_HALF_SCALAR_H
 #define FV_HALF_SCALAR_H
@@ -76,6 +79,23 @@ static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return (void)n, 
 static inline vf v_widen_f16_n(const uint16_t *p, int64_t n) { return (void)n, v_widen_f16(p); }
 static inline void v_narrow_bf16_n(uint16_t *p, int64_t n, vf a) { (void)n, v_narrow_bf16(p, a); }
 static inline void v_narrow_f16_n(uint16_t *p, int64_t n, vf a) { (void)n, v_narrow_f16(p, a); }
+
+static inline vf v_load_bf16(const uint16_t *p) { return half_widen_bf16(*p); }
+static inline vf v_load_f16(const uint16_t *p) { return half_widen_f16(*p); }
+
+static inline void v_pair_bf16(vf words, vf *first, vf *second) {
+    uint16_t half[2];
+    memcpy(half, &words, sizeof half);
+    *first = half_widen_bf16(half[0]);
+    *second = half_widen_bf16(half[1]);
+}
+
+static inline void v_pair_f16(vf words, vf *first, vf *second) {
+    uint16_t half[2];
+    memcpy(half, &words, sizeof half);
+    *first = half_widen_f16(half[0]);
+    *second = half_widen_f16(half[1]);
+}
 #endif
 
 #endif

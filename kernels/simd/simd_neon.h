@@ -126,11 +126,12 @@ static inline void v_transpose(vf v[4]) {
     v[3] = v_from_halves(vtrn2q_f64(b, d));
 }
 
-static inline void v_load_transposed(vf v[4], const float *p, int64_t ld) {
+static inline void v_load_transposed_words(vf v[4], const void *p, int64_t bytes) {
     for (int i = 0; i < 4; i++)
-        v[i] = v_load(p + i * ld);
+        v[i] = vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p + i * bytes));
     v_transpose(v);
 }
+static inline void v_load_transposed(vf v[4], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
 static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const float64x2_t c = vreinterpretq_f64_f32(a), d = vreinterpretq_f64_f32(b);

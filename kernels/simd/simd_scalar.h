@@ -18,6 +18,7 @@
  *   v_lookup(at, table)  entries at modulo 8
  *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
+ *   v_load_transposed_words  likewise, of any 4-byte words at any address, rows so many bytes apart
  *   v_unzip(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
  *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
  *   v_bytes_to_bits      bit i: mask[i] != 0, for i < n <= 64
@@ -108,10 +109,11 @@ static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
 }
 
 static inline void v_transpose(vf v[1]) { (void)v; }
-static inline void v_load_transposed(vf v[1], const float *p, int64_t ld) {
-    (void)ld;
-    v[0] = *p;
+static inline void v_load_transposed_words(vf v[1], const void *p, int64_t bytes) {
+    (void)bytes;
+    memcpy(v, p, sizeof *v);
 }
+static inline void v_load_transposed(vf v[1], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
 static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     (void)half;

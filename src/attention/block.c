@@ -4,6 +4,7 @@
 #include "attention/outputs.h"
 #include "attention/score.h"
 #include "attention/state.h"
+#include "attention/thin.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
 static bool copies_values(const fv_block *x) {
     const fv_kv_side *v = &x->kv->v;
     if (x->plan->kernels.widen_v)
-        return true;
+        return !x->thin || !x->plan->kernels.value_thin;
     if (x->rows < FV_COPY_ROWS || x->range.begin == x->range.end)
         return false;
     const fv_kv_run run = fv_kv_run_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
@@ -41,6 +42,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .bias = fv_tile_repeated(deal->plan->desc.has_bias ? &deal->args->bias : &deal->args->mask),
         .q = (float *)(void *)(scratch + s->q),
         .pairs_q = (float *)(void *)(scratch + s->pairs),
+        .thin_q = (float *)(void *)(scratch + s->thin),
         .o = (float *)(void *)(scratch + s->o),
         .max = (float *)(void *)(scratch + s->max),
         .sum = (float *)(void *)(scratch + s->sum),
@@ -160,6 +162,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     x->ascending = x->one_head;
     if (x->mask.form)
         fv_block_narrow(x);
+    fv_thin_open(x);
     x->copy_values = copies_values(x);
     x->value_pairs = x->pairs && plan->tiles && !fv_kv_short_pages(&x->kv->v);
     deal_tiles(x);

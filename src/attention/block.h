@@ -38,10 +38,11 @@ typedef struct fv_block {
     bool pairs;          /* may scores be those of pairs? Then pairs_q and magnitudes are those of the queries */
     fv_magnitudes magnitudes;
     bool value_pairs; /* may values be multiplied as pairs, over tiles? */
+    bool thin;        /* few rows (thin.h) */
     bool copy_values; /* are the values read from a copy in v? */
     float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
-    float *q, *pairs_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *chain, *line;
+    float *q, *pairs_q, *thin_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *chain, *line;
     fv_tile_rows *tiles;
     int64_t tile_count;
     fv_range *ranges;

@@ -60,6 +60,20 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 
+/* Kernels of few rows, for keys and values as they lie. Those of float32 are worth it up to FV_DOT_ROWS rows. */
+static void take_thin(fovea_attention_plan *plan) {
+    const fovea_attention_desc *d = &plan->desc;
+    const fv_target target = plan->ctx->target;
+    const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
+    if (d->arithmetic == FOVEA_ARITHMETIC_BF16_TILE ||
+        plan->choice.block_rows > (k == FV_TYPE_f32 ? FV_DOT_ROWS : FV_ATTENTION_FEW_ROWS) ||
+        plan->choice.block_rows > plan->choice.tile_rows)
+        return;
+    plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, target)->run.dot_f32;
+    if (v != FV_TYPE_f32)
+        plan->kernels.value_thin = fv_kernel_best(FV_OP_gemm_thin, v, target)->run.gemm_thin_bf16;
+}
+
 static void take_kernels(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fovea_attention_desc *d = &plan->desc;
@@ -169,7 +183,9 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     }
     take_kernels(made);
     take_arithmetic(made);
-    take_pairs(made);
+    take_thin(made);
+    if (!made->kernels.dot)
+        take_pairs(made);
     const fovea_status shared = fv_shared_plan(made);
     if (shared != FOVEA_OK || !fv_attention_lay_out(made)) {
         fovea_attention_plan_destroy(made);

@@ -48,6 +48,8 @@ typedef struct fv_attention_kernels {
     fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
     fv_to_pairs_f32_fn *to_pairs;
     fv_pair_rows_bf16_fn *pair_rows; /* NULL without plan->tiles */
+    fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more */
+    fv_gemm_thin_bf16_fn *value_thin; /* likewise, and the values have 16 bits */
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
@@ -65,6 +67,7 @@ typedef struct fv_tile_rows {
 typedef struct fv_attention_scratch {
     int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
     int64_t pairs;         /* [block_rows][pair_words] queries as pairs */
+    int64_t thin;          /* [block_rows][head_dim] queries of few rows, FV_DOT_ROWS of them interleaved */
     int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */

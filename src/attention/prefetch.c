@@ -226,6 +226,11 @@ void fv_prefetch_beside_scores(fv_prefetch_queue *queue, const fovea_attention_p
         take(queue, plan->choice.score, rows, plan->desc.head_dim, prefetch);
 }
 
+void fv_prefetch_beside_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch) {
+    if (queue->one_tile)
+        part_take(&queue->beside_scores, elements, prefetch);
+}
+
 void fv_prefetch_beside_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
                                fv_prefetch *prefetch) {
     if (queue->one_tile)

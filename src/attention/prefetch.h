@@ -53,6 +53,8 @@ void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *a
  * keys, whose prefetch says whether they stream. */
 void fv_prefetch_beside_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
                                fv_prefetch *prefetch);
+/* The same where a call reads keys as they lie: at most so many elements of values. */
+void fv_prefetch_beside_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch);
 void fv_prefetch_beside_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
                                fv_prefetch *prefetch);
 

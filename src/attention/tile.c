@@ -8,6 +8,7 @@
  */
 #include "attention/relative.h"
 #include "attention/score.h"
+#include "attention/thin.h"
 
 #include "dispatch/dispatch.h"
 
@@ -76,8 +77,10 @@ static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, 
 bool fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_kind kind) {
     const fovea_attention_plan *p = x->plan;
     const int64_t lds = p->s_stride;
-    bool paired = true;
-    for (int64_t at = fv_round_down(t->columns.begin, p->panel); at < t->columns.end; at += p->panel) {
+    bool paired = !x->thin;
+    if (x->thin)
+        fv_thin_scores(x, t, segment);
+    for (int64_t at = fv_round_down(t->columns.begin, p->panel); at < t->columns.end && !x->thin; at += p->panel) {
         const fv_panel panel = fv_keys_panel(x, segment, at);
         paired = paired && panel.q == x->pairs_q;
         for (int64_t first = 0, rows; first < t->rows; first += rows) {
@@ -204,8 +207,14 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
             epilogue.a = from_row(to->a, g->first);
             epilogue.b = from_row(to->b, g->first);
         }
-        g->gemm(g->rows, p->desc.value_dim, count, g->p + g->first * g->stride + key, g->stride, run.at, run.stride,
-                last ? o : chain, last ? to->stride : p->o_stride, &epilogue, prefetch);
+        const float *weights = g->p + g->first * g->stride + key;
+        float *const c = last ? o : chain;
+        const int64_t ldc = last ? to->stride : p->o_stride;
+        if (p->kernels.value_thin)
+            fv_thin_values(p, g->rows, count, weights, &run, c, ldc, &epilogue, prefetch);
+        else
+            g->gemm(g->rows, p->desc.value_dim, count, weights, g->stride, run.at, run.stride, c, ldc, &epilogue,
+                    prefetch);
         epilogue.start = chain;
         prefetch->next = NULL;
     }
@@ -213,6 +222,9 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
 
 static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, const destination *to) {
     const fovea_attention_plan *p = x->plan;
+    const bool copied = x->copy_values || (t->mixed && p->kernels.value_thin);
+    if (copied && !x->copy_values) /* rare at decode; and they can be asked whether they are finite */
+        copy_values(x, segment);
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     const bool pairs = segment->value_pairs;
     fv_magnitudes weights = fv_magnitudes_none();
@@ -233,7 +245,7 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
             continue;
         }
         fv_prefetch_beside_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
-        if (x->copy_values)
+        if (copied)
             multiply_copy(x, &g, to, &prefetch);
         else
             multiply_runs(x, segment, &g, to, &prefetch);

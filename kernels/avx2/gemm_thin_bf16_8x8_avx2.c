@@ -1,0 +1,6 @@
+/* gemm_thin on avx2: the body with this tier's vocabulary. */
+#include "simd/half_avx2.h"
+
+#define FV_NAME fv_gemm_thin_bf16_8x8_avx2
+#define FV_WIDEN v_load_bf16
+#include "body/gemm_thin.h"

@@ -1,0 +1,6 @@
+/* gemm_thin on avx512: the body with this tier's vocabulary. */
+#include "simd/half_avx512.h"
+
+#define FV_NAME fv_gemm_thin_f16_8x16_avx512
+#define FV_WIDEN v_load_f16
+#include "body/gemm_thin.h"

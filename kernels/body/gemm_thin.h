@@ -1,0 +1,110 @@
+/* gemm_thin: gemm of few rows whose B has 16 bits, widened in registers (kernels.h has the contract). FV_WIDEN: FV_W elements.
+ *
+ * Columns are taken by so many that their chains fill the registers. Bound: memory, or the products. Figures:
+ * docs/measurements.md, "gemm_thin.h". */
+#include "ahead.h"
+
+#define THIN_INLINE static inline __attribute__((always_inline))
+
+enum {
+    CHAINS = FV_W == 8 ? 8 : 16, /* vectors of chains that registers hold beside B */
+    MOST_ROWS = 8,
+    LINE_BYTES = 64
+};
+
+typedef struct thin_args {
+    int64_t m, k;
+    const float *a;
+    int64_t lda;
+    const uint16_t *b;
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    const fv_epilogue *e;
+    const char *next, *next_end;
+} thin_args;
+
+/* Of a vector of columns, so many are there. */
+THIN_INLINE vf thin_load(const float *p, int64_t n) { return n < FV_W ? v_load_n(p, n) : v_load(p); }
+
+THIN_INLINE vf thin_widen(const uint16_t *b, int64_t n) {
+    if (n >= FV_W)
+        return FV_WIDEN(b);
+    uint16_t copy[FV_W] = {0};
+    memcpy(copy, b, (size_t)n * sizeof *b);
+    return FV_WIDEN(copy);
+}
+
+THIN_INLINE void thin_store(const thin_args *t, int64_t i, int64_t j, int64_t n, vf chain) {
+    float *to = t->c + i * t->ldc + j;
+    if (t->e->b)
+        chain = v_mul(chain, v_set1(t->e->b[i]));
+    if (t->e->a)
+        chain = v_fma(thin_load(to, n), v_set1(t->e->a[i]), chain);
+    if (n < FV_W)
+        v_store_n(to, n, chain);
+    else
+        v_store(to, chain);
+}
+
+/* Columns from j on, of which left are there: vectors * FV_W, or, if vectors is 1, fewer. */
+THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int rows, const int vectors) {
+    vf acc[MOST_ROWS][CHAINS];
+    const float *a[MOST_ROWS];
+    for (int i = 0; i < rows; i++) {
+        const int64_t row = i < t->m ? i : t->m - 1; /* those past the last are not stored */
+        a[i] = t->a + row * t->lda;
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = t->e->start ? thin_load(t->e->start + row * t->e->ldstart + j + v * FV_W, left - v * FV_W)
+                                    : v_set1(0.0f);
+    }
+    const uint16_t *b = t->b + j;
+    for (int64_t s = 0; s < t->k; s++, b += t->ldb) {
+        for (int v = 0; v < vectors; v++) {
+            const vf x = vectors == 1 ? thin_widen(b, left) : FV_WIDEN(b + v * FV_W);
+            for (int i = 0; i < rows; i++)
+                acc[i][v] = v_fma(v_set1(a[i][s]), x, acc[i][v]);
+        }
+        if (!t->next)
+            continue;
+        for (int line = 0; line < (vectors * FV_W * 2 + LINE_BYTES - 1) / LINE_BYTES; line++, t->next += LINE_BYTES)
+            __builtin_prefetch(t->next, 0, 2);
+        t->next = t->next < t->next_end ? t->next : NULL;
+    }
+    for (int i = 0; i < rows && i < t->m; i++)
+        for (int v = 0; v < vectors; v++)
+            thin_store(t, i, j + v * FV_W, left - v * FV_W, acc[i][v]);
+}
+
+THIN_INLINE void thin_all(thin_args *t, int64_t n, const int rows) {
+    const int vectors = CHAINS / rows < 8 ? CHAINS / rows : 8;
+    int64_t j = 0;
+    for (; j + vectors * FV_W <= n; j += vectors * FV_W)
+        thin_columns(t, j, vectors * FV_W, rows, vectors);
+    for (; j < n; j += FV_W)
+        thin_columns(t, j, n - j < FV_W ? n - j : FV_W, rows, 1);
+}
+
+static __attribute__((noinline)) void thin_1(thin_args *t, int64_t n) { thin_all(t, n, 1); }
+static __attribute__((noinline)) void thin_2(thin_args *t, int64_t n) { thin_all(t, n, 2); }
+static __attribute__((noinline)) void thin_4(thin_args *t, int64_t n) { thin_all(t, n, 4); }
+static __attribute__((noinline)) void thin_8(thin_args *t, int64_t n) { thin_all(t, n, 8); }
+
+void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const uint16_t *b, int64_t ldb, float *c,
+             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    static const fv_epilogue store;
+    assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
+    assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));
+    thin_args t = {m, k, a, lda, b, ldb, c, ldc, epilogue ? epilogue : &store, NULL, NULL};
+    if (prefetch) {
+        t.next = prefetch->next;
+        t.next_end = prefetch->next_end;
+    }
+    switch (m) {
+    case 1: thin_1(&t, n); break;
+    case 2: thin_2(&t, n); break;
+    case 3:
+    case 4: thin_4(&t, n); break;
+    default: thin_8(&t, n); break;
+    }
+}

@@ -1,0 +1,6 @@
+/* gemm_thin on neon: the body with this tier's vocabulary. */
+#include "simd/half_neon.h"
+
+#define FV_NAME fv_gemm_thin_bf16_8x4_neon
+#define FV_WIDEN v_load_bf16
+#include "body/gemm_thin.h"
