@@ -175,6 +175,22 @@ static void call_narrow(const fv_kernel *kernel, operands *o) {
     kernel->run.narrow_bf16(o->m, o->n, o->in[0], o->n, (uint16_t *)o->out[0], o->n);
 }
 
+static void call_dot(const fv_kernel *kernel, operands *o) {
+    kernel->run.dot_f32(&(fv_dot_args){.rows = o->m,
+                                       .keys = o->n,
+                                       .channels = o->k,
+                                       .q = o->in[1],
+                                       .k = o->in[2],
+                                       .ldk = o->k,
+                                       .s = o->out[0],
+                                       .lds = o->n});
+}
+
+static void call_gemm_thin(const fv_kernel *kernel, operands *o) {
+    kernel->run.gemm_thin_bf16(o->m, o->n, o->k, o->in[0], o->k, (const uint16_t *)o->in[2], o->n, o->out[0], o->n,
+                               NULL, NULL);
+}
+
 static const int64_t any = INT64_C(1) << 20;
 
 static const operation operations[FV_OP_COUNT] = {
@@ -206,6 +222,8 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_gemm_widen] = {call_gemm_widen, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
+    [FV_OP_dot] = {call_dot, 4, 64, 128, "nk", any, FV_LANES, 2, 0, 0},
+    [FV_OP_gemm_thin] = {call_gemm_thin, 4, 128, 64, "nk", any, 1, 2, 0, 0},
 };
 
 typedef struct kernel_bench {

@@ -345,6 +345,8 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_gemm_widen] = golden_gemm_widen,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
+    [FV_OP_dot] = golden_dot,
+    [FV_OP_gemm_thin] = golden_gemm_thin,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
     [FV_OP_normalize] = golden_normalize,
 };

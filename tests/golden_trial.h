@@ -51,4 +51,8 @@ void golden_gemm_widen(golden *g);
 void golden_widen(golden *g);
 void golden_narrow(golden *g);
 
+/* Those of few rows (golden_thin.c). */
+void golden_dot(golden *g);
+void golden_gemm_thin(golden *g);
+
 #endif

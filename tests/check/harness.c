@@ -47,6 +47,8 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_gemm_widen] = &check_gemm_widen,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
+    [FV_OP_dot] = &check_dot,
+    [FV_OP_gemm_thin] = &check_gemm_thin,
 };
 /* clang-format on */
 

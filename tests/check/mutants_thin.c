@@ -1,0 +1,78 @@
+/* Mutants of dot and gemm_thin. */
+#include "mutants.h"
+
+static void dot_honest(const fv_dot_args *x) { fv_kernel_scalar(FV_OP_dot, FV_TYPE_bf16)->run.dot_bf16(x); }
+
+static void dot_reads_stride_of_eight(const fv_dot_args *x) { /* rows interleaved otherwise */
+    fv_dot_args y = *x;
+    y.q += x->rows == 3 ? 1 : 0;
+    dot_honest(&y);
+}
+
+static void dot_misses_last_channel(const fv_dot_args *x) {
+    fv_dot_args y = *x;
+    y.channels -= y.channels > 1 && y.channels % 2;
+    dot_honest(&y);
+}
+
+static void dot_forgets_maxima(const fv_dot_args *x) { /* of the keys before */
+    fv_dot_args y = *x;
+    y.accumulate_max = 0;
+    dot_honest(&y);
+}
+
+static void dot_leaves_last_columns(const fv_dot_args *x) {
+    float kept[FV_DOT_ROWS][FV_LANES];
+    const int64_t end = (x->keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = x->keys; j < end; j++)
+            kept[i][j % FV_LANES] = x->s[i * x->lds + j];
+    dot_honest(x);
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = x->keys; j < end; j++)
+            x->s[i * x->lds + j] = kept[i][j % FV_LANES];
+}
+
+#define THIN_PARAMETERS                                                                                                \
+    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const uint16_t *b, int64_t ldb, float *c,            \
+        int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch
+
+static void thin_honest(THIN_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_f16)
+        ->run.gemm_thin_f16(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+static void thin_forgets_start(THIN_PARAMETERS) {
+    fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
+    e.start = NULL;
+    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
+}
+
+static void thin_merges_first(THIN_PARAMETERS) { /* as if it were the first segment */
+    fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
+    e.a = NULL;
+    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
+}
+
+static void thin_repeats_last_row(THIN_PARAMETERS) { /* of an odd number */
+    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    if (m == 3)
+        for (int64_t j = 0; j < n; j++)
+            c[2 * ldc + j] = c[ldc + j];
+}
+
+static const mutant mutants[] = {
+    MUTANT(PASSES, dot, bf16, 8, 16, dot_honest),
+    MUTANT(PASSES_FLUSHED, dot, bf16, 8, 16, dot_honest),
+    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_reads_stride_of_eight),
+    MUTANT(DIFFERS_AS_REFERENCE, dot, bf16, 8, 16, dot_misses_last_channel),
+    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_maxima),
+    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_leaves_last_columns),
+    MUTANT(PASSES, gemm_thin, f16, 8, 1, thin_honest),
+    MUTANT(PASSES_FLUSHED, gemm_thin, f16, 8, 1, thin_honest),
+    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_forgets_start),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, f16, 8, 1, thin_merges_first),
+    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_repeats_last_row),
+};
+
+const mutant_table mutants_thin = {mutants, sizeof mutants / sizeof mutants[0]};

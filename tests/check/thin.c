@@ -1,0 +1,241 @@
+/* Trials of dot and gemm_thin: few rows, keys and values as they lie. */
+#include "check.h"
+#include "dispatch/dispatch.h"
+
+#include <inttypes.h>
+
+/* t->size, t->operand */
+enum { SIZE_ROWS, SIZE_N, SIZE_K, SIZE_STORE };
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MAX };
+enum { OPERAND_START = OPERAND_MAX, OPERAND_MERGE_A, OPERAND_MERGE_B };
+
+/* An element of B, or of keys, as the float that it stands for. */
+static float element(const trial *t, int64_t i, int64_t j) {
+    const operand *b = &t->operand[OPERAND_B];
+    const fv_type type = t->checker->kernel->type;
+    if (type == FV_TYPE_f32)
+        return *float_before(b, i, j);
+    const uint16_t bits = ((const uint16_t *)b->before)[i * b->stride + j];
+    float x;
+    fv_kernel_scalar(FV_OP_widen, type)->run.widen_bf16(1, 1, &bits, 1, &x, 1);
+    return x;
+}
+
+/* Any bits now and then, else about 1 in size: of bfloat16 or float16. */
+static void fill_half(trial *t, operand *o, bool special) {
+    const bool f16 = t->checker->kernel->type == FV_TYPE_f16;
+    for (int64_t i = 0; i < o->rows; i++)
+        for (int64_t j = 0; j < o->cols; j++) {
+            const uint16_t bits = (uint16_t)rng_u64(&t->rng);
+            ((uint16_t *)o->before)[i * o->stride + j] =
+                special && rng_below(&t->rng, 4 * o->cols) == 0 ? bits
+                : f16 ? (uint16_t)((bits & 0x83ff) | (10 + (bits >> 10 & 7)) << 10)
+                      : (uint16_t)((bits & 0x807f) | (122 + (bits >> 8 & 7)) << 7);
+        }
+}
+
+static operand *add_b(trial *t, const char *name, int64_t rows, int64_t cols, bool special) {
+    const bool floats = t->checker->kernel->type == FV_TYPE_f32;
+    operand *o =
+        trial_operand(t, name, floats ? sizeof(float) : sizeof(uint16_t), CELL_KEPT, rows, cols, some_stride(t, cols));
+    if (!floats) {
+        fill_half(t, o, special);
+        return o;
+    }
+    fill_normal(t, o);
+    if (special)
+        sprinkle_specials(t, o, 4 * cols);
+    return o;
+}
+
+/* The chain of kernels.h by bits, and its distance from float64. */
+static bool chain_right(const trial *t, const char *what, float got, float acc, double sum, double magnitude,
+                        int64_t k) {
+    if (float_bits(got) != float_bits(acc) && !(float_is_nan(got) && float_is_nan(acc))) {
+        trial_fail(t, "%s is %.9g, the chain of kernels.h gives %.9g", what, (double)got, (double)acc);
+        return false;
+    }
+    const double bound = (double)(k + 2) * (float_eps() * magnitude + 0x1p-149);
+    if (magnitude < 0x1p127 && !near_double(got, sum, bound)) {
+        trial_fail(t, "%s is %.9g, float64 gives %.17g (bound %.3g)", what, (double)got, sum, bound);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- dot -- */
+
+enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
+
+static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, bool special) {
+    trial *t = trial_begin(c, "rows=%" PRId64 " keys=%" PRId64 " channels=%" PRId64 "%s%s", rows, keys, channels,
+                           maxima == MAXIMA_NONE  ? ""
+                           : maxima == MAXIMA_NEW ? ", with maxima"
+                                                  : ", maxima raised",
+                           special ? ", special values" : "");
+    if (!t)
+        return;
+    const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    t->size[SIZE_ROWS] = rows;
+    t->size[SIZE_N] = keys;
+    t->size[SIZE_K] = channels;
+    t->size[SIZE_STORE] = maxima;
+    operand *q = trial_floats(t, "q", CELL_KEPT, channels, fv_dot_stride(rows), fv_dot_stride(rows));
+    fill_normal(t, q);
+    add_b(t, "k", keys, channels, special);
+    trial_floats(t, "s", CELL_NAN, rows, written, some_stride(t, written));
+    if (special)
+        sprinkle_specials(t, q, 4 * channels);
+    if (maxima) {
+        operand *max = trial_floats(t, "row_max", CELL_ZERO, rows, FV_LANES, FV_LANES);
+        for (int64_t i = 0; i < rows && maxima == MAXIMA_RAISED; i++)
+            for (int64_t lane = 0; lane < FV_LANES; lane++)
+                *float_before(max, i, lane) = rng_below(&t->rng, 2) ? -INFINITY : rng_normal(&t->rng);
+    }
+    trial_run(t);
+}
+
+static void dot_trials(checker *c) {
+    for (int64_t rows = 1; rows <= FV_DOT_ROWS; rows++) {
+        for (int64_t keys = 1; keys <= 66; keys++)
+            dot_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, keys % 3 == 0);
+        for (int64_t channels = 1; channels <= 130; channels += channels < 70 ? 1 : 13)
+            dot_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA), channels % 5 == 0);
+        for (int maxima = 0; maxima < MAXIMA; maxima++)
+            dot_trial(c, rows, FV_SEGMENT, 64, maxima, maxima == MAXIMA_NEW);
+    }
+    dot_trial(c, 3, 48, 577, MAXIMA_NEW, false);
+}
+
+static void dot_invoke(const fv_kernel *kernel, trial *t) {
+    const void *k = trial_pointer(t, OPERAND_B);
+    kernel->run.dot_f32(&(fv_dot_args){.rows = t->size[SIZE_ROWS],
+                                       .keys = t->size[SIZE_N],
+                                       .channels = t->size[SIZE_K],
+                                       .q = trial_pointer(t, OPERAND_A),
+                                       .k = k,
+                                       .ldk = t->operand[OPERAND_B].stride,
+                                       .s = trial_pointer(t, OPERAND_C),
+                                       .lds = t->operand[OPERAND_C].stride,
+                                       .row_max = t->size[SIZE_STORE] ? trial_pointer(t, OPERAND_MAX) : NULL,
+                                       .accumulate_max = t->size[SIZE_STORE] == MAXIMA_RAISED,
+                                       .next = t->size[SIZE_K] % 3 ? k : NULL,
+                                       .next_end = t->size[SIZE_K] % 3 ? (const char *)k + 64 : NULL});
+}
+
+static void dot_verify(const trial *t) {
+    const operand *q = &t->operand[OPERAND_A], *s = &t->operand[OPERAND_C], *max = &t->operand[OPERAND_MAX];
+    for (int64_t i = 0; i < t->size[SIZE_ROWS]; i++) {
+        float highest = -INFINITY, found = -INFINITY;
+        for (int64_t j = 0; j < s->cols; j++) {
+            float acc = 0.0f;
+            double sum = 0.0, magnitude = 0.0;
+            for (int64_t c = 0; c < t->size[SIZE_K]; c++) {
+                const float x = *float_before(q, c, i), y = j < t->size[SIZE_N] ? element(t, j, c) : 0.0f;
+                acc = fmaf(x, y, acc);
+                sum += (double)x * y;
+                magnitude += fabs((double)x * y);
+            }
+            if (!chain_right(t, "a score", float_want(s, i, j), acc, sum, magnitude, t->size[SIZE_K]))
+                return;
+            highest = acc > highest ? acc : highest;
+        }
+        for (int64_t lane = 0; lane < FV_LANES && t->size[SIZE_STORE]; lane++) {
+            const float before = *float_before(max, i, lane), after = float_want(max, i, lane);
+            highest = t->size[SIZE_STORE] == MAXIMA_RAISED && before > highest ? before : highest;
+            found = after > found || float_is_nan(after) ? after : found;
+        }
+        if (t->size[SIZE_STORE] && found != highest) {
+            trial_fail(t, "row %" PRId64 "'s maximum is %.9g instead of %.9g", i, (double)found, (double)highest);
+            return;
+        }
+    }
+}
+
+const op_check check_dot = {dot_trials, dot_invoke, dot_verify};
+
+/* ---------------------------------------------------------------------------------------------------- gemm_thin -- */
+
+enum { STORED, SCALED, MERGED, CARRIED_ON, CARRIED_ON_MERGED, STORES };
+
+static void thin_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, bool special) {
+    trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " store %d%s", m, n, k, how,
+                           special ? ", special values" : "");
+    if (!t)
+        return;
+    t->size[SIZE_ROWS] = m;
+    t->size[SIZE_N] = n;
+    t->size[SIZE_K] = k;
+    t->size[SIZE_STORE] = how;
+    operand *a = trial_floats(t, "a", CELL_KEPT, m, k, some_stride(t, k));
+    fill_normal(t, a);
+    add_b(t, "b", k, n, special);
+    operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
+    fill_normal(t, out);
+    operand *start = trial_floats(t, "start", CELL_KEPT, m, n, some_stride(t, n));
+    fill_normal(t, start);
+    fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
+    fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
+    if (special)
+        sprinkle_specials(t, a, 4 * k);
+    trial_run(t);
+}
+
+static void thin_trials(checker *c) {
+    for (int64_t m = 1; m <= FV_DOT_ROWS; m++)
+        for (int how = 0; how < STORES; how++) {
+            for (int64_t n = 1; n <= 70; n += 1 + how)
+                thin_trial(c, m, n, 1 + (n + m) % 9, how, n % 5 == 0);
+            for (int64_t n = 64; n <= 260; n += 31 + m)
+                thin_trial(c, m, n, 33, how, false);
+            thin_trial(c, m, 128, FV_SEGMENT, how, how == MERGED);
+        }
+}
+
+static void thin_invoke(const fv_kernel *kernel, trial *t) {
+    const operand *o = t->operand;
+    const int64_t how = t->size[SIZE_STORE];
+    const uint16_t *b = trial_pointer(t, OPERAND_B);
+    const bool merged = how == MERGED || how == CARRIED_ON_MERGED;
+    const fv_epilogue epilogue = {.start = how >= CARRIED_ON ? trial_pointer(t, OPERAND_START) : NULL,
+                                  .ldstart = o[OPERAND_START].stride,
+                                  .a = merged ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
+                                  .b = merged || how == SCALED ? trial_pointer(t, OPERAND_MERGE_B) : NULL};
+    const fv_prefetch prefetch = {.next = b, .next_end = b + 1};
+    kernel->run.gemm_thin_bf16(t->size[SIZE_ROWS], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A),
+                               o[OPERAND_A].stride, b, o[OPERAND_B].stride, trial_pointer(t, OPERAND_C),
+                               o[OPERAND_C].stride, how == STORED ? NULL : &epilogue,
+                               t->size[SIZE_K] % 2 ? &prefetch : NULL);
+}
+
+static void thin_verify(const trial *t) {
+    const operand *o = t->operand;
+    const int64_t how = t->size[SIZE_STORE];
+    for (int64_t i = 0; i < t->size[SIZE_ROWS]; i++)
+        for (int64_t j = 0; j < t->size[SIZE_N]; j++) {
+            float acc = how >= CARRIED_ON ? *float_before(&o[OPERAND_START], i, j) : 0.0f;
+            double sum = acc, magnitude = fabs(sum);
+            for (int64_t p = 0; p < t->size[SIZE_K]; p++) {
+                const float x = *float_before(&o[OPERAND_A], i, p), y = element(t, p, j);
+                acc = fmaf(x, y, acc);
+                sum += (double)x * y;
+                magnitude += fabs((double)x * y);
+            }
+            const float a = *float_before(&o[OPERAND_MERGE_A], 0, i), b = *float_before(&o[OPERAND_MERGE_B], 0, i);
+            if (how == SCALED || how == MERGED || how == CARRIED_ON_MERGED) {
+                acc = acc * b;
+                sum *= b;
+                magnitude *= b;
+            }
+            if (how == MERGED || how == CARRIED_ON_MERGED) {
+                const float old = *float_before(&o[OPERAND_C], i, j);
+                acc = fmaf(old, a, acc);
+                sum += (double)old * a;
+                magnitude += fabs((double)old * a);
+            }
+            if (!chain_right(t, "an element", float_want(&o[OPERAND_C], i, j), acc, sum, magnitude, t->size[SIZE_K]))
+                return;
+        }
+}
+
+const op_check check_gemm_thin = {thin_trials, thin_invoke, thin_verify};
