@@ -27,6 +27,7 @@ typedef struct watched {
 static watched watch[TENSORS];
 static int64_t strays;
 static fv_gemm_f32_fn *real_score, *real_value, *real_skip;
+static fv_dot_f32_fn *real_dot;
 
 static void write_down(const fv_prefetch *prefetch) {
     if (!prefetch || !prefetch->next)
@@ -48,6 +49,11 @@ static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, 
                   int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     write_down(prefetch);
     real_score(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+static void dot(const fv_dot_args *args) {
+    write_down(&(fv_prefetch){.next = args->next, .next_end = args->next_end});
+    real_dot(args);
 }
 
 static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
@@ -95,7 +101,9 @@ static int64_t run(const fovea_context *ctx, const attention_case *c, const fv_a
     real_score = plan->kernels.score;
     real_value = plan->kernels.value;
     real_skip = plan->kernels.value_skip;
+    real_dot = plan->kernels.dot;
     plan->kernels.score = score;
+    plan->kernels.dot = real_dot ? dot : NULL;
     plan->kernels.value = value;
     plan->kernels.value_skip = value_skip;
     const fovea_attention_args args = case_args(in, out);
