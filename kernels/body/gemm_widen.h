@@ -33,10 +33,10 @@ enum {
     NV = FV_NR / FV_W,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,
-    UNROLL = FV_W >= 8 ? 4 : 1, /* rows of B for each branch */
-    LINE = 64,                  /* bytes of a cache line */
-    NEAR = 4096,                /* bytes of B that are prefetched into the first-level cache, */
-    FAR = 8192                  /* and so many further on into the second */
+    UNROLL = FV_W >= 8 ? 4 : 1,    /* rows of B for each branch */
+    LINE = 64,                     /* bytes of a cache line */
+    NEAR = 4096,                   /* bytes of B that are prefetched into the first-level cache, */
+    FAR = FV_W == 16 ? 2048 : 4096 /* and so many further on into the second */
 };
 
 typedef struct widen_tiles {

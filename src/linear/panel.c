@@ -14,7 +14,7 @@
 #include <assert.h>
 
 /* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With 16 lanes
- * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "linear maps of 16 bits". */
+ * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "16-bit types". */
 static int64_t register_rows(const fovea_linear *l) {
     enum { FEW = 16, MORE = 64 };
     if (l->blocks) /* that gemm has other sums */
