@@ -119,15 +119,8 @@ static int pack(making *m, py_linear *linear, fovea_activation activation) {
     bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
     for (int64_t i = 0; i < linear->count; i++)
         bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
-    fovea_arithmetic arithmetic;
-    if (py_arithmetic_choose(m->arithmetic, bf16, &arithmetic) < 0)
+    if (py_arithmetic_choose(m->arithmetic, bf16, &desc.arithmetic) < 0)
         return -1;
-#if PY_LINEAR_ARITHMETIC
-    desc.arithmetic = arithmetic;
-#else /* maps have the bits of exact in bf16, too */
-    if (arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
-        return py_raise(PyExc_ValueError, "linear maps are not computed in bf16_tile");
-#endif
     desc.in_features = linear->in_features;
     desc.part_count = linear->count;
     desc.parts = m->parts;
