@@ -7,6 +7,7 @@
 cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar) {
     return (cache_case){.ctx = ctx,
                         .scalar = scalar,
+                        .q_dtype = FOVEA_DTYPE_F32,
                         .k_dtype = FOVEA_DTYPE_F32,
                         .v_dtype = FOVEA_DTYPE_F32,
                         .windows = {-1, -1},
@@ -51,12 +52,14 @@ fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64
         return status;
     float *k = must_alloc(count * CACHE_KV_HEADS * longest * CACHE_DIM + 1, sizeof *k),
           *v = must_alloc(count * CACHE_KV_HEADS * longest * CACHE_VALUES + 1, sizeof *v);
+    const bool bthd = first_token % 2; /* tokens before heads in memory */
     for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
         poison_fill(k, count * CACHE_KV_HEADS * longest * CACHE_DIM); /* past lens nothing is read */
         for (int64_t i = 0; i < count; i++)
             for (int64_t h = 0; h < CACHE_KV_HEADS; h++)
                 for (int64_t t = 0; t < tokens[i]; t++) {
-                    const int64_t row = (i * CACHE_KV_HEADS + h) * longest + t;
+                    const int64_t row =
+                        bthd ? (i * longest + t) * CACHE_KV_HEADS + h : (i * CACHE_KV_HEADS + h) * longest + t;
                     token_row(first_token + (int32_t)(i * longest + t), layer, h, 0, CACHE_DIM, k + row * CACHE_DIM);
                     token_row(first_token + (int32_t)(i * longest + t), layer, h, 1, CACHE_VALUES,
                               v + row * CACHE_VALUES);
@@ -67,8 +70,10 @@ fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64
         a.count = count;
         a.sequences = numbers;
         a.lens = tokens;
-        a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, count, CACHE_KV_HEADS, longest, CACHE_DIM);
-        a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, count, CACHE_KV_HEADS, longest, CACHE_VALUES);
+        a.k = bthd ? fovea_tensor_bthd(k, FOVEA_DTYPE_F32, count, longest, CACHE_KV_HEADS, CACHE_DIM)
+                   : fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, count, CACHE_KV_HEADS, longest, CACHE_DIM);
+        a.v = bthd ? fovea_tensor_bthd(v, FOVEA_DTYPE_F32, count, longest, CACHE_KV_HEADS, CACHE_VALUES)
+                   : fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, count, CACHE_KV_HEADS, longest, CACHE_VALUES);
         status = fovea_kv_cache_append(cache, &a);
         test_check(status == FOVEA_OK, "append after reserve: %s", fovea_error_detail());
     }
@@ -101,9 +106,22 @@ static fovea_attention_desc desc_of(const cache_case *c, int64_t layer, int64_t 
     d.value_dim = CACHE_VALUES;
     d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
     d.window_left = c->windows[layer];
+    d.dtype = c->q_dtype;
     d.k_dtype = c->k_dtype;
     d.v_dtype = c->v_dtype;
+    d.out_dtype = FOVEA_DTYPE_F32;
+    d.arithmetic = c->arithmetic;
     return d;
+}
+
+/* Queries as elements of their type, in place. */
+static void narrow(const cache_case *c, float *q, int64_t n) {
+    if (c->q_dtype == FOVEA_DTYPE_F32)
+        return;
+    void *narrow = must_alloc(n, 2);
+    fovea_convert(n, q, FOVEA_DTYPE_F32, narrow, c->q_dtype);
+    memcpy(q, narrow, (size_t)n * 2);
+    free(narrow);
 }
 
 static void run(const fovea_context *ctx, const fovea_attention_desc *d, const fovea_attention_args *args,
@@ -143,9 +161,10 @@ void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t row
     void *k = contiguous(c, s, layer, 0, c->k_dtype), *v = contiguous(c, s, layer, 1, c->v_dtype);
     float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q);
     cache_queries(s, layer, rows, q);
+    narrow(c, q, CACHE_Q_HEADS * rows * CACHE_DIM);
     fovea_attention_args args;
     fovea_attention_args_init(&args);
-    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
+    args.q = fovea_tensor_bhtd(q, c->q_dtype, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
     args.k = fovea_tensor_bhtd(k, c->k_dtype, 1, CACHE_KV_HEADS, s->length, CACHE_DIM);
     args.v = fovea_tensor_bhtd(v, c->v_dtype, 1, CACHE_KV_HEADS, s->length, CACHE_VALUES);
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
@@ -173,9 +192,10 @@ int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *s
             cache_queries(sequences[i], layer, rows, q + i * q_floats);
             numbers[i] = sequences[i]->number;
         }
+        narrow(c, q, count * q_floats);
         fovea_attention_args args;
         fovea_attention_args_init(&args);
-        args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, rows, CACHE_DIM);
+        args.q = fovea_tensor_bhtd(q, c->q_dtype, count, CACHE_Q_HEADS, rows, CACHE_DIM);
         args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, rows, CACHE_VALUES);
         args.cache = cache;
         args.cache_layer = layer;

@@ -17,7 +17,8 @@ enum {
 
 typedef struct cache_case {
     const fovea_context *ctx, *scalar;
-    fovea_dtype k_dtype, v_dtype;
+    fovea_dtype q_dtype, k_dtype, v_dtype;
+    fovea_arithmetic arithmetic;
     int64_t windows[CACHE_LAYERS]; /* -1: none */
     const fovea_rope *rope;
     int64_t max_pages;

@@ -64,6 +64,53 @@ static void test_chunks(cache_case c, const fovea_context *threads) {
     check_chunks(&c, "bfloat16 and float32, threads");
 }
 
+/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. */
+static void test_shared(cache_case c, const fovea_context *threads) {
+    enum { COUNT = 7 };
+    static const int64_t lengths[COUNT] = {600, 600, 600, 300, 512, 300, 20};
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *s[COUNT], *origin = add(cache);
+    append(cache, origin, 900, 1);
+    for (int i = 0; i < COUNT; i++) {
+        s[i] = i == 3 ? add(cache) : must_alloc(1, sizeof *s[i]);
+        if (i == 3) /* a stranger among them */
+            append(cache, s[i], 700, 40000);
+        else {
+            *s[i] = *origin;
+            test_check(fovea_kv_cache_fork(cache, origin->number, &s[i]->number) == FOVEA_OK, "%s",
+                       fovea_error_detail());
+            s[i]->length = lengths[i];
+            test_check(fovea_kv_cache_truncate(cache, s[i]->number, lengths[i]) == FOVEA_OK, "%s",
+                       fovea_error_detail());
+        }
+        append(cache, s[i], 3 + 30 * i, 50000 + 1000 * i);
+    }
+    for (int64_t rows = 1; rows <= 3; rows++) {
+        c.ctx = rows == 2 ? threads : c.ctx;
+        test_check(cache_check(&c, cache, s, COUNT, rows, "shared prefixes") == 1, "not one group of %d", COUNT);
+        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[6]}, 2, rows, "strangers") == 0, "a group of strangers");
+        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[0], s[3], s[5], s[1]}, 5, rows, "two groups") == 2,
+                   "not two groups");
+    }
+    fovea_kv_cache_destroy(cache);
+    for (int i = 0; i < COUNT; i++)
+        free(s[i]);
+    free(origin);
+}
+
+/* Named arithmetics: whatever the pages, and with prefixes that are read once. */
+static void test_arithmetics(cache_case c, const fovea_context *threads) {
+    c.q_dtype = c.k_dtype = c.v_dtype = FOVEA_DTYPE_BF16;
+    check_chunks(&c, "queries of bfloat16");
+    test_shared(c, threads);
+    c.arithmetic = FOVEA_ARITHMETIC_BF16;
+    check_chunks(&c, "arithmetic bf16");
+    test_shared(c, threads);
+    c.arithmetic = FOVEA_ARITHMETIC_BF16_TILE;
+    check_chunks(&c, "arithmetic bf16_tile");
+    test_shared(c, threads);
+}
+
 static void test_rope(cache_case c) {
     fovea_rope_desc d;
     fovea_rope *rope;
@@ -115,40 +162,6 @@ static void test_windows(cache_case c) {
     fovea_kv_cache_destroy(cache);
     free(s);
     free(fork);
-}
-
-/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. */
-static void test_shared(cache_case c, const fovea_context *threads) {
-    enum { COUNT = 7 };
-    static const int64_t lengths[COUNT] = {600, 600, 600, 300, 512, 300, 20};
-    fovea_kv_cache *cache = cache_make(&c);
-    shadow *s[COUNT], *origin = add(cache);
-    append(cache, origin, 900, 1);
-    for (int i = 0; i < COUNT; i++) {
-        s[i] = i == 3 ? add(cache) : must_alloc(1, sizeof *s[i]);
-        if (i == 3) /* a stranger among them */
-            append(cache, s[i], 700, 40000);
-        else {
-            *s[i] = *origin;
-            test_check(fovea_kv_cache_fork(cache, origin->number, &s[i]->number) == FOVEA_OK, "%s",
-                       fovea_error_detail());
-            s[i]->length = lengths[i];
-            test_check(fovea_kv_cache_truncate(cache, s[i]->number, lengths[i]) == FOVEA_OK, "%s",
-                       fovea_error_detail());
-        }
-        append(cache, s[i], 3 + 30 * i, 50000 + 1000 * i);
-    }
-    for (int64_t rows = 1; rows <= 3; rows++) {
-        c.ctx = rows == 2 ? threads : c.ctx;
-        test_check(cache_check(&c, cache, s, COUNT, rows, "shared prefixes") == 1, "not one group of %d", COUNT);
-        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[6]}, 2, rows, "strangers") == 0, "a group of strangers");
-        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[0], s[3], s[5], s[1]}, 5, rows, "two groups") == 2,
-                   "not two groups");
-    }
-    fovea_kv_cache_destroy(cache);
-    for (int i = 0; i < COUNT; i++)
-        free(s[i]);
-    free(origin);
 }
 
 /* ------------------------------------------------------------------------------------------------- random lives -- */
@@ -281,6 +294,7 @@ int main(int argc, char **argv) {
     test_rope(c);
     test_windows(c);
     test_shared(c, x.three);
+    test_arithmetics(c, x.three);
     test_lives(c);
     contexts_free(&x);
     return test_end();
