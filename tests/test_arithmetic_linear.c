@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 70, IN = 200, OUT = 150, CASES = 60 };
+enum { ROWS = 70, IN = 1500, OUT = 150, CASES = 60 };
 
 static case_contexts contexts;
 static fovea_context *over_tiles; /* one thread, whose maps in bf16_tile go over tiles, emulated if need be */
@@ -17,7 +17,7 @@ static int64_t paired;
 
 typedef struct problem {
     int64_t rows, in, out;
-    bool scaled, residual, odd; /* odd: with numbers for which no tile may be used */
+    bool scaled, residual, odd; /* odd: sums are subnormal, for which no tile may be used */
     float x[ROWS * IN], w[IN * OUT], bias[OUT], r[ROWS * OUT];
     uint16_t x_half[ROWS * IN], w_half[IN * OUT];
 } problem;
@@ -29,7 +29,7 @@ static void round_numbers(int64_t n, float *wide, uint16_t *half) {
 
 static void draw(problem *p, rng *r) {
     p->rows = rng_below(r, 3) ? rng_between(r, 1, ROWS) : rng_between(r, 1, 9);
-    p->in = rng_between(r, 1, IN);
+    p->in = rng_below(r, 5) ? rng_between(r, 1, 200) : rng_between(r, 600, IN); /* of several blocks of weights */
     p->out = rng_between(r, 1, OUT);
     p->scaled = rng_below(r, 5) == 0;
     p->residual = rng_below(r, 2);
@@ -42,10 +42,13 @@ static void draw(problem *p, rng *r) {
         p->bias[i] = rng_normal(r);
     for (int64_t i = 0; i < p->rows * p->out; i++)
         p->r[i] = rng_normal(r);
-    if (p->odd) {
-        p->w[rng_below(r, p->in * p->out)] = 0x1p-127f;
-        p->x[rng_below(r, p->rows * p->in)] = 0x1p-60f;
-    }
+    for (int64_t i = 0; i < p->rows * p->in && p->odd; i++)
+        p->x[i] *= 0x1p-66f;
+    for (int64_t i = 0; i < p->in * p->out && p->odd; i++)
+        p->w[i] *= 0x1p-62f;
+    for (int64_t i = 0; i < p->out && p->odd; i++)
+        p->bias[i] = 0.0f;
+    p->residual = p->residual && !p->odd;
     round_numbers(p->rows * p->in, p->x, p->x_half);
     round_numbers(p->in * p->out, p->w, p->w_half);
 }
