@@ -94,7 +94,7 @@ void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q) {
             token_row(s->token[s->length - rows + i], layer, h, 2, CACHE_DIM, q + (h * rows + i) * CACHE_DIM);
 }
 
-static fovea_attention_desc desc_of(const cache_case *c, int64_t layer, int64_t batch, int64_t rows, int64_t keys) {
+fovea_attention_desc cache_desc(const cache_case *c, int64_t layer, int64_t batch, int64_t rows, int64_t keys) {
     fovea_attention_desc d;
     fovea_attention_desc_init(&d);
     d.batch = batch;
@@ -114,8 +114,7 @@ static fovea_attention_desc desc_of(const cache_case *c, int64_t layer, int64_t 
     return d;
 }
 
-/* Queries as elements of their type, in place. */
-static void narrow(const cache_case *c, float *q, int64_t n) {
+void cache_narrow(const cache_case *c, float *q, int64_t n) {
     if (c->q_dtype == FOVEA_DTYPE_F32)
         return;
     void *narrow = must_alloc(n, 2);
@@ -134,8 +133,9 @@ static void run(const fovea_context *ctx, const fovea_attention_desc *d, const f
     fovea_attention_plan_destroy(plan);
 }
 
-/* Keys or values of a shadow in one tensor of their type, turned. */
-static void *contiguous(const cache_case *c, const shadow *s, int64_t layer, int kind, fovea_dtype dtype) {
+void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool values) {
+    const int kind = values ? 1 : 0;
+    const fovea_dtype dtype = values ? c->v_dtype : c->k_dtype;
     const int64_t channels = kind ? CACHE_VALUES : CACHE_DIM, n = CACHE_KV_HEADS * s->length * channels;
     float *rows = must_alloc(n, sizeof *rows);
     int64_t *positions = must_alloc(s->length, sizeof *positions);
@@ -157,11 +157,11 @@ static void *contiguous(const cache_case *c, const shadow *s, int64_t layer, int
 }
 
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out) {
-    fovea_attention_desc d = desc_of(c, layer, 1, rows, s->length);
-    void *k = contiguous(c, s, layer, 0, c->k_dtype), *v = contiguous(c, s, layer, 1, c->v_dtype);
+    fovea_attention_desc d = cache_desc(c, layer, 1, rows, s->length);
+    void *k = cache_rows(c, s, layer, false), *v = cache_rows(c, s, layer, true);
     float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q);
     cache_queries(s, layer, rows, q);
-    narrow(c, q, CACHE_Q_HEADS * rows * CACHE_DIM);
+    cache_narrow(c, q, CACHE_Q_HEADS * rows * CACHE_DIM);
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     args.q = fovea_tensor_bhtd(q, c->q_dtype, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
@@ -186,13 +186,13 @@ int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *s
     fovea_attention_stats stats;
     fovea_attention_stats_init(&stats);
     for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
-        fovea_attention_desc d = desc_of(c, layer, count, rows, CACHE_LONGEST);
+        fovea_attention_desc d = cache_desc(c, layer, count, rows, CACHE_LONGEST);
         d.page_keys = FOVEA_KV_PAGE_KEYS;
         for (int64_t i = 0; i < count; i++) {
             cache_queries(sequences[i], layer, rows, q + i * q_floats);
             numbers[i] = sequences[i]->number;
         }
-        narrow(c, q, count * q_floats);
+        cache_narrow(c, q, count * q_floats);
         fovea_attention_args args;
         fovea_attention_args_init(&args);
         args.q = fovea_tensor_bhtd(q, c->q_dtype, count, CACHE_Q_HEADS, rows, CACHE_DIM);

@@ -43,6 +43,13 @@ fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64
 /* Queries and outputs of `rows` last tokens of a sequence: [CACHE_Q_HEADS][rows][channels]. */
 void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q);
 
+/* The description of a layer's attention, and queries as elements of their type, in place. */
+fovea_attention_desc cache_desc(const cache_case *c, int64_t layer, int64_t batch, int64_t rows, int64_t keys);
+void cache_narrow(const cache_case *c, float *q, int64_t n);
+
+/* Keys or values of a shadow as one tensor [CACHE_KV_HEADS][length][channels] of their type, turned. */
+void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool values);
+
 /* From contiguous memory: out [CACHE_Q_HEADS][rows][CACHE_VALUES] of the last rows. */
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out);
 

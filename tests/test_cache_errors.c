@@ -26,7 +26,6 @@ static void test_create(const fovea_context *ctx) {
         {"type", 1, 1, 8, 8, 4, 0, FOVEA_DTYPE_I64, FOVEA_ERROR_DTYPE},
         {"large", 1, (int64_t)1 << 47, (int64_t)1 << 40, 8, 4, 0, 1, FOVEA_ERROR_OVERFLOW},
         {"many pages", 1, 1, 8, 8, (int64_t)1 << 40, 0, 1, FOVEA_ERROR_OVERFLOW},
-        {"more than memory", 1, 1 << 20, 1 << 12, 8, 1 << 10, 0, 1, FOVEA_ERROR_OUT_OF_MEMORY},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fovea_kv_cache_desc d;

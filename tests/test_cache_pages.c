@@ -100,6 +100,78 @@ static void test_pools(const case_contexts *x) {
     test_check(tried > 5, "only %d problems were of such a kind", (int)tried);
 }
 
+/* A sequence's keys or values in pages of 16 bits, in descending order. */
+static fovea_tensor half_pool(const cache_case *c, const shadow *s, bool values, int64_t page_keys, int64_t pages) {
+    const int64_t channels = values ? CACHE_VALUES : CACHE_DIM, page = CACHE_KV_HEADS * page_keys * channels;
+    uint16_t *rows = cache_rows(c, s, 0, values), *data = must_alloc(pages * page, sizeof *data);
+    memset(data, 0xff, (size_t)(pages * page) * sizeof *data); /* NaN where no key is */
+    for (int64_t h = 0; h < CACHE_KV_HEADS; h++)
+        for (int64_t key = 0; key < s->length; key++)
+            memcpy(data + (pages - 1 - key / page_keys) * page + (h * page_keys + key % page_keys) * channels,
+                   rows + (h * s->length + key) * channels, (size_t)channels * sizeof *data);
+    free(rows);
+    return fovea_tensor_bhtd(data, values ? c->v_dtype : c->k_dtype, pages, CACHE_KV_HEADS, page_keys, channels);
+}
+
+/* Types of 16 bits and named arithmetics, whatever the pages: blocks and pairs of keys end with a page. */
+static void test_half_pools(const case_contexts *x) {
+    static const int64_t sizes[] = {1, 16, 31, 100, 256, 512};
+    shadow *s = must_alloc(1, sizeof *s);
+    cache_case c = cache_case_make(x->one, x->scalar);
+    c.q_dtype = FOVEA_DTYPE_BF16;
+    s->length = 0;
+    for (int32_t i = 0; i < 530; i++) {
+        s->token[i] = 77 + i;
+        s->attended[s->length++] = 1;
+    }
+    for (int kind = 0; kind < 4; kind++)
+        for (int i = 0; i < 6; i++)
+            for (int64_t rows = 1; rows <= 33; rows += 32) {
+                const int64_t page_keys = sizes[i], pages = (s->length + page_keys - 1) / page_keys;
+                c.k_dtype = c.v_dtype = kind == 3 ? FOVEA_DTYPE_F16 : FOVEA_DTYPE_BF16;
+                c.arithmetic = kind == 3 ? FOVEA_ARITHMETIC_EXACT : (fovea_arithmetic)kind;
+                float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q),
+                      *out = must_alloc(CACHE_Q_HEADS * rows * CACHE_VALUES, sizeof *out),
+                      *want = must_alloc(CACHE_Q_HEADS * rows * CACHE_VALUES, sizeof *want);
+                int32_t *table = must_alloc(pages, sizeof *table);
+                for (int64_t p = 0; p < pages; p++)
+                    table[p] = (int32_t)(pages - 1 - p);
+                fovea_attention_desc d = cache_desc(&c, 0, 1, rows, s->length);
+                fovea_attention_args args;
+                fovea_attention_plan *plan;
+                fovea_kv_pages p;
+                d.page_keys = page_keys;
+                cache_queries(s, 0, rows, q);
+                cache_narrow(&c, q, CACHE_Q_HEADS * rows * CACHE_DIM);
+                fovea_kv_pages_init(&p);
+                p.k = half_pool(&c, s, false, page_keys, pages);
+                p.v = half_pool(&c, s, true, page_keys, pages);
+                p.table = table;
+                p.table_stride = pages;
+                fovea_attention_args_init(&args);
+                args.q = fovea_tensor_bhtd(q, c.q_dtype, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
+                args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
+                args.kv_lens = &s->length;
+                args.pages = &p;
+                fovea_status status = fovea_attention_plan_create(c.ctx, &d, &plan);
+                if (status == FOVEA_OK)
+                    status = fovea_attention_execute(plan, &args, NULL, 0);
+                test_check(status == FOVEA_OK, "pages of 16 bits: %s", fovea_error_detail());
+                cache_want(&c, s, 0, rows, want);
+                test_same(out, want, CACHE_Q_HEADS * rows * CACHE_VALUES,
+                          "pages of %d keys, type %d, arithmetic %d, %d rows", (int)page_keys, (int)c.k_dtype,
+                          (int)c.arithmetic, (int)rows);
+                fovea_attention_plan_destroy(plan);
+                free(q);
+                free(out);
+                free(want);
+                free(table);
+                free(p.k.data);
+                free(p.v.data);
+            }
+    free(s);
+}
+
 /* Packed queries: sequence i has rows[i] of them, the last of its tokens. */
 static void check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *const *s, int64_t count,
                         const int64_t *rows) {
@@ -186,6 +258,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "cache-pages", NULL);
     const case_contexts x = contexts_make();
     test_pools(&x);
+    test_half_pools(&x);
     test_mixed(&x);
     contexts_free(&x);
     return test_end();

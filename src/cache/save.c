@@ -196,9 +196,11 @@ static fovea_status check_parts(const fovea_kv_cache *c, const saved *x) {
         if (layer->window != window)
             return fv_fail(FOVEA_ERROR_FOREIGN, "layer %lld has a window of %lld, in the cache one of %lld",
                            (long long)i, (long long)layer->window, (long long)window);
-        const int64_t most = window < 0 ? 0 : (layer->length - window) / FV_PAGE_KEYS;
-        if (layer->length < 0 || layer->length > longest || layer->behind < 0 || layer->behind > fv_max(most, 0))
+        if (layer->length < 0 || layer->length > longest)
             return damaged("a length is impossible");
+        const int64_t most = window < 0 ? 0 : fv_max(layer->length - window, 0) / FV_PAGE_KEYS;
+        if (layer->behind < 0 || layer->behind > most)
+            return damaged("more is gone behind a window than it lets go");
         shortest = fv_min(shortest, layer->length);
     }
     for (int64_t i = 0, before = -1; i < x->head.ranges; i++) {
