@@ -181,6 +181,8 @@ static void name_it(attention *self) {
         name_more(self, "/beside:%s", attention_beside_words[self->beside]);
     if (self->layout != LAYOUT_BHTD)
         name_more(self, "/layout:%s", layout_words[self->layout]);
+    if (desc->arithmetic != FOVEA_ARITHMETIC_EXACT)
+        name_more(self, "/arithmetic:%s", fovea_arithmetic_name(desc->arithmetic));
     if (self->call != CALL_PLAN)
         name_more(self, "/call:%s", call_words[self->call]);
     name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
@@ -226,12 +228,14 @@ static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
 
 static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
-    int64_t dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0;
+    int64_t arithmetic = 0, dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64,
+            value_dim = 0;
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
             sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
+                            {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
                             {"kv_heads", NULL, 1, most, &kv_heads},
@@ -274,6 +278,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->base.end = attention_end;
     fovea_attention_desc_init(&self->desc);
     self->desc.dtype = fv_dtype_of_word[dtype];
+    self->desc.arithmetic = (fovea_arithmetic)arithmetic;
     self->desc.batch = batch;
     self->desc.q_heads = q_heads;
     self->desc.kv_heads = kv_heads ? kv_heads : q_heads;
@@ -334,7 +339,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 
 const bench_kind bench_attention = {
     "attention", attention_make,
-    "dtype=f32|bf16|f16 batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 "
+    "dtype=f32|bf16|f16 arithmetic=exact|bf16|bf16_tile|fastest batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 "
+    "kv_len=(q_len) head_dim=64 "
     "value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"

@@ -245,7 +245,7 @@ static const struct {
     {"a key", " : score", "=", " pages=16 : score", "pages"},
     {"a knob", "tile_rows=7", " :", "tile_rows=7 stages=2", "stages"},
     {"evidence", "shapes=b1_h2", "\n", "shapes=b1_h2 watts=9", "watts"},
-    {"an operation", "attention_few_f32", " isa=", "attention_bf16", "attention_bf16"},
+    {"an operation", "attention_few_f32", " isa=", "attention_int8", "attention_int8"},
     {"a line", "attention_few_f32", "\nlinear", "numa", "numa"},
 };
 
@@ -273,7 +273,7 @@ static void test_newer(void) {
     /* The same words for another build: a context says so, and whoever writes the file again loses nothing. */
     snprintf(text, sizeof text,
              "fovea-tuning 3\ncpu vendor=Any numa=2 kernels=0123456789abcdef\nnuma : nodes=2\n"
-             "attention_bf16 isa=amx threads=2 pages=16 rows=17..any : score=any : watts=9\n");
+             "attention_int8 isa=amx threads=2 pages=16 rows=17..any : score=any : watts=9\n");
     tuning_close(text, sizeof text);
     check_context("another build's words", text, strlen(text), FOVEA_ERROR_FOREIGN, "nothing of");
     if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "another build's words: %s", error)) {

@@ -33,7 +33,7 @@ fovea_tuning *tuning_sound(int threads) {
     fovea_status status = fv_tuning_create(&tuning, error);
     for (int op = 0; op < FV_TUNING_OPERATIONS && status == FOVEA_OK; op++) {
         fv_tuning_row row = row_any((fv_tuning_op)op, threads);
-        const bool linear = op == FV_TUNING_linear_f32 || op == FV_TUNING_linear_few_f32;
+        const bool linear = op >= FV_TUNING_linear_f32;
         if (linear) {
             row.key[FV_LINEAR_KEY_in] = row.key[FV_LINEAR_KEY_out] = (fv_interval){1, 1024};
             row.knob[FV_LINEAR_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target());

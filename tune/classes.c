@@ -63,6 +63,8 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
     d.head_dim = c->key[FV_ATTENTION_KEY_head_dim].least;
     d.value_dim = c->key[FV_ATTENTION_KEY_value_dim].least;
     d.packed = 0; /* one sequence stands for all */
+    d.arithmetic = fv_tuning_arithmetic(c->operation);
+    d.dtype = d.k_dtype = d.v_dtype = d.out_dtype = fv_tuning_dtype(c->operation); /* which mixed types share */
     if (masked)
         d.window_left = d.window_right = -1;
     if (d.window_left < 0 && d.window_right < 0)
@@ -82,7 +84,7 @@ static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, in
     const double columns = PRICE / fmax(2.0 * (double)rows * (double)in / rate_of(threads, isa), (double)in / reading);
     const int64_t affordable = fv_max(fv_round_down((int64_t)fmin(columns, 1 << 20), WHOLE), threads * WHOLE);
     out = fv_max(fv_min(out, affordable), range->least);
-    return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out};
+    return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out, .dtype = fv_tuning_dtype(c->operation)};
 }
 
 /* Where a box has no end, half as much again as its least stands for it. */
@@ -186,20 +188,27 @@ static void name_interval(const char *name, const fv_interval *range, char text[
 
 static void name_class(tune_class *c) {
     char rows[48], keys[48], out[48];
+    const fovea_dtype dtype = fv_tuning_dtype(c->operation);
+    const fovea_arithmetic arithmetic = fv_tuning_arithmetic(c->operation);
+    char type[32] = "";
+    if (dtype != FOVEA_DTYPE_F32)
+        snprintf(type, sizeof type, ", %.8s%s%.12s", fv_dtype_word(dtype), arithmetic ? " as " : "",
+                 arithmetic ? fovea_arithmetic_name(arithmetic) : "");
     if (tune_is_linear(c->operation)) {
         name_interval("rows", &c->key[FV_LINEAR_KEY_rows], rows);
         name_interval("in", &c->key[FV_LINEAR_KEY_in], keys);
         name_interval("out", &c->key[FV_LINEAR_KEY_out], out);
-        snprintf(c->name, sizeof c->name, "linear %s, %s, %s", rows, keys, out);
+        snprintf(c->name, sizeof c->name, "linear %s, %s, %s%s", rows, keys, out, type);
         return;
     }
     name_interval("rows", &c->key[FV_ATTENTION_KEY_rows], rows);
     name_interval("keys", &c->key[FV_ATTENTION_KEY_keys], keys);
     static const char *const limits[] = {"", ", causal", ", window", ", masked"};
     name_interval("group", &c->key[FV_ATTENTION_KEY_group], out);
-    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s%s%s", rows, keys,
+    snprintf(c->name, sizeof c->name, "attention %s, %s, d%" PRId64 "%s%s%s%s", rows, keys,
              c->key[FV_ATTENTION_KEY_head_dim].least, limits[c->key[FV_ATTENTION_KEY_limited].least],
-             c->key[FV_ATTENTION_KEY_group].most > 1 ? ", " : "", c->key[FV_ATTENTION_KEY_group].most > 1 ? out : "");
+             c->key[FV_ATTENTION_KEY_group].most > 1 ? ", " : "", c->key[FV_ATTENTION_KEY_group].most > 1 ? out : "",
+             type);
 }
 
 static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa isa) {
@@ -266,6 +275,7 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
         return c;
     }
     fovea_attention_desc_init(d);
+    d->dtype = d->k_dtype = d->v_dtype = d->out_dtype = fv_tuning_dtype(c.operation);
     c.square = !tune_is_cold(c.operation);
     const fv_interval *group = &c.key[FV_ATTENTION_KEY_group]; /* of models it is the largest, as a rule */
     c.group = group->most < INT64_MAX ? group->most : 2 * fv_round_down(fv_max(group->least, 2), 2);

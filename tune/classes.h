@@ -10,7 +10,7 @@ typedef struct tune_class {
     int64_t group;     /* of an attention: query heads of a key head in its shapes */
     bool square;       /* as many keys as queries */
     tune_shape search; /* the shape of the search */
-    char name[160];
+    char name[192];
 } tune_class;
 
 /* The classes of all shapes that the options name, no two alike; the number of them, or -1 and a sentence to stderr.

@@ -20,8 +20,9 @@
 
 enum { PATTERN = 1 << 18, MOST_SETS = 4096 };
 
-static float *arena;
+static char *arena;
 static int64_t arena_bytes;
+static fovea_dtype arena_dtype; /* of its numbers */
 
 /* Beyond the last cache twice, as it reports itself: a guest may have all of it to itself. But at most what may be
  * taken. */
@@ -33,23 +34,34 @@ static int64_t cold_bytes(const fovea_context *ctx) {
     return bytes;
 }
 
-static bool have_arena(int64_t bytes) {
-    if (bytes <= arena_bytes)
-        return true;
-    free(arena);
-    arena_bytes = fv_round_up(bytes, PATTERN * (int64_t)sizeof(float));
-    arena = aligned_alloc(4096, (size_t)arena_bytes);
+static void fill_arena(fovea_dtype dtype) {
+    static float pattern[PATTERN];
+    const int64_t bytes = PATTERN * fv_dtype_size(dtype);
+    uint64_t state = 1;
+    for (int i = 0; i < PATTERN; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        pattern[i] = (float)(int64_t)(state >> 40) * 0x1p-23f - 1;
+    }
+    fovea_convert(PATTERN, pattern, FOVEA_DTYPE_F32, arena, dtype);
+    for (int64_t at = bytes; at < arena_bytes; at += bytes)
+        memcpy(arena + at, arena, (size_t)bytes);
+    arena_dtype = dtype;
+}
+
+/* Problems that are there at one time have one type. */
+static bool have_arena(int64_t bytes, fovea_dtype dtype) {
+    if (bytes > arena_bytes) {
+        free(arena);
+        arena_bytes = fv_round_up(bytes, PATTERN * (int64_t)sizeof(float));
+        arena = aligned_alloc(4096, (size_t)arena_bytes);
+        arena_dtype = (fovea_dtype)0;
+    }
     if (!arena) {
         arena_bytes = 0;
         return false;
     }
-    uint64_t state = 1;
-    for (int i = 0; i < PATTERN; i++) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        arena[i] = (float)(int64_t)(state >> 40) * 0x1p-23f - 1;
-    }
-    for (int64_t at = PATTERN; at < arena_bytes / (int64_t)sizeof(float); at += PATTERN)
-        memcpy(arena + at, arena, PATTERN * sizeof(float));
+    if (arena_dtype != dtype)
+        fill_arena(dtype);
     return true;
 }
 
@@ -59,15 +71,15 @@ void tune_problem_end(void) {
     arena_bytes = 0;
 }
 
-static int64_t take(int64_t *at, int64_t batch, int64_t heads, int64_t tokens, int64_t channels) {
+static int64_t take(int64_t *at, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens, int64_t channels) {
     int64_t count = 0;
     if (!fv_multiply(batch, heads, &count) || !fv_multiply(count, tokens, &count))
         count = INT64_MAX;
-    return fv_reserve(at, count, channels * (int64_t)sizeof(float));
+    return fv_reserve(at, count, channels * fv_dtype_size(dtype));
 }
 
 /* The sets that go through no cache, and memory for them; false and a sentence if there is none. */
-static bool make_sets(tune_problem *problem, int64_t set_bytes, int64_t out_bytes, char error[256]) {
+static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_bytes, int64_t out_bytes, char error[256]) {
     if (set_bytes < 0 || out_bytes < 0 || set_bytes > tune_memory_allowed()) {
         snprintf(error, 256, "the shape needs more memory than is available (%lld MiB)",
                  (long long)(tune_memory_allowed() >> 20));
@@ -78,7 +90,7 @@ static bool make_sets(tune_problem *problem, int64_t set_bytes, int64_t out_byte
     problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / set_bytes, 1), MOST_SETS) : 1;
     problem->out = aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes);
     /* What measures the bandwidth meanwhile needs cold_bytes(), and must not make the arena grow. */
-    if (problem->out && have_arena(cold ? fv_max(cold_bytes(problem->ctx), set_bytes) : set_bytes))
+    if (problem->out && have_arena(cold ? fv_max(cold_bytes(problem->ctx), set_bytes) : set_bytes, dtype))
         return true;
     snprintf(error, 256, "no memory for the operands");
     return false;
@@ -102,23 +114,23 @@ static bool make_mask(tune_problem *problem, fovea_tensor *mask) {
 static bool make_attention(tune_problem *problem, char error[256]) {
     const fovea_attention_desc *d = &problem->shape.attention;
     int64_t at = 0, out_bytes = 0;
-    const int64_t q = take(&at, d->batch, d->q_heads, d->q_len, d->head_dim);
-    const int64_t k = take(&at, d->batch, d->kv_heads, d->kv_len, d->head_dim);
-    const int64_t v = take(&at, d->batch, d->kv_heads, d->kv_len, d->value_dim);
-    take(&out_bytes, d->batch, d->q_heads, d->q_len, d->value_dim);
+    const int64_t q = take(&at, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
+    const int64_t k = take(&at, d->k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
+    const int64_t v = take(&at, d->v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
+    take(&out_bytes, d->out_dtype, d->batch, d->q_heads, d->q_len, d->value_dim);
     fovea_tensor mask = {.data = NULL};
-    if (!make_sets(problem, at, out_bytes, error) || !make_mask(problem, &mask))
+    if (!make_sets(problem, d->k_dtype, at, out_bytes, error) || !make_mask(problem, &mask))
         return false;
     problem->attention = calloc((size_t)problem->sets, sizeof *problem->attention);
     for (int i = 0; problem->attention && i < problem->sets; i++) {
         fovea_attention_args *args = &problem->attention[i];
-        char *base = (char *)arena + i * at;
+        char *base = arena + i * at;
         fovea_attention_args_init(args);
         args->mask = mask;
-        args->q = fovea_tensor_bhtd(base + q, FOVEA_DTYPE_F32, d->batch, d->q_heads, d->q_len, d->head_dim);
-        args->k = fovea_tensor_bhtd(base + k, FOVEA_DTYPE_F32, d->batch, d->kv_heads, d->kv_len, d->head_dim);
-        args->v = fovea_tensor_bhtd(base + v, FOVEA_DTYPE_F32, d->batch, d->kv_heads, d->kv_len, d->value_dim);
-        args->out = fovea_tensor_bhtd(problem->out, FOVEA_DTYPE_F32, d->batch, d->q_heads, d->q_len, d->value_dim);
+        args->q = fovea_tensor_bhtd(base + q, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
+        args->k = fovea_tensor_bhtd(base + k, d->k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
+        args->v = fovea_tensor_bhtd(base + v, d->v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
+        args->out = fovea_tensor_bhtd(problem->out, d->out_dtype, d->batch, d->q_heads, d->q_len, d->value_dim);
     }
     return problem->attention != NULL;
 }
@@ -126,26 +138,27 @@ static bool make_attention(tune_problem *problem, char error[256]) {
 /* The map is packed from one row of weights that stands for all; executed are weights of the arena. */
 static bool make_linear(tune_problem *problem, char error[256]) {
     const tune_shape *s = &problem->shape;
-    const int64_t width = fv_linear_gemm(problem->ctx, s->out, false)->nr;
+    const int64_t width = fv_linear_gemm(problem->ctx, s->out, s->dtype != FOVEA_DTYPE_F32)->nr;
     int64_t at = 0, out_bytes = 0;
-    const int64_t x = take(&at, 1, 1, s->rows, s->in);
-    const int64_t weights = take(&at, 1, fv_ceil_div(s->out, width), s->in, width);
-    take(&out_bytes, 1, 1, s->rows, s->out);
-    if (!make_sets(problem, at, out_bytes, error))
+    const int64_t x = take(&at, s->dtype, 1, 1, s->rows, s->in);
+    const int64_t weights = take(&at, s->dtype, 1, fv_ceil_div(s->out, width), fv_round_up(s->in, 2), width);
+    take(&out_bytes, s->dtype, 1, 1, s->rows, s->out);
+    if (!make_sets(problem, s->dtype, at, out_bytes, error))
         return false;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
+    desc.dtype = s->dtype;
     desc.in_features = s->in;
-    desc.part.weight = (fovea_matrix){.data = arena, .dtype = FOVEA_DTYPE_F32, .in = s->in, .out = s->out};
+    desc.part.weight = (fovea_matrix){.data = arena, .dtype = s->dtype, .in = s->in, .out = s->out};
     if (fovea_linear_pack(problem->ctx, &desc, &problem->packed) != FOVEA_OK) {
         snprintf(error, 256, "%.250s", fovea_error_detail());
         return false;
     }
     problem->map = *problem->packed;
-    problem->map.weights = arena + weights / (int64_t)sizeof(float);
+    problem->map.weights = arena + weights;
     fovea_linear_args_init(&problem->linear);
-    problem->linear.x = fovea_tensor_bhtd((char *)arena + x, FOVEA_DTYPE_F32, 1, 1, s->rows, s->in);
-    problem->y = fovea_tensor_bhtd(problem->out, FOVEA_DTYPE_F32, 1, 1, s->rows, s->out);
+    problem->linear.x = fovea_tensor_bhtd(arena + x, s->dtype, 1, 1, s->rows, s->in);
+    problem->y = fovea_tensor_bhtd(problem->out, s->dtype, 1, 1, s->rows, s->out);
     problem->linear.y = &problem->y;
     return true;
 }
@@ -239,8 +252,18 @@ tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {
 }
 
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map) {
-    const fv_kernel *gemm = fv_linear_gemm(ctx, shape->out, false);
-    *map = (fovea_linear){.ctx = ctx, .gemm = gemm, .in = shape->in, .out = shape->out, .panel = gemm->nr};
+    const fv_kernel *gemm = fv_linear_gemm(ctx, shape->out, shape->dtype != FOVEA_DTYPE_F32);
+    *map = (fovea_linear){.ctx = ctx,
+                          .gemm = gemm,
+                          .in = shape->in,
+                          .out = shape->out,
+                          .panel = gemm->nr,
+                          .weight_dtype = shape->dtype,
+                          .x_dtype = shape->dtype,
+                          .y_dtype = shape->dtype,
+                          .residual_dtype = shape->dtype};
+    fv_linear_take_kernels(map);
+    map->widened = fv_linear_widened(map);
     const bool found = fv_linear_find_tuned(map);
     const fv_linear_choice choice = fv_linear_choose(map, shape->rows, NULL);
     map->bytes = fv_linear_workspace(map, &choice);
@@ -340,9 +363,10 @@ double tune_peak(const fovea_context *ctx) {
 
 double tune_bandwidth(const fovea_context *ctx) {
     const int64_t bytes = cold_bytes(ctx);
-    if (!have_arena(bytes))
+    if (!have_arena(bytes, arena_dtype ? arena_dtype : FOVEA_DTYPE_F32))
         return 0;
-    bound b = {.finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->target), .memory = arena};
+    bound b = {.finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->target),
+               .memory = (const float *)(const void *)arena};
     const int64_t step = bytes / RUNS / (int64_t)sizeof(float);
     b.floats = step / ctx->threads.count;
     return (double)(b.floats * (int64_t)sizeof(float) * ctx->threads.count) / quick_time(ctx, &b, step, read_task);

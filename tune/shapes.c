@@ -51,13 +51,17 @@ static bool read_words(const char *text, const cli_key *keys, const char *exampl
 static bool read_linear(const char *text, tune_shape *shape, char error[CLI_WORDS_ERROR]) {
     const int64_t most = (int64_t)1 << 40;
     int64_t threads = 0; /* of a log: another matter */
+    int64_t dtype = 0;
     *shape = (tune_shape){.linear = true, .rows = 1, .in = 768, .out = 768};
     const cli_key keys[] = {{"rows", NULL, 1, most, &shape->rows},
                             {"in", NULL, 1, most, &shape->in},
                             {"out", NULL, 1, most, &shape->out},
+                            {"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"threads", NULL, INT64_MIN, INT64_MAX, &threads},
                             {NULL, NULL, 0, 0, NULL}};
-    return read_words(text, keys, "linear rows=8 in=768 out=768", error);
+    const bool read = read_words(text, keys, "linear rows=8 in=768 out=768", error);
+    shape->dtype = fv_dtype_of_word[dtype];
+    return read;
 }
 
 bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_ERROR]) {
@@ -66,7 +70,8 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
         return read_linear(text + 7, shape, error);
     const int64_t any = INT64_MIN, most = INT64_MAX; /* the library itself says what is wrong with a shape */
     int64_t batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0, causal = 0;
-    int64_t left = -1, right = -1, masked = 0, packed = 0, threads = 0;
+    int64_t left = -1, right = -1, masked = 0, packed = 0, threads = 0, dtype = 0, types[3] = {-1, -1, -1},
+            arithmetic = 0;
     const cli_key keys[] = {{"batch", NULL, any, most, &batch},
                             {"q_heads", NULL, any, most, &q_heads},
                             {"kv_heads", NULL, any, most, &kv_heads},
@@ -79,6 +84,11 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
                             {"window_right", NULL, any, most, &right},
                             {"masked", NULL, 0, 1, &masked},
                             {"packed", NULL, 0, 1, &packed},
+                            {"dtype", fv_dtype_words, 0, 0, &dtype},
+                            {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
+                            {"k_dtype", fv_dtype_words, 0, 0, &types[0]},
+                            {"v_dtype", fv_dtype_words, 0, 0, &types[1]},
+                            {"out_dtype", fv_dtype_words, 0, 0, &types[2]},
                             {"threads", NULL, any, most, &threads},
                             {NULL, NULL, 0, 0, NULL}};
     if (strncmp(text, "attention ", 10) == 0)
@@ -88,6 +98,11 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     *shape = (tune_shape){.linear = false};
     fovea_attention_desc *desc = &shape->attention;
     fovea_attention_desc_init(desc);
+    fovea_dtype *const dtypes[] = {&desc->k_dtype, &desc->v_dtype, &desc->out_dtype};
+    desc->dtype = fv_dtype_of_word[dtype];
+    desc->arithmetic = (fovea_arithmetic)arithmetic;
+    for (int i = 0; i < 3; i++)
+        *dtypes[i] = types[i] >= 0 ? fv_dtype_of_word[types[i]] : desc->dtype;
     desc->batch = batch;
     desc->q_heads = q_heads;
     desc->kv_heads = kv_heads ? kv_heads : q_heads;
@@ -115,9 +130,19 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     return true;
 }
 
+/* "_bf16"; float32 goes without saying. */
+static const char *type_suffix(fovea_dtype dtype, char text[8]) {
+    text[0] = '\0';
+    if (dtype != FOVEA_DTYPE_F32)
+        snprintf(text, 8, "_%s", fv_dtype_word(dtype));
+    return text;
+}
+
 const char *tune_shape_name(const tune_shape *shape, char *text, size_t size) {
+    char type[8];
     if (shape->linear) {
-        snprintf(text, size, "r%" PRId64 "_in%" PRId64 "_out%" PRId64, shape->rows, shape->in, shape->out);
+        snprintf(text, size, "r%" PRId64 "_in%" PRId64 "_out%" PRId64 "%s", shape->rows, shape->in, shape->out,
+                 type_suffix(shape->dtype, type));
         return text;
     }
     const fovea_attention_desc *d = &shape->attention;
@@ -129,14 +154,15 @@ const char *tune_shape_name(const tune_shape *shape, char *text, size_t size) {
     if (d->value_dim != d->head_dim)
         n += snprintf(text + n, size - (size_t)n, "-%" PRId64, d->value_dim);
     static const char *const causal[] = {"", "_causal", "_decode", "_offset"};
-    snprintf(text + n, size - (size_t)n, "%s%s%s%s", causal[d->causal],
+    snprintf(text + n, size - (size_t)n, "%s%s%s%s%s%s%s", causal[d->causal],
              d->window_left >= 0 || d->window_right >= 0 ? "_window" : "", d->mask ? "_masked" : "",
-             d->packed ? "_packed" : "");
+             d->packed ? "_packed" : "", type_suffix(d->k_dtype, type), d->arithmetic ? "_as_" : "",
+             d->arithmetic ? fovea_arithmetic_name(d->arithmetic) : "");
     return text;
 }
 
 fv_tuning_op tune_shape_keys(const tune_shape *shape, int64_t key[FV_TUNING_KEYS]) {
-    return shape->linear ? fv_linear_tuning_keys(shape->rows, shape->in, shape->out, key)
+    return shape->linear ? fv_linear_tuning_keys(shape->dtype, shape->rows, shape->in, shape->out, key)
                          : fv_attention_tuning_keys(&shape->attention, key);
 }
 
@@ -151,11 +177,11 @@ double tune_flops(const tune_shape *shape) {
 double tune_bytes(const tune_shape *shape) {
     const fovea_attention_desc *d = &shape->attention;
     if (shape->linear)
-        return (double)sizeof(float) * ((double)shape->in * (double)shape->out +
-                                        (double)shape->rows * ((double)shape->in + (double)shape->out));
+        return (double)fv_dtype_size(shape->dtype) * ((double)shape->in * (double)shape->out +
+                                                      (double)shape->rows * ((double)shape->in + (double)shape->out));
     const double keys = (double)(d->kv_heads * fv_attention_keys(d)) * (double)(d->head_dim + d->value_dim);
     const double rows = (double)(d->q_heads * d->q_len) * (double)(d->head_dim + d->value_dim);
-    return (double)sizeof(float) * (double)d->batch * (keys + rows);
+    return (double)d->batch * ((double)fv_dtype_size(d->k_dtype) * keys + (double)fv_dtype_size(d->dtype) * rows);
 }
 
 double tune_work(const tune_shape *shape) {

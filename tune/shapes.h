@@ -15,13 +15,14 @@ typedef struct tune_shape {
     bool linear;
     fovea_attention_desc attention;
     int64_t rows, in, out;
+    fovea_dtype dtype; /* of a linear map: of x, weights and y */
 } tune_shape;
 
 /* Reads "batch=1 q_heads=12 ... causal=top_left" or "linear rows=512 in=768 out=768"; false and a sentence if it is no
  * shape. */
 bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_ERROR]);
 
-/* A short name, as b1_h12_q512_kv512_d64 or r512_in768_out768; returns text. */
+/* A short name, as b1_h12_q512_kv512_d64 or r512_in768_out768_bf16; returns text. */
 const char *tune_shape_name(const tune_shape *shape, char *text, size_t size);
 
 /* Its operation and keys. */
@@ -29,11 +30,9 @@ fv_tuning_op tune_shape_keys(const tune_shape *shape, int64_t key[FV_TUNING_KEYS
 
 /* The operations that are measured with operands in no cache. */
 static inline bool tune_is_cold(fv_tuning_op operation) {
-    return operation == FV_TUNING_attention_few_f32 || operation == FV_TUNING_linear_few_f32;
+    return operation % 2 == FV_TUNING_attention_few_f32 % 2; /* operations.inc */
 }
-static inline bool tune_is_linear(fv_tuning_op operation) {
-    return operation == FV_TUNING_linear_f32 || operation == FV_TUNING_linear_few_f32;
-}
+static inline bool tune_is_linear(fv_tuning_op operation) { return operation >= FV_TUNING_linear_f32; }
 
 /* Operations and bytes of an execution. */
 double tune_flops(const tune_shape *shape);

@@ -113,6 +113,11 @@ static void test_boxes(void) {
         "batch=9 q_heads=16 q_len=2048 head_dim=64 packed=1",
         "linear rows=512 in=768 out=768",
         "linear rows=1 in=4096 out=4096",
+        "q_heads=16 q_len=512 head_dim=64 dtype=bf16",
+        "q_heads=16 q_len=512 head_dim=64 dtype=bf16 arithmetic=bf16",
+        "q_heads=32 kv_heads=8 q_len=1 kv_len=1000 head_dim=128 dtype=f16 k_dtype=bf16",
+        "linear rows=512 in=768 out=768 dtype=bf16",
+        "linear rows=1 in=4096 out=4096 dtype=f16",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         tune_shape shape;
@@ -151,8 +156,38 @@ static void test_masked_and_packed(void) {
     test_check(memcmp(key[0], key[3], sizeof key[0]) != 0, "a padded batch is of the class of one sequence");
 }
 
+/* Types and arithmetics are classes of their own, whose shapes have them. */
+static void test_types(void) {
+    static const struct {
+        const char *text;
+        fv_tuning_op operation;
+        fovea_dtype dtype;
+        fovea_arithmetic arithmetic;
+    } all[] = {
+        {"q_len=512", FV_TUNING_attention_f32, FOVEA_DTYPE_F32, FOVEA_ARITHMETIC_EXACT},
+        {"q_len=512 dtype=f16", FV_TUNING_attention_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
+        {"q_len=1 kv_len=900 dtype=bf16", FV_TUNING_attention_few_bf16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
+        {"q_len=512 dtype=bf16 arithmetic=bf16_tile", FV_TUNING_attention_bf16_as_bf16_tile, FOVEA_DTYPE_BF16,
+         FOVEA_ARITHMETIC_BF16_TILE},
+        {"linear rows=99 in=64 out=64 dtype=bf16", FV_TUNING_linear_bf16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=2 in=64 out=64 dtype=f16", FV_TUNING_linear_few_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        tune_shape shape;
+        char error[256];
+        test_check(tune_shape_read(all[i].text, &shape, error), "%s: %s", all[i].text, error);
+        const tune_class c = tune_class_of(&shape, 1, FV_ISA_scalar);
+        const fovea_attention_desc *d = &c.search.attention;
+        test_check(c.operation == all[i].operation && fv_tuning_dtype(c.operation) == all[i].dtype &&
+                       (c.search.linear ? c.search.dtype == all[i].dtype
+                                        : d->dtype == all[i].dtype && d->arithmetic == all[i].arithmetic),
+                   "%s: is of %s", all[i].text, c.name);
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_shapes", NULL);
+    test_types();
     test_attention();
     test_linear();
     test_rows();

@@ -34,10 +34,16 @@ static const fv_tuning_knob knobs[] = {
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
-const fv_tuning_operation fv_tuning_attention_f32 = {"attention_f32",    FV_TYPE_f32, FV_ATTENTION_KEYS,
-                                                     FV_ATTENTION_KNOBS, many_keys,   knobs};
-const fv_tuning_operation fv_tuning_attention_few_f32 = {"attention_few_f32", FV_TYPE_f32, FV_ATTENTION_KEYS,
-                                                         FV_ATTENTION_KNOBS,  few_keys,    knobs};
+#define OPERATIONS(type)                                                                                               \
+    const fv_tuning_operation fv_tuning_attention_##type = {"attention_" #type, FV_TYPE_f32, FV_ATTENTION_KEYS,        \
+                                                            FV_ATTENTION_KNOBS, many_keys,   knobs};                   \
+    const fv_tuning_operation fv_tuning_attention_few_##type = {                                                       \
+        "attention_few_" #type, FV_TYPE_f32, FV_ATTENTION_KEYS, FV_ATTENTION_KNOBS, few_keys, knobs};
+OPERATIONS(f32)
+OPERATIONS(bf16)
+OPERATIONS(f16)
+OPERATIONS(bf16_as_bf16)
+OPERATIONS(bf16_as_bf16_tile)
 
 /* Does a mask let rows see different keys? Where tiles end is then another matter than with causality or a window: a tile
  * that was best without masks made documents up to 1.19 times as slow. Nothing else that happens to scores moves the best
@@ -59,7 +65,8 @@ fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *d, int64_t key
     key[FV_ATTENTION_KEY_units] = (d->packed ? 1 : d->batch) * d->kv_heads; /* of packed ones one is as long as told */
     key[FV_ATTENTION_KEY_keys] = d->kv_len;
     key[FV_ATTENTION_KEY_rows] = rows;
-    return rows <= FV_ATTENTION_FEW_ROWS ? FV_TUNING_attention_few_f32 : FV_TUNING_attention_f32;
+    return fv_tuning_of(FV_TUNING_attention_f32, d->k_dtype ? d->k_dtype : d->dtype, d->arithmetic,
+                        rows <= FV_ATTENTION_FEW_ROWS);
 }
 
 void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size) {

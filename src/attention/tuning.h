@@ -34,7 +34,7 @@ enum {
     FV_ATTENTION_KNOBS
 };
 
-/* The operation of a shape, and its keys. */
+/* The operation of a shape, of its keys' type and its arithmetic, and its keys. */
 fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *desc, int64_t key[FV_TUNING_KEYS]);
 
 #endif

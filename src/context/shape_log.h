@@ -16,6 +16,7 @@ void fv_shape_log_close(fv_shape_log *log);
 
 /* Notes the shape, if this context has not noted it before. Thread-safe; takes no memory. */
 void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *desc, int threads);
-void fv_shape_log_linear(fv_shape_log *log, int64_t rows, int64_t in, int64_t out, int threads);
+/* dtype: of the packed weights. */
+void fv_shape_log_linear(fv_shape_log *log, fovea_dtype dtype, int64_t rows, int64_t in, int64_t out, int threads);
 
 #endif

@@ -21,7 +21,7 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
     const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
     if (!row) {
         int64_t key[FV_TUNING_KEYS];
-        const fv_tuning_op op = fv_linear_tuning_keys(rows, l->in, l->out, key);
+        const fv_tuning_op op = fv_linear_tuning_keys(l->weight_dtype, rows, l->in, l->out, key);
         fv_tuning_use_find(&l->ctx->tuning, op, key, origin, sizeof origin);
         fv_text_add(text, size, n, "tuned   no: %s; defaults from caches of %lld KiB and %lld KiB\n", origin,
                     (long long)fv_cpu_scaled(l->ctx->cpu.l1d, c.cache_scale) / 1024,

@@ -182,7 +182,7 @@ void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *w
         return;
     const fv_linear_choice choice = fv_linear_choose(l, rows, NULL);
     if (l->ctx->log)
-        fv_shape_log_linear(l->ctx->log, rows, l->in, l->out, l->ctx->threads.count);
+        fv_shape_log_linear(l->ctx->log, l->weight_dtype, rows, l->in, l->out, l->ctx->threads.count);
     fv_linear_execute_chosen(l, args, &choice, workspace);
 }
 

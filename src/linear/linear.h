@@ -58,6 +58,9 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 /* Channels of a block of weights that is widened, at most. */
 int64_t fv_linear_widened(const fovea_linear *linear);
 
+/* Takes the kernels that its types ask for. */
+void fv_linear_take_kernels(fovea_linear *linear);
+
 /* Finds the rows of the context's tuning file; false if there is no memory. */
 bool fv_linear_find_tuned(fovea_linear *linear);
 

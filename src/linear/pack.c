@@ -144,7 +144,6 @@ void fovea_linear_destroy(fovea_linear *linear) {
 /* The packed weights keep the type of the parts' if it is one and nothing scales them. */
 static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
-    const fv_target target = l->ctx->target;
     l->weight_dtype = parts[0].weight.dtype;
     for (int64_t p = 0; p < d->part_count; p++)
         if (parts[p].weight.dtype != l->weight_dtype || (parts[p].has_scale && (float)parts[p].scale != 1.0f))
@@ -152,12 +151,17 @@ static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
     l->x_dtype = d->dtype;
     l->y_dtype = d->y_dtype;
     l->residual_dtype = d->residual_dtype;
+    l->arithmetic = d->arithmetic;
+    fv_linear_take_kernels(l);
+}
+
+void fv_linear_take_kernels(fovea_linear *l) {
+    const fv_target target = l->ctx->target;
     l->widen_weights = fv_widen_of(l->weight_dtype, target);
     l->widen_x = fv_widen_of(l->x_dtype, target);
     l->widen_residual = fv_widen_of(l->residual_dtype, target);
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
     l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
-    l->arithmetic = d->arithmetic;
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
         l->blocks = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.gemm_blocks_f32;
     if (l->weight_dtype == FOVEA_DTYPE_F32)

@@ -27,15 +27,20 @@ static const fv_tuning_knob knobs[] = {
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
-const fv_tuning_operation fv_tuning_linear_f32 = {"linear_f32",    FV_TYPE_f32, FV_LINEAR_KEYS,
-                                                  FV_LINEAR_KNOBS, many_keys,   knobs};
-const fv_tuning_operation fv_tuning_linear_few_f32 = {"linear_few_f32", FV_TYPE_f32, FV_LINEAR_KEYS,
-                                                      FV_LINEAR_KNOBS,  few_keys,    knobs};
+#define OPERATIONS(type)                                                                                               \
+    const fv_tuning_operation fv_tuning_linear_##type = {"linear_" #type, FV_TYPE_f32, FV_LINEAR_KEYS,                 \
+                                                         FV_LINEAR_KNOBS, many_keys,   knobs};                         \
+    const fv_tuning_operation fv_tuning_linear_few_##type = {"linear_few_" #type, FV_TYPE_f32, FV_LINEAR_KEYS,         \
+                                                             FV_LINEAR_KNOBS,     few_keys,    knobs};
+OPERATIONS(f32)
+OPERATIONS(bf16)
+OPERATIONS(f16)
 
-fv_tuning_op fv_linear_tuning_keys(int64_t rows, int64_t in, int64_t out, int64_t key[FV_TUNING_KEYS]) {
+fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
+                                   int64_t key[FV_TUNING_KEYS]) {
     memset(key, 0, FV_TUNING_KEYS * sizeof *key);
     key[FV_LINEAR_KEY_in] = in;
     key[FV_LINEAR_KEY_out] = out;
     key[FV_LINEAR_KEY_rows] = rows;
-    return rows <= FV_LINEAR_FEW_ROWS ? FV_TUNING_linear_few_f32 : FV_TUNING_linear_f32;
+    return fv_tuning_of(FV_TUNING_linear_f32, dtype, FOVEA_ARITHMETIC_EXACT, rows <= FV_LINEAR_FEW_ROWS);
 }

@@ -22,7 +22,8 @@ enum {
     FV_LINEAR_KNOBS
 };
 
-/* The operation of a map of so many rows, and its keys. */
-fv_tuning_op fv_linear_tuning_keys(int64_t rows, int64_t in, int64_t out, int64_t key[FV_TUNING_KEYS]);
+/* The operation of a map with packed weights of that type and so many rows, and its keys. */
+fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
+                                   int64_t key[FV_TUNING_KEYS]);
 
 #endif
