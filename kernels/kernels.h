@@ -279,8 +279,7 @@ static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
 }
 
 /* gemm_pairs: as gemm, with words of pairs for elements of a and b, k counting words:
- * acc = fma(first of a, first of b, acc), then fma(second of a, second of b, acc). Only for operands that fv_pairs_exact() allows.
- * n is a multiple of FV_LANES, and the epilogue has no b: nothing is merged. */
+ * acc = fma(first of a, first of b, acc), then fma(second of a, second of b, acc). Only for operands that fv_pairs_exact() allows. */
 typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
 
 /* gemm_blocks of bfloat16: as gemm_blocks, with words of pairs for elements of a and b, k counting words, for operands that

@@ -14,6 +14,5 @@ static inline vf pairs_accumulate(vf a, vf b, vf acc) {
 #endif
 }
 
-#define FV_NO_MERGE
 #define FV_ACCUMULATE pairs_accumulate
 #include "body/gemm_f32.h"

@@ -57,7 +57,7 @@ FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr, const int part) 
 }
 
 FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
-    if (t->n % FV_W == 0 || NO_MERGE)
+    if (t->n % FV_W == 0)
         gemm_vectors(t, mr, WHOLE);
     else
         gemm_vectors(t, mr, PART);
@@ -142,7 +142,6 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(m == 1 || ldc >= n);
     assert(e->b || !e->a);
     assert(e->start != c || m == 1 || e->ldstart == ldc);
-    assert(!NO_MERGE || (!e->b && n % FV_LANES == 0));
     assert(!e->row_max || (!e->b && n % FV_LANES == 0));
     assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
     const float *next = NULL; /* of one tile a strip: what strips before have not prefetched */

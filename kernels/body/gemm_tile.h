@@ -15,13 +15,6 @@
 #define FV_ACCUMULATE v_accumulate
 #endif
 
-/* A product of whole vectors that is not merged. Leaves most of the text out. */
-#ifdef FV_NO_MERGE
-enum { NO_MERGE = 1 };
-#else
-enum { NO_MERGE = 0 };
-#endif
-
 enum {
     NV = FV_NR / FV_W,
     UNROLL = FV_W >= 8 ? 4 : 2, /* steps of k for each branch */
@@ -219,13 +212,13 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
                 acc[i][j] = gemm_load(start + j * FV_W, left, j == nv - 1, part);
         gemm_multiply(acc, a, t, next, mr, nv, part);
         next = gemm_next(t, next, 1);
-        if (merge_b && !NO_MERGE) {
+        if (merge_b) {
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nv; j++)
                     acc[i][j] = v_mul(acc[i][j], v_set1(merge_b[i]));
             merge_b += mr;
         }
-        if (merge_a && !NO_MERGE) {
+        if (merge_a) {
             const float *row = c;
             for (int i = 0; i < mr; i++, row += ldc, ldc = gemm_opaque(ldc))
                 for (int j = 0; j < nv; j++) {

@@ -6,8 +6,8 @@
 void fv_gemm_pairs_bf16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
                                    int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
                                    const fv_prefetch *prefetch) {
-    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && n % FV_LANES == 0);
-    assert(!epilogue || !epilogue->b);
+    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
+    const float *merge_a = epilogue ? epilogue->a : NULL, *merge_b = epilogue ? epilogue->b : NULL;
     float *row_max = epilogue ? epilogue->row_max : NULL;
     const float *start = epilogue ? epilogue->start : NULL;
     (void)prefetch;
@@ -21,7 +21,10 @@ void fv_gemm_pairs_bf16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float 
                 acc = fmaf(v_pair_first(x), v_pair_first(y), acc);
                 acc = fmaf(v_pair_second(x), v_pair_second(y), acc);
             }
-            c[i * ldc + j] = acc;
+            float *to = &c[i * ldc + j];
+            if (merge_b)
+                acc *= merge_b[i];
+            *to = merge_a ? fmaf(*to, merge_a[i], acc) : acc;
             if (row_max)
                 row_max[i * FV_LANES + j % FV_LANES] = v_max(acc, row_max[i * FV_LANES + j % FV_LANES]);
         }

@@ -37,7 +37,7 @@ typedef struct fv_block {
     bool padding;        /* is none of them a query? Then nothing else of the item is ready */
     bool pairs;          /* may scores be those of pairs? Then pairs_q and magnitudes are those of the queries */
     fv_magnitudes magnitudes;
-    bool value_pairs; /* may values be multiplied as pairs, over tiles? */
+    bool value_pairs; /* may values be multiplied as pairs? */
     bool thin;        /* few rows (thin.h) */
     bool copy_values; /* are the values read from a copy in v? */
     float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */

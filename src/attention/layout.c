@@ -39,7 +39,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
     s->k = fv_reserve(&at, keys, f);
     s->v = fv_reserve(&at, columns, FV_SEGMENT * f);
-    s->p = fv_reserve(&at, plan->tiles ? tile : 0, FV_P_WORDS * f);
+    s->p = fv_reserve(&at, plan->kernels.value_pairs ? tile : 0, FV_P_WORDS * f);
     s->s = fv_reserve(&at, tile, plan->s_stride * f);
     s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
     s->lanes = fv_reserve(&at, tile, FV_LANES * f);

@@ -53,8 +53,10 @@ static void take_pairs(fovea_attention_plan *plan) {
     if (d->dtype != FOVEA_DTYPE_BF16 || d->k_dtype != FOVEA_DTYPE_BF16 || (!pairs && !plan->tiles))
         return;
     plan->pairs = plan->tiles ? plan->tiles : gemm;
-    if (plan->tiles)
+    if (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16) {
+        plan->kernels.value_pairs = plan->tiles ? plan->tiles->run.gemm_blocks_bf16 : gemm->run.gemm_pairs_bf16;
         plan->kernels.pair_rows = fv_kernel_best(FV_OP_pair_rows, FV_TYPE_bf16, target)->run.pair_rows_bf16;
+    }
     plan->kernels.pack_pairs = fv_kernel_best(FV_OP_pack_pairs, FV_TYPE_bf16, target)->run.pack_pairs_bf16;
     plan->kernels.to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_f32, target)->run.to_pairs_f32;
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
@@ -249,11 +251,12 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
         snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
     return (size_t)snprintf(text, size,
                             "tier    %s\ntypes   %s, arithmetic %s\nscores  %s%s, keys packed in panels of "
-                            "%lld\nvalues  %s\nblocks  %lld of %lld "
+                            "%lld\nvalues  %s%s\nblocks  %lld of %lld "
                             "rows, in tiles of %lld\n"
                             "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(plan->ctx->target.isa), types, fovea_arithmetic_name(plan->desc.arithmetic),
-                            c->score->name, pairs, (long long)plan->panel, c->value->name, (long long)plan->items,
-                            (long long)c->block_rows, (long long)c->tile_rows, split, (long long)plan->tasks,
-                            plan->ctx->threads.count, (long long)plan->bytes, origin);
+                            c->score->name, pairs, (long long)plan->panel, c->value->name,
+                            plan->kernels.value_pairs ? pairs : "", (long long)plan->items, (long long)c->block_rows,
+                            (long long)c->tile_rows, split, (long long)plan->tasks, plan->ctx->threads.count,
+                            (long long)plan->bytes, origin);
 }

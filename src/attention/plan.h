@@ -47,7 +47,8 @@ typedef struct fv_attention_kernels {
     fv_narrow_bf16_fn *narrow_out;
     fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
     fv_to_pairs_f32_fn *to_pairs;
-    fv_pair_rows_bf16_fn *pair_rows; /* NULL without plan->tiles */
+    fv_gemm_f32_fn *value_pairs; /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
+    fv_pair_rows_bf16_fn *pair_rows;
     fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more */
     fv_gemm_thin_bf16_fn *value_thin; /* likewise, and the values have 16 bits */
 } fv_attention_kernels;

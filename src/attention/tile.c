@@ -235,7 +235,7 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
         const value_group g = {.first = first,
                                .rows = fv_min(t->group_rows, t->rows - first),
                                .keys = x->groups[first / t->group_rows],
-                               .gemm = pairs ? p->tiles->run.gemm_blocks_bf16 : value,
+                               .gemm = pairs ? p->kernels.value_pairs : value,
                                .p = pairs ? x->p : x->s,
                                .stride = pairs ? FV_P_WORDS : p->s_stride,
                                .keys_of_word = pairs ? 2 : 1};

@@ -74,10 +74,7 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
     const bool pairs = has_pairs(c->kernel), skips = has_skips(c->kernel);
     if ((to->maxima && skips) || (pairs && kind != DATA_NORMAL))
         return;
-    const bool whole = c->kernel->op == FV_OP_gemm_pairs; /* whole groups of columns, which are not merged */
-    if (whole && to->factors)
-        return;
-    if (to->maxima || whole)
+    if (to->maxima)
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
     trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, to->words, data_words[kind]);
     if (!t)
