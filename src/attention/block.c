@@ -164,7 +164,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         fv_block_narrow(x);
     fv_thin_open(x);
     x->copy_values = copies_values(x);
-    x->value_pairs = x->pairs && plan->kernels.value_pairs && !fv_kv_short_pages(&x->kv->v);
+    x->value_pairs = x->copy_values && x->pairs && plan->kernels.value_pairs && !fv_kv_short_pages(&x->kv->v);
     deal_tiles(x);
 }
 
