@@ -126,6 +126,21 @@ static void test_rope(cache_case c) {
     }
 }
 
+/* A cache that holds its windows and no more. */
+static void test_tight(cache_case c) {
+    c.windows[0] = 300;
+    c.windows[1] = 0;
+    c.max_pages = 4;
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *s = add(cache);
+    for (int64_t at = 0; at + 256 < CACHE_LONGEST; at += 256) {
+        append(cache, s, 256, (int32_t)at);
+        cache_check(&c, cache, &s, 1, 30, "tight windows");
+    }
+    fovea_kv_cache_destroy(cache);
+    free(s);
+}
+
 /* A window's pages go; queries see what they would of all keys. */
 static void test_windows(cache_case c) {
     c.windows[0] = 300;
@@ -293,6 +308,7 @@ int main(int argc, char **argv) {
     test_chunks(c, x.three);
     test_rope(c);
     test_windows(c);
+    test_tight(c);
     test_shared(c, x.three);
     test_arithmetics(c, x.three);
     test_lives(c);

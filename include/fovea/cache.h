@@ -84,7 +84,7 @@ FOVEA_API void fovea_kv_cache_clear(fovea_kv_cache *cache);
 FOVEA_API fovea_status fovea_kv_cache_length(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t *length);
 
 /* Takes the pages that tokens[i] more tokens of sequences[i] need, in all layers, and copies those that are shared and would be
- * written to. Appends of that many tokens then cannot find the cache full. All or nothing: FOVEA_ERROR_FULL, and nothing has
+ * written to; frees pages behind windows as appending does. Appends of that many tokens then cannot find the cache full. All or nothing: FOVEA_ERROR_FULL, and nothing has
  * changed. Also FOVEA_ERROR_NULL, _SHAPE (tokens below 0), _ARGUMENT (also: a sequence is named twice), _OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_kv_cache_reserve(fovea_kv_cache *cache, int64_t count, const int64_t *sequences,
                                               const int64_t *tokens);

@@ -103,7 +103,7 @@ fovea_status fovea_kv_cache_reserve(fovea_kv_cache *c, int64_t count, const int6
         if (tokens[i] < 0)
             return fv_fail(FOVEA_ERROR_SHAPE, "tokens[%lld] is %lld; it must be at least 0", (long long)i,
                            (long long)tokens[i]);
-    fv_growth growth = {.end = c->desc.layers};
+    fv_growth growth = {.end = c->desc.layers, .releases = true};
     pthread_mutex_lock(&c->lock);
     fovea_status status = fv_growth_make(c, count, sequences, &growth);
     for (fv_cache_sequence *s = growth.first; s && status == FOVEA_OK; s = s->next)
