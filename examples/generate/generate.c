@@ -47,9 +47,10 @@ typedef struct run {
     text_codec *t;
     session *s;
     float *logits; /* [LOGIT_ROWS][words] */
-    int32_t *ids;  /* [context] */
+    int32_t *ids;  /* [room] */
     uint64_t hash;
     double prefill, decode; /* seconds */
+    int64_t room;           /* for tokens: --context, or what the model reads at most */
     int64_t prompt, answer; /* tokens */
     double decode_bytes;    /* that decoding had to read */
     char complaint[COMPLAINT_MOST];
@@ -165,8 +166,8 @@ static void load(run *r) {
     if (status != 0 || model_load(r->ctx, path, dtypes[r->opts->dtype], &r->m, to(r)) != 0)
         die(r->complaint);
     const config *c = model_config(r->m);
-    const int64_t most = r->opts->context < c->most_tokens ? r->opts->context : c->most_tokens;
-    if (session_create(r->m, most, dtypes[r->opts->cache], &r->s, to(r)) != 0)
+    r->room = r->opts->context < c->most_tokens ? r->opts->context : c->most_tokens;
+    if (session_create(r->m, r->room, dtypes[r->opts->cache], &r->s, to(r)) != 0)
         die(r->complaint);
     r->logits = allocate((size_t)(LOGIT_ROWS * c->words), sizeof *r->logits);
     r->hash = 0xcbf29ce484222325u;
@@ -219,7 +220,7 @@ static void answer(run *r, sampler *draws, int64_t most) {
         if (text_ends(r->t, id))
             break;
         print_token(r, id);
-        if (r->answer + 1 == most || session_length(r->s) + 1 > r->opts->context)
+        if (r->answer + 1 == most || session_length(r->s) + 1 > r->room)
             break;
         const double begin = stopwatch(CLOCK_MONOTONIC);
         if (session_run(r->s, &id, 1, to(r)) != 0 || session_logits(r->s, 0, 1, r->logits, to(r)) != 0)
@@ -245,13 +246,13 @@ static void report(const run *r) {
 
 static void read_prompt(run *r) {
     char *prompt = join(r->opts->words, r->opts->word_count);
-    r->ids = allocate((size_t)r->opts->context, sizeof *r->ids);
-    r->prompt = !r->opts->plain && text_chats(r->t)
-                    ? text_chat(r->t, r->opts->system, prompt, r->ids, r->opts->context)
-                    : text_tokens(r->t, prompt, strlen(prompt), r->ids, r->opts->context);
+    r->ids = allocate((size_t)r->room, sizeof *r->ids);
+    r->prompt = !r->opts->plain && text_chats(r->t) ? text_chat(r->t, r->opts->system, prompt, r->ids, r->room)
+                                                    : text_tokens(r->t, prompt, strlen(prompt), r->ids, r->room);
     free(prompt);
     if (r->prompt < 1)
-        die(r->prompt < 0 ? "the prompt is longer than --context" : "the prompt has no tokens");
+        die(r->prompt < 0 ? "the prompt is longer than --context, or than the model reads"
+                          : "the prompt has no tokens");
 }
 
 static void generate(run *r) {
@@ -290,8 +291,8 @@ static void perplexity(run *r) {
     free(file);
     double sum = 0.0;
     for (int64_t done = 0, count; done < r->prompt; done += count) {
-        const int64_t in_window = done % r->opts->context, left = r->prompt - done;
-        count = r->opts->context - in_window < left ? r->opts->context - in_window : left;
+        const int64_t in_window = done % r->room, left = r->prompt - done;
+        count = r->room - in_window < left ? r->room - in_window : left;
         count = count < SESSION_CHUNK ? count : SESSION_CHUNK;
         if (in_window == 0)
             session_clear(r->s);
@@ -304,7 +305,7 @@ static void perplexity(run *r) {
             hash_logits(r, r->logits, rows * words);
             for (int64_t j = 0; j < rows; j++) {
                 const int64_t next = done + i + j + 1;
-                if (next < r->prompt && next % r->opts->context != 0) {
+                if (next < r->prompt && next % r->room != 0) {
                     sum += surprise(r->logits + j * words, words, r->ids[next]);
                     counted++;
                 }

@@ -2,6 +2,7 @@
  * float64, nearly; and the same bits for tokens alone, in chunks and at once, of every tier and number of threads, in every element type. */
 #include "model.h"
 
+#include "folder.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -107,6 +108,39 @@ static void test_refused(void) {
     fovea_context_destroy(ctx);
 }
 
+/* Indexes and settings that lie, or lead elsewhere. */
+static void test_hostile(void) {
+    static const struct {
+        const char *name, *content, *words;
+    } wrong[] = {
+        {"model.safetensors.index.json", "{}", "has no weight_map"},
+        {"model.safetensors.index.json", "{\"weight_map\": {}}", "has no weight_map"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b.safetensors\"}}",
+         "names no file beside it for a"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"/b.safetensors\"}}",
+         "names no file beside it for a"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": 7}}", "names no file beside it for a"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"b.safetensors\"}}", "b.safetensors"},
+        {"model.safetensors.index.json", "[", "model.safetensors.index.json"},
+        {"model.safetensors", "no model", "model.safetensors"},
+        {"model.gguf", "GGUF", "ends within its header"},
+        {"model.gguf", "", "ends within its header"},
+    };
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char folder[TEST_FOLDER];
+        model *m;
+        test_folder_begin(folder);
+        test_folder_put(folder, wrong[i].name, wrong[i].content);
+        sentence[0] = '\0';
+        test_check(model_load(ctx, folder, FOVEA_DTYPE_F32, &m, to) != 0 && m == NULL &&
+                       strstr(sentence, wrong[i].words) != NULL,
+                   "%s of %s: \"%s\" does not say %s", wrong[i].name, wrong[i].content, sentence, wrong[i].words);
+        test_folder_end(folder);
+    }
+    fovea_context_destroy(ctx);
+}
+
 int main(int argc, char **argv) {
     static const char *const names[] = {"llama", "gpt2"};
     test_begin(argc, argv, "decoder", NULL);
@@ -119,5 +153,6 @@ int main(int argc, char **argv) {
         test_model(names[i], FOVEA_DTYPE_F16, 0.02, &r);
     }
     test_refused();
+    test_hostile();
     return test_end();
 }
