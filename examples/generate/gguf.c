@@ -1,39 +1,10 @@
-/* gguf.h. The header is parsed in memory, from the front, by a reader that knows where the bytes end. Of a file, the front is read,
- * more of it each time that the header turns out to be longer. */
-#include "gguf.h"
-
-#include "../regular_file.h"
+/* The header of a GGUF file (gguf.h): parsed in memory, from the front, by a reader that knows where the bytes end. */
+#include "gguf_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FIRST_BYTES = 1 << 22, /* of the front that is read at first */
-    HEADER_MOST = 1 << 28,
-    VALUES_MOST = 4096,
-    TENSORS_MOST = 1 << 14,
-    KEY_MOST = 256,
-    ARRAY_MOST = 1 << 23
-};
-
-struct gguf {
-    char *path;
-    FILE *file;                              /* or NULL: all is in memory */
-    const uint8_t *front;                    /* the header, and what of the rest was read with it */
-    uint8_t *owned;                          /* front, if it is ours */
-    int64_t front_bytes, size;               /* of the front, of the file */
-    gguf_value *values, **values_by_key;     /* in their order, and sorted */
-    gguf_tensor *tensors, **tensors_by_name; /* likewise */
-    int64_t value_count, tensor_count;
-};
-
-/* What is left to parse. short_of: it ended too early. */
-typedef struct reader {
-    gguf *file;
-    int64_t at;
-    bool short_of;
-    complaint to;
-} reader;
+enum { VALUES_MOST = 4096, TENSORS_MOST = 1 << 14, KEY_MOST = 256, ARRAY_MOST = 1 << 23 };
 
 /* ------------------------------------------------------------------------------------------------------- reading -- */
 
@@ -53,16 +24,9 @@ static const uint8_t *take(reader *r, int64_t bytes) {
     return r->file->front + r->at - bytes;
 }
 
-static uint64_t bits_at(const uint8_t *p, int bytes) {
-    uint64_t bits = 0;
-    for (int i = 0; i < bytes; i++)
-        bits |= (uint64_t)p[i] << 8 * i;
-    return bits;
-}
-
 static int take_u32(reader *r, uint32_t *value) {
     const uint8_t *p = take(r, 4);
-    *value = p != NULL ? (uint32_t)bits_at(p, 4) : 0;
+    *value = p != NULL ? (uint32_t)gguf_bits_at(p, 4) : 0;
     return p != NULL ? 0 : -1;
 }
 
@@ -71,7 +35,7 @@ static int take_count(reader *r, const char *what, int64_t most, int64_t *value)
     const uint8_t *p = take(r, 8);
     if (p == NULL)
         return -1;
-    const uint64_t bits = bits_at(p, 8);
+    const uint64_t bits = gguf_bits_at(p, 8);
     *value = (int64_t)bits;
     return bits <= (uint64_t)most ? 0
                                   : complain(r->to, r->file->path, "%s is %llu: more than %lld", what,
@@ -103,7 +67,7 @@ static int skip_elements(reader *r, gguf_value *v) {
         return take(r, v->count * kind_bytes[v->element]) != NULL ? 0 : -1;
     gguf_text text;
     for (int64_t i = 0; i < v->count; i++)
-        if (take_text(r, "the length of a text", HEADER_MOST, &text) != 0)
+        if (take_text(r, "the length of a text", GGUF_HEADER_MOST, &text) != 0)
             return -1;
     return 0;
 }
@@ -248,7 +212,7 @@ static int read_counts(reader *r) {
     return take_count(r, "the number of settings", VALUES_MOST, &r->file->value_count);
 }
 
-static int read_header(reader *r) {
+int gguf_read_header(reader *r) {
     gguf *f = r->file;
     if (read_counts(r) != 0)
         return -1;
@@ -282,127 +246,10 @@ static int read_header(reader *r) {
     return 0;
 }
 
-static void free_header(gguf *f) {
-    free(f->values);
-    free(f->values_by_key);
-    free(f->tensors);
-    free(f->tensors_by_name);
-    f->values = NULL;
-    f->values_by_key = NULL;
-    f->tensors = NULL;
-    f->tensors_by_name = NULL;
-    f->value_count = f->tensor_count = 0;
-}
-
-/* Reads the front, and parses it; again with more of it, while that is what is missing. */
-static int read_front(gguf *f, complaint to) {
-    for (int64_t bytes = FIRST_BYTES;; bytes *= 2) {
-        bytes = bytes < f->size ? bytes : f->size;
-        free(f->owned);
-        f->front = f->owned = malloc((size_t)bytes + 1);
-        if (f->owned == NULL)
-            return complain(to, f->path, "out of memory");
-        f->front_bytes = bytes;
-        if (fseeko(f->file, 0, SEEK_SET) != 0 || fread(f->owned, 1, (size_t)bytes, f->file) != (size_t)bytes)
-            return complain(to, f->path, "cannot be read");
-        reader r = {.file = f, .to = to};
-        if (read_header(&r) == 0)
-            return 0;
-        if (!r.short_of || bytes == f->size)
-            return -1;
-        if (bytes >= HEADER_MOST)
-            return complain(to, f->path, "its header is longer than %d bytes", HEADER_MOST);
-        free_header(f);
-    }
-}
-
-/* ----------------------------------------------------------------------------------------------- opening, reading -- */
-
-static gguf *create(const char *name, complaint to) {
-    gguf *f = calloc(1, sizeof *f);
-    if (f != NULL && (f->path = malloc(strlen(name) + 1)) != NULL) {
-        strcpy(f->path, name);
-        return f;
-    }
-    free(f);
-    complain(to, name, "out of memory");
-    return NULL;
-}
-
-int gguf_open(const char *path, gguf **file, complaint to) {
-    const char *why;
-    *file = NULL;
-    gguf *f = create(path, to);
-    if (f == NULL)
-        return -1;
-    f->file = regular_file_open(path, &why);
-    int status = 0;
-    if (f->file == NULL)
-        status = complain(to, path, "cannot be opened: %s", why);
-    else if (fseeko(f->file, 0, SEEK_END) != 0 || (f->size = (int64_t)ftello(f->file)) < 0)
-        status = complain(to, path, "cannot be read");
-    else
-        status = read_front(f, to);
-    if (status == 0)
-        *file = f;
-    else
-        gguf_close(f);
-    return status;
-}
-
-int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **file, complaint to) {
-    *file = NULL;
-    gguf *f = create(name, to);
-    if (f == NULL)
-        return -1;
-    f->front = bytes;
-    f->front_bytes = f->size = (int64_t)size;
-    reader r = {.file = f, .to = to};
-    if (read_header(&r) == 0)
-        return *file = f, 0;
-    gguf_close(f);
-    return -1;
-}
-
-void gguf_close(gguf *f) {
-    if (f == NULL)
-        return;
-    if (f->file != NULL)
-        fclose(f->file);
-    free_header(f);
-    free(f->owned);
-    free(f->path);
-    free(f);
-}
-
 const gguf_value *gguf_find(const gguf *f, const char *key) {
     const gguf_value wanted = {.key = {key, (int64_t)strlen(key)}}, *at = &wanted;
     gguf_value *const *found =
         f->value_count > 0 ? bsearch(&at, f->values_by_key, (size_t)f->value_count, sizeof *f->values_by_key, by_key)
                            : NULL;
     return found != NULL ? *found : NULL;
-}
-
-const char *gguf_path(const gguf *f) { return f->path; }
-int64_t gguf_tensor_count(const gguf *f) { return f->tensor_count; }
-const gguf_tensor *gguf_tensor_at(const gguf *f, int64_t i) { return &f->tensors[i]; }
-
-static int read_bytes(gguf *f, int64_t at, uint8_t *to, size_t count) {
-    if (f->file != NULL)
-        return fseeko(f->file, (off_t)at, SEEK_SET) == 0 && fread(to, 1, count, f->file) == count ? 0 : -1;
-    memcpy(to, f->front + at, count);
-    return 0;
-}
-
-int gguf_read_f32(gguf *f, const gguf_tensor *t, float *values, complaint to) {
-    enum { CHUNK = 4096 };
-    uint8_t chunk[CHUNK];
-    const int64_t size = gguf_block_bytes(t->type), elements = gguf_block_elements(t->type);
-    for (int64_t done = 0, count, all = t->bytes / size; done < all; done += count) {
-        count = all - done < CHUNK / size ? all - done : CHUNK / size;
-        if (read_bytes(f, t->begin + done * size, chunk, (size_t)(count * size)) != 0)
-            return complain(to, f->path, "%s cannot be read to its end", t->name);
-        gguf_blocks_to_f32(t->type, chunk, count, values + done * elements);
-    }
-    return 0;
 }

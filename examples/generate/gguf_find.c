@@ -1,15 +1,8 @@
 /* Settings and arrays of a GGUF file by their names (gguf.h). */
-#include "gguf.h"
+#include "gguf_private.h"
 
 #include <math.h>
 #include <string.h>
-
-static uint64_t bits_of(const uint8_t *p, int bytes) {
-    uint64_t bits = 0;
-    for (int i = 0; i < bytes; i++)
-        bits |= (uint64_t)p[i] << 8 * i;
-    return bits;
-}
 
 const gguf_tensor *gguf_find_tensor(const gguf *f, const char *name) {
     for (int64_t i = 0; i < gguf_tensor_count(f); i++)
@@ -22,14 +15,14 @@ const gguf_tensor *gguf_find_tensor(const gguf *f, const char *name) {
 static bool as_integer(const gguf_value *v, int64_t *value) {
     switch (v->kind) {
     case GGUF_U8:
-    case GGUF_BOOL: *value = (int64_t)bits_of(v->data, 1); return true;
-    case GGUF_I8: *value = (int8_t)bits_of(v->data, 1); return true;
-    case GGUF_U16: *value = (int64_t)bits_of(v->data, 2); return true;
-    case GGUF_I16: *value = (int16_t)bits_of(v->data, 2); return true;
-    case GGUF_U32: *value = (int64_t)bits_of(v->data, 4); return true;
-    case GGUF_I32: *value = (int32_t)bits_of(v->data, 4); return true;
-    case GGUF_I64: *value = (int64_t)bits_of(v->data, 8); return true;
-    case GGUF_U64: *value = (int64_t)bits_of(v->data, 8); return *value >= 0;
+    case GGUF_BOOL: *value = (int64_t)gguf_bits_at(v->data, 1); return true;
+    case GGUF_I8: *value = (int8_t)gguf_bits_at(v->data, 1); return true;
+    case GGUF_U16: *value = (int64_t)gguf_bits_at(v->data, 2); return true;
+    case GGUF_I16: *value = (int16_t)gguf_bits_at(v->data, 2); return true;
+    case GGUF_U32: *value = (int64_t)gguf_bits_at(v->data, 4); return true;
+    case GGUF_I32: *value = (int32_t)gguf_bits_at(v->data, 4); return true;
+    case GGUF_I64: *value = (int64_t)gguf_bits_at(v->data, 8); return true;
+    case GGUF_U64: *value = (int64_t)gguf_bits_at(v->data, 8); return *value >= 0;
     default: return false;
     }
 }
@@ -37,12 +30,12 @@ static bool as_integer(const gguf_value *v, int64_t *value) {
 static bool as_real(const gguf_value *v, double *value) {
     int64_t integer;
     if (v->kind == GGUF_F32) {
-        const uint32_t bits = (uint32_t)bits_of(v->data, 4);
+        const uint32_t bits = (uint32_t)gguf_bits_at(v->data, 4);
         float single;
         memcpy(&single, &bits, sizeof single);
         *value = (double)single;
     } else if (v->kind == GGUF_F64) {
-        const uint64_t bits = bits_of(v->data, 8);
+        const uint64_t bits = gguf_bits_at(v->data, 8);
         memcpy(value, &bits, sizeof *value);
     } else if (as_integer(v, &integer))
         *value = (double)integer;
@@ -76,7 +69,7 @@ int gguf_real(const gguf *f, const char *key, bool needed, double *value, compla
 }
 
 gguf_text gguf_next_text(const uint8_t **at) {
-    const gguf_text text = {(const char *)*at + 8, (int64_t)bits_of(*at, 8)};
+    const gguf_text text = {(const char *)*at + 8, (int64_t)gguf_bits_at(*at, 8)};
     *at += 8 + text.count;
     return text;
 }
@@ -90,4 +83,4 @@ bool gguf_is(const gguf *f, const char *key, const char *text) {
     return found.count == (int64_t)strlen(text) && memcmp(found.bytes, text, strlen(text)) == 0;
 }
 
-int32_t gguf_i32_at(const gguf_value *array, int64_t i) { return (int32_t)bits_of(array->data + 4 * i, 4); }
+int32_t gguf_i32_at(const gguf_value *array, int64_t i) { return (int32_t)gguf_bits_at(array->data + 4 * i, 4); }

@@ -1,0 +1,126 @@
+/* Opening and reading GGUF files (gguf.h). Of a file, the front is read, more of it each time that the header turns out to be longer. */
+#include "gguf_private.h"
+
+#include "../regular_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BYTES = 1 << 22 }; /* of the front that is read at first */
+
+static void free_header(gguf *f) {
+    free(f->values);
+    free(f->values_by_key);
+    free(f->tensors);
+    free(f->tensors_by_name);
+    f->values = NULL;
+    f->values_by_key = NULL;
+    f->tensors = NULL;
+    f->tensors_by_name = NULL;
+    f->value_count = f->tensor_count = 0;
+}
+
+/* Reads the front, and parses it; again with more of it, while that is what is missing. */
+static int read_front(gguf *f, complaint to) {
+    for (int64_t bytes = FIRST_BYTES;; bytes *= 2) {
+        bytes = bytes < f->size ? bytes : f->size;
+        free(f->owned);
+        f->front = f->owned = malloc((size_t)bytes + 1);
+        if (f->owned == NULL)
+            return complain(to, f->path, "out of memory");
+        f->front_bytes = bytes;
+        if (fseeko(f->file, 0, SEEK_SET) != 0 || fread(f->owned, 1, (size_t)bytes, f->file) != (size_t)bytes)
+            return complain(to, f->path, "cannot be read");
+        reader r = {.file = f, .to = to};
+        if (gguf_read_header(&r) == 0)
+            return 0;
+        if (!r.short_of || bytes == f->size)
+            return -1;
+        if (bytes >= GGUF_HEADER_MOST)
+            return complain(to, f->path, "its header is longer than %d bytes", GGUF_HEADER_MOST);
+        free_header(f);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------- opening, reading -- */
+
+static gguf *create(const char *name, complaint to) {
+    gguf *f = calloc(1, sizeof *f);
+    if (f != NULL && (f->path = malloc(strlen(name) + 1)) != NULL) {
+        strcpy(f->path, name);
+        return f;
+    }
+    free(f);
+    complain(to, name, "out of memory");
+    return NULL;
+}
+
+int gguf_open(const char *path, gguf **file, complaint to) {
+    const char *why;
+    *file = NULL;
+    gguf *f = create(path, to);
+    if (f == NULL)
+        return -1;
+    f->file = regular_file_open(path, &why);
+    int status = 0;
+    if (f->file == NULL)
+        status = complain(to, path, "cannot be opened: %s", why);
+    else if (fseeko(f->file, 0, SEEK_END) != 0 || (f->size = (int64_t)ftello(f->file)) < 0)
+        status = complain(to, path, "cannot be read");
+    else
+        status = read_front(f, to);
+    if (status == 0)
+        *file = f;
+    else
+        gguf_close(f);
+    return status;
+}
+
+int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **file, complaint to) {
+    *file = NULL;
+    gguf *f = create(name, to);
+    if (f == NULL)
+        return -1;
+    f->front = bytes;
+    f->front_bytes = f->size = (int64_t)size;
+    reader r = {.file = f, .to = to};
+    if (gguf_read_header(&r) == 0)
+        return *file = f, 0;
+    gguf_close(f);
+    return -1;
+}
+
+void gguf_close(gguf *f) {
+    if (f == NULL)
+        return;
+    if (f->file != NULL)
+        fclose(f->file);
+    free_header(f);
+    free(f->owned);
+    free(f->path);
+    free(f);
+}
+
+const char *gguf_path(const gguf *f) { return f->path; }
+int64_t gguf_tensor_count(const gguf *f) { return f->tensor_count; }
+const gguf_tensor *gguf_tensor_at(const gguf *f, int64_t i) { return &f->tensors[i]; }
+
+static int read_bytes(gguf *f, int64_t at, uint8_t *to, size_t count) {
+    if (f->file != NULL)
+        return fseeko(f->file, (off_t)at, SEEK_SET) == 0 && fread(to, 1, count, f->file) == count ? 0 : -1;
+    memcpy(to, f->front + at, count);
+    return 0;
+}
+
+int gguf_read_f32(gguf *f, const gguf_tensor *t, float *values, complaint to) {
+    enum { CHUNK = 4096 };
+    uint8_t chunk[CHUNK];
+    const int64_t size = gguf_block_bytes(t->type), elements = gguf_block_elements(t->type);
+    for (int64_t done = 0, count, all = t->bytes / size; done < all; done += count) {
+        count = all - done < CHUNK / size ? all - done : CHUNK / size;
+        if (read_bytes(f, t->begin + done * size, chunk, (size_t)(count * size)) != 0)
+            return complain(to, f->path, "%s cannot be read to its end", t->name);
+        gguf_blocks_to_f32(t->type, chunk, count, values + done * elements);
+    }
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* A GGUF file (gguf.h), between gguf.c, which parses its header, and gguf_file.c, which opens and reads it. */
+#ifndef GENERATE_GGUF_PRIVATE_H
+#define GENERATE_GGUF_PRIVATE_H
+
+#include "gguf.h"
+
+#include <stdio.h>
+
+enum { GGUF_HEADER_MOST = 1 << 28 }; /* bytes */
+
+struct gguf {
+    char *path;
+    FILE *file;                              /* or NULL: all is in memory */
+    const uint8_t *front;                    /* the header, and what of the rest was read with it */
+    uint8_t *owned;                          /* front, if it is ours */
+    int64_t front_bytes, size;               /* of the front, of the file */
+    gguf_value *values, **values_by_key;     /* in their order, and sorted */
+    gguf_tensor *tensors, **tensors_by_name; /* likewise */
+    int64_t value_count, tensor_count;
+};
+
+/* What is left to parse. short_of: it ended too early. */
+typedef struct reader {
+    gguf *file;
+    int64_t at;
+    bool short_of;
+    complaint to;
+} reader;
+
+/* Parses the header of r->file; 0, or -1 after a complaint. */
+int gguf_read_header(reader *r);
+
+static inline uint64_t gguf_bits_at(const uint8_t *p, int bytes) {
+    uint64_t bits = 0;
+    for (int i = 0; i < bytes; i++)
+        bits |= (uint64_t)p[i] << 8 * i;
+    return bits;
+}
+
+#endif
