@@ -63,8 +63,8 @@ static inline void made_good(made_gguf *g) {
                                          "2",
                                          "\xc4\xa0",
                                          "ab",
-                                         "\xc4\xa0"
-                                         "a",
+                                         ("\xc4\xa0"
+                                          "a"),
                                          "<|im_start|>"};
     g->size = 0;
     memcpy(g->bytes, "GGUF", 4);
