@@ -286,10 +286,19 @@ typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
  * fv_pairs_exact() allows. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h). */
 typedef fv_gemm_f32_fn fv_gemm_blocks_bf16_fn;
 
+/* The same for float16, whose products are exact and never subnormal: of any operands, in any rounding mode, as long as the CPU does
+ * not flush what is subnormal as float16. Words of a have the first element in the low half. Words of b come in fours, of
+ * columns j to j + 3, j a multiple of 4: the first elements of the four, then the second ones. n is a multiple
+ * of FV_LANES. The epilogue has no a, but may have b, and row_max beside it: maxima are those of c. */
+typedef fv_gemm_f32_fn fv_gemm_pairs_f16_fn;
+
 /* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to
  * take in those of the keys. *norm as in pack, but with sums in any order. */
 typedef void fv_pack_pairs_bf16_fn(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
                                    int64_t nr, fv_magnitudes *magnitudes, float *norm);
+
+/* The same from keys of float16, to words in fours. *magnitudes stays as it is. */
+typedef fv_pack_pairs_bf16_fn fv_pack_pairs_f16_fn;
 
 /* pair_rows: rows i and i + 1 of x, rows x n elements, i even, as one row of pairs: y[(i/2)*ldy + j] has x[i][j] and x[i + 1][j], or
  * +0 where there is no such row. *magnitudes is brought to take in theirs. */
@@ -445,7 +454,9 @@ typedef struct fv_kernel {
         fv_gemm_blocks_f32_fn *gemm_blocks_f32;
         fv_gemm_blocks_bf16_fn *gemm_blocks_bf16;
         fv_gemm_blocks_masked_f32_fn *gemm_blocks_masked_f32;
+        fv_gemm_pairs_f16_fn *gemm_pairs_f16;
         fv_pack_pairs_bf16_fn *pack_pairs_bf16;
+        fv_pack_pairs_f16_fn *pack_pairs_f16;
         fv_to_pairs_f32_fn *to_pairs_f32;
         fv_pair_rows_bf16_fn *pair_rows_bf16;
         fv_to_pairs_bf16_fn *to_pairs_bf16;

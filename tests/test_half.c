@@ -182,12 +182,23 @@ static const guard_case guard_cases[] = {
     {0, 0, INFINITY, false},  {0, 0, NAN, false},        {0, 0, 0x1.fep127f, true},  {120, 120, 0.0f, true},
 };
 
+/* Of float16: there is no guard, but the scale has to be positive and near to 1. */
+static const struct {
+    guard_case c;
+    double scale;
+} float16_cases[] = {
+    {{0, 0, 0.0f, true}, 1.0},         {{-17, -17, 0.0f, true}, 1.0},      {{14, 14, 0.0f, true}, 0.125},
+    {{-17, -17, 0.0f, true}, 0x1p-24}, {{-17, -17, 0.0f, false}, 0x1p-25}, {{14, 14, 0.0f, true}, 0x1.8p24},
+    {{14, 14, 0.0f, false}, 0x1p25},   {{0, 0, 0.0f, false}, -0.5},        {{0, 0, INFINITY, true}, 0.5},
+    {{0, 0, NAN, true}, 0.5},          {{0, 0, 0x1p-24f, true}, 0.3},      {{0, 0, 0.0f, false}, 0.0},
+};
+
 /* Does this CPU multiply pairs on this context? */
-static bool multiplies_pairs(const fovea_context *ctx) {
-    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, ctx->target)->isa != FV_ISA_scalar;
+static bool multiplies_pairs(const fovea_context *ctx, fovea_dtype type) {
+    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, fv_type_of(type), ctx->target)->isa != FV_ISA_scalar;
 }
 
-static void check_guard(const guard_case *g, int64_t tokens) {
+static void check_guard(const guard_case *g, int64_t tokens, fovea_dtype type, double scale) {
     enum { MOST = 300, DIM = 3 };
     static float q[MOST * DIM], k[MOST * DIM], v[MOST], lse[2][MOST], out[MOST];
     static uint16_t halves[2][MOST * DIM];
@@ -198,10 +209,10 @@ static void check_guard(const guard_case *g, int64_t tokens) {
         memcpy(k + i * DIM, key, sizeof key);
         v[i] = 1.0f;
     }
-    convert_elements(tokens * DIM, q, FOVEA_DTYPE_F32, halves[0], FOVEA_DTYPE_BF16);
-    convert_elements(tokens * DIM, k, FOVEA_DTYPE_F32, halves[1], FOVEA_DTYPE_BF16);
-    convert_elements(tokens * DIM, halves[0], FOVEA_DTYPE_BF16, q, FOVEA_DTYPE_F32);
-    convert_elements(tokens * DIM, halves[1], FOVEA_DTYPE_BF16, k, FOVEA_DTYPE_F32);
+    convert_elements(tokens * DIM, q, FOVEA_DTYPE_F32, halves[0], type);
+    convert_elements(tokens * DIM, k, FOVEA_DTYPE_F32, halves[1], type);
+    convert_elements(tokens * DIM, halves[0], type, q, FOVEA_DTYPE_F32);
+    convert_elements(tokens * DIM, halves[1], type, k, FOVEA_DTYPE_F32);
     const fovea_context *on[] = {contexts.scalar, contexts.one};
     for (int half = 0; half < 2; half++) {
         fovea_attention_desc d = case_plain(1, 1, 1, tokens, tokens, DIM, 1).desc;
@@ -210,9 +221,9 @@ static void check_guard(const guard_case *g, int64_t tokens) {
         fovea_attention_args_init(&args);
         fovea_attention_stats_init(&stats);
         d.has_scale = 1;
-        d.scale = 1.0;
+        d.scale = scale;
         d.window_left = d.window_right = 0;
-        d.dtype = half ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
+        d.dtype = half ? type : FOVEA_DTYPE_F32;
         d.v_dtype = d.out_dtype = FOVEA_DTYPE_F32;
         args.q = fovea_tensor_bhtd(half ? (void *)halves[0] : q, d.dtype, 1, 1, tokens, DIM);
         args.k = fovea_tensor_bhtd(half ? (void *)halves[1] : k, d.dtype, 1, 1, tokens, DIM);
@@ -222,24 +233,31 @@ static void check_guard(const guard_case *g, int64_t tokens) {
         args.stats = &stats;
         if (!run(on[half], &d, &args))
             return;
-        if (half && multiplies_pairs(contexts.one))
-            test_check((stats.paired_tiles == stats.visited_tiles) == g->paired, "2^%d and 2^%d, %a: %s tiles in pairs",
+        if (half && multiplies_pairs(contexts.one, type))
+            test_check((stats.paired_tiles == stats.visited_tiles) == g->paired,
+                       "%s: 2^%d and 2^%d, %a: %s tiles in pairs", type == FOVEA_DTYPE_F16 ? "float16" : "bfloat16",
                        g->eq, g->ek, (double)g->at_key, g->paired ? "not all" : "all");
         else
             test_check(stats.paired_tiles == 0, "tiles in pairs where there are none");
     }
-    test_check(memcmp(lse[0], lse[1], (size_t)tokens * sizeof(float)) == 0, "2^%d and 2^%d, %a: another score", g->eq,
-               g->ek, (double)g->at_key);
+    test_check(memcmp(lse[0], lse[1], (size_t)tokens * sizeof(float)) == 0, "%s: 2^%d and 2^%d, %a: another score",
+               type == FOVEA_DTYPE_F16 ? "float16" : "bfloat16", g->eq, g->ek, (double)g->at_key);
 }
 
 /* At the edge where a product of pairs would differ, on both sides. */
 static void test_guard(void) {
     for (size_t i = 0; i < sizeof guard_cases / sizeof guard_cases[0]; i++) {
-        check_guard(&guard_cases[i], 20); /* one tile, but not few rows */
-        check_guard(&guard_cases[i], 300);
+        check_guard(&guard_cases[i], 20, FOVEA_DTYPE_BF16, 1.0); /* one tile, but not few rows */
+        check_guard(&guard_cases[i], 300, FOVEA_DTYPE_BF16, 1.0);
     }
-    if (!multiplies_pairs(contexts.one))
-        test_skip("scores in pairs: this CPU or tier has no fast VDPBF16PS");
+    for (size_t i = 0; i < sizeof float16_cases / sizeof float16_cases[0]; i++) {
+        check_guard(&float16_cases[i].c, 20, FOVEA_DTYPE_F16, float16_cases[i].scale);
+        check_guard(&float16_cases[i].c, 300, FOVEA_DTYPE_F16, float16_cases[i].scale);
+    }
+    if (!multiplies_pairs(contexts.one, FOVEA_DTYPE_BF16))
+        test_skip("scores in pairs of bfloat16: this CPU or tier has neither a fast VDPBF16PS nor BFMLALB");
+    if (!multiplies_pairs(contexts.one, FOVEA_DTYPE_F16))
+        test_skip("scores in pairs of float16: this CPU or tier has no FMLAL");
 }
 
 static void test_errors(void) {

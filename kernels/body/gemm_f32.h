@@ -142,7 +142,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
     assert(m == 1 || ldc >= n);
     assert(e->b || !e->a);
     assert(e->start != c || m == 1 || e->ldstart == ldc);
-    assert(!e->row_max || (!e->b && n % FV_LANES == 0));
+    assert(!e->row_max || ((FACTOR_MAX || !e->b) && n % FV_LANES == 0));
     assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
     const float *next = NULL; /* of one tile a strip: what strips before have not prefetched */
     for (int64_t j = 0, width; j < n; j += width) {

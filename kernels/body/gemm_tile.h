@@ -15,6 +15,13 @@
 #define FV_ACCUMULATE v_accumulate
 #endif
 
+/* Has it maxima of what factors have multiplied? */
+#ifdef FV_FACTOR_MAX
+enum { FACTOR_MAX = 1 };
+#else
+enum { FACTOR_MAX = 0 };
+#endif
+
 enum {
     NV = FV_NR / FV_W,
     UNROLL = FV_W >= 8 ? 4 : 2, /* steps of k for each branch */

@@ -98,8 +98,17 @@ static void scale_queries(fv_block *x, int64_t row, int64_t rows) {
         from = fv_row_element(x, q, row);
     p->kernels.scale(rows, dim, p->scale.q, from, p->kernels.widen_q ? dim : q->stride[2], to, dim,
                      x->norm < INFINITY ? &x->norm : NULL);
-    if (x->pairs)
-        p->kernels.to_pairs(rows, dim, to, dim, x->pairs_q + row * p->pair_words, p->pair_words, &x->magnitudes);
+    if (!x->pairs)
+        return;
+    float *const pairs = x->pairs_q + row * p->pair_words;
+    if (p->kernels.to_pairs) {
+        p->kernels.to_pairs(rows, dim, to, dim, pairs, p->pair_words, &x->magnitudes);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) { /* of float16 as they are: the gemm multiplies by the scale */
+        pairs[(i + 1) * p->pair_words - 1] = 0.0f;
+        memcpy(pairs + i * p->pair_words, fv_row_address(x, q, row + i), (size_t)dim * sizeof(uint16_t));
+    }
 }
 
 /* Queries of padding. */

@@ -1,7 +1,8 @@
 /* Keys of a segment, packed for the gemm of scores (tile.h).
  *
- * Keys and queries of bfloat16 may be multiplied as pairs, twice as fast, if no sum of their products can be subnormal: the
- * guard, fv_pairs_exact(), asks that of the magnitudes that were met while packing, for a segment at a time, or a panel where
+ * Keys and queries of 16 bits may be multiplied as pairs. Those of float16 always are, where there is an instruction; scores
+ * are multiplied by 2^e of the scale then, as queries cannot hold the product. Those of bfloat16 are if no sum of their
+ * products can be subnormal: the guard, fv_pairs_exact(), asks that of the magnitudes that were met while packing, for a segment at a time, or a panel where
  * a block is one tile. Where it falls, keys are packed as floats. The bits are the same.
  */
 #include "attention/tile.h"
@@ -55,7 +56,7 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
     }
 }
 
-/* Of bfloat16, which runs of a segment hold whole: as pairs. */
+/* Of 16 bits, which runs of a segment hold whole: as pairs. */
 static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
     const fovea_attention_plan *p = x->plan;
     const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);

@@ -46,8 +46,8 @@ typedef struct fv_attention_kernels {
     fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_out;
     fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
-    fv_to_pairs_f32_fn *to_pairs;
-    fv_gemm_f32_fn *value_pairs; /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
+    fv_to_pairs_f32_fn *to_pairs;      /* NULL for float16, too */
+    fv_gemm_f32_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
     fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more */
     fv_gemm_thin_bf16_fn *value_thin; /* likewise, and the values have 16 bits */
@@ -110,7 +110,7 @@ struct fovea_attention_plan {
     int64_t edge_rows;            /* rows that share a range of keys where ranges differ */
     bool fetches_next;            /* is all of the next item prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
-    const fv_kernel *pairs; /* the gemm of scores of bfloat16, where it is exact; NULL: always that of floats */
+    const fv_kernel *pairs; /* the gemm of scores of 16 bits, where it is exact; NULL: always that of floats */
     const fv_kernel
         *tiles;         /* the gemm of bf16_tile over tiles, where there are any: of pairs, and of weights and values */
     int64_t pair_words; /* of a query or key as pairs; 0: they never are */

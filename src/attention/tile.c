@@ -77,6 +77,9 @@ static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, 
 bool fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_kind kind) {
     const fovea_attention_plan *p = x->plan;
     const int64_t lds = p->s_stride;
+    const bool scales = x->pairs && !p->kernels.to_pairs && p->scale.q != 1.0f;
+    for (int64_t i = 0; i < t->rows && scales; i++)
+        x->b[i] = p->scale.q;
     bool paired = !x->thin;
     if (x->thin)
         fv_thin_scores(x, t, segment);
@@ -93,7 +96,8 @@ bool fv_tile_scores(fv_block *x, fv_tile *t, fv_segment *segment, fovea_score_ki
             rows = fv_score_rows(x, t, fv_min(rows, t->rows - first));
             if (columns.begin == columns.end)
                 continue;
-            const fv_epilogue epilogue = {.row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
+            const fv_epilogue epilogue = {.b = scales ? x->b : NULL,
+                                          .row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL,
                                           .accumulate_max = at > t->columns.begin};
             fv_prefetch prefetch = {0};
             fv_score_prefetch(x, t->row + first, rows, segment->index, columns);

@@ -30,6 +30,7 @@ static inline int fv_float_nearest(void) { return (__builtin_ia32_stmxcsr() & 0x
 
 #else
 #include <fenv.h>
+#include <stdint.h>
 
 typedef fenv_t fv_float_mode;
 
@@ -53,7 +54,17 @@ static inline fv_float_mode fv_float_plain(void) {
     return before;
 }
 
+#if defined(__aarch64__)
+/* And is what is subnormal as float16 not flushed? FMLAL would obey. */
+static inline int fv_float_nearest(void) {
+    const unsigned rounding = 3u << 22, flushed = 1u << 19; /* RMode, FZ16 */
+    uint64_t fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    return (fpcr & (rounding | flushed)) == 0;
+}
+#else
 static inline int fv_float_nearest(void) { return fegetround() == FE_TONEAREST; }
+#endif
 
 #endif
 

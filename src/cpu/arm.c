@@ -118,6 +118,7 @@ void fv_cpu_detect(fv_cpu *cpu) {
     fv_cpu_fastest(FV_SYSTEM_CPUS, &cpu->fastest);
     detect_features(cpu);
     cpu->target.features &= ~fv_self_check(cpu->target);
+    cpu->fast_pairs = true;
     detect_name(cpu);
     detect_caches(cpu);
     fv_cpu_sane_caches(cpu);

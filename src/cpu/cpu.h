@@ -24,7 +24,9 @@ typedef struct fv_cpu {
     int64_t l3_reported;             /* as the CPU says, which in a virtual machine may be the whole host's */
     char vendor[16];                 /* "GenuineIntel"; "unknown" */
     int64_t family, model, stepping; /* 0 if unknown */
-    bool fast_pairs;     /* has it VDPBF16PS as fast as a multiply-add of floats? Intel's takes four times as long */
+    /* Are pairs of 16 bits multiplied at least as fast as floats, where there is an instruction? By VDPBF16PS on AMD's, but
+     * Intel's takes four times as long; by BFMLALB and FMLAL. */
+    bool fast_pairs;
     bool emulates_tiles; /* of tests: are kernels over tiles run by their emulation where there are none? */
     int64_t cores;       /* CPUs that are online, allowed to this process or not */
 } fv_cpu;

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "dispatch/tiles.h"
+#include "simd/half_scalar.h"
 
 #include <inttypes.h>
 
@@ -31,6 +32,8 @@ static const store stores[] = {
     {"from another place, first segment", START_OTHER, FACTORS_B, MAXIMA_NONE},
     {"from another place, merged", START_OTHER, FACTORS_BOTH, MAXIMA_NONE},
     {"from another place, with maxima", START_OTHER, FACTORS_NONE, MAXIMA_NEW},
+    {"first segment, with maxima", START_ZERO, FACTORS_B, MAXIMA_NEW},
+    {"first segment, maxima raised", START_ZERO, FACTORS_B, MAXIMA_RAISED},
     {"in runs, merged", START_RUNS, FACTORS_BOTH, MAXIMA_NONE},
 };
 enum { STORES = sizeof stores / sizeof stores[0], RUNS = 3 };
@@ -53,11 +56,31 @@ static void fill_pairs(trial *t, operand *o) {
         }
 }
 
-static float first_of(float word) { return bits_float(float_bits(word) & 0xffff0000u); }
-static float second_of(float word) { return bits_float(float_bits(word) << 16); }
+/* Pairs of float16: any finite ones. */
+static void fill_pairs_f16(trial *t, operand *o) {
+    for (int64_t i = 0; i < o->rows; i++)
+        for (int64_t j = 0; j < o->cols; j++) {
+            uint32_t word = (uint32_t)rng_u64(&t->rng);
+            for (int e = 0; e < 32; e += 16)
+                word &= rng_below(&t->rng, 16) == 0 || (word >> e & 0x7c00) == 0x7c00 ? ~(0x7c00u << e) : ~0u;
+            *float_before(o, i, j) = bits_float(word);
+        }
+}
+
+/* The first or the second element of a word of a, or of b, where those of float16 come in fours of columns. */
+static float element_of(const trial *t, const operand *o, int64_t i, int64_t j, bool second) {
+    if (t->checker->kernel->type == FV_TYPE_bf16) {
+        const uint32_t word = float_bits(*float_before(o, i, j));
+        return bits_float(second ? word << 16 : word & 0xffff0000u);
+    }
+    const bool fours = o == &t->operand[OPERAND_B];
+    const int64_t word = fours ? j / 4 * 4 + (second ? 2 : 0) + j % 4 / 2 : j;
+    const bool upper = fours ? j % 2 : second;
+    return half_widen_f16((uint16_t)(float_bits(*float_before(o, i, word)) >> (upper ? 16 : 0)));
+}
 
 /* Its operands are words of pairs. */
-static bool has_pairs(const fv_kernel *kernel) { return kernel->type == FV_TYPE_bf16; }
+static bool has_pairs(const fv_kernel *kernel) { return kernel->type != FV_TYPE_f32; }
 
 static bool has_skips(const fv_kernel *kernel) {
     return kernel->op == FV_OP_gemm_masked || kernel->op == FV_OP_gemm_blocks_masked;
@@ -72,9 +95,12 @@ static int64_t block_of(const fv_kernel *kernel) {
 static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, data kind) {
     const store *to = &stores[how];
     const bool pairs = has_pairs(c->kernel), skips = has_skips(c->kernel);
+    const bool scales = c->kernel->type == FV_TYPE_f16;
     if ((to->maxima && skips) || (pairs && kind != DATA_NORMAL))
         return;
-    if (to->maxima)
+    if ((to->factors && to->maxima && !scales) || (scales && to->factors == FACTORS_BOTH))
+        return;
+    if (to->maxima || scales)
         n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
     trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s, %s", m, n, k, to->words, data_words[kind]);
     if (!t)
@@ -87,8 +113,9 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
     operand *b = trial_floats(t, "b", CELL_KEPT, k, n, some_stride(t, n));
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
     operand *start = trial_floats(t, "start", to->start == START_RUNS ? CELL_ANY : CELL_KEPT, m, n, some_stride(t, n));
-    (pairs ? fill_pairs : fill_normal)(t, a);
-    (pairs ? fill_pairs : fill_normal)(t, b);
+    void (*const fill)(trial *, operand *) = scales ? fill_pairs_f16 : pairs ? fill_pairs : fill_normal;
+    fill(t, a);
+    fill(t, b);
     if (to->factors == FACTORS_BOTH || to->start == START_C)
         fill_normal(t, out);
     if (to->start == START_OTHER)
@@ -245,12 +272,7 @@ static bool gemm_element(const trial *t, int64_t i, int64_t j) {
     for (int64_t p = 0; p < k; p++) {
         const float x = *float_before(a, i, p), y = *float_before(b, p, j);
         for (int e = 0; e <= pairs; e++) { /* the first elements of words, then the second */
-            const float x_e = !pairs   ? x
-                              : e == 0 ? first_of(x)
-                                       : second_of(x),
-                        y_e = !pairs   ? y
-                              : e == 0 ? first_of(y)
-                                       : second_of(y);
+            const float x_e = pairs ? element_of(t, a, i, p, e) : x, y_e = pairs ? element_of(t, b, p, j, e) : y;
             float *to = block == 1 ? &acc : &chain[pairs ? e : p % 2];
             if (skips && float_bits(x_e) == 0x80000000)
                 continue;

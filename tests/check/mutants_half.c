@@ -193,6 +193,26 @@ static void gemm_widen_misses_last(GEMM_WIDEN_PARAMETERS) {
     gemm_widen_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
 }
 
+static void pairs_f16_honest(PAIRS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_f16)
+        ->run.gemm_pairs_f16(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+static void pairs_f16_no_factor(PAIRS_PARAMETERS) {
+    fv_epilogue without = epilogue ? *epilogue : (fv_epilogue){0};
+    without.b = NULL;
+    pairs_f16_honest(m, n, k, a, lda, b, ldb, c, ldc, &without, prefetch);
+}
+
+static void pack_pairs_f16_honest(PACK_PAIRS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_pack_pairs, FV_TYPE_f16)->run.pack_pairs_f16(keys, channels, k, ldk, panel, nr, m, norm);
+}
+
+static void pack_pairs_f16_as_bf16(PACK_PAIRS_PARAMETERS) {
+    fv_magnitudes none = *m;
+    pack_pairs_honest(keys, channels, k, ldk, panel, nr, &none, norm);
+}
+
 static const mutant mutants[] = {
     MUTANT(PASSES, from_pairs, bf16, 1, 1, from_pairs_honest),
     MUTANT(DIFFERS_AS_REFERENCE, from_pairs, bf16, 1, 1, from_pairs_swaps),
@@ -217,6 +237,11 @@ static const mutant mutants[] = {
     MUTANT(PASSES, pack_pairs, bf16, 1, 1, pack_pairs_honest),
     MUTANT(DIFFERS, pack_pairs, bf16, 1, 1, pack_pairs_sees_zeros),
     MUTANT(DIFFERS_AS_REFERENCE, pack_pairs, bf16, 1, 1, pack_pairs_misses_last_key),
+    MUTANT(PASSES, gemm_pairs, f16, 1, 1, pairs_f16_honest),
+    MUTANT(PASSES_FLUSHED, gemm_pairs, f16, 1, 1, pairs_f16_honest),
+    MUTANT(DIFFERS, gemm_pairs, f16, 1, 1, pairs_f16_no_factor),
+    MUTANT(PASSES, pack_pairs, f16, 1, 1, pack_pairs_f16_honest),
+    MUTANT(DIFFERS, pack_pairs, f16, 1, 1, pack_pairs_f16_as_bf16),
     MUTANT(PASSES, to_pairs, f32, 1, 1, to_pairs_honest),
     MUTANT(DIFFERS_AS_REFERENCE, to_pairs, f32, 1, 1, to_pairs_loses),
     MUTANT(PASSES, narrow, bf16, 1, 1, narrow_bf16_honest),

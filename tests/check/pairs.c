@@ -1,6 +1,8 @@
 /* Trials of pack_pairs, pair_rows, to_pairs and from_pairs. */
 #include "check.h"
 
+#include "simd/half_scalar.h"
+
 #include <inttypes.h>
 
 enum { SIZE_ROWS, SIZE_CHANNELS, SIZE_NR, SIZE_NORM };
@@ -77,6 +79,11 @@ static void pack_invoke(const fv_kernel *kernel, trial *t) {
                                 t->size[SIZE_NORM] ? norm : NULL);
 }
 
+/* 0 where there is none. */
+static uint16_t element_at(const operand *k, int64_t key, int64_t channel) {
+    return key < k->rows && channel < k->cols ? ((const uint16_t *)k->before)[key * k->stride + channel] : 0;
+}
+
 static void pack_verify(const trial *t) {
     const operand *k = &t->operand[OPERAND_X], *panel = &t->operand[OPERAND_Y];
     fv_magnitudes want = before_of(t);
@@ -86,12 +93,16 @@ static void pack_verify(const trial *t) {
         for (int64_t w = 0; w < panel->rows; w++) {
             uint32_t word = 0;
             for (int e = 0; e < 2; e++) {
-                const bool there = i < k->rows && 2 * w + e < k->cols;
-                const uint16_t x = there ? ((const uint16_t *)k->before)[i * k->stride + 2 * w + e] : 0;
-                const double value = (double)bits_float((uint32_t)x << 16);
+                if (t->checker->kernel->type == FV_TYPE_f16) { /* words of four keys: first elements, then second */
+                    const int64_t key = i / 4 * 4 + i % 2 * 2 + e;
+                    word |= (uint32_t)element_at(k, key, 2 * w + i / 2 % 2) << (e ? 16 : 0);
+                    squares += pow((double)half_widen_f16(element_at(k, i, 2 * w + e)), 2.0);
+                    continue;
+                }
+                const uint16_t x = element_at(k, i, 2 * w + e);
                 take(&want, x);
                 word |= (uint32_t)x << (e ? 0 : 16);
-                squares += value * value;
+                squares += pow((double)bits_float((uint32_t)x << 16), 2.0);
             }
             if (float_bits(float_want(panel, w, i)) != word) {
                 trial_fail(t, "key %" PRId64 ", word %" PRId64 " is %#" PRIx32 " instead of %#" PRIx32, i, w,

@@ -1,0 +1,27 @@
+/* to_pairs of bfloat16 on neon: halves of words change places. */
+#include "simd/simd_neon.h"
+
+enum { ELEMENTS = 8 };
+
+void fv_to_pairs_bf16_1x8_neon(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
+                               fv_magnitudes *magnitudes) {
+    assert(rows >= 0 && n >= 0 && ldx >= 0);
+    assert(rows <= 1 || ldy >= (n + 1) / 2);
+    uint16x8_t least = vdupq_n_u16(0xffff), most = vdupq_n_u16(0);
+    for (int64_t i = 0; i < rows; i++, x += ldx, y += ldy)
+        for (int64_t j = 0; j < n; j += ELEMENTS) {
+            const int64_t left = n - j < ELEMENTS ? n - j : ELEMENTS;
+            uint16_t there[ELEMENTS] = {0};
+            const uint16_t *from = left < ELEMENTS ? memcpy(there, x + j, (size_t)left * sizeof *x) : x + j;
+            const uint16x8_t pairs = vrev32q_u16(vld1q_u16(from)), bits = vbicq_u16(pairs, vdupq_n_u16(0x8000));
+            least = vminq_u16(least, vsubq_u16(bits, vdupq_n_u16(1)));
+            most = vmaxq_u16(most, bits);
+            vst1q_u16(there, pairs);
+            memcpy(y + j / 2, there, (size_t)((left + 1) / 2) * sizeof *y);
+        }
+    const int smallest = vminvq_u16(least), largest = vmaxvq_u16(most);
+    if (smallest < 0xffff && smallest + 1 < magnitudes->least)
+        magnitudes->least = smallest + 1;
+    if (largest > magnitudes->most)
+        magnitudes->most = largest;
+}
