@@ -17,7 +17,7 @@ enum {
     BLOCK = FV_W * WORD,           /* channels of a block of FV_W keys */
     BLOCK_BYTES = FV_W * FV_W * 4, /* of it */
     LINE_BYTES = 64,               /* of the cache */
-    CHAINS = FV_W == 8 ? 4 : 8,    /* vectors of them that registers hold beside a block */
+    CHAINS = 4,                    /* vectors of them that registers hold beside a block */
     BLOCK_LINES = (BLOCK_BYTES + LINE_BYTES - 1) / LINE_BYTES
 };
 
@@ -65,6 +65,7 @@ static __attribute__((noinline)) void dot_rest(const float *q, int rows, const F
 DOT_INLINE void dot_ahead(const FV_ELEMENT *k, int64_t ldk, const int vectors) {
     const char *at = (const char *)k;
     const int64_t bytes = ldk * (int64_t)sizeof *k;
+#pragma GCC unroll 1
     for (int r = 0; r < FV_W && FV_W * 4 >= LINE_BYTES / 2; r++) {
         __builtin_prefetch((const char *)((uintptr_t)at + (uintptr_t)(r * bytes)), 0, 3);
         __builtin_prefetch((const char *)((uintptr_t)at + (uintptr_t)((vectors * FV_W + r) * bytes)), 0, 2);

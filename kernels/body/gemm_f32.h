@@ -7,7 +7,7 @@
  * a step of A, whichever are fewer, and one of the other.
  *
  * The bound is the FMA units: per step of k a full tile does mr * nr / W multiply-adds for mr + nr / W loads. Every
- * height up to FV_MR and width up to FV_NR has its own case, so an edge costs its own work; rows are dealt evenly to
+ * height up to FV_MR has its own case, so an edge costs its own work; rows are dealt evenly to
  * tiles (20 rows by 14 are 10 + 10, not 14 + 6), so that no tile is too small to hide the latency of the FMA.
  * FV_GEMM_TILES, if defined, names a file with tiles of its own: its sizes, and the function that multiplies them.
  *
@@ -24,10 +24,16 @@
 #ifdef FV_GEMM_TILES
 #include FV_GEMM_TILES
 #else
-/* Columns of a strip of which so many are left, and the most rows of its tiles. */
+/* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into strips of
+ * 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles. */
 static int64_t gemm_strip(int64_t columns, int64_t k) {
     (void)k;
-    return columns < FV_NR ? columns : FV_NR;
+    if (columns >= FV_NR || columns < FV_W)
+        return columns < FV_NR ? columns : FV_NR;
+    int64_t vectors = 4;
+    while (vectors * FV_W > columns)
+        vectors /= 2;
+    return vectors * FV_W;
 }
 
 static int64_t gemm_most_rows(int64_t columns, int64_t k) {
@@ -36,31 +42,24 @@ static int64_t gemm_most_rows(int64_t columns, int64_t k) {
     return FV_MR;
 }
 
-FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr, const int part) {
-    switch ((t->n + FV_W - 1) / FV_W) {
-    case 1: gemm_run(t, mr, 1, part); break;
-#if FV_NR >= 2 * FV_W
-    case 2: gemm_run(t, mr, 2, part); break;
+FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr) {
+    switch (t->n / FV_W) {
+    case 1: gemm_run(t, mr, 1, WHOLE); break;
+#if FV_NR > 2 * FV_W
+    case 2: gemm_run(t, mr, 2, WHOLE); break;
 #endif
-#if FV_NR >= 3 * FV_W
-    case 3: gemm_run(t, mr, 3, part); break;
+#if FV_NR > 4 * FV_W
+    case 4: gemm_run(t, mr, 4, WHOLE); break;
 #endif
-#if FV_NR >= 4 * FV_W
-    case 4: gemm_run(t, mr, 4, part); break;
-#endif
-#if FV_NR >= 5 * FV_W
-    case 5: gemm_run(t, mr, 5, part); break;
-    case 6: gemm_run(t, mr, 6, part); break;
-#endif
-    default: break;
+    default: gemm_run(t, mr, NV, WHOLE); break;
     }
 }
 
 FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
     if (t->n % FV_W == 0)
-        gemm_vectors(t, mr, WHOLE);
+        gemm_vectors(t, mr);
     else
-        gemm_vectors(t, mr, PART);
+        gemm_run(t, mr, 1, PART);
 }
 
 /* Multiplies t->count tiles of so many rows. */

@@ -35,28 +35,40 @@ THIN_INLINE vf thin_widen(const uint16_t *b, int64_t n) {
     return FV_WIDEN(copy);
 }
 
-THIN_INLINE void thin_store(const thin_args *t, int64_t i, int64_t j, int64_t n, vf chain) {
-    float *to = t->c + i * t->ldc + j;
-    if (t->e->b)
-        chain = v_mul(chain, v_set1(t->e->b[i]));
-    if (t->e->a)
-        chain = v_fma(thin_load(to, n), v_set1(t->e->a[i]), chain);
-    if (n < FV_W)
-        v_store_n(to, n, chain);
-    else
-        v_store(to, chain);
+/* Chains of a row, the first of column j, to where they go. */
+static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t i, int64_t j, int64_t n,
+                                                 const float *chains) {
+    for (; n > 0; n -= FV_W, j += FV_W, chains += FV_W) {
+        float *to = t->c + i * t->ldc + j;
+        vf x = v_load(chains);
+        if (t->e->b)
+            x = v_mul(x, v_set1(t->e->b[i]));
+        if (t->e->a)
+            x = v_fma(thin_load(to, n), v_set1(t->e->a[i]), x);
+        if (n < FV_W)
+            v_store_n(to, n, x);
+        else
+            v_store(to, x);
+    }
+}
+
+/* Where they begin. */
+static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t i, int64_t j, int64_t n, float *chains) {
+    for (; n > 0; n -= FV_W, j += FV_W, chains += FV_W)
+        v_store(chains, t->e->start ? thin_load(t->e->start + i * t->e->ldstart + j, n) : v_set1(0.0f));
 }
 
 /* Columns from j on, of which left are there: vectors * FV_W, or, if vectors is 1, fewer. */
 THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int rows, const int vectors) {
     vf acc[MOST_ROWS][CHAINS];
     const float *a[MOST_ROWS];
+    float chains[CHAINS * FV_W];
     for (int i = 0; i < rows; i++) {
         const int64_t row = i < t->m ? i : t->m - 1; /* those past the last are not stored */
         a[i] = t->a + row * t->lda;
+        thin_start(t, row, j, left, chains);
         for (int v = 0; v < vectors; v++)
-            acc[i][v] = t->e->start ? thin_load(t->e->start + row * t->e->ldstart + j + v * FV_W, left - v * FV_W)
-                                    : v_set1(0.0f);
+            acc[i][v] = v_load(chains + v * FV_W);
     }
     const uint16_t *b = t->b + j;
     for (int64_t s = 0; s < t->k; s++, b += t->ldb) {
@@ -71,9 +83,11 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int r
             __builtin_prefetch(t->next, 0, 2);
         t->next = t->next < t->next_end ? t->next : NULL;
     }
-    for (int i = 0; i < rows && i < t->m; i++)
+    for (int i = 0; i < rows && i < t->m; i++) {
         for (int v = 0; v < vectors; v++)
-            thin_store(t, i, j + v * FV_W, left - v * FV_W, acc[i][v]);
+            v_store(chains + v * FV_W, acc[i][v]);
+        thin_store(t, i, j, left, chains);
+    }
 }
 
 THIN_INLINE void thin_all(thin_args *t, int64_t n, const int rows) {

@@ -122,8 +122,6 @@ FV_ALWAYS_INLINE void widen_width(widen_tiles *t, int64_t count, const int mr) {
     switch (t->n / FV_W) {
 #if FV_W == 16
     case 1: widen_run(t, count, mr, 1); break;
-    case 2: widen_run(t, count, mr, 2); break;
-    case 3: widen_run(t, count, mr, 3); break;
 #endif
     default: widen_run(t, count, mr, NV); break;
     }
@@ -155,9 +153,9 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         t.next_end = prefetch->next_end;
         t.pace = t.next && turns > 0 ? (t.next_end - t.next + turns * LINE - 1) / (turns * LINE) * LINE : 0;
     }
-    for (int64_t j = 0; j < n; j += FV_NR) {
+    for (int64_t j = 0; j < n; j += t.n) {
         t.m = m;
-        t.n = n - j < FV_NR ? n - j : FV_NR;
+        t.n = n - j < FV_NR ? FV_LANES : FV_NR; /* what is left of columns, by the narrowest tile */
         t.a = a;
         t.b = (const widen_word *)b + j;
         t.c = c + j;

@@ -1,9 +1,9 @@
-/* dot on scalar: the body with this tier's vocabulary. */
+/* dot on scalar. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"
 
 #define FV_NAME fv_dot_bf16_8x16_scalar
 #define FV_ELEMENT uint16_t
-#define FV_PAIR v_pair_bf16
-#include "body/dot.h"
+#define FV_WIDEN v_load_bf16
+#include "scalar/dot.h"

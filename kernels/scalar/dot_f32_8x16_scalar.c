@@ -1,6 +1,7 @@
-/* dot on scalar: the body with this tier's vocabulary. */
+/* dot on scalar. */
 #include "simd/simd_scalar.h"
 
 #define FV_NAME fv_dot_f32_8x16_scalar
 #define FV_ELEMENT float
-#include "body/dot.h"
+#define FV_WIDEN v_load
+#include "scalar/dot.h"
