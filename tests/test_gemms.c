@@ -16,12 +16,19 @@
 
 static int64_t computed, asked, multiplied;
 static fv_gemm_f32_fn *real_score, *real_value;
+static fv_dot_f32_fn *real_dot;
 
 static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                   int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     computed += m * n;
     asked += epilogue && epilogue->row_max ? m * n : 0;
     real_score(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+static void dot(const fv_dot_args *args) {
+    computed += args->rows * args->keys;
+    asked += args->row_max ? args->rows * args->keys : 0;
+    real_dot(args);
 }
 
 static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
@@ -47,7 +54,9 @@ static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64
         *edge_rows = plan->edge_rows;
         real_score = plan->kernels.score;
         real_value = plan->kernels.value;
-        plan->kernels.score = score;
+        real_dot = plan->kernels.dot;
+    plan->kernels.score = score;
+    plan->kernels.dot = real_dot ? dot : NULL;
         plan->kernels.value = value;
         const fovea_attention_args args = case_args(in, out);
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());

@@ -221,6 +221,7 @@ static void thin_verify(const trial *t) {
                 sum += (double)x * y;
                 magnitude += fabs((double)x * y);
             }
+            const bool overflows = !(magnitude < 0x1p127); /* then the chain may be infinite, or is NaN */
             const float a = *float_before(&o[OPERAND_MERGE_A], 0, i), b = *float_before(&o[OPERAND_MERGE_B], 0, i);
             if (how == SCALED || how == MERGED || how == CARRIED_ON_MERGED) {
                 acc = acc * b;
@@ -233,7 +234,8 @@ static void thin_verify(const trial *t) {
                 sum += (double)old * a;
                 magnitude += fabs((double)old * a);
             }
-            if (!chain_right(t, "an element", float_want(&o[OPERAND_C], i, j), acc, sum, magnitude, t->size[SIZE_K]))
+            if (!chain_right(t, "an element", float_want(&o[OPERAND_C], i, j), acc, sum,
+                             overflows ? INFINITY : magnitude, t->size[SIZE_K]))
                 return;
         }
 }
