@@ -138,7 +138,8 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
              int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     static const fv_epilogue store;
     const fv_epilogue *e = epilogue ? epilogue : &store;
-    float out[SIDE * SIDE];
+    float out[SIDE * SIDE] = {0};
+    TILES_BEGIN();
     (void)prefetch;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     assert(m == 1 || ldc >= n);
@@ -159,4 +160,5 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
             if (e->row_max)
                 blocks_row_max(rows, columns, to, ldc, e->row_max + i * FV_LANES, e->accumulate_max || j > 0);
         }
+    TILES_END();
 }

@@ -1,6 +1,7 @@
 /* Tiles: the vocabulary of kernels for AMX, in two forms. tiles_amx.h is the instructions; tiles_emulated.h is portable C that computes
  * the same (probes/emulate.h), so that the logic of kernels runs, in tests, on CPUs that have no tiles.
  *
+ *   TILES_BEGIN(), TILES_END()      around a kernel's use of them
  *   a tile            TILE rows of TILE words: floats, or pairs of bfloat16. Eight, by number, a constant
  *   tile_zero(t)                    tile_load(t, from, stride), tile_store(t, to, stride): rows are stride words apart
  *   tile_multiply(c, a, b)          c[i][j] += even + odd over the TILE pairs of a[i] and b[.][j], as kernels.h says
@@ -17,5 +18,6 @@ void fv_tiles_configure_amx(void);
 void fv_tiles_release_amx(void);
 void fv_tiles_configure_emulated(void);
 void fv_tiles_release_emulated(void);
+int fv_tiles_configured_emulated(void);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#define TILES_BEGIN() ((void)0)
+#define TILES_END() ((void)0)
 #define tile_zero(t) _tile_zero(t)
 #define tile_load(t, from, stride) _tile_loadd(t, from, (stride)*4)
 #define tile_store(t, to, stride) _tile_stored(t, to, (stride)*4)
