@@ -23,4 +23,8 @@ bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash);
 bool golden_layer_name(int number, char name[32]);
 golden_hash golden_layer(const fovea_context *ctx, int number, bool flush);
 
+/* The same of attention, linear maps and layers of 16-bit types, by arithmetic. */
+bool golden_type_name(int number, char name[32]);
+golden_hash golden_type(const fovea_context *ctx, int number, bool flush);
+
 #endif

@@ -3,6 +3,8 @@
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
+#include "fp_control.h"
+#include "twin.h"
 
 #include <fenv.h>
 #include <inttypes.h>
@@ -14,17 +16,6 @@ enum { CASES = 160, WORK = 200000 };
 static case_contexts contexts;
 static fovea_context *over_tiles; /* one thread, whose plans of bf16_tile go over tiles, emulated if need be */
 static int64_t emulated, native, ordinary, all;
-
-/* An input in bfloat16, with the strides of the given one. */
-static fovea_tensor half_of(const fovea_tensor *t) {
-    const int64_t n = tensor_elements(t);
-    fovea_tensor made = *t;
-    made.dtype = FOVEA_DTYPE_BF16;
-    made.data = must_alloc(n + 1, sizeof(float));
-    if (n > 0)
-        convert_elements(n, t->data, FOVEA_DTYPE_F32, made.data, FOVEA_DTYPE_BF16);
-    return made;
-}
 
 static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args) {
     fovea_attention_plan *plan;
@@ -78,9 +69,9 @@ static void check_case(const attention_case *c, rng *r, fovea_arithmetic arithme
     outputs *want = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, want);
     fovea_attention_desc desc = c->desc;
-    args.q = half_of(&in->args.q);
-    args.k = half_of(&in->args.k);
-    args.v = half_of(&in->args.v);
+    args.q = twin_tensor(&in->args.q, FOVEA_DTYPE_BF16);
+    args.k = twin_tensor(&in->args.k, FOVEA_DTYPE_BF16);
+    args.v = twin_tensor(&in->args.v, FOVEA_DTYPE_BF16);
     desc.dtype = FOVEA_DTYPE_BF16;
     desc.out_dtype = FOVEA_DTYPE_F32;
     desc.arithmetic = arithmetic;
@@ -96,10 +87,12 @@ static void check_case(const attention_case *c, rng *r, fovea_arithmetic arithme
         fesetround(FE_UPWARD); /* a named arithmetic has its own mode */
         check_on(contexts.one, "rounding upward", c, &args, &desc, want, text);
         fesetround(FE_TONEAREST);
+        fp_flush(true);
+        check_on(contexts.one, "flushing to zero", c, &args, &desc, want, text);
+        check_on(over_tiles, "flushing to zero, over tiles", c, &args, &desc, want, text);
+        fp_flush(false);
     }
-    free(args.q.data);
-    free(args.k.data);
-    free(args.v.data);
+    twins_free();
     outputs_free(want);
     inputs_free(in);
 }

@@ -3,6 +3,7 @@
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
+#include "fp_control.h"
 
 #include <fenv.h>
 #include <inttypes.h>
@@ -107,18 +108,23 @@ static void check_case(const problem *p, int64_t number) {
         const fovea_context *ctx;
         const char *name;
         int mode;
-    } on[] = {{contexts.scalar, "scalar", FE_TONEAREST},
-              {contexts.one, "one thread", FE_TONEAREST},
-              {contexts.three, "three threads", FE_TONEAREST},
-              {over_tiles, "over tiles", FE_TONEAREST},
-              {contexts.one, "rounding upward", FE_UPWARD}};
+        bool flush;
+    } on[] = {{contexts.scalar, "scalar", FE_TONEAREST, false},
+              {contexts.one, "one thread", FE_TONEAREST, false},
+              {contexts.three, "three threads", FE_TONEAREST, false},
+              {over_tiles, "over tiles", FE_TONEAREST, false},
+              {contexts.one, "rounding upward", FE_UPWARD, false},
+              {contexts.one, "flushing to zero", FE_TONEAREST, true},
+              {over_tiles, "flushing to zero, over tiles", FE_TONEAREST, true}};
     static float want[ROWS * OUT], y[ROWS * OUT];
     for (int64_t i = 0; i < p->rows * p->out; i++)
         want[i] = expected(p, i / p->out, i % p->out);
     const size_t bytes = (size_t)(p->rows * p->out) * sizeof(float);
     for (size_t c = 0; c < sizeof on / sizeof on[0]; c++) {
-        fesetround(on[c].mode); /* a named arithmetic has its own */
+        fesetround(on[c].mode); /* a named arithmetic has its own mode */
+        fp_flush(on[c].flush);
         const bool done = run(on[c].ctx, p, FOVEA_ARITHMETIC_BF16_TILE, y);
+        fp_flush(false);
         fesetround(FE_TONEAREST);
         test_check(!done || memcmp(want, y, bytes) == 0,
                    "case %" PRId64 ", %" PRId64 " rows, %" PRId64 " x %" PRId64

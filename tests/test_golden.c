@@ -5,7 +5,7 @@
  *     test-golden --write FILE             makes golden.inc, on the scalar tier only
  *
  * The suite is attention problems of all kinds (attention_case.h), every kernel by itself (golden_kernels.c), linear
- * maps and layers (golden_layers.c), each with and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever
+ * maps and layers (golden_layers.c), 16-bit types and arithmetics (golden_types.c), each with and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever
  * --seed says, by integer draws and operations that every IEEE machine rounds alike; they are hashed, too, so that a
  * machine that makes others does not accuse the library.
  *
@@ -250,11 +250,13 @@ static void check_kernels(fv_target target) {
     }
 }
 
-static void check_layers(const fovea_context *ctx) {
+/* Results that are counted from 0. */
+static void check_numbered(const fovea_context *ctx, bool (*name_of)(int, char[32]),
+                           golden_hash (*run)(const fovea_context *, int, bool), const char *about) {
     char name[32];
-    for (int number = 0; golden_layer_name(number, name); number++)
+    for (int number = 0; name_of(number, name); number++)
         if (wanted(name))
-            settle(name, golden_layer(ctx, number, false), golden_layer(ctx, number, true), "a linear map or a layer");
+            settle(name, run(ctx, number, false), run(ctx, number, true), about);
 }
 
 /* ----------------------------------------------------------------------------------------------------- controls -- */
@@ -297,7 +299,8 @@ int main(int argc, char **argv) {
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
     check_attention(ctx);
     check_kernels(test_target());
-    check_layers(ctx);
+    check_numbered(ctx, golden_layer_name, golden_layer, "a linear map or a layer");
+    check_numbered(ctx, golden_type_name, golden_type, "16-bit types");
     check_controls(ctx);
     fovea_context_destroy(ctx);
     for (int i = 0; i < LINES && !written && !test_option_value(options, "--only"); i++)

@@ -31,6 +31,16 @@ void twin_round(const twin *x, int64_t n) {
     convert_elements(n, x->half, x->dtype, x->wide, FOVEA_DTYPE_F32);
 }
 
+fovea_tensor twin_tensor(const fovea_tensor *t, fovea_dtype dtype) {
+    const int64_t n = tensor_elements(t);
+    fovea_tensor made = *t;
+    made.dtype = dtype;
+    made.data = take(n);
+    if (n > 0)
+        convert_elements(n, t->data, FOVEA_DTYPE_F32, made.data, dtype);
+    return made;
+}
+
 twin twin_make(int64_t n, fovea_dtype dtype, float size, rng *r) {
     const twin x = twin_alloc(n, dtype);
     for (int64_t i = 0; i < n; i++)

@@ -27,6 +27,9 @@ void twin_round(const twin *x, int64_t n);
 /* Puts a number of double precision into both, rounded once. */
 void twin_store(const twin *x, int64_t at, double value);
 
+/* A copy in a type of a tensor of float32, with its strides and gaps; data belongs to a twin. */
+fovea_tensor twin_tensor(const fovea_tensor *t, fovea_dtype dtype);
+
 /* Frees all twins that were made since the last call. */
 void twins_free(void);
 

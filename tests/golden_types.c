@@ -1,0 +1,167 @@
+/* Golden results of 16-bit types and named arithmetics (golden.h): a line for each operation, type and arithmetic, each of several
+ * problems. */
+#include "golden.h"
+
+#include "attention_case.h"
+#include "fp_control.h"
+#include "mha_layer.h"
+#include "twin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TRIALS = 8, WORK = 300000 };
+
+/* What of: a type, an arithmetic. */
+typedef struct line {
+    fovea_dtype dtype;
+    fovea_arithmetic arithmetic;
+} line;
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        hash = fnv_byte(hash, ((const uint8_t *)data)[i]);
+    return hash;
+}
+
+static uint64_t hash_twin(uint64_t hash, const twin *x, int64_t n) {
+    return hash_bytes(hash, x->half, n * fv_dtype_size(x->dtype));
+}
+
+/* Ordinary numbers, of enough keys and rows for blocks of both; in every fourth trial small ones, for flush-to-zero. */
+static attention_case draw_case(int trial, rng *r) {
+    attention_case c = case_random(r, WORK);
+    while (c.desc.q_len < 5 || c.desc.kv_len < 20)
+        c = case_random(r, WORK);
+    c.values = trial % 4 == 3 ? VALUES_SUBNORMAL : VALUES_RANDOM;
+    c.mask_density = 0.9F;
+    c.q_lens = c.kv_lens = false;
+    return c;
+}
+
+/* Every other one with a result of float32. */
+static void run_attention(const fovea_context *ctx, const line *l, int trial, rng *r, bool flush, golden_hash *hash) {
+    attention_case c = draw_case(trial, r);
+    inputs *in = inputs_make(&c, r);
+    outputs *out = outputs_make(&c, c.layout);
+    fovea_attention_args args = case_args(in, out);
+    fovea_tensor *operand[] = {&args.q, &args.k, &args.v};
+    for (int i = 0; i < 3; i++) {
+        *operand[i] = twin_tensor(operand[i], l->dtype);
+        hash->inputs = hash_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
+    }
+    c.desc.dtype = l->dtype;
+    c.desc.out_dtype = args.out.dtype = trial % 2 ? FOVEA_DTYPE_F32 : l->dtype;
+    c.desc.arithmetic = l->arithmetic;
+    fovea_attention_plan *plan;
+    if (test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail())) {
+        fp_flush(flush);
+        const fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
+        fp_flush(false);
+        test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
+        fovea_attention_plan_destroy(plan);
+    }
+    hash->outputs = hash_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
+    outputs_free(out);
+    inputs_free(in);
+}
+
+static void run_map(const fovea_context *ctx, const line *l, int trial, rng *r, bool flush, golden_hash *hash) {
+    const int64_t rows = trial % 2 ? rng_between(r, 20, 70) : rng_between(r, 1, 16), in = rng_between(r, 1, 300),
+                  out = rng_between(r, 1, 150);
+    const twin x = twin_make(rows * in, l->dtype, 1.0f, r), w = twin_make(in * out, l->dtype, 1.0f, r),
+               bias = twin_make(out, l->dtype, 1.0f, r), residual = twin_make(rows * out, l->dtype, 1.0f, r),
+               y = twin_alloc(rows * out, trial % 3 ? l->dtype : FOVEA_DTYPE_F32);
+    fovea_linear_desc desc;
+    fovea_linear_args args;
+    fovea_linear *map;
+    fovea_linear_desc_init(&desc);
+    fovea_linear_args_init(&args);
+    desc.dtype = desc.residual_dtype = l->dtype;
+    desc.y_dtype = y.dtype;
+    desc.in_features = in;
+    desc.arithmetic = l->arithmetic;
+    desc.activation = (fovea_activation)(trial % 4);
+    desc.part.weight =
+        trial % 3 ? fovea_matrix_in_out(w.half, l->dtype, in, out) : fovea_matrix_out_in(w.half, l->dtype, out, in);
+    desc.part.bias = bias.half;
+    const fovea_tensor to = fovea_tensor_bhtd(y.half, y.dtype, 1, 1, rows, out),
+                       added = fovea_tensor_bhtd(residual.half, l->dtype, 1, 1, rows, out);
+    args.x = fovea_tensor_bhtd(x.half, l->dtype, 1, 1, rows, in);
+    args.y = &to;
+    args.residual = trial % 2 ? &added : NULL;
+    if (test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
+        fp_flush(flush);
+        const fovea_status status = fovea_linear_execute(map, &args, NULL, 0);
+        fp_flush(false);
+        test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
+        fovea_linear_destroy(map);
+    }
+    hash->inputs = hash_twin(hash->inputs, &x, rows * in);
+    hash->inputs = hash_twin(hash->inputs, &w, in * out);
+    hash->inputs = hash_twin(hash->inputs, &bias, out);
+    hash->inputs = hash_twin(hash->inputs, &residual, rows * out);
+    hash->outputs = hash_twin(hash->outputs, &y, rows * out);
+}
+
+/* A layer of factored weights; its result is of float32 in every other trial. */
+static void run_layer(const fovea_context *ctx, const line *l, int trial, rng *r, bool flush, golden_hash *hash) {
+    layer *from = layer_make(&layer_sizes_tested[trial % LAYER_SIZES], r);
+    fovea_attention_args args = layer_args(from, NULL);
+    fovea_tensor *operand[] = {&args.q, &args.k, &args.v};
+    fovea_matrix *matrix[] = {&from->w.q, &from->w.k, &from->w.v, &from->w.o};
+    for (int i = 0; i < 3; i++)
+        if (operand[i]->data) {
+            *operand[i] = twin_tensor(operand[i], l->dtype);
+            hash->inputs = hash_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
+        }
+    for (int i = 0; i < 4; i++) {
+        const int64_t n = layer_rows(from, i) * layer_columns(from, i);
+        const twin w = twin_alloc(n, l->dtype);
+        convert_elements(n, from->m[i], FOVEA_DTYPE_F32, w.half, l->dtype);
+        hash->inputs = hash_twin(hash->inputs, &w, n);
+        matrix[i]->data = w.half;
+        matrix[i]->dtype = l->dtype;
+    }
+    from->attention.dtype = l->dtype;
+    from->attention.out_dtype = args.out.dtype = trial % 2 ? FOVEA_DTYPE_F32 : l->dtype;
+    from->attention.arithmetic = l->arithmetic;
+    fp_flush(flush);
+    float *out = layer_run_args(ctx, &from->desc, &from->w, &args, layer_floats(from), "a layer");
+    fp_flush(false);
+    hash->outputs = hash_bytes(hash->outputs, out, layer_floats(from) * (int64_t)sizeof(float));
+    free(out);
+    layer_free(from);
+}
+
+typedef void run_fn(const fovea_context *ctx, const line *l, int trial, rng *r, bool flush, golden_hash *hash);
+enum { OPERATIONS = 3, LINES = 4 };
+static const struct {
+    const char *name;
+    run_fn *run;
+} operations[OPERATIONS] = {{"attention", run_attention}, {"linear", run_map}, {"mha", run_layer}};
+static const line lines[LINES] = {{FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
+                                  {FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
+                                  {FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_BF16},
+                                  {FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_BF16_TILE}};
+
+bool golden_type_name(int number, char name[32]) {
+    if (number >= OPERATIONS * LINES)
+        return false;
+    const line *l = &lines[number % LINES];
+    snprintf(name, 32, "%s of %s, %s", operations[number / LINES].name, l->dtype == FOVEA_DTYPE_F16 ? "f16" : "bf16",
+             fovea_arithmetic_name(l->arithmetic));
+    return true;
+}
+
+golden_hash golden_type(const fovea_context *ctx, int number, bool flush) {
+    golden_hash hash = {FNV_START, FNV_START};
+    for (int trial = 0; trial < TRIALS; trial++) {
+        char name[32];
+        snprintf(name, sizeof name, "type %d", trial); /* the same numbers for all types */
+        rng r = rng_stream(GOLDEN_SEED, name);
+        operations[number / LINES].run(ctx, &lines[number % LINES], trial, &r, flush, &hash);
+        twins_free();
+    }
+    return hash;
+}
