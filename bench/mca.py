@@ -30,10 +30,12 @@ CORES = ["cortex-a76", "neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"]
 KEYS_16 = 24  # multiply-adds of exp for 16 keys; rows of few keys have longer loops, which hold whole rows
 HELD = ["neoverse-n1", "neoverse-v1"]  # those that --least is held against
 GEMM = ["gemm_f32_6x16", "gemm_f32_4x24", "gemm_f32_8x12"]
+PAIRS = ["gemm_pairs_bf16_6x16", "gemm_pairs_f16_6x16"]  # each instruction multiplies as many elements as one of gemm
 REST = ["softmax_f32_1x16", "exp_f32_1x4"]
 AVX2 = ["gemm_f32_6x16", "gemm_f32_4x24", "gemm_f32_3x32"]
 BRANCH = re.compile(r"^(b\.\w+|cbn?z|tbn?z|j\w+)$")
-ADD_MULTIPLY = re.compile(r"^(fmla|fmls|vfn?m(add|sub)\d+ps)$")
+ADD_MULTIPLY = re.compile(r"^(fmla|fmls|bfmlal[bt]|fmlal2?|vfn?m(add|sub)\d+ps)$")
+FEATURES = "+bf16,+fp16fml"
 
 
 def newest(program):
@@ -45,7 +47,7 @@ def newest(program):
 
 def disassemble(path):
     """[(address, operation, operands)] of an object."""
-    text = subprocess.run([newest("llvm-objdump"), "-d", "--no-show-raw-insn", path],
+    text = subprocess.run([newest("llvm-objdump"), "-d", "--no-show-raw-insn", f"--mattr={FEATURES}", path],
                           check=True, capture_output=True, text=True).stdout
     code = []
     for line in text.splitlines():
@@ -87,7 +89,8 @@ def assembly(loop):
 def model(text, core):
     """Cycles for one pass, and the busiest resource with its share of them."""
     passes = 200
-    run = subprocess.run([newest("llvm-mca"), "-mtriple=aarch64-linux-gnu", f"-mcpu={core}", f"-iterations={passes}", "-json"],
+    run = subprocess.run([newest("llvm-mca"), "-mtriple=aarch64-linux-gnu", f"-mcpu={core}", f"-mattr={FEATURES}",
+                          f"-iterations={passes}", "-json"],
                          input=text, capture_output=True, text=True)
     if run.returncode != 0:
         raise SystemExit(f"llvm-mca for {core}: {run.stderr.strip()}")
@@ -155,7 +158,7 @@ def main():
             raise SystemExit(f"{program} is not there: cmake/setup.sh --mca installs it")
     neon = folder(options.build, "neon")
     loops = {name: hottest_loop(os.path.join(neon, f"{name}_neon.c.o"), KEYS_16 if "softmax" in name else math.inf)
-             for name in GEMM + REST}
+             for name in GEMM + PAIRS + REST}
     cores = [core for core in CORES if known(core)]
     rates = {core: rate(core) for core in cores}
 
