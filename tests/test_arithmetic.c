@@ -232,6 +232,59 @@ static void test_formulas(void) {
         }
 }
 
+/* ------------------------------------------------------------------------------------------- the edge of the guard -- */
+
+/* Two keys whose products with their values cancel but for 2^(least - 54): p are 200 and 199 times 2^-47, values 200 and -201 times
+ * 2^(least - 7). Of least -72 that is the smallest normal number; of -73 it is subnormal, and no unit that flushes may compute it.
+ * The first key has all of the weight and no value; the others have no weight. */
+static void check_edge(const fovea_context *ctx, const char *where, fovea_arithmetic arithmetic, int least) {
+    enum { ROWS = 40, KEYS = 40, DIM = 2, CHANNELS = 20 };
+    const float size = ldexpf(1.0f, least - 7), want = ldexpf(1.0f, least - 54);
+    float q[ROWS * DIM], k[KEYS * DIM], v[KEYS * CHANNELS], out[ROWS * CHANNELS];
+    uint16_t halves[3][KEYS * CHANNELS];
+    for (int i = 0; i < ROWS * DIM; i++)
+        q[i] = 1.0f;
+    for (int i = 0; i < KEYS; i++) { /* a score in two parts */
+        const float score = i == 0 ? 0.0f : i < 3 ? (float)log(ldexp(201 - i, -47)) : -512.0f;
+        k[2 * i] = truncf(score);
+        k[2 * i + 1] = score - k[2 * i];
+        for (int j = 0; j < CHANNELS; j++)
+            v[i * CHANNELS + j] = i == 0 ? 0.0f : i == 1 ? 200.0f * size : i == 2 ? -201.0f * size : 1.0f;
+    }
+    convert_elements(ROWS * DIM, q, FOVEA_DTYPE_F32, halves[0], FOVEA_DTYPE_BF16);
+    convert_elements(KEYS * DIM, k, FOVEA_DTYPE_F32, halves[1], FOVEA_DTYPE_BF16);
+    convert_elements(KEYS * CHANNELS, v, FOVEA_DTYPE_F32, halves[2], FOVEA_DTYPE_BF16);
+    fovea_attention_desc d = case_plain(1, 1, 1, ROWS, KEYS, DIM, CHANNELS).desc;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    d.dtype = FOVEA_DTYPE_BF16;
+    d.out_dtype = FOVEA_DTYPE_F32;
+    d.arithmetic = arithmetic;
+    d.has_scale = 1;
+    d.scale = 1.0;
+    args.q = fovea_tensor_bhtd(halves[0], FOVEA_DTYPE_BF16, 1, 1, ROWS, DIM);
+    args.k = fovea_tensor_bhtd(halves[1], FOVEA_DTYPE_BF16, 1, 1, KEYS, DIM);
+    args.v = fovea_tensor_bhtd(halves[2], FOVEA_DTYPE_BF16, 1, 1, KEYS, CHANNELS);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, ROWS, CHANNELS);
+    if (!run(ctx, &d, &args))
+        return;
+    int64_t wrong = 0;
+    for (int i = 0; i < ROWS * CHANNELS; i++)
+        wrong += float_bits(out[i]) != float_bits(want);
+    test_check(wrong == 0, "%s, values from 2^%d, %s: %" PRId64 " outputs are not %a, the first is %a",
+               fovea_arithmetic_name(arithmetic), least, where, wrong, (double)want, (double)out[0]);
+}
+
+static void test_edge(void) {
+    for (int least = -74; least <= -71; least++)
+        for (int tile = 0; tile < 2; tile++) {
+            const fovea_arithmetic arithmetic = tile ? FOVEA_ARITHMETIC_BF16_TILE : FOVEA_ARITHMETIC_BF16;
+            check_edge(contexts.scalar, "scalar", arithmetic, least);
+            check_edge(contexts.one, "one thread", arithmetic, least);
+            check_edge(over_tiles, "over tiles", arithmetic, least);
+        }
+}
+
 /* -------------------------------------------------------------------------------------------------------- errors -- */
 
 static void test_errors(void) {
@@ -266,6 +319,7 @@ int main(int argc, char **argv) {
     test_random();
     test_long();
     test_formulas();
+    test_edge();
     test_errors();
     printf("arithmetic: %" PRId64 " tiles of scores over emulated AMX tiles, %" PRId64 " over the CPU's\n", emulated,
            native);
