@@ -33,12 +33,27 @@ static int taken(const fovea_context *ctx, const fovea_attention_desc *d, fovea_
     return found;
 }
 
+/* What FASTEST takes of bfloat16: the CPU's units for it, if they gain anything. */
+static fovea_arithmetic by_features(const fovea_context *ctx, bool linear) {
+#ifdef FV_HAVE_X86
+    if (ctx->target.features & FV_HAS_amx_bf16)
+        return FOVEA_ARITHMETIC_BF16_TILE;
+    if ((ctx->target.features & FV_HAS_avx512_bf16) && ctx->cpu.fast_pairs && !linear) /* maps in bf16 are exact */
+        return FOVEA_ARITHMETIC_BF16;
+#endif
+    (void)ctx, (void)linear;
+    return FOVEA_ARITHMETIC_EXACT;
+}
+
 static void test_types(const fovea_context *ctx) {
     static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
     fovea_info info;
     fovea_info_init(&info);
     fovea_context_info(ctx, &info);
     fovea_status status;
+    test_check(info.fastest_attention == by_features(ctx, false) && info.fastest_linear == by_features(ctx, true),
+               "fastest is %s, of linear maps %s: not what the CPU's features say",
+               fovea_arithmetic_name(info.fastest_attention), fovea_arithmetic_name(info.fastest_linear));
     for (int q = 0; q < 3; q++)
         for (int k = 0; k < 3; k++)
             for (int v = 0; v < 3; v++) {
@@ -95,6 +110,7 @@ static void test_environment(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "arithmetic_names", NULL);
+    unsetenv("FOVEA_ARITHMETIC");
     static const fovea_isa tiers[] = {FOVEA_ISA_BEST, FOVEA_ISA_SCALAR, FOVEA_ISA_AVX2};
     for (int i = 0; i < 3; i++) {
         fovea_context *ctx = context_of(tiers[i], 1, NULL);
