@@ -28,10 +28,10 @@ static inline void skip_strip(int64_t n, int64_t k, const float *a, const float 
         chain[0][j] = chain[1][j] = v_set1(0.0f);
     }
     for (int64_t p = 0; p < k; p++, b += ldb) {
-        vf *const to = SKIP_BLOCK ? chain[p % 2] : acc;
+        vf *const to = SKIP_BLOCK != 0 ? chain[p % 2] : acc;
         for (int j = 0; j < SKIP_VECTORS && !skip_masked(a[p]); j++)
             to[j] = v_fma(v_set1(a[p]), skip_load(b + j * FV_W, n - j * FV_W), to[j]);
-        for (int j = 0; j < SKIP_VECTORS && SKIP_BLOCK && (p + 1 == k || (p + 1) % FV_BLOCK == 0); j++) {
+        for (int j = 0; j < SKIP_VECTORS && SKIP_BLOCK != 0 && (p + 1 == k || (p + 1) % FV_BLOCK == 0); j++) {
             acc[j] = v_add(acc[j], v_add(chain[0][j], chain[1][j]));
             chain[0][j] = chain[1][j] = v_set1(0.0f);
         }
