@@ -2,8 +2,8 @@
  *
  * Keys and queries of 16 bits may be multiplied as pairs. Those of float16 always are, where there is an instruction; scores
  * are multiplied by 2^e of the scale then, as queries cannot hold the product. Those of bfloat16 are if no sum of their
- * products can be subnormal: the guard, fv_pairs_exact(), asks that of the magnitudes that were met while packing, for a segment at a time, or a panel where
- * a block is one tile. Where it falls, keys are packed as floats. The bits are the same.
+ * products can be subnormal: the guard, fv_pairs_exact(), asks that of the magnitudes that were met while packing, for a
+ * segment at a time, or a panel where a block is one tile. Where it falls, keys are packed as floats. The bits are the same.
  */
 #include "attention/tile.h"
 
