@@ -339,9 +339,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 
 const bench_kind bench_attention = {
     "attention", attention_make,
-    "dtype=f32|bf16|f16 arithmetic=exact|bf16|bf16_tile|fastest batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 "
-    "kv_len=(q_len) head_dim=64 "
-    "value_dim=(head_dim)\n"
+    "dtype=f32|bf16|f16 arithmetic=exact|bf16|bf16_tile|fastest\n"
+    "      batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
     "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"

@@ -315,13 +315,15 @@ typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int
                                  fv_magnitudes *magnitudes);
 
 /* from_pairs: words of pairs x, rows x n, as floats y, 2 rows x n: rows 2 i and 2 i + 1 of y are the first and the second elements
- * of row i of x. A NaN keeps its bits. n is a multiple of FV_LANES. */
+ * of row i of x. A NaN keeps its bits. n is a multiple of FV_LANES, on scalar any
+ * number. */
 typedef void fv_from_pairs_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
 /* gemm_widen: chain[i][j] over t < k ascending: acc = fma(a[i*lda + t], b[t][j], acc), for i < m, j < n, b widened exactly;
  * acc = +0 at first, or, if accumulate, c[i][j]; c[i][j] = chain. Of bfloat16 b is words of pairs, b[t][j] in
  * ((float *)b)[t/2*ldb + j]: if k is odd, the second of the last pair is not read as a number. Of float16 b[t][j] is
- * ((uint16_t *)b)[t*ldb + j]. m, k >= 1; n is a multiple of FV_LANES, and ldb >= n. prefetch as for gemm. */
+ * ((uint16_t *)b)[t*ldb + j]. m, k >= 1; n is a multiple of
+ * FV_LANES, on scalar any number, and ldb >= n. prefetch as for gemm. */
 typedef void fv_gemm_widen_bf16_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b,
                                    int64_t ldb, float *c, int64_t ldc, int accumulate, const fv_prefetch *prefetch);
 typedef fv_gemm_widen_bf16_fn fv_gemm_widen_f16_fn;

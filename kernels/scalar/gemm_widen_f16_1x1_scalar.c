@@ -5,7 +5,7 @@
 
 void fv_gemm_widen_f16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b,
                                   int64_t ldb, float *c, int64_t ldc, int accumulate, const fv_prefetch *prefetch) {
-    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= n && n % FV_LANES == 0);
+    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= n);
     (void)prefetch;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {

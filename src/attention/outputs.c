@@ -76,7 +76,7 @@ static void walk_segment(const walk *w, fv_block *x, int64_t index) {
 
 /* There is no softmax, and no product with values. */
 static void begin_walk(fv_block *x) {
-    x->copy_values = false;
+    x->copy_values = x->value_pairs = false;
     x->norm = INFINITY;
 }
 

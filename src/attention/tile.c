@@ -43,7 +43,7 @@ static bool pair_values(const fv_block *x, const fv_segment *s) {
     const fv_magnitudes weights = {(127 - 40) << 7, 127 << 7};
     const int64_t panel = p->choice.value->nr;
     fv_magnitudes values = fv_magnitudes_none();
-    if (s->keys.begin % 2 != 0)
+    if (s->keys.begin % 2 != 0 || s->keys.begin == s->keys.end)
         return false;
     const fv_kv_run run = fv_run_of(x, &x->kv->v, s, s->keys.begin, s->keys.end);
     assert(run.count == s->keys.end - s->keys.begin);

@@ -133,6 +133,27 @@ static void pack_pairs_misses_last_key(PACK_PAIRS_PARAMETERS) {
     *m = before;
 }
 
+#define PAIR_ROWS_PARAMETERS                                                                                           \
+    int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, fv_magnitudes *m
+
+static void pair_rows_honest(PAIR_ROWS_PARAMETERS) {
+    fv_kernel_scalar(FV_OP_pair_rows, FV_TYPE_bf16)->run.pair_rows_bf16(rows, n, x, ldx, y, ldy, m);
+}
+
+static void pair_rows_drops_odd_row(PAIR_ROWS_PARAMETERS) {
+    pair_rows_honest(rows > 1 ? rows / 2 * 2 : rows, n, x, ldx, y, ldy, m);
+}
+
+static void pair_rows_misses_magnitudes(PAIR_ROWS_PARAMETERS) { /* of the last row */
+    fv_magnitudes before = *m;
+    pair_rows_honest(rows, n, x, ldx, y, ldy, m);
+    if (rows > 2)
+        pair_rows_honest((rows - 1) / 2 * 2, n, x, ldx, y, ldy, &before);
+    *m = rows > 2 ? before : *m;
+    if (rows > 2)
+        pair_rows_honest(rows, n, x, ldx, y, ldy, &(fv_magnitudes){0, 0});
+}
+
 #define TO_PAIRS_PARAMETERS                                                                                            \
     int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy, fv_magnitudes *m
 
@@ -242,6 +263,9 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, gemm_pairs, f16, 1, 1, pairs_f16_no_factor),
     MUTANT(PASSES, pack_pairs, f16, 1, 1, pack_pairs_f16_honest),
     MUTANT(DIFFERS, pack_pairs, f16, 1, 1, pack_pairs_f16_as_bf16),
+    MUTANT(PASSES, pair_rows, bf16, 1, 1, pair_rows_honest),
+    MUTANT(DIFFERS, pair_rows, bf16, 1, 1, pair_rows_drops_odd_row),
+    MUTANT(DIFFERS_AS_REFERENCE, pair_rows, bf16, 1, 1, pair_rows_misses_magnitudes),
     MUTANT(PASSES, to_pairs, f32, 1, 1, to_pairs_honest),
     MUTANT(DIFFERS_AS_REFERENCE, to_pairs, f32, 1, 1, to_pairs_loses),
     MUTANT(PASSES, narrow, bf16, 1, 1, narrow_bf16_honest),
