@@ -89,18 +89,20 @@ def test_element_type():
         assert torch.allclose(got, logits(theirs, input_ids=tiny_models.tokens()), atol=1e-5)
 
 
+@pytest.mark.parametrize("arithmetic", ["exact", "default"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("family", ["bert", "llama", "gemma2", "t5"])
-def test_narrow_types(family, dtype):
-    """Fused, and as near to the float32 model as eager attention is."""
+def test_narrow_types(family, dtype, arithmetic):
+    """Fused, and as near to the float32 model as eager attention is; where weights are rounded to bfloat16, which eager BERT
+    does not do, within a quarter of that."""
     ours, theirs = (model.to(dtype) for model in pair(family))
     mask = tiny_models.padding("right")
     inputs = tiny_models.inputs_of(family, mask)
-    with torch.inference_mode():
+    with torch.inference_mode(), fovea.config(arithmetic=arithmetic):
         exact = logits(tiny_models.make(family), **inputs)
         errors = [(logits(model, **inputs).float() - exact).abs() for model in (ours, theirs)]
     where = mask.bool() if exact.shape[:2] == mask.shape else slice(None)
-    assert errors[0][where].mean() <= 1.1 * errors[1][where].mean()
+    assert errors[0][where].mean() <= (1.1 if arithmetic == "exact" else 1.25) * errors[1][where].mean()
     assert counters.fused > 0 and not counters.fallbacks
 
 
