@@ -1,0 +1,116 @@
+"""errors.py: errors of 16-bit arithmetics on real models: python python/bench/errors.py [--tokens 200].
+
+For every product and attention of all-MiniLM-L6-v2 and SmolLM2-135M-Instruct in bfloat16, on the operands of PyTorch's own run of the model:
+the root mean square error of the result against float64 on the same operands, divided by that of the exact result, as the element type
+keeps it. Beside Fovea's arithmetics: PyTorch's own result, and the exact one rounded once, below which nothing can be.
+Needs torch, transformers, gguf.
+"""
+
+import argparse
+import collections
+import math
+import pathlib
+import sys
+
+import torch
+
+import fovea
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/support"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import real_models  # noqa: E402
+from guard import TEXT, kind  # noqa: E402
+
+ARITHMETICS = ("exact", "bf16", "bf16_tile")
+COLUMNS = ("rounded", *ARITHMETICS, "torch")
+
+
+class Errors:
+    def __init__(self):
+        self.squares = collections.defaultdict(lambda: collections.defaultdict(float))
+
+    def add(self, name, exact, results):
+        row = self.squares[name]
+        row["size"] += float(exact.square().sum())
+        row["rounded"] += float((exact.bfloat16().double() - exact).square().sum())
+        for what, got in results.items():
+            row[what] += float((got.double() - exact).square().sum())
+
+    def report(self, model):
+        print(f"\n{model}\n{'':<28}" + "".join(f"{c:>11}" for c in COLUMNS))
+        for name, row in self.squares.items():
+            print(f"{name:<28}" + "".join(f"{math.sqrt(row[c] / row['size']):>11.2e}" for c in COLUMNS))
+
+
+def attention_exactly(q, k, v, mask, causal, scale):
+    q, k, v = q.double(), k.double(), v.double()
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = q @ k.transpose(-1, -2) * (scale if scale is not None else q.shape[-1] ** -0.5)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.double()
+    return scores.softmax(-1) @ v
+
+
+def watch(model, errors):
+    def hook(module, inputs, output):
+        x = inputs[0].reshape(-1, inputs[0].shape[-1])
+        bias = module.bias
+        exact = x.double() @ module.weight.double().T + (0 if bias is None else bias.double())
+        results = {"torch": output.reshape(exact.shape)}
+        for arithmetic in ARITHMETICS:
+            linear = fovea.Linear(module.weight.detach(), None if bias is None else bias.detach(), arithmetic=arithmetic)
+            results[arithmetic] = linear(x.contiguous())
+        errors.add(kind(names[module]), exact, results)
+
+    names = {module: name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    for module in names:
+        module.register_forward_hook(hook)
+    plain = torch.nn.functional.scaled_dot_product_attention
+
+    def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **kwargs):
+        out = plain(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, **kwargs)
+        exact = attention_exactly(q, k, v, attn_mask, is_causal, scale)
+        results = {"torch": out}
+        for arithmetic in ARITHMETICS:
+            results[arithmetic] = fovea.attention(
+                q, k, v, causal=is_causal, mask=attn_mask, scale=scale, arithmetic=arithmetic
+            )
+        errors.add("attention", exact, results)
+        return out
+
+    torch.nn.functional.scaled_dot_product_attention = attention
+    return plain
+
+
+def run(name, model, tokens):
+    errors = Errors()
+    plain = watch(model, errors)
+    try:
+        with torch.no_grad():
+            model(input_ids=tokens)
+    finally:
+        torch.nn.functional.scaled_dot_product_attention = plain
+    errors.report(name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tokens", type=int, default=200)
+    options = parser.parse_args()
+    from transformers import AutoModel, BertTokenizerFast
+
+    folder = str(real_models.minilm())
+    tokenizer = BertTokenizerFast(vocab_file=f"{folder}/vocab.txt")
+    bert = AutoModel.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
+    ids = tokenizer(TEXT * 8, return_tensors="pt")["input_ids"][:, : options.tokens]
+    run(f"all-MiniLM-L6-v2, {ids.shape[1]} tokens", bert, ids)
+    llama = real_models.smollm2("sdpa").to(torch.bfloat16)
+    ids = torch.tensor([real_models.smollm2_tokenizer().encode(TEXT * 8).ids[: options.tokens]])
+    run(f"SmolLM2-135M-Instruct, {ids.shape[1]} tokens", llama, ids)
+
+
+if __name__ == "__main__":
+    main()
