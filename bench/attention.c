@@ -278,7 +278,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->base.end = attention_end;
     fovea_attention_desc_init(&self->desc);
     self->desc.dtype = fv_dtype_of_word[dtype];
-    self->desc.arithmetic = (fovea_arithmetic)arithmetic;
+    self->desc.arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, self->desc.dtype, 0);
     self->desc.batch = batch;
     self->desc.q_heads = q_heads;
     self->desc.kv_heads = kv_heads ? kv_heads : q_heads;

@@ -48,6 +48,10 @@ fv_target bench_target(char cpu[64]);
 /* A context of that tier with that many threads; NULL, or what is wrong. *context is NULL, or for the caller to destroy. */
 const char *bench_context(fovea_isa isa, int threads, fovea_context **context);
 
+/* The arithmetic of a case: fastest becomes what it takes on a tier, in attention or in linear maps, so that the scalar tier can be
+ * asked for the same. */
+fovea_arithmetic bench_arithmetic(fovea_arithmetic wanted, fv_isa isa, fovea_dtype dtype, int linear);
+
 /* Flops per second of the tier's FMA peak (peak/peak_run.h): the best of many short runs, of this call and of those before. */
 double bench_peak(fv_isa isa);
 

@@ -254,14 +254,30 @@ static void operands_free(operands *o) {
     o->mask = NULL;
 }
 
-/* Makes and fills the operands, always the same; -1: no memory. */
-static int operands_make(operands *o) {
+/* 2 n numbers from 0.125 to 1 of a type of 16 bits. */
+static void fill_halves(float *to, int64_t n, fv_type type) {
+    const int first = type == FV_TYPE_f16 ? 0x3000 : 0x3e00, count = type == FV_TYPE_f16 ? 0xc00 : 0x180;
+    uint32_t random = 1;
+    for (int64_t i = 0; i < 2 * n; i++) {
+        random = random * 1664525U + 1013904223U;
+        const uint16_t half = (uint16_t)(first + (int)(random >> 16) % count);
+        memcpy((char *)to + i * (int64_t)sizeof half, &half, sizeof half);
+    }
+}
+
+/* Makes and fills the operands, always the same; -1: no memory. in[2] has the kernel's type; in[1], too, where both factors of
+ * a product do. */
+static int operands_make(operands *o, const fv_kernel *kernel) {
     const int64_t n = room(o), bytes = n * (int64_t)sizeof(float);
     for (int i = 0; i < INPUTS; i++) {
         if ((o->in[i] = bench_alloc(bytes)) == NULL)
             return -1;
         bench_fill(o->in[i], n, i == 0 ? -4 : 0.125F, i == 0 ? 0 : 1, (uint64_t)i);
     }
+    const int narrow = kernel->type == FV_TYPE_bf16 || kernel->type == FV_TYPE_f16;
+    const int both = kernel->op == FV_OP_gemm_pairs || kernel->op == FV_OP_gemm_blocks;
+    for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
+        fill_halves(o->in[i], n, kernel->type);
     for (int i = 0; i < OUTPUTS; i++) {
         if ((o->out[i] = bench_alloc(bytes)) == NULL)
             return -1;
@@ -282,7 +298,7 @@ static const char *compare(const kernel_bench *self) {
     const operands *data = &self->data;
     operands judge = {.m = data->m, .n = data->n, .k = data->k};
     const char *error = "no memory";
-    if (operands_make(&judge) == 0) {
+    if (operands_make(&judge, self->kernel) == 0) {
         operations[self->kernel->op].call(fv_kernel_scalar(self->kernel->op, self->kernel->type), &judge);
         int same = judge.truth == data->truth && memcmp(&judge.bits, &data->bits, sizeof judge.bits) == 0;
         for (int i = 0; i < OUTPUTS; i++)
@@ -302,7 +318,7 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     kernel_bench *self = (kernel_bench *)base;
     const operation *op = &operations[self->kernel->op];
     operands *o = &self->data;
-    if (operands_make(o) != 0)
+    if (operands_make(o, self->kernel) != 0)
         return "no memory";
     kernel_run(base);
     const char *error = compare(self);

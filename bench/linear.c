@@ -18,6 +18,7 @@ typedef struct linear {
     bench base;
     int64_t m, n, k, activation;
     fovea_dtype dtype; /* of x, weights and y */
+    fovea_arithmetic arithmetic;
     fovea_isa isa;
     int threads;
     bool checked;
@@ -48,6 +49,7 @@ static const char *pack(const linear *self, fovea_isa isa, int threads, fovea_co
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.dtype = self->dtype;
+    desc.arithmetic = self->arithmetic;
     desc.in_features = self->k;
     desc.part.weight = fovea_matrix_out_in(self->weights, self->dtype, self->n, self->k);
     desc.part.bias = self->bias;
@@ -125,8 +127,9 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
 static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu", NULL};
     const int64_t most = INT64_C(1) << 20;
-    int64_t dtype = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
+    int64_t dtype = 0, arithmetic = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
+                            {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
                             {"m", NULL, 1, most, &m},
                             {"n", NULL, 1, most, &n},
                             {"k", NULL, 1, most, &k},
@@ -140,12 +143,14 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     linear *self = tier ? calloc(1, sizeof *self) : NULL;
     if (self == NULL)
         return NULL;
+    arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, fv_dtype_of_word[dtype], 1);
     *self = (linear){.base = {.begin = linear_begin, .run = linear_run, .end = linear_end},
                      .m = m,
                      .n = n,
                      .k = k,
                      .activation = activation,
                      .dtype = fv_dtype_of_word[dtype],
+                     .arithmetic = (fovea_arithmetic)arithmetic,
                      .isa = (fovea_isa)tier,
                      .threads = (int)threads};
     int used = snprintf(self->base.name, BENCH_NAME_SIZE, "linear/%s/m%" PRId64 "_n%" PRId64 "_k%" PRId64,
@@ -153,11 +158,15 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     if (activation != 0)
         used +=
             snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s", activations[activation]);
+    if (arithmetic != 0)
+        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/arithmetic:%s",
+                         fv_arithmetic_words[arithmetic]);
     snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/isa:%s/threads:%d", fv_isa_word(tier),
              self->threads);
     return &self->base;
 }
 
 const bench_kind bench_linear = {"linear", linear_make,
-                                 "dtype=f32|bf16|f16 m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
+                                 "dtype=f32|bf16|f16 arithmetic=exact|bf16|bf16_tile|fastest\n"
+                                 "      m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
                                  "      isa=best|TIER threads=1"};

@@ -134,16 +134,14 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
 
 static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 20;
-    int64_t dtype = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED, isa = 0, threads = 1;
-    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
-                            {"batch", NULL, 1, most, &batch},
-                            {"tokens", NULL, 1, most, &tokens},
-                            {"d_model", NULL, 1, 1 << 15, &d_model},
-                            {"heads", NULL, 1, 1 << 15, &heads},
-                            {"form", form_words, 0, 0, &form},
-                            {"isa", bench_isa_words, 0, 0, &isa},
-                            {"threads", NULL, 1, 4096, &threads},
-                            {NULL, NULL, 0, 0, NULL}};
+    int64_t dtype = 0, arithmetic = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED, isa = 0,
+            threads = 1;
+    const cli_key keys[] = {
+        {"dtype", fv_dtype_words, 0, 0, &dtype}, {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
+        {"batch", NULL, 1, most, &batch},        {"tokens", NULL, 1, most, &tokens},
+        {"d_model", NULL, 1, 1 << 15, &d_model}, {"heads", NULL, 1, 1 << 15, &heads},
+        {"form", form_words, 0, 0, &form},       {"isa", bench_isa_words, 0, 0, &isa},
+        {"threads", NULL, 1, 4096, &threads},    {NULL, NULL, 0, 0, NULL}};
     if (cli_read_words(words, keys, error) < 0)
         return NULL;
     if (d_model % heads != 0) {
@@ -165,16 +163,20 @@ static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.q_features = self->desc.out_features = d_model;
     self->desc.biases = 1;
     self->attention.dtype = fv_dtype_of_word[dtype];
+    arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, self->attention.dtype, 0);
+    self->attention.arithmetic = (fovea_arithmetic)arithmetic;
     self->attention.batch = batch;
     self->attention.q_heads = self->attention.kv_heads = heads;
     self->attention.q_len = self->attention.kv_len = tokens;
     self->attention.head_dim = self->attention.value_dim = d_model / heads;
     snprintf(self->base.name, BENCH_NAME_SIZE,
-             "mha/%s/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s/isa:%s/threads:%d",
-             fv_dtype_words[dtype], batch, tokens, d_model, heads, form_words[form], fv_isa_word(tier), self->threads);
+             "mha/%s/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s%s%s/isa:%s/threads:%d",
+             fv_dtype_words[dtype], batch, tokens, d_model, heads, form_words[form], arithmetic ? "/arithmetic:" : "",
+             arithmetic ? fv_arithmetic_words[arithmetic] : "", fv_isa_word(tier), self->threads);
     return &self->base;
 }
 
 const bench_kind bench_mha = {"mha", layer_make,
-                              "dtype=f32|bf16|f16 batch=1 tokens=512 d_model=768 heads=12\n"
+                              "dtype=f32|bf16|f16 arithmetic=exact|bf16|bf16_tile|fastest\n"
+                              "      batch=1 tokens=512 d_model=768 heads=12\n"
                               "      form=factored|merged|folded_values|tied|fused isa=best|TIER threads=1"};

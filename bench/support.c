@@ -36,6 +36,22 @@ const char *bench_context(fovea_isa isa, int threads, fovea_context **context) {
     return info.threads == threads ? NULL : "fewer CPUs may be used than the case has threads";
 }
 
+fovea_arithmetic bench_arithmetic(fovea_arithmetic wanted, fv_isa isa, fovea_dtype dtype, int linear) {
+    fovea_context_options options;
+    fovea_context *context = NULL;
+    fovea_info info;
+    if (wanted != FOVEA_ARITHMETIC_FASTEST)
+        return wanted;
+    fovea_context_options_init(&options);
+    fovea_info_init(&info);
+    options.isa = (fovea_isa)isa;
+    if (dtype == FOVEA_DTYPE_BF16 && fovea_context_create(&options, &context) == FOVEA_OK &&
+        fovea_context_info(context, &info) == FOVEA_OK)
+        wanted = linear ? info.fastest_linear : info.fastest_attention;
+    fovea_context_destroy(context);
+    return wanted == FOVEA_ARITHMETIC_FASTEST ? FOVEA_ARITHMETIC_EXACT : wanted;
+}
+
 static double seconds(void) {
     struct timespec now;
     timespec_get(&now, TIME_UTC);
