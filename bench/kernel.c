@@ -15,19 +15,7 @@
 #include "bench.h"
 #include "core/core.h"
 #include "dispatch/tiles.h"
-
-enum { INPUTS = 3, OUTPUTS = 4 };
-
-/* The operands of one call; which are used and how, the operation's function says. */
-typedef struct operands {
-    int64_t m, n, k;
-    float *in[INPUTS];
-    float *out[OUTPUTS]; /* written, or changed in place */
-    float *work;         /* what is in it afterwards means nothing */
-    fv_keybits bits;     /* changed in place */
-    uint8_t *mask;
-    int truth;
-} operands;
+#include "operands.h"
 
 typedef struct operation {
     void (*call)(const fv_kernel *kernel, operands *o);
@@ -232,66 +220,6 @@ typedef struct kernel_bench {
     operands data;
 } kernel_bench;
 
-/* The operands all have room for the largest: m x n, m x k and k x n. */
-static int64_t room(const operands *o) {
-    int64_t most = o->m * o->n;
-    most = o->m * o->k > most ? o->m * o->k : most;
-    return o->n * o->k > most ? o->n * o->k : most;
-}
-
-static void operands_free(operands *o) {
-    for (int i = 0; i < INPUTS; i++) {
-        free(o->in[i]);
-        o->in[i] = NULL;
-    }
-    for (int i = 0; i < OUTPUTS; i++) {
-        free(o->out[i]);
-        o->out[i] = NULL;
-    }
-    free(o->work);
-    o->work = NULL;
-    free(o->mask);
-    o->mask = NULL;
-}
-
-/* 2 n numbers from 0.125 to 1 of a type of 16 bits. */
-static void fill_halves(float *to, int64_t n, fv_type type) {
-    const int first = type == FV_TYPE_f16 ? 0x3000 : 0x3e00, count = type == FV_TYPE_f16 ? 0xc00 : 0x180;
-    uint32_t random = 1;
-    for (int64_t i = 0; i < 2 * n; i++) {
-        random = random * 1664525U + 1013904223U;
-        const uint16_t half = (uint16_t)(first + (int)(random >> 16) % count);
-        memcpy((char *)to + i * (int64_t)sizeof half, &half, sizeof half);
-    }
-}
-
-/* Makes and fills the operands, always the same; -1: no memory. in[2] has the kernel's type; in[1], too, where both factors of
- * a product do. */
-static int operands_make(operands *o, const fv_kernel *kernel) {
-    const int64_t n = room(o), bytes = n * (int64_t)sizeof(float);
-    for (int i = 0; i < INPUTS; i++) {
-        if ((o->in[i] = bench_alloc(bytes)) == NULL)
-            return -1;
-        bench_fill(o->in[i], n, i == 0 ? -4 : 0.125F, i == 0 ? 0 : 1, (uint64_t)i);
-    }
-    const int narrow = kernel->type == FV_TYPE_bf16 || kernel->type == FV_TYPE_f16;
-    const int both = kernel->op == FV_OP_gemm_pairs || kernel->op == FV_OP_gemm_blocks;
-    for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
-        fill_halves(o->in[i], n, kernel->type);
-    for (int i = 0; i < OUTPUTS; i++) {
-        if ((o->out[i] = bench_alloc(bytes)) == NULL)
-            return -1;
-        bench_fill(o->out[i], n, i == 0 ? -4 : 0.5F, i == 0 ? 0 : 1, (uint64_t)(8 + i));
-    }
-    if ((o->work = bench_alloc(bytes)) == NULL || (o->mask = bench_alloc(n)) == NULL)
-        return -1;
-    bench_fill(o->work, n, 0.5F, 1, (uint64_t)(8 + OUTPUTS));
-    for (int64_t i = 0; i < n; i++)
-        o->mask[i] = i % 7 != 0;
-    memset(&o->bits, 0xff, sizeof o->bits);
-    return 0;
-}
-
 /* Runs the scalar row of the operation on operands of its own and compares; NULL if all is the same. Of that row itself
  * this says only that it gives the same twice: what holds it to the arithmetic are test-golden and test-reference. */
 static const char *compare(const kernel_bench *self) {
@@ -302,7 +230,7 @@ static const char *compare(const kernel_bench *self) {
         operations[self->kernel->op].call(fv_kernel_scalar(self->kernel->op, self->kernel->type), &judge);
         int same = judge.truth == data->truth && memcmp(&judge.bits, &data->bits, sizeof judge.bits) == 0;
         for (int i = 0; i < OUTPUTS; i++)
-            same &= memcmp(judge.out[i], data->out[i], (size_t)room(data) * sizeof(float)) == 0;
+            same &= memcmp(judge.out[i], data->out[i], (size_t)operands_room(data) * sizeof(float)) == 0;
         error = same ? NULL : "WRONG: not the bits of the scalar row";
     }
     operands_free(&judge);

@@ -249,3 +249,18 @@ int cli_read(const cli *c, int argc, char **argv, void *options, const cli_comma
     snprintf(what, sizeof what, "%.*s", (int)strcspn((*command)->arguments, ". "), (*command)->arguments);
     return cli_missing(c, *command, what);
 }
+
+char *cli_join(const char *const *words, int count, const char *otherwise) {
+    size_t size = strlen(otherwise) + 1;
+    for (int i = 0; i < count; i++)
+        size += strlen(words[i]) + 1;
+    char *all = calloc(size, 1);
+    for (int i = 0; i < count && all; i++) {
+        strcat(all, words[i]);
+        if (i + 1 < count)
+            strcat(all, " ");
+    }
+    if (all && !all[0])
+        strcpy(all, otherwise);
+    return all;
+}

@@ -79,6 +79,9 @@ typedef struct cli {
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count);
 
+/* Words with spaces between, or a text if there is nothing in them. To be freed; NULL: no memory. */
+char *cli_join(const char *const *words, int count, const char *otherwise);
+
 /* Both write a sentence to stderr and return CLI_USAGE. what: an option or argument that the command cannot do
  * without; the sentence shows the command's example. */
 #if defined(__GNUC__) || defined(__clang__)

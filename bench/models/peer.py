@@ -15,47 +15,32 @@ import contextlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from line_process import LineProcess  # noqa: E402
 
 
-class Peer:
+class Peer(LineProcess):
     """This side."""
 
     def __init__(self, name, python):
         self.name = name
-        command = [python, str(HERE / "peer.py"), name]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.version = self._ask({})["version"]
-
-    def _ask(self, order):
-        try:
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline() or '{"failed": "its process ended"}')
-        except OSError:
-            answer = {"failed": "its process ended"}
-        if "failed" in answer:
-            raise RuntimeError(answer["failed"])
-        return answer
+        super().__init__([python, str(HERE / "peer.py"), name])
+        self.version = self.ask({})["version"]
 
     def prepare(self, case, threads):
-        self._ask({"prepare": case, "threads": threads})
+        self.ask({"prepare": case, "threads": threads})
 
     def run(self):
         import torch
 
-        answer = self._ask({"run": True})
+        answer = self.ask({"run": True})
         time.sleep(0.01)  # its threads spin for a while
         return torch.load(answer["result"]), answer["seconds"]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 # ---------------------------------------------------------------------------------------------------- the other process

@@ -14,11 +14,13 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from line_process import LineProcess  # noqa: E402
+
 # numpy's own threads spin for a while after the products that results are checked with, on the time of the process.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
@@ -28,26 +30,20 @@ def stay_on_one_cpu():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-class Remote:
+class Remote(LineProcess):
     """This side. Its forms are chosen and timed by the other."""
 
     def __init__(self, name, python=sys.executable, folder=HERE, threads=1, environment=None):
         self.name = name
         command = [str(python), str(HERE / "remote.py"), "--engine", name, "--folder", str(folder), "--threads", str(threads)]
-        self.process = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT, **(environment or {})}, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        super().__init__(command, {**ENVIRONMENT, **(environment or {})})
         self.about = self.ask({"about": True})
 
     def ask(self, order):
         try:
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline() or '{"failed": "its process ended"}')
-        except OSError:
-            answer = {"failed": "its process ended"}
-        if "failed" in answer:
-            raise RuntimeError(f"{self.name}: {answer['failed']}")
-        return answer
+            return super().ask(order)
+        except RuntimeError as error:
+            raise RuntimeError(f"{self.name}: {error}") from None
 
     def version(self):
         return self.about["version"]
@@ -56,10 +52,6 @@ class Remote:
         answer = self.ask({"choose": case.title})
         notes += answer["notes"]
         return RemoteContestant(self, **answer["chosen"]) if answer["chosen"] else None
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 class RemoteContestant:

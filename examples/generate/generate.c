@@ -119,22 +119,6 @@ static int read_options(int argc, char **argv, options *opts) {
     return status;
 }
 
-/* The words of the prompt, with spaces between. */
-static char *join(const char *const *words, int count) {
-    size_t size = sizeof default_prompt;
-    for (int i = 0; i < count; i++)
-        size += strlen(words[i]) + 1;
-    char *all = allocate(size, 1);
-    for (int i = 0; i < count; i++) {
-        strcat(all, words[i]);
-        if (i + 1 < count)
-            strcat(all, " ");
-    }
-    if (all[0] == 0)
-        strcpy(all, default_prompt);
-    return all;
-}
-
 /* --------------------------------------------------------------------------------------------------------- setting up -- */
 
 static const char *model_path(const options *opts) {
@@ -245,7 +229,9 @@ static void report(const run *r) {
 }
 
 static void read_prompt(run *r) {
-    char *prompt = join(r->opts->words, r->opts->word_count);
+    char *prompt = cli_join(r->opts->words, r->opts->word_count, default_prompt);
+    if (prompt == NULL)
+        die("out of memory");
     r->ids = allocate((size_t)r->room, sizeof *r->ids);
     r->prompt = !r->opts->plain && text_chats(r->t) ? text_chat(r->t, r->opts->system, prompt, r->ids, r->room)
                                                     : text_tokens(r->t, prompt, strlen(prompt), r->ids, r->room);

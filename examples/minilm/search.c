@@ -89,22 +89,6 @@ static int read_options(int argc, char **argv, options *opts) {
     return cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
 }
 
-/* The words of the question, with spaces between. */
-static char *join(const char *const *words, int count) {
-    size_t size = sizeof default_question;
-    for (int i = 0; i < count; i++)
-        size += strlen(words[i]) + 1;
-    char *all = allocate(size, 1);
-    for (int i = 0; i < count; i++) {
-        strcat(all, words[i]);
-        if (i + 1 < count)
-            strcat(all, " ");
-    }
-    if (all[0] == 0)
-        strcpy(all, default_question);
-    return all;
-}
-
 /* ------------------------------------------------------------------------------------------------------- reading -- */
 
 static lines read_lines(const char *path) {
@@ -246,7 +230,9 @@ int main(int argc, char **argv) {
     const int wrong = read_options(argc, argv, &opts);
     if (wrong >= 0)
         return wrong;
-    char *const asked = join(opts.words, opts.word_count);
+    char *const asked = cli_join(opts.words, opts.word_count, default_question);
+    if (asked == NULL)
+        die("out of memory");
     char text[COMPLAINT_MOST];
     const complaint to = {text, sizeof text};
     fovea_info info;

@@ -6,20 +6,13 @@ keeps it. Beside Fovea's arithmetics: PyTorch's own result, and the exact one ro
 Needs torch, transformers, gguf.
 """
 
-import argparse
 import collections
 import math
-import pathlib
-import sys
 
+import real_runs
 import torch
 
 import fovea
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/support"))
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import real_models  # noqa: E402
-from guard import TEXT, kind  # noqa: E402
 
 ARITHMETICS = ("exact", "bf16", "bf16_tile")
 COLUMNS = ("rounded", *ARITHMETICS, "torch")
@@ -63,7 +56,7 @@ def watch(model, errors):
         for arithmetic in ARITHMETICS:
             linear = fovea.Linear(module.weight.detach(), None if bias is None else bias.detach(), arithmetic=arithmetic)
             results[arithmetic] = linear(x.contiguous())
-        errors.add(kind(names[module]), exact, results)
+        errors.add(real_runs.kind(names[module]), exact, results)
 
     names = {module: name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     for module in names:
@@ -85,32 +78,5 @@ def watch(model, errors):
     return plain
 
 
-def run(name, model, tokens):
-    errors = Errors()
-    plain = watch(model, errors)
-    try:
-        with torch.no_grad():
-            model(input_ids=tokens)
-    finally:
-        torch.nn.functional.scaled_dot_product_attention = plain
-    errors.report(name)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=int, default=200)
-    options = parser.parse_args()
-    from transformers import AutoModel, BertTokenizerFast
-
-    folder = str(real_models.minilm())
-    tokenizer = BertTokenizerFast(vocab_file=f"{folder}/vocab.txt")
-    bert = AutoModel.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
-    ids = tokenizer(TEXT * 8, return_tensors="pt")["input_ids"][:, : options.tokens]
-    run(f"all-MiniLM-L6-v2, {ids.shape[1]} tokens", bert, ids)
-    llama = real_models.smollm2("sdpa").to(torch.bfloat16)
-    ids = torch.tensor([real_models.smollm2_tokenizer().encode(TEXT * 8).ids[: options.tokens]])
-    run(f"SmolLM2-135M-Instruct, {ids.shape[1]} tokens", llama, ids)
-
-
 if __name__ == "__main__":
-    main()
+    real_runs.main(__doc__, Errors, watch)

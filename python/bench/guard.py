@@ -7,23 +7,14 @@ against a segment of 256 keys. This counts, for every product of all-MiniLM-L6-v
 times as long. Weights and x are those of PyTorch's own run of the model in bfloat16. Needs torch, transformers, gguf.
 """
 
-import argparse
 import collections
-import pathlib
-import sys
 
+import real_runs
 import torch
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/support"))
-import real_models  # noqa: E402
 
 PANEL, SEGMENT = 64, 256
 NORMAL, INFINITE, BIAS = 0x80, 0x7F80, 127
 SLOWER = 1.85  # float32 beside pairs: docs/measurements.md, "16-bit types"
-TEXT = (
-    "Attention kernels spend their time in two matrix products and a softmax, and on a CPU the caches decide how fast these are. "
-    "The sum of parts is less than the whole, she said, and laid the book aside. Numbers: 1, 22, 333, 4444; symbols: + - * / % $. "
-)
 
 
 def magnitudes(x):
@@ -70,10 +61,6 @@ class Counts:
             print(f"{name:<28} {pairs:>10} {100 * share:>7.2f}% {100 * whole / rows:>8.2f}% {exponent:>10} {cost:>6.3f}")
 
 
-def kind(name):
-    return ".".join(part for part in name.split(".") if not part.isdigit()).removeprefix("model.").removeprefix("encoder.")
-
-
 def watch(model, counts):
     panels = {}
 
@@ -82,7 +69,7 @@ def watch(model, counts):
             x = inputs[0].reshape(-1, inputs[0].shape[-1])
             if name not in panels:
                 panels[name] = grouped(magnitudes(module.weight), PANEL)
-            counts.add(kind(name), magnitudes(x), panels[name])
+            counts.add(real_runs.kind(name), magnitudes(x), panels[name])
 
         return run
 
@@ -105,33 +92,5 @@ def watch(model, counts):
     return plain
 
 
-def run(name, model, tokens):
-    counts = Counts()
-    plain = watch(model, counts)
-    try:
-        with torch.no_grad():
-            model(input_ids=tokens)
-    finally:
-        torch.nn.functional.scaled_dot_product_attention = plain
-    counts.report(name)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=int, default=200)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    from transformers import AutoModel, BertTokenizerFast
-
-    folder = str(real_models.minilm())
-    tokenizer = BertTokenizerFast(vocab_file=f"{folder}/vocab.txt")
-    bert = AutoModel.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
-    ids = tokenizer(TEXT * 8, return_tensors="pt")["input_ids"][:, : options.tokens]
-    run(f"all-MiniLM-L6-v2, {ids.shape[1]} tokens", bert, ids)
-    llama = real_models.smollm2("sdpa").to(torch.bfloat16)
-    ids = torch.tensor([real_models.smollm2_tokenizer().encode(TEXT * 8).ids[: options.tokens]])
-    run(f"SmolLM2-135M-Instruct, {ids.shape[1]} tokens", llama, ids)
-
-
 if __name__ == "__main__":
-    main()
+    real_runs.main(__doc__, Counts, watch)

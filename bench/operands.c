@@ -1,0 +1,64 @@
+/* Operands of a kernel that is timed by itself (operands.h). */
+#include "operands.h"
+
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t operands_room(const operands *o) {
+    int64_t most = o->m * o->n;
+    most = o->m * o->k > most ? o->m * o->k : most;
+    return o->n * o->k > most ? o->n * o->k : most;
+}
+
+void operands_free(operands *o) {
+    for (int i = 0; i < INPUTS; i++) {
+        free(o->in[i]);
+        o->in[i] = NULL;
+    }
+    for (int i = 0; i < OUTPUTS; i++) {
+        free(o->out[i]);
+        o->out[i] = NULL;
+    }
+    free(o->work);
+    o->work = NULL;
+    free(o->mask);
+    o->mask = NULL;
+}
+
+/* 2 n numbers from 0.125 to 1 of a type of 16 bits. */
+static void fill_halves(float *to, int64_t n, fv_type type) {
+    const int first = type == FV_TYPE_f16 ? 0x3000 : 0x3e00, count = type == FV_TYPE_f16 ? 0xc00 : 0x180;
+    uint32_t random = 1;
+    for (int64_t i = 0; i < 2 * n; i++) {
+        random = random * 1664525U + 1013904223U;
+        const uint16_t half = (uint16_t)(first + (int)(random >> 16) % count);
+        memcpy((char *)to + i * (int64_t)sizeof half, &half, sizeof half);
+    }
+}
+
+int operands_make(operands *o, const fv_kernel *kernel) {
+    const int64_t n = operands_room(o), bytes = n * (int64_t)sizeof(float);
+    for (int i = 0; i < INPUTS; i++) {
+        if ((o->in[i] = bench_alloc(bytes)) == NULL)
+            return -1;
+        bench_fill(o->in[i], n, i == 0 ? -4 : 0.125F, i == 0 ? 0 : 1, (uint64_t)i);
+    }
+    const int narrow = kernel->type == FV_TYPE_bf16 || kernel->type == FV_TYPE_f16;
+    const int both = kernel->op == FV_OP_gemm_pairs || kernel->op == FV_OP_gemm_blocks;
+    for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
+        fill_halves(o->in[i], n, kernel->type);
+    for (int i = 0; i < OUTPUTS; i++) {
+        if ((o->out[i] = bench_alloc(bytes)) == NULL)
+            return -1;
+        bench_fill(o->out[i], n, i == 0 ? -4 : 0.5F, i == 0 ? 0 : 1, (uint64_t)(8 + i));
+    }
+    if ((o->work = bench_alloc(bytes)) == NULL || (o->mask = bench_alloc(n)) == NULL)
+        return -1;
+    bench_fill(o->work, n, 0.5F, 1, (uint64_t)(8 + OUTPUTS));
+    for (int64_t i = 0; i < n; i++)
+        o->mask[i] = i % 7 != 0;
+    memset(&o->bits, 0xff, sizeof o->bits);
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* The list of kernels as C sees it: operations, tiers, features and types, a row, and the prototypes. Part of kernels.h, which has the
+ * types of the functions; the rows themselves are in kernels.inc. */
+#ifndef FV_KERNEL_LIST_H
+#define FV_KERNEL_LIST_H
+
+/* The operations of the list. */
+typedef enum fv_op {
+    FV_OP_gemm,
+    FV_OP_gemm_masked,
+    FV_OP_scale,
+    FV_OP_copy,
+    FV_OP_pack,
+    FV_OP_softmax,
+    FV_OP_merge,
+    FV_OP_accumulate,
+    FV_OP_finish,
+    FV_OP_mask_to_bits,
+    FV_OP_add_mask,
+    FV_OP_softcap,
+    FV_OP_weights,
+    FV_OP_weight_sums,
+    FV_OP_finite,
+    FV_OP_bias_act_residual,
+    FV_OP_normalize,
+    FV_OP_exp,
+    FV_OP_gemm_pairs,
+    FV_OP_gemm_blocks,
+    FV_OP_gemm_blocks_masked,
+    FV_OP_pack_pairs,
+    FV_OP_to_pairs,
+    FV_OP_pair_rows,
+    FV_OP_from_pairs,
+    FV_OP_gemm_widen,
+    FV_OP_widen,
+    FV_OP_narrow,
+    FV_OP_dot,
+    FV_OP_gemm_thin,
+    FV_OP_COUNT
+} fv_op;
+
+/* The tiers, numbered as in the public header. */
+typedef enum fv_isa {
+    FV_ISA_none,
+#define FV_TIER(word, number, lanes, below) FV_ISA_##word = number,
+#include "tiers.inc"
+#undef FV_TIER
+    FV_ISA_COUNT
+} fv_isa;
+
+/* What CPUs may have beyond a tier: numbers, and the same as bits of a set. */
+enum {
+#define FV_FEATURE(word, tier) FV_FEATURE_##word,
+#include "features.inc"
+#undef FV_FEATURE
+    FV_FEATURE_COUNT
+};
+enum {
+    FV_HAS_nothing = 0,
+#define FV_FEATURE(word, tier) FV_HAS_##word = 1 << FV_FEATURE_##word,
+#include "features.inc"
+#undef FV_FEATURE
+};
+
+typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_COUNT } fv_type;
+
+/* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
+typedef struct fv_kernel {
+    const char *name;
+    fv_op op;
+    fv_type type;
+    fv_isa isa;
+    unsigned features; /* that it needs beyond its tier: FV_HAS_... */
+    int mr, nr;
+    union {
+        fv_gemm_f32_fn *gemm_f32;
+        fv_gemm_masked_f32_fn *gemm_masked_f32;
+        fv_scale_f32_fn *scale_f32;
+        fv_copy_f32_fn *copy_f32;
+        fv_pack_f32_fn *pack_f32;
+        fv_softmax_f32_fn *softmax_f32;
+        fv_softmax_bf16_fn *softmax_bf16;
+        fv_merge_f32_fn *merge_f32;
+        fv_accumulate_f32_fn *accumulate_f32;
+        fv_finish_f32_fn *finish_f32;
+        fv_mask_to_bits_u8_fn *mask_to_bits_u8;
+        fv_add_mask_f32_fn *add_mask_f32;
+        fv_softcap_f32_fn *softcap_f32;
+        fv_weights_f32_fn *weights_f32;
+        fv_weight_sums_f32_fn *weight_sums_f32;
+        fv_finite_f32_fn *finite_f32;
+        fv_bias_act_residual_f32_fn *bias_act_residual_f32;
+        fv_normalize_f32_fn *normalize_f32;
+        fv_exp_f32_fn *exp_f32;
+        fv_gemm_pairs_bf16_fn *gemm_pairs_bf16;
+        fv_gemm_blocks_f32_fn *gemm_blocks_f32;
+        fv_gemm_blocks_bf16_fn *gemm_blocks_bf16;
+        fv_gemm_blocks_masked_f32_fn *gemm_blocks_masked_f32;
+        fv_gemm_pairs_f16_fn *gemm_pairs_f16;
+        fv_pack_pairs_bf16_fn *pack_pairs_bf16;
+        fv_pack_pairs_f16_fn *pack_pairs_f16;
+        fv_to_pairs_f32_fn *to_pairs_f32;
+        fv_pair_rows_bf16_fn *pair_rows_bf16;
+        fv_to_pairs_bf16_fn *to_pairs_bf16;
+        fv_from_pairs_bf16_fn *from_pairs_bf16;
+        fv_gemm_widen_bf16_fn *gemm_widen_bf16;
+        fv_gemm_widen_f16_fn *gemm_widen_f16;
+        fv_widen_bf16_fn *widen_bf16;
+        fv_widen_f16_fn *widen_f16;
+        fv_narrow_bf16_fn *narrow_bf16;
+        fv_narrow_f16_fn *narrow_f16;
+        fv_dot_f32_fn *dot_f32;
+        fv_dot_bf16_fn *dot_bf16;
+        fv_dot_f16_fn *dot_f16;
+        fv_gemm_thin_bf16_fn *gemm_thin_bf16;
+        fv_gemm_thin_f16_fn *gemm_thin_f16;
+    } run;
+    const char *op_name; /* "gemm", "gemm_masked", ... */
+} fv_kernel;
+
+/* Prototypes of every kernel that this build has. */
+#define FV_KERNEL(op, type, mr, nr, isa, features) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
+#include "kernels.inc"
+#undef FV_KERNEL
+
+#endif
