@@ -157,6 +157,7 @@ typedef struct fv_softmax_f32_args {
     float c; /* 1 <= c < 2 */
     float *p;
     int64_t ldp;
+    int paired; /* 1, of bfloat16 alone: p is words of pairs, as of to_pairs: column of row in the word p[row * ldp + column / 2] */
     const fv_keybits
         *bits; /* row r attends by bits[r * bits_step] (step 0: one for all); NULL: all rows to all columns */
     int64_t bits_step;
@@ -175,8 +176,8 @@ typedef struct fv_softmax_f32_args {
 
 typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);
 
-/* softmax of bfloat16: p becomes +0 where it is under 2^-40, else it is rounded to bfloat16, to nearest even; l is the sum of the
- * p so rounded. Still floats. no_underflow is not read. */
+/* softmax of bfloat16: p becomes +0 where it is under 2^-40, else it is rounded to bfloat16, to nearest even; a NaN becomes
+ * 0x7fc00000; l is the sum of the p so rounded. Floats, or pairs. no_underflow is not read. */
 typedef fv_softmax_f32_fn fv_softmax_bf16_fn;
 
 /* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.

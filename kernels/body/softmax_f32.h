@@ -21,22 +21,38 @@
 #include "lanes_tree.h"
 #include "v_exp.h"
 
+enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
+_Static_assert(TOGETHER <= 64, "their bits are one word");
+_Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
+
+/* Writes count vectors of p, of keys from key on. */
+static inline __attribute__((always_inline)) void softmax_write(float *p, int64_t key, const vf *x, const int count) {
+    for (int g = 0; g < count; g++)
+        v_store(p + key + g * FV_W, x[g]);
+}
+
 /* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40, so exp need not underflow. */
 #ifdef FV_ROUND_P
 static inline vf softmax_argument(vf x) { return v_max(v_set1(-30.0f), x); } /* exp(-30) < 2^-40; a NaN stays */
-static inline vf softmax_rounded(vf p) {
-    return v_select(v_not_lt(p, v_set1(0x1p-40f)), v_round_bf16(p), v_set1(0.0f));
+static inline vf softmax_rounded(vf p) { return v_weight_bf16(p); }
+static inline __attribute__((always_inline)) void softmax_put(float *p, int paired, int64_t key, const vf *x,
+                                                              const int count) {
+    if (paired)
+        v_store_pairs(p + key / 2, x, count);
+    else
+        softmax_write(p, key, x, count);
 }
 enum { ROUNDED = 1 };
 #else
 static inline vf softmax_argument(vf x) { return x; }
 static inline vf softmax_rounded(vf p) { return p; }
+static inline __attribute__((always_inline)) void softmax_put(float *p, int paired, int64_t key, const vf *x,
+                                                              const int count) {
+    (void)paired;
+    softmax_write(p, key, x, count);
+}
 enum { ROUNDED = 0 };
 #endif
-
-enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
-_Static_assert(TOGETHER <= 64, "their bits are one word");
-_Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
 
 /* The lowest n bits, 1 <= n <= 64. */
 static inline uint64_t softmax_lowest(int n) { return ~(uint64_t)0 >> (64 - n); }
@@ -80,6 +96,7 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
 /* What an instance knows of its scores: they are multiplied by c; no p of theirs underflows. */
 typedef struct softmax_known {
     int scaled, no_underflow;
+    int paired; /* p goes as pairs; no constant */
 } softmax_known;
 
 /* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. */
@@ -98,9 +115,9 @@ static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, con
         x[g] = softmax_rounded(x[g]);
         if (bits)
             x[g] = v_select(v_bits_at(bits->word, key + g * FV_W), x[g], v_set1(-0.0f));
-        v_store(p + key + g * FV_W, x[g]);
         sum[g % GROUP] = v_add(sum[g % GROUP], x[g]);
     }
+    softmax_put(p, known.paired, key, x, count);
 }
 
 /* The same where bits tell that some or none are attended. */
@@ -111,10 +128,12 @@ static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key
         softmax_weigh(key, s, p, bits, c, base, sum, known, count);
         return;
     }
+    vf none[SIDE];
     for (int g = 0; g < count; g++) {
-        v_store(p + key + g * FV_W, v_set1(-0.0f));
-        sum[g % GROUP] = v_add(sum[g % GROUP], v_set1(-0.0f));
+        none[g] = v_set1(-0.0f);
+        sum[g % GROUP] = v_add(sum[g % GROUP], none[g]);
     }
+    softmax_put(p, known.paired, key, none, count);
 }
 
 /* Columns [key, end) of a row. */
@@ -202,7 +221,7 @@ static inline __attribute__((always_inline)) void softmax_instance(fv_softmax_f3
         x.bits = NULL;
     if (groups > 0) {
         x.s += x.begin;
-        x.p += x.begin;
+        x.p += x.paired ? x.begin / 2 : x.begin;
         x.begin = 0;
         x.end = x.row_max_end = groups * FV_LANES;
     }
@@ -214,20 +233,21 @@ static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f3
     const int scaled = x->c != 1.0f;
     const int no_underflow = FV_W > 1 && !ROUNDED && (groups <= 0 || groups > 4) && x->no_underflow;
     if (scaled && no_underflow)
-        softmax_instance(*x, groups, (softmax_known){1, 1});
+        softmax_instance(*x, groups, (softmax_known){1, 1, x->paired});
     else if (scaled)
-        softmax_instance(*x, groups, (softmax_known){1, 0});
+        softmax_instance(*x, groups, (softmax_known){1, 0, x->paired});
     else if (no_underflow)
-        softmax_instance(*x, groups, (softmax_known){0, 1});
+        softmax_instance(*x, groups, (softmax_known){0, 1, x->paired});
     else
-        softmax_instance(*x, groups, (softmax_known){0, 0});
+        softmax_instance(*x, groups, (softmax_known){0, 0, x->paired});
 }
 
 void FV_NAME(const fv_softmax_f32_args *x) {
-    assert(x->rows >= 1 && (x->rows == 1 || (x->lds >= x->end - x->begin && x->ldp >= x->end - x->begin)));
+    assert(x->rows == 1 || (x->rows > 1 && x->lds >= x->end - x->begin && x->ldp >= (x->end - x->begin) >> x->paired));
     assert(0 <= x->begin && x->begin < x->end && x->end <= FV_SEGMENT);
     assert(x->begin % FV_LANES == 0 && x->end % FV_LANES == 0);
-    assert(x->p != x->s || x->ldp == x->lds);
+    assert(x->p != x->s || (x->ldp == x->lds && !x->paired));
+    assert(x->paired == 0 || (ROUNDED && x->paired == 1));
     assert(x->c >= 1.0f && x->c < 2.0f);
     assert(!x->bits || x->bits_step >= 0);
     assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);

@@ -50,8 +50,20 @@ static inline vf v_pair_second(const float *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(v_load(p)), 16));
 }
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(half_load(p)); }
-static inline vf v_round_bf16(vf a) {
-    return _mm256_castsi256_ps(_mm256_and_si256(half_rounded_bf16(a), _mm256_set1_epi32((int)0xffff0000u)));
+static inline vf v_weight_bf16(vf a) {
+    const __m256i bits = _mm256_min_epu32(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fc00000)),
+                  odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))),
+                  upper = _mm256_and_si256(rounded, _mm256_set1_epi32((int)0xffff0000u));
+    return _mm256_and_ps(v_not_lt(a, v_set1(0x1p-40f)), _mm256_castsi256_ps(upper));
+}
+static inline void v_store_pairs(float *words, const vf *x, int count) {
+    const __m256i evens = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+    for (int i = 0; i < count; i++) {
+        const __m256i bits = _mm256_castps_si256(x[i]), pairs = _mm256_or_si256(bits, _mm256_srli_epi64(bits, 48));
+        _mm_storeu_si128((__m128i *)(words + i * FV_W / 2),
+                         _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(pairs, evens)));
+    }
 }
 static inline void v_narrow_bf16(uint16_t *p, vf a) { half_store(p, half_to_bf16(a)); }
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }

@@ -33,8 +33,27 @@ static inline vf v_pair_second(const float *p) {
 }
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(_mm256_loadu_si256((const __m256i *)p)); }
 static inline vf v_widen_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-static inline vf v_round_bf16(vf a) {
-    return _mm512_castsi512_ps(_mm512_and_si512(half_rounded_bf16(a), _mm512_set1_epi32((int)0xffff0000u)));
+static inline vf v_weight_bf16(vf a) {
+    const __m512i bits = _mm512_min_epu32(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fc00000)),
+                  less = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    const __m512i rounded = _mm512_mask_add_epi32(less, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)), less,
+                                                  _mm512_set1_epi32(1)); /* ties to even */
+    return _mm512_castsi512_ps(_mm512_maskz_and_epi32(_mm512_cmpge_epu32_mask(bits, _mm512_set1_epi32(0x2b800000)),
+                                                      rounded, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+/* One shuffle takes the upper halves, and changes their places. */
+static inline void v_store_pairs(float *words, const vf *x, int count) {
+    const __m512i order = _mm512_set_epi16(61, 63, 57, 59, 53, 55, 49, 51, 45, 47, 41, 43, 37, 39, 33, 35, 29, 31, 25,
+                                           27, 21, 23, 17, 19, 13, 15, 9, 11, 5, 7, 1, 3);
+    for (int i = 0; i < count; i += 2) {
+        const __m512i a = _mm512_castps_si512(x[i]), b = i + 1 < count ? _mm512_castps_si512(x[i + 1]) : a,
+                      pairs = _mm512_permutex2var_epi16(a, order, b);
+        if (i + 1 < count)
+            _mm512_storeu_si512(words + i * FV_W / 2, pairs);
+        else
+            _mm256_storeu_si256((__m256i *)(words + i * FV_W / 2), _mm512_castsi512_si256(pairs));
+    }
 }
 static inline void v_narrow_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, half_to_bf16(a)); }
 static inline void v_narrow_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, half_to_f16(a)); }

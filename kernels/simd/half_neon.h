@@ -39,8 +39,18 @@ static inline vf v_pair_second(const float *p) {
 }
 static inline vf v_widen_bf16(const uint16_t *p) { return half_from_bf16(vld1_u16(p)); }
 static inline vf v_widen_f16(const uint16_t *p) { return half_from_f16(vld1_u16(p)); }
-static inline vf v_round_bf16(vf a) {
-    return vreinterpretq_f32_u32(vandq_u32(half_rounded_bf16(a), vdupq_n_u32(0xffff0000u)));
+static inline vf v_weight_bf16(vf a) {
+    const uint32x4_t bits = vminq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(0x7fc00000)),
+                     odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff))),
+                     upper = vandq_u32(rounded, vdupq_n_u32(0xffff0000u));
+    return vreinterpretq_f32_u32(vandq_u32(vcgeq_u32(bits, vdupq_n_u32(0x2b800000)), upper));
+}
+static inline void v_store_pairs(float *words, const vf *x, int count) {
+    for (int i = 0; i < count; i++) {
+        const uint64x2_t bits = vreinterpretq_u64_f32(x[i]);
+        vst1_f32(words + i * FV_W / 2, vreinterpret_f32_u32(vmovn_u64(vorrq_u64(bits, vshrq_n_u64(bits, 48)))));
+    }
 }
 static inline void v_narrow_bf16(uint16_t *p, vf a) { vst1_u16(p, half_to_bf16(a)); }
 static inline vf v_widen_bf16_n(const uint16_t *p, int64_t n) { return half_from_bf16(half_load_n(p, n)); }

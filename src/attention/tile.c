@@ -231,10 +231,6 @@ static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, c
         copy_values(x, segment);
     fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     const bool pairs = segment->value_pairs;
-    fv_magnitudes weights = fv_magnitudes_none();
-    if (pairs && t->keys.begin < t->keys.end)
-        p->kernels.to_pairs(t->rows, t->columns.end - t->columns.begin, x->s + t->columns.begin, p->s_stride,
-                            x->p + t->columns.begin / 2, FV_P_WORDS, &weights);
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const value_group g = {.first = first,
                                .rows = fv_min(t->group_rows, t->rows - first),
@@ -293,8 +289,9 @@ static bool run_scores(fv_block *x, fv_tile *t, fv_segment *segment, float *m, f
                                                     .s = x->s,
                                                     .lds = x->plan->s_stride,
                                                     .c = fv_score_c(x->plan, FOVEA_SCORES_WEIGHTS),
-                                                    .p = x->s,
-                                                    .ldp = x->plan->s_stride,
+                                                    .p = segment->value_pairs ? x->p : x->s,
+                                                    .ldp = segment->value_pairs ? FV_P_WORDS : x->plan->s_stride,
+                                                    .paired = segment->value_pairs,
                                                     .bits = t->bits,
                                                     .bits_step = t->bits_step,
                                                     .lanes = x->lanes,

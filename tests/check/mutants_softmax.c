@@ -87,6 +87,26 @@ static void softmax_in_place(const fv_softmax_f32_args *x) { softmax_flawed(SOFT
 static void softmax_unscaled(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_UNSCALED, x); }
 static void softmax_rounds_once(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_ROUNDS_ONCE, x); }
 
+/* Of bfloat16: p as pairs. */
+static void softmax_in_pairs(const fv_softmax_f32_args *x) {
+    fv_kernel_scalar(FV_OP_softmax, FV_TYPE_bf16)->run.softmax_bf16(x);
+}
+
+static void softmax_pairs_swapped(const fv_softmax_f32_args *x) {
+    softmax_in_pairs(x);
+    for (int64_t i = 0; i < x->rows && x->paired; i++)
+        for (int64_t j = x->begin / 2; j < x->end / 2; j++) {
+            const uint32_t word = float_bits(x->p[i * x->ldp + j]);
+            x->p[i * x->ldp + j] = bits_float(word << 16 | word >> 16);
+        }
+}
+
+static void softmax_pairs_keep_lows(const fv_softmax_f32_args *x) {
+    softmax_in_pairs(x);
+    for (int64_t j = x->begin / 2; j < x->end / 2 && x->paired; j++)
+        x->p[j] = bits_float(float_bits(x->p[j]) | 1);
+}
+
 /* ------------------------------------------------------------------------------------------------------- weights -- */
 
 #define WEIGHTS_PARAMETERS                                                                                             \
@@ -142,6 +162,9 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_in_place),
     MUTANT(DIFFERS, softmax, f32, 1, 16, softmax_unscaled),
     MUTANT(DIFFERS_AS_REFERENCE, softmax, f32, 1, 16, softmax_rounds_once),
+    MUTANT(PASSES, softmax, bf16, 1, 16, softmax_in_pairs),
+    MUTANT(DIFFERS, softmax, bf16, 1, 16, softmax_pairs_swapped),
+    MUTANT(DIFFERS, softmax, bf16, 1, 16, softmax_pairs_keep_lows),
     MUTANT(PASSES, weights, f32, 1, 8, weights_honest),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_mask_is_minus_zero),
     MUTANT(DIFFERS, weights, f32, 1, 8, weights_keeps_payload),

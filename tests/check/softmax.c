@@ -80,11 +80,23 @@ static void fill_scores(trial *t, operand *s, int64_t row, const fv_keybits *bit
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */
 
-enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN, SIZE_NORMAL, SIZE_IN_PLACE };
+enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN, SIZE_NORMAL, SIZE_PLACE };
 enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_LANES, OPERAND_MORE }; /* more: p, if not in place; bits */
 
-static int place_of_p(const trial *t) { return t->size[SIZE_IN_PLACE] ? OPERAND_S : OPERAND_MORE; }
-static int place_of_bits(const trial *t) { return OPERAND_MORE + !t->size[SIZE_IN_PLACE]; }
+/* Where p goes: over s, elsewhere, or elsewhere as pairs. */
+typedef enum p_place { P_IN_PLACE, P_APART, P_PAIRED } p_place;
+
+static int place_of_p(const trial *t) { return t->size[SIZE_PLACE] == P_IN_PLACE ? OPERAND_S : OPERAND_MORE; }
+static int place_of_bits(const trial *t) { return OPERAND_MORE + (t->size[SIZE_PLACE] != P_IN_PLACE); }
+
+/* p of key begin + j, as a float. */
+static float p_want(const trial *t, int64_t row, int64_t j) {
+    const operand *p = &t->operand[place_of_p(t)];
+    if (t->size[SIZE_PLACE] != P_PAIRED)
+        return float_want(p, row, j);
+    const uint32_t word = float_bits(float_want(p, row, j / 2));
+    return bits_float(j % 2 ? word << 16 : word & 0xffff0000u);
+}
 
 static const fv_keybits *row_bits(const trial *t, int64_t row) {
     if (!t->size[SIZE_HAS_BITS])
@@ -96,13 +108,16 @@ static const fv_keybits *row_bits(const trial *t, int64_t row) {
 static void open_nan_row(trial *t, int64_t row) {
     const operand *s = &t->operand[OPERAND_S], *p = &t->operand[place_of_p(t)];
     const fv_keybits *bits = row_bits(t, row);
-    bool nan = false;
+    bool nan = false, paired = t->size[SIZE_PLACE] == P_PAIRED;
     for (int64_t j = 0; j < s->cols; j++)
         nan = nan || ((!bits || attends(bits, s->origin + j)) && float_is_nan(*float_before(s, row, j)));
-    for (int64_t j = 0; j < s->cols; j++)
-        *cell_of(p, row, j) = bits && !attends(bits, s->origin + j)            ? CELL_BITS
-                              : nan && !float_is_nan(*float_before(s, row, j)) ? CELL_ANY
-                                                                               : CELL_NAN;
+    for (int64_t j = 0; j < s->cols; j++) {
+        const bool masked = bits && !attends(bits, s->origin + j),
+                   open = nan && !masked && (paired || !float_is_nan(*float_before(s, row, j)));
+        unsigned char *kind = cell_of(p, row, paired ? j / 2 : j);
+        if (!paired || j % 2 == 0 || open) /* a pair is open if one of its two is */
+            *kind = open ? CELL_ANY : masked || paired ? CELL_BITS : CELL_NAN;
+    }
     if (nan)
         *cell_of(&t->operand[OPERAND_M], 0, row) = CELL_ANY;
 }
@@ -142,15 +157,15 @@ static void attend_known(fv_keybits *bits, int64_t begin, int64_t row_max_end) {
         bits->word[key / 64] |= (uint64_t)1 << (key % 64);
 }
 
-/* One trial in place, one with a buffer for p. */
 static void softmax_trial_placed(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t row_max_end,
-                                 int64_t step, attended kind, score_kind scores, bool in_place) {
+                                 int64_t step, attended kind, score_kind scores, p_place place) {
+    static const char *const place_words[] = {", in place", "", ", in pairs"};
     const bool has_bits = step >= 0;
     trial *t = trial_begin(c,
                            "rows=%" PRId64 " columns [%" PRId64 ", %" PRId64 "), %" PRId64
                            " row_max_end, %s%s keys attended, scores %s%s",
                            rows, begin, end, row_max_end - begin, has_bits ? attended_words[kind] : "no bits, all",
-                           step == 0 ? " (one for all rows)" : "", score_words[scores], in_place ? ", in place" : "");
+                           step == 0 ? " (one for all rows)" : "", score_words[scores], place_words[place]);
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
@@ -159,15 +174,18 @@ static void softmax_trial_placed(checker *c, int64_t rows, int64_t begin, int64_
     t->size[SIZE_BITS_STEP] = has_bits ? step : 0;
     t->size[SIZE_HAS_BITS] = has_bits;
     t->size[SIZE_KNOWN] = row_max_end;
-    t->size[SIZE_IN_PLACE] = in_place;
+    t->size[SIZE_PLACE] = place;
     t->c = some_score_scale(&t->rng);
-    operand *s = trial_floats(t, "s", in_place ? CELL_NAN : CELL_KEPT, rows, end - begin, some_stride(t, end - begin));
+    operand *s = trial_floats(t, "s", place == P_IN_PLACE ? CELL_NAN : CELL_KEPT, rows, end - begin,
+                              some_stride(t, end - begin));
     s->origin = begin;
     trial_floats(t, "m", CELL_ZERO, 1, rows, rows);
     trial_floats(t, "l", CELL_NAN, 1, rows, rows);
     trial_floats(t, "lanes", CELL_ANY, rows, FV_LANES, FV_LANES);
-    if (!in_place)
+    if (place == P_APART)
         trial_floats(t, "p", CELL_NAN, rows, end - begin, some_stride(t, end - begin))->origin = begin;
+    if (place == P_PAIRED)
+        trial_floats(t, "p", CELL_BITS, rows, (end - begin) / 2, some_stride(t, (end - begin) / 2))->origin = begin / 2;
     if (has_bits) {
         const int64_t entries = step == 0 ? 1 : rows, words = FV_SEGMENT / 64;
         operand *bits =
@@ -190,8 +208,10 @@ static void softmax_trial_placed(checker *c, int64_t rows, int64_t begin, int64_
 
 static void softmax_trial(checker *c, int64_t rows, int64_t begin, int64_t end, int64_t row_max_end, int64_t step,
                           attended kind, score_kind scores) {
-    softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, true);
-    softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, false);
+    softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, P_IN_PLACE);
+    softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, P_APART);
+    if (c->kernel->type == FV_TYPE_bf16)
+        softmax_trial_placed(c, rows, begin, end, row_max_end, step, kind, scores, P_PAIRED);
 }
 
 static void softmax_trials(checker *c) {
@@ -227,6 +247,7 @@ static void softmax_invoke(const fv_kernel *kernel, trial *t) {
                                .c = t->c,
                                .p = trial_pointer(t, place_of_p(t)),
                                .ldp = t->operand[place_of_p(t)].stride,
+                               .paired = t->size[SIZE_PLACE] == P_PAIRED,
                                .bits = t->size[SIZE_HAS_BITS] ? trial_pointer(t, place_of_bits(t)) : NULL,
                                .bits_step = t->size[SIZE_BITS_STEP],
                                .lanes = trial_pointer(t, OPERAND_LANES),
@@ -255,7 +276,7 @@ static float rounded_p(float p) {
 
 /* The formulas of kernels.h one by one. Returns what is wrong, or NULL. */
 static const char *softmax_row_wrong(const trial *t, int64_t row) {
-    const operand *s = &t->operand[OPERAND_S], *weights = &t->operand[place_of_p(t)];
+    const operand *s = &t->operand[OPERAND_S];
     const fv_keybits *bits = row_bits(t, row);
     const float m = float_want(&t->operand[OPERAND_M], 0, row), l = float_want(&t->operand[OPERAND_L], 0, row);
     float row_max = -INFINITY, lane[FV_LANES] = {0.0f};
@@ -271,7 +292,7 @@ static const char *softmax_row_wrong(const trial *t, int64_t row) {
         return "m is not the maximum of the attended scores";
     const float base = m == -INFINITY ? 0.0f : m;
     for (int64_t j = 0; j < s->cols; j++) {
-        const float score = t->c * *float_before(s, row, j), p = float_want(weights, row, j);
+        const float score = t->c * *float_before(s, row, j), p = p_want(t, row, j);
         if (bits && !attends(bits, s->origin + j)) {
             if (float_bits(p) != 0x80000000)
                 return "p of a masked key is not -0";
