@@ -67,7 +67,9 @@ class AttentionDesc(ctypes.Structure):
         *((f"relative_{name}", I64) for name in ("buckets", "max_distance", "height", "width")),
         ("softcap", ctypes.c_double),
         ("has_sinks", ctypes.c_int),
-        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype", "out_dtype", "arithmetic")),
+        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype", "out_dtype")),
+        ("page_keys", I64),
+        ("arithmetic", ctypes.c_int),
     ]
 
 
@@ -248,7 +250,7 @@ class Context:
         table; lengths: of packed sequences."""
         c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
         plain = not (softcap or relative or lengths) and bias is None and sinks is None
-        end = "has_bias" if plain else "arithmetic"
+        end = "has_bias" if plain else "page_keys"
         initialise(c, "attention_desc", desc, end if arithmetic == "exact" else None)
         desc.dtype = DTYPES[dtype]
         if arithmetic != "exact":

@@ -18,7 +18,8 @@ class Data:
     """The operands of a case, the same for all engines, in float32 but numbers of its type, and its exact result."""
 
     def __init__(self, case):
-        self.tolerance = self.agreement = TOLERANCES[case.dtype]
+        self.tolerance = TOLERANCES[case.dtype]
+        self.agreement = 2 * self.tolerance  # of two that are each so far from the exact result
         self.make(case)
         for name in ("q", "k", "v", "x", "w", "b", "wo", "bo"):
             if hasattr(self, name):

@@ -25,9 +25,11 @@ enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
     const fv_kernel *gemm =
         fv_gemm_for(FV_TYPE_f32, ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
-    if (!halves || gemm->nr % FV_LANES == 0)
+    if (!halves)
         return gemm;
-    return fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, ctx->target);
+    /* The kernels of 16 bits have the tile of the best one of float32, and are slower in strips of it. */
+    const fv_kernel *best = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, ctx->target);
+    return out >= best->nr || gemm->nr % FV_LANES != 0 ? best : gemm;
 }
 
 /* Bytes of an element of weights, and of x, as they are multiplied. */
