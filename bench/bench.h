@@ -29,7 +29,8 @@ typedef struct bench_kind {
     const char *help;
 } bench_kind;
 
-extern const bench_kind bench_attention, bench_encoder, bench_exp, bench_kernel, bench_linear, bench_merge, bench_mha;
+extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_kernel, bench_linear,
+    bench_merge, bench_mha;
 
 /* ------------------------------------------------------------------------------------------------ tiers (tiers.c) -- */
 
@@ -54,6 +55,10 @@ fovea_arithmetic bench_arithmetic(fovea_arithmetic wanted, fv_isa isa, fovea_dty
 
 /* Flops per second of the tier's FMA peak (peak/peak_run.h): the best of many short runs, of this call and of those before. */
 double bench_peak(fv_isa isa);
+
+/* Bytes per second that a context's threads read from memory (peak/read_speed.h): measured by the call; the best of it and of those
+ * just before that had as many threads. */
+double bench_read_speed(const fovea_context *context, int threads);
 
 /* Aligned memory, freed by free(); NULL if there is none. */
 void *bench_alloc(int64_t bytes);

@@ -1,6 +1,6 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
- * Kinds of measurement (attention.c, encoder.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value words,
+ * Kinds of measurement (attention.c, decode.c, encoder.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value words,
  * for the default set as for --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter
  * and list work on the names here, since Google Benchmark's own would see them with its additions.
  */
@@ -17,7 +17,7 @@
 #include <string.h>
 
 static const bench_kind *const kinds[] = {
-    &bench_attention, &bench_exp, &bench_kernel, &bench_linear, &bench_merge, &bench_mha,
+    &bench_attention, &bench_decode, &bench_exp, &bench_kernel, &bench_linear, &bench_merge, &bench_mha,
 #ifdef FOVEA_MINILM_ENCODER
     &bench_encoder,
 #endif
@@ -57,6 +57,23 @@ static const char *const default_cases[] = {
     "attention dtype=bf16 batch=32 q_heads=8 q_len=32 head_dim=64",
     "attention dtype=f16 batch=1 q_heads=16 q_len=2048 head_dim=64",
     "attention dtype=f16 batch=1 q_heads=8 q_len=2048 head_dim=128 causal=top_left",
+    "decode",
+    "decode dtype=bf16",
+    "decode dtype=f16",
+    "decode kv_heads=32",
+    "decode dtype=bf16 kv_heads=32",
+    "decode dtype=f16 kv_heads=32",
+    "decode batch=8 kv_len=2048",
+    "decode q_heads=8",
+    "decode q_heads=8 q_len=7",
+    "decode q_len=7",
+    "decode q_heads=4 kv_heads=1 kv_len=32768",
+    "decode batch=16 kv_heads=32 kv_len=2080",
+    "decode batch=16 kv_heads=32 kv_len=2080 prefix=2048",
+    "decode batch=16 kv_len=2080",
+    "decode batch=16 kv_len=2080 prefix=2048",
+    "decode dtype=bf16 layers=30 call=append",
+    "decode dtype=bf16 layers=30 call=step",
     "linear m=512 n=768 k=768",
     "linear m=2048 n=1024 k=1024",
     "linear m=512 n=2304 k=768",
@@ -77,6 +94,11 @@ static const char *const default_cases[] = {
     "mha batch=1 tokens=512 d_model=768 heads=12 form=merged",
     "mha batch=8 tokens=128 d_model=768 heads=12",
     "exp n=65536 impl=sleef_u10",
+};
+
+static const char *const two_threads[] = {
+    "attention batch=1 q_heads=16 q_len=2048 head_dim=64",
+    "decode q_heads=4 kv_heads=1 kv_len=32768",
 };
 
 typedef struct list {
@@ -130,11 +152,12 @@ static void add_default_set(list *benches, fv_target best) {
             add_case(benches, text);
         }
         /* Two threads, where there are two CPUs. */
-        snprintf(text, sizeof text, "attention batch=1 q_heads=16 q_len=2048 head_dim=64 threads=2 isa=%s",
-                 fv_isa_word(isa));
-        bench *two = make(text, error);
-        if (two != NULL)
-            list_add(benches, two);
+        for (size_t i = 0; i < sizeof two_threads / sizeof two_threads[0]; i++) {
+            snprintf(text, sizeof text, "%s threads=2 isa=%s", two_threads[i], fv_isa_word(isa));
+            bench *two = make(text, error);
+            if (two != NULL)
+                list_add(benches, two);
+        }
     }
     /* The encoder, where its model is. */
     for (int i = 0; i < 4; i++) {
@@ -215,15 +238,15 @@ static const cli_option options_table[] = {
      "measure each case N times, in random order, and print mean, median and spread (default: 1)"},
     {"--json", "FILE", "@file bench.json", cli_read_text, 0, 0, AT(shim.json), 1, "also write the results to FILE"},
 };
-static const cli_command command = {
-    "",
-    1,
-    0,
-    MOST_PASSED,
-    "[--benchmark_OPTION=VALUE]...",
-    "--list",
-    "measure the speed of Fovea's attention, linear maps, layers, exp and kernels; each result is checked before it is "
-    "timed"};
+static const cli_command command = {"",
+                                    1,
+                                    0,
+                                    MOST_PASSED,
+                                    "[--benchmark_OPTION=VALUE]...",
+                                    "--list",
+                                    "measure the speed of Fovea's attention, decoding, linear maps, layers, exp and "
+                                    "kernels; each result is checked before it is "
+                                    "timed"};
 static const cli_kind arguments[] = {
     {"REGEX", "an expression"}, {"TEXT", "a case"}, {"SECONDS", "a number of seconds from 0.001 to 3600"}};
 static const char environment[] =
@@ -245,6 +268,8 @@ static void print_kinds(void) {
          "  GFLOPS   a multiplication with its addition is 2 flops; masked keys count nothing\n"
          "  of_peak  GFLOPS as a share of the tier's FMA peak, which is measured in this run, times threads\n"
          "  GB/s     each operand counted once; for a kernel, what it reads and writes\n"
+         "  of_read  of decoding: GB/s as a share of what the threads read from memory, which is measured in this run\n"
+         "  of_bound the larger of of_peak and of_read\n"
          "  Gelem/s  elements, for exp and kernels that are not sums of products\n\n"
          "Options that begin with --benchmark_ are passed to Google Benchmark; its manual describes them.");
 }

@@ -10,6 +10,7 @@
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -65,6 +66,10 @@ void measure(benchmark::State &state, const shim_bench &bench) {
         rate("Gelem/s", cost.elements * 1e-9);
         if (cost.peak > 0)
             rate("of_peak", cost.flops / cost.peak);
+        if (cost.read > 0) {
+            rate("of_read", cost.bytes / cost.read);
+            rate("of_bound", std::max(cost.bytes / cost.read, cost.peak > 0 ? cost.flops / cost.peak : 0));
+        }
     }
     bench.end(bench.self);
 }

@@ -15,7 +15,8 @@ typedef struct shim_cost {
     double flops;
     double bytes;
     double elements;
-    double peak; /* flops per second of the hardware: flops are shown as a share of it, too */
+    double peak; /* flops per second of the hardware: flops are shown as a share of it, too; */
+    double read; /* bytes per second that it reads: bytes likewise, and the larger of the two shares */
 } shim_cost;
 
 /* One measurement. Timed is run() alone, called as often as it takes; begin() and end() are called around each series

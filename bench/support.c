@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "peak_run.h"
+#include "read_speed.h"
 
 fv_target bench_target(char cpu[64]) {
     fv_cpu machine;
@@ -66,6 +67,19 @@ double bench_peak(fv_isa isa) {
         best[isa] = rate > best[isa] ? rate : best[isa];
     }
     return best[isa];
+}
+
+static void on_threads(const void *context, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)fovea_parallel(context, count, task, arg);
+}
+
+double bench_read_speed(const fovea_context *context, int threads) {
+    static int before;
+    static double best;
+    const double speed = peak_read_speed(threads, on_threads, context);
+    best = threads == before && best > speed ? best : speed;
+    before = threads;
+    return best;
 }
 
 void *bench_alloc(int64_t bytes) {

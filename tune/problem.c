@@ -2,7 +2,8 @@
  *
  * Operands lie in one arena that is filled once: numbers of ordinary size. Attentions and linear maps of few rows
  * read each set of it in turn, so that keys, values and weights come from memory as they do in a program that
- * decodes; others compute the same operands again and again.
+ * decodes, where keys and values are in the pages of a cache (problem_cache.c); others compute the same operands again
+ * and again.
  */
 #include "problem.h"
 #include "classes.h"
@@ -11,6 +12,7 @@
 #include "machine.h"
 #include "measure.h"
 #include "peak_run.h"
+#include "read_speed.h"
 #include "threads/threads.h"
 
 #include <math.h>
@@ -24,13 +26,12 @@ static char *arena;
 static int64_t arena_bytes;
 static fovea_dtype arena_dtype; /* of its numbers */
 
-/* Beyond the last cache twice, as it reports itself: a guest may have all of it to itself. But at most what may be
- * taken. */
+/* At most half of what may be taken: keys and values in pages come beside the arena. */
 static int64_t cold_bytes(const fovea_context *ctx) {
     static int64_t bytes; /* decided once: an arena that grew would move under who uses it */
-    const int64_t wanted = fv_max(2 * ctx->cpu.l3_reported, (int64_t)64 << 20);
+    const int64_t wanted = peak_cold_bytes(ctx->cpu.l3_reported);
     if (bytes == 0)
-        bytes = fv_min(fv_min(wanted, tune_memory_allowed()), (int64_t)768 << 20);
+        bytes = fv_min(fv_min(wanted, tune_memory_allowed() / 2), (int64_t)768 << 20);
     return bytes;
 }
 
@@ -132,7 +133,9 @@ static bool make_attention(tune_problem *problem, char error[256]) {
         args->v = fovea_tensor_bhtd(base + v, d->v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
         args->out = fovea_tensor_bhtd(problem->out, d->out_dtype, d->batch, d->q_heads, d->q_len, d->value_dim);
     }
-    return problem->attention != NULL;
+    if (!problem->attention || !tune_is_cold(problem->operation) || d->kv_len == 0)
+        return problem->attention != NULL;
+    return tune_problem_cache(problem, error);
 }
 
 /* The map is packed from one row of weights that stands for all; executed are weights of the arena. */
@@ -176,11 +179,15 @@ bool tune_problem_make(const fovea_context *ctx, const tune_shape *shape, tune_p
 
 void tune_problem_free(tune_problem *problem) {
     fovea_linear_destroy(problem->packed);
+    fovea_kv_cache_destroy(problem->cache);
+    free(problem->sequences);
     free(problem->attention);
     free(problem->ranges);
     free(problem->out);
     free(problem->workspace);
     problem->packed = NULL;
+    problem->cache = NULL;
+    problem->sequences = NULL;
     problem->attention = NULL;
     problem->ranges = NULL;
     problem->out = problem->workspace = NULL;
@@ -195,8 +202,19 @@ bool tune_same_choice(const tune_choice *a, const tune_choice *b) {
     return same;
 }
 
+/* What a plan does of its choice. */
+static tune_choice done_of(const tune_plan *plan) {
+    tune_choice done = plan->made;
+    if (plan->plain_scores)
+        done.knob[FV_ATTENTION_KNOB_score].kernel = NULL;
+    if (plan->plain_values)
+        done.knob[FV_ATTENTION_KNOB_value].kernel = NULL;
+    return done;
+}
+
 bool tune_same_plan(const tune_plan *a, const tune_plan *b) {
-    return tune_same_choice(&a->made, &b->made) && a->panel == b->panel && a->fetches == b->fetches;
+    const tune_choice x = done_of(a), y = done_of(b);
+    return tune_same_choice(&x, &y) && a->panel == b->panel && a->fetches == b->fetches;
 }
 
 void tune_plan_free(tune_plan *plan) {
@@ -225,7 +243,9 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
     fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
-    plan->panel = plan->attention->panel;
+    plan->plain_scores = plan->attention->kernels.dot != NULL;
+    plan->plain_values = plan->attention->kernels.value_thin != NULL;
+    plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
 }
@@ -322,9 +342,8 @@ double tune_problem_time(tune_problem *problem, const tune_plan *plan) {
 
 typedef struct bound {
     fv_isa isa;
-    const fv_kernel *finite;
-    const float *memory;
-    int64_t floats; /* of a task */
+    const char *memory;
+    int64_t bytes; /* of a task */
     float sink[256];
 } bound;
 
@@ -337,10 +356,10 @@ static void peak_task(void *arg, int64_t task) {
 
 static void read_task(void *arg, int64_t task) {
     bound *b = arg;
-    b->sink[task % 256] = (float)b->finite->run.finite_f32(1, b->floats, b->memory + task * b->floats, b->floats);
+    b->sink[task % 256] = (float)peak_read(b->memory + task * b->bytes, b->bytes);
 }
 
-/* The quickest tenth of short runs that nobody interrupted, on all threads; each run step floats further on. */
+/* The quickest tenth of short runs that nobody interrupted, on all threads; each run step bytes further on. */
 static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void (*task)(void *arg, int64_t index)) {
     double times[RUNS];
     int n = 0;
@@ -365,9 +384,8 @@ double tune_bandwidth(const fovea_context *ctx) {
     const int64_t bytes = cold_bytes(ctx);
     if (!have_arena(bytes, arena_dtype ? arena_dtype : FOVEA_DTYPE_F32))
         return 0;
-    bound b = {.finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, ctx->target),
-               .memory = (const float *)(const void *)arena};
-    const int64_t step = bytes / RUNS / (int64_t)sizeof(float);
-    b.floats = step / ctx->threads.count;
-    return (double)(b.floats * (int64_t)sizeof(float) * ctx->threads.count) / quick_time(ctx, &b, step, read_task);
+    bound b = {.memory = arena};
+    const int64_t step = bytes / RUNS / (int64_t)sizeof(float) * (int64_t)sizeof(float);
+    b.bytes = fv_round_down(step / ctx->threads.count, PEAK_READ_BYTES);
+    return (double)(b.bytes * ctx->threads.count) / quick_time(ctx, &b, step, read_task);
 }

@@ -17,6 +17,7 @@ typedef struct tune_plan {
     tune_choice made;                /* cache_scale: 0, as what it decides beside sizes is */
     int64_t panel;                   /* the keys of a packed panel, */
     bool fetches;                    /* and whether the next item is fetched */
+    bool plain_scores, plain_values; /* keys, values are read as they lie: no gemm of the choice has a part in it */
     fovea_attention_plan *attention; /* NULL: a linear map */
     fv_linear_choice linear;
 } tune_plan;
@@ -27,6 +28,8 @@ typedef struct tune_problem {
     tune_shape shape;
     fv_tuning_op operation;
     fovea_attention_args *attention; /* [sets] */
+    fovea_kv_cache *cache;           /* of cold attentions: a layer for each set */
+    int64_t *sequences;              /* [batch] of the cache */
     fovea_linear *packed;            /* of a linear map, whose weights are not used: */
     fovea_linear map;                /* those of the arena are, of each set in turn */
     fovea_linear_args linear;
@@ -40,6 +43,9 @@ typedef struct tune_problem {
     size_t workspace_size;
     int executions; /* of a sample */
 } tune_problem;
+
+/* problem_cache.c: puts keys and values of all sets into a cache, which takes their place in the arguments; false and a sentence. */
+bool tune_problem_cache(tune_problem *problem, char error[256]);
 
 /* false and a sentence if there is no memory. */
 bool tune_problem_make(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem, char error[256]);

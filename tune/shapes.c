@@ -29,6 +29,11 @@ static const preset presets[] = {
                  "linear rows=512 in=4096 out=6144;linear rows=512 in=4096 out=14336;"
                  "linear rows=512 in=14336 out=4096;linear rows=1 in=4096 out=14336;linear rows=8 in=4096 out=6144;"
                  "linear rows=1 in=14336 out=4096"},
+    {"smollm2", "q_heads=9 kv_heads=3 q_len=1 kv_len=200 head_dim=64 causal=bottom_right dtype=bf16;"
+                "q_heads=9 kv_heads=3 q_len=1 kv_len=700 head_dim=64 causal=bottom_right dtype=bf16;"
+                "q_heads=9 kv_heads=3 q_len=1 kv_len=2000 head_dim=64 causal=bottom_right dtype=bf16;"
+                "linear rows=1 in=576 out=960 dtype=bf16;linear rows=1 in=576 out=3072 dtype=bf16;"
+                "linear rows=1 in=1536 out=576 dtype=bf16;linear rows=1 in=576 out=49152 dtype=bf16"},
     {"whisper", "q_heads=20 q_len=1500 head_dim=64;q_heads=20 q_len=1 kv_len=1500 head_dim=64;"
                 "q_heads=20 q_len=1 kv_len=224 head_dim=64 causal=bottom_right;linear rows=1500 in=1280 out=3840;"
                 "linear rows=1500 in=5120 out=1280;linear rows=1 in=1280 out=5120;linear rows=5 in=1280 out=1280"},

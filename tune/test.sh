@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program), SCRATCH (a folder of
-# the step's own) and, for log, LOGGER (a program that runs attention). What was found about speed is not looked at: a
+# the step's own) and, for log and decode, LOGGER (a program that runs attention). What was found about speed is not looked at: a
 # busy machine may find it too noisy (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
@@ -185,6 +185,15 @@ log) # shapes that a program wrote down while it ran (LOGGER)
     echo 'attention q_heads=none' >>log
     expect 2 run --dry-run --log log
     has err 'log'
+    ;;
+
+decode) # a program that decodes (LOGGER) logs shapes of few rows
+    FOVEA_LOG_SHAPES=log "$LOGGER" >/dev/null || fail "$LOGGER does not run"
+    grep q_len=1 log >one
+    expect 0 run --dry-run --log one --threads 1
+    has out '^attention rows 2-4, keys 0-64, d16, group 2-4 +search on b1_h[0-9]+-[0-9]+_q1_kv64_d16'
+    expect '0|3' run --log one --budget 1s --effort quick --threads 1 -o own
+    has out 'attention rows 2-4, .* candidate'
     ;;
 
 no-shapes) # logs and words that are no shapes: a sentence, or told to be skipped; never a default shape instead

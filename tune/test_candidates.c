@@ -119,6 +119,66 @@ static void test_candidates(const fovea_context *ctx) {
     free(classes);
 }
 
+/* Does a stage list two choices that differ in such a knob alone? */
+static bool differ_in(const tune_choice *list, int n, int knob) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) {
+            tune_choice other = list[k];
+            other.knob[knob] = list[i].knob[knob];
+            if (!tune_same_choice(&list[i], &list[k]) && tune_same_choice(&list[i], &other))
+                return true;
+        }
+    return false;
+}
+
+/* Is the row that tuning a class would store found for a shape's plan over a cache? */
+static void check_found(const fovea_context *ctx, const tune_class *c, const tune_shape *shape) {
+    const tune_result result = {.verdict = VERDICT_tuned, .gain = {1.05, 1.04, 1.06}, .blocks = 9, .shapes = "x"};
+    const fv_tuning_row row = tune_row(ctx, c, &result);
+    fovea_attention_desc d = shape->attention;
+    fovea_tuning *tuning = NULL;
+    fovea_tuning_match match;
+    fv_tuning_section own;
+    char error[FV_FILE_ERROR] = "";
+    fovea_tuning_match_init(&match);
+    fv_tuning_section_of(&ctx->cpu, &own);
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    test_check(fv_tuning_create(&tuning, error) == FOVEA_OK && fv_tuning_put(tuning, &own, &row, error) == FOVEA_OK &&
+                   fovea_tuning_lookup(tuning, ctx, &d, &match) == FOVEA_OK,
+               "%s: %s", c->name, error);
+    test_check(match.found, "%s: a plan over a cache does not use its row: %s", c->name, match.reason);
+    fovea_tuning_destroy(tuning);
+}
+
+/* Decoding: keys and values are in a cache, a set in each layer; kernels that read them as they lie leave the gemms without a part,
+ * which no candidate differs in then; and a row of the file is used by plans over a cache. */
+static void test_decoding(const fovea_context *ctx) {
+    static const char *const shapes[] = {"q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 causal=bottom_right",
+                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16"};
+    const tune_choice none = {0};
+    for (int i = 0; i < 2; i++) {
+        tune_shape shape;
+        tune_problem problem;
+        tune_choice list[TUNE_CANDIDATES];
+        char error[256];
+        test_check(tune_shape_read(shapes[i], &shape, error), "%s", error);
+        const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->target.isa);
+        check_found(ctx, &c, &shape);
+        if (!test_check(tune_problem_make(ctx, &c.search, &problem, error), "problem: %s", error))
+            continue;
+        test_check(problem.cache && problem.sets > 1 && problem.shape.attention.page_keys == FOVEA_KV_PAGE_KEYS,
+                   "%s: %d sets, not in a cache", c.name, problem.sets);
+        tune_plan *base = tune_problem_plan(&problem, &none);
+        const int n = tune_list(&problem, TUNE_kernels, &none, base, list);
+        test_check(base->plain_scores && base->plain_values == (i == 1), "%s: the plan packs keys", c.name);
+        test_check(!differ_in(list, n, FV_ATTENTION_KNOB_score), "%s: gemms of scores that have no part", c.name);
+        test_check(i == 0 || n == 0, "%s: %d gemms that have no part", c.name, n);
+        test_check(tune_time_execution(&problem, base) > 0, "%s: %s", c.name, fovea_error_detail());
+        tune_plan_free(base);
+        tune_problem_free(&problem);
+    }
+}
+
 /* Where the system reports a quarter of the caches, a candidate is what the default would be with the whole of them. */
 static void test_caches(fovea_context *ctx) {
     const tune_options options = {.effort = EFFORT_normal};
@@ -201,6 +261,7 @@ int main(int argc, char **argv) {
     test_outcome();
     fovea_context *ctx = test_context_untuned();
     test_candidates(ctx);
+    test_decoding(ctx);
     test_caches(ctx);
     fovea_context_destroy(ctx);
     tune_problem_end();

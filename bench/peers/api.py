@@ -225,10 +225,10 @@ class Library:
         """Runs the tier's FMA peak once; returns its flops."""
         return self.module.peers_peak(TIERS[tier], rounds)
 
-    def reader(self, tier, x):
+    def reader(self, x):
         """A call that reads an array once."""
-        arguments = (ctypes.c_int(TIERS[tier]), I64(x.size), x.ctypes.data_as(FLOATS))
-        return lambda: self.module.peers_read(*arguments)
+        arguments = (ctypes.c_void_p(x.ctypes.data), I64(x.nbytes))
+        return lambda owned=x: self.module.peers_read(*arguments)
 
 
 class Context:

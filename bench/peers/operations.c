@@ -4,13 +4,14 @@
 
 #include "dispatch/dispatch.h"
 #include "peak_run.h"
+#include "read_speed.h"
 #include "sleef_exp.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y);
 EXPORT double peers_peak(int isa, int64_t rounds);
-EXPORT int peers_read(int isa, int64_t n, const float *x);
+EXPORT uint64_t peers_read(const void *memory, int64_t bytes);
 EXPORT int peers_sleef_version(void);
 
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
@@ -25,11 +26,7 @@ EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
 
 EXPORT double peers_peak(int isa, int64_t rounds) { return peak_run(isa, rounds); }
 
-/* Reads an array once, by the kernel that looks for numbers that are not finite. */
-EXPORT int peers_read(int isa, int64_t n, const float *x) {
-    return fv_kernel_best(FV_OP_finite, FV_TYPE_f32, (fv_target){(fv_isa)isa, FV_HAS_nothing})
-        ->run.finite_f32(1, n, x, n);
-}
+EXPORT uint64_t peers_read(const void *memory, int64_t bytes) { return peak_read(memory, bytes); }
 
 EXPORT int peers_sleef_version(void) {
     return SLEEF_VERSION_MAJOR * 10000 + SLEEF_VERSION_MINOR * 100 + SLEEF_VERSION_PATCHLEVEL;

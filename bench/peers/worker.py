@@ -81,7 +81,7 @@ class Reading:
 
     def __init__(self, peak, work):
         self.work, self.label = work, "reading"
-        self.run = peak.library.reader(peak.tier, np.ones(work // 4, np.float32))
+        self.run = peak.library.reader(np.ones(work // 4, np.float32))
 
     def contestant(self, clock):
         seconds = min(turn(self, 1) for _ in range(5))

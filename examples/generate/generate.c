@@ -3,7 +3,6 @@
  * Reads the model (weights.h), its tokenizer (text.h) and the prompt, prints the answer as it comes, and then how fast that was, beside the
  * speed at which this machine reads memory, and a hash of all logits, which is the same on every tier and with every number of threads.
  * --perplexity reads a text instead, and prints how well the model foretells it. */
-#include "bandwidth.h"
 #include "model.h"
 #include "sample.h"
 #include "text.h"
@@ -11,6 +10,7 @@
 #include "../stopwatch.h"
 #include "cli.h"
 #include "plural.h"
+#include "read_speed.h"
 #include "text_file.h"
 
 #include <inttypes.h>
@@ -214,8 +214,12 @@ static void answer(run *r, sampler *draws, int64_t most) {
     }
 }
 
+static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)fovea_parallel(ctx, count, task, arg);
+}
+
 static void report(const run *r) {
-    const double decoded = (double)r->answer, speed = bandwidth_measure(r->ctx, r->info.threads);
+    const double decoded = (double)r->answer, speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
     printf("\n\n%s, %d thread%s, %s, keys and values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
            plural(r->info.threads), dtype_names[r->opts->dtype], dtype_names[r->opts->cache]);
     printf("prefill  %" PRId64 " tokens, %.1f per second\n", r->prompt, (double)r->prompt / r->prefill);
