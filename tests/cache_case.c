@@ -156,18 +156,69 @@ void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool value
     return narrow;
 }
 
+/* int8 keys or values have no tensors: all tokens at once in a cache of their own, keys turned before. */
+static fovea_kv_cache *own_cache(const cache_case *c, const shadow *s, int64_t layer, int64_t *sequence) {
+    cache_case floats = *c;
+    floats.k_dtype = floats.v_dtype = FOVEA_DTYPE_F32;
+    float *k = cache_rows(&floats, s, layer, false), *v = cache_rows(&floats, s, layer, true);
+    fovea_kv_cache_desc d;
+    fovea_kv_append a;
+    fovea_kv_cache *cache;
+    fovea_kv_cache_desc_init(&d);
+    d.kv_heads = CACHE_KV_HEADS;
+    d.head_dim = CACHE_DIM;
+    d.value_dim = CACHE_VALUES;
+    d.k_dtype = c->k_dtype;
+    d.v_dtype = c->v_dtype;
+    d.max_pages = s->length / FOVEA_KV_PAGE_KEYS + 1;
+    fovea_kv_append_init(&a);
+    a.count = 1;
+    a.sequences = sequence;
+    a.turned = 1;
+    a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, s->length, CACHE_DIM);
+    a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, s->length, CACHE_VALUES);
+    bool made = fovea_kv_cache_create(c->scalar, &d, &cache) == FOVEA_OK &&
+                fovea_kv_cache_add(cache, sequence) == FOVEA_OK && fovea_kv_cache_append(cache, &a) == FOVEA_OK;
+    for (int64_t at = 0, end; at < s->length && made; at = end) {
+        for (end = at; end < s->length && !s->attended[end] == !s->attended[at];)
+            end++;
+        made = s->attended[at] || fovea_kv_cache_evict(cache, *sequence, at, end) == FOVEA_OK;
+    }
+    if (!test_check(made, "a cache for what is wanted: %s", fovea_error_detail()))
+        abort();
+    free(k);
+    free(v);
+    return cache;
+}
+
+static void want_scaled(const cache_case *c, const shadow *s, int64_t layer, fovea_attention_desc *d,
+                        fovea_attention_args *args) {
+    int64_t sequence;
+    args->cache = own_cache(c, s, layer, &sequence);
+    args->cache_sequences = &sequence;
+    d->page_keys = FOVEA_KV_PAGE_KEYS;
+    run(c->scalar, d, args, "at once");
+    fovea_kv_cache_destroy(args->cache);
+}
+
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out) {
     fovea_attention_desc d = cache_desc(c, layer, 1, rows, s->length);
-    void *k = cache_rows(c, s, layer, false), *v = cache_rows(c, s, layer, true);
+    const bool scaled = c->k_dtype == FOVEA_DTYPE_I8 || c->v_dtype == FOVEA_DTYPE_I8;
+    void *k = scaled ? NULL : cache_rows(c, s, layer, false), *v = scaled ? NULL : cache_rows(c, s, layer, true);
     float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q);
     cache_queries(s, layer, rows, q);
     cache_narrow(c, q, CACHE_Q_HEADS * rows * CACHE_DIM);
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     args.q = fovea_tensor_bhtd(q, c->q_dtype, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
+    if (scaled) {
+        want_scaled(c, s, layer, &d, &args);
+        free(q);
+        return;
+    }
     args.k = fovea_tensor_bhtd(k, c->k_dtype, 1, CACHE_KV_HEADS, s->length, CACHE_DIM);
     args.v = fovea_tensor_bhtd(v, c->v_dtype, 1, CACHE_KV_HEADS, s->length, CACHE_VALUES);
-    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
     d.mask = FOVEA_MASK_KEY_PADDING;
     args.mask =
         (fovea_tensor){(void *)(uintptr_t)s->attended, FOVEA_DTYPE_BOOL, {1, 1, 1, s->length}, {0, 0, 0, 1}, NULL};

@@ -124,7 +124,7 @@ static void test_hostile(const cache_case *c) {
         test_check(try(cache, bad, shorter) != FOVEA_OK, "%d bytes, sealed: taken", (int)shorter);
     }
     memcpy(bad, data, size);
-    const int64_t version = 2;
+    const int64_t version = 3;
     memcpy(bad + 8, &version, 8);
     seal(bad, size);
     test_check(try(cache, bad, size) == FOVEA_ERROR_VERSION, "a newer version: %s", fovea_error_detail());

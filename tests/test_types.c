@@ -65,6 +65,7 @@ static void test_enums(void) {
         CONSTANT(dtype, FOVEA_DTYPE_I64),
         CONSTANT(dtype, FOVEA_DTYPE_BF16),
         CONSTANT(dtype, FOVEA_DTYPE_F16),
+        CONSTANT(dtype, FOVEA_DTYPE_I8),
         CONSTANT(isa, FOVEA_ISA_BEST),
         CONSTANT(isa, FOVEA_ISA_SCALAR),
         CONSTANT(isa, FOVEA_ISA_AVX2),

@@ -14,7 +14,19 @@
  *             fovea_attention_execute(plan, &args, workspace, size);         of a plan with desc.page_keys = 256
  *
  * A page holds 256 positions of one layer: the keys and values of all its heads. Sequences are lists of pages. Results are, bit
- * for bit, those of the same keys and values in contiguous tensors, however they were appended, forked or shared. */
+ * for bit, those of the same keys and values in contiguous tensors, however they were appended, forked or shared.
+ *
+ * Keys or values of FOVEA_DTYPE_I8 (either, or both) take a quarter of float32's bytes, and have an arithmetic of their own, with the
+ * same bits on every tier, for any number of queries, in any chunks. The row of a token and head is kept as integers from -127 to 127
+ * and a float32 scale, whatever the caller's rounding mode is:
+ *     scale = max|x| / 127, element = x * (127 / max|x|) rounded to nearest, ties to even
+ * A row whose max|x| is below 2^-119 is kept as zeros with scale 0; one with an infinity or a NaN as zeros with scale NaN, so that
+ * scores with that key, or all channels of outputs that attend to that value, are NaN. Attention computes
+ *     keys     each query becomes integers likewise, Q = q * (16319 / max|q|) to nearest even, with the scale max|q| / 16319; the
+ *              sum of Q * k over channels is exact; the score is that sum as a float32 times (scale of q * scale of k), each
+ *              rounded. Beside float32's roundings, |error| <= max|q| / 32638 * sum|k| + (scale of k) / 2 * sum|q|.
+ *     values   each weight times its key's scale, rounded, then sums as of float32; what weights are divided by is the sum of
+ *              the unscaled ones. The error of an output is at most half the largest scale, beside float32's. */
 #ifndef FOVEA_CACHE_H
 #define FOVEA_CACHE_H
 
@@ -34,7 +46,7 @@ typedef struct fovea_kv_cache_desc {
     int64_t kv_heads;             /* >= 1 */
     int64_t head_dim;             /* >= 1 channels of keys */
     int64_t value_dim;            /* >= 1 channels of values */
-    fovea_dtype k_dtype, v_dtype; /* FOVEA_DTYPE_F32 (default), _BF16 or _F16 each: as which they are kept */
+    fovea_dtype k_dtype, v_dtype; /* FOVEA_DTYPE_F32 (default), _BF16, _F16 or _I8 each: as which they are kept */
     int64_t max_pages;            /* one of the two is set, the other is 0: most pages, of all layers together, */
     int64_t max_bytes;            /* or the most bytes that pages may take */
     /* [layers] or NULL (none): a window of w >= 0 says that a query of that layer sees w keys before its position at most (as
@@ -55,8 +67,8 @@ typedef struct fovea_kv_cache fovea_kv_cache;
 
 /* Creates a cache without sequences. Asks the system for all its memory at once, which is taken page by page as it is first used,
  * and given back by fovea_kv_cache_destroy(). ctx must outlive the cache. After an error *cache is NULL: FOVEA_ERROR_NULL, _SHAPE
- * (a size, or no room for one page), _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or a rope of more channels than head_dim),
- * _VERSION, _OUT_OF_MEMORY. Thread-safe. */
+ * (a size, no room for one page, or int8 keys of more than 1024 channels), _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or a
+ * rope of more channels than head_dim), _VERSION, _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc,
                                              fovea_kv_cache **cache);
 
@@ -108,12 +120,12 @@ typedef struct fovea_kv_append {
 FOVEA_API void fovea_kv_append_init_size(fovea_kv_append *append, size_t size);
 
 /* Appends tokens to one layer of sequences. Keys are turned at their positions (rope.h), then keys and values are converted to
- * the cache's types, rounded once, as fovea_convert() rounds. All pages are taken before a byte is written: FOVEA_ERROR_FULL, and
- * nothing has changed. Layers are independent: append to each; fovea_kv_cache_truncate() brings them back to one length if a step
- * is given up halfway. In a layer with a window, pages are freed that queries from the first appended token on do not see.
- * Runs on ctx's threads where there is enough to do. With reserved pages nothing is allocated. Errors: FOVEA_ERROR_NULL, _SHAPE,
- * _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a layer, a sequence, one named twice, a position past FOVEA_ROPE_MAX_POSITION),
- * _VERSION, _FULL, _OUT_OF_MEMORY. After an error nothing has changed. */
+ * the cache's types, rounded once, as fovea_convert() rounds or, to int8, as above. All pages are taken before a byte is written:
+ * FOVEA_ERROR_FULL, and nothing has changed. Layers are independent: append to each; fovea_kv_cache_truncate() brings them back
+ * to one length if a step is given up halfway. In a layer with a window, pages are freed that queries from the first appended
+ * token on do not see. Runs on ctx's threads where there is enough to do. With reserved pages nothing is allocated. Errors:
+ * FOVEA_ERROR_NULL, _SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a layer, a sequence, one named twice, a position past
+ * FOVEA_ROPE_MAX_POSITION), _VERSION, _FULL, _OUT_OF_MEMORY. After an error nothing has changed. */
 FOVEA_API fovea_status fovea_kv_cache_append(fovea_kv_cache *cache, const fovea_kv_append *append);
 
 /* Cuts all layers of a sequence to at most length tokens; pages behind it are free, reserved ones too. Where a layer has a window
@@ -128,15 +140,15 @@ FOVEA_API fovea_status fovea_kv_cache_evict(fovea_kv_cache *cache, int64_t seque
 
 typedef struct fovea_kv_cache_stats {
     size_t struct_size;
-    int64_t page_bytes;    /* of one page: 256 keys and values of all heads of a layer, with padding to a cache line */
-    int64_t token_bytes;   /* of one token in all layers, without it */
-    int64_t max_pages;     /* of the cache */
-    int64_t used_pages;    /* that some sequence has, shared ones counted once */
-    int64_t shared_pages;  /* that more than one has */
-    int64_t sequences;     /* there are now */
-    int64_t appended;      /* tokens, of any layer, since the cache was created; likewise: */
-    int64_t copied_pages;  /* because they were shared */
-    int64_t window_pages;  /* freed behind windows */
+    int64_t page_bytes;   /* of one page: 256 keys and values of all heads of a layer, scales, padding to cache lines */
+    int64_t token_bytes;  /* of one token in all layers, without it */
+    int64_t max_pages;    /* of the cache */
+    int64_t used_pages;   /* that some sequence has, shared ones counted once */
+    int64_t shared_pages; /* that more than one has */
+    int64_t sequences;    /* there are now */
+    int64_t appended;     /* tokens, of any layer, since the cache was created; likewise: */
+    int64_t copied_pages; /* because they were shared */
+    int64_t window_pages; /* freed behind windows */
     int64_t evicted_pages; /* freed by fovea_kv_cache_evict() */
     int64_t most_pages;    /* used at once: so much memory was taken from the system */
 } fovea_kv_cache_stats;
@@ -163,8 +175,9 @@ FOVEA_API fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *da
 
 /* Pages of another system, as attention reads them without a cache (args.pages): vLLM's block tables, FlashInfer's indptr and
  * indices, or any pool. Page p holds keys k[p] and values v[p]; page size, types and sizes are those of the plan (desc.page_keys
- * ...). Key j of sequence b is key j % page_keys of page table[b * table_stride + j / page_keys], or, if starts is given, of page
- * table[starts[b] + j / page_keys]. args.kv_lens says how many keys sequences have. Keys of a page past them are not read. */
+ * ...), but never int8, which has scales only in a cache. Key j of sequence b is key j % page_keys of page table[b * table_stride
+ * + j / page_keys], or, if starts is given, of page table[starts[b] + j / page_keys]. args.kv_lens says how many keys sequences
+ * have. Keys of a page past them are not read. */
 typedef struct fovea_kv_pages {
     size_t struct_size;
     fovea_tensor k;        /* [pages, kv_heads, page_keys, head_dim], any strides */

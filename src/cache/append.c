@@ -1,6 +1,8 @@
 /* Appending (fovea/cache.h): all pages are taken, then all bytes are written, then sequences are longer. */
 #include "cache/pool.h"
 
+#include <string.h>
+
 void fovea_kv_append_init_size(fovea_kv_append *append, size_t size) {
     const fovea_kv_append nothing = {0};
     fv_struct_init(append, size, &nothing, sizeof nothing);
@@ -12,7 +14,7 @@ typedef struct appending {
     const fovea_kv_append *args;
     const fovea_rope *rope; /* NULL: keys stay as they are */
     fv_growth growth;
-    fv_converter k, v;
+    fv_converter k, v;     /* of int8 keys or values: to float32 */
     int64_t tokens, tasks; /* of all sequences */
 } appending;
 
@@ -27,8 +29,40 @@ static const char *row_of(const fovea_kv_append *a, const fovea_tensor *t, int64
            (batch * t->stride[0] + head * t->stride[1] + (first + token) * t->stride[2]) * fv_dtype_size(t->dtype);
 }
 
-static void write_token(const appending *x, const fv_cache_sequence *s, int64_t token) {
+static void write_key(const appending *x, const fv_rope_turn *turn, const char *from, int32_t page, int64_t head,
+                      int64_t position) {
     const fovea_kv_cache *c = x->cache;
+    const int64_t n = c->desc.head_dim;
+    char *const to = fv_cache_at(c, FV_KEYS, page, head, position);
+    float turned[FV_I8_CHANNELS], scale;
+    if (c->desc.k_dtype != FOVEA_DTYPE_I8) {
+        if (x->rope)
+            fv_rope_row(x->rope, turn, &x->k, n, from, to);
+        else
+            fv_convert(&x->k, n, from, to);
+        return;
+    }
+    if (x->rope) {
+        const fv_converter none = {.same = true, .from_size = sizeof(float), .to_size = sizeof(float)};
+        fv_rope_row(x->rope, turn, &x->k, n, from, turned);
+        scale = fv_quantise(&none, n, turned, (int8_t *)to);
+    } else
+        scale = fv_quantise(&x->k, n, from, (int8_t *)to);
+    memcpy(fv_cache_at(c, FV_KEY_SCALES, page, head, position), &scale, sizeof scale);
+}
+
+static void write_value(const appending *x, const char *from, int32_t page, int64_t head, int64_t position) {
+    const fovea_kv_cache *c = x->cache;
+    char *const to = fv_cache_at(c, FV_VALUES, page, head, position);
+    if (c->desc.v_dtype != FOVEA_DTYPE_I8) {
+        fv_convert(&x->v, c->desc.value_dim, from, to);
+        return;
+    }
+    const float scale = fv_quantise(&x->v, c->desc.value_dim, from, (int8_t *)to);
+    memcpy(fv_cache_at(c, FV_VALUE_SCALES, page, head, position), &scale, sizeof scale);
+}
+
+static void write_token(const appending *x, const fv_cache_sequence *s, int64_t token) {
     const fovea_kv_append *a = x->args;
     const fv_cache_list *list = &s->layer[a->layer];
     const int64_t position = list->length + token;
@@ -36,13 +70,9 @@ static void write_token(const appending *x, const fv_cache_sequence *s, int64_t 
     fv_rope_turn turn;
     if (x->rope)
         fv_rope_at(x->rope, position, &turn);
-    for (int64_t h = 0; h < c->desc.kv_heads; h++) {
-        const char *k = row_of(a, &a->k, s->place, h, token), *v = row_of(a, &a->v, s->place, h, token);
-        if (x->rope)
-            fv_rope_row(x->rope, &turn, &x->k, c->desc.head_dim, k, fv_key_at(c, page, h, position));
-        else
-            fv_convert(&x->k, c->desc.head_dim, k, fv_key_at(c, page, h, position));
-        fv_convert(&x->v, c->desc.value_dim, v, fv_value_at(c, page, h, position));
+    for (int64_t h = 0; h < x->cache->desc.kv_heads; h++) {
+        write_key(x, &turn, row_of(a, &a->k, s->place, h, token), page, h, position);
+        write_value(x, row_of(a, &a->v, s->place, h, token), page, h, position);
     }
 }
 
@@ -129,6 +159,10 @@ static void end(fovea_kv_cache *c, const appending *x) {
     c->stats.appended += x->tokens;
 }
 
+static fv_converter converter(const fovea_tensor *from, fovea_dtype to, const fovea_context *ctx) {
+    return fv_converter_make(from->dtype, to == FOVEA_DTYPE_I8 ? FOVEA_DTYPE_F32 : to, ctx->target);
+}
+
 fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *given) {
     enum { LEAST = 1 << 15 }; /* elements of a task: what a join of threads costs */
     FV_HOLD_EXCEPTIONS();
@@ -145,8 +179,8 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *giv
                    .args = &args,
                    .rope = args.turned ? NULL : c->desc.rope,
                    .growth = {.layer = args.layer, .end = args.layer + 1, .releases = true},
-                   .k = fv_converter_make(args.k.dtype, c->desc.k_dtype, c->ctx->target),
-                   .v = fv_converter_make(args.v.dtype, c->desc.v_dtype, c->ctx->target)};
+                   .k = converter(&args.k, c->desc.k_dtype, c->ctx),
+                   .v = converter(&args.v, c->desc.v_dtype, c->ctx)};
     pthread_mutex_lock(&c->lock);
     status = begin(c, &x);
     pthread_mutex_unlock(&c->lock);

@@ -8,11 +8,17 @@
 #include <stdbool.h>
 
 /* Where pages are. Page p of a layer's list holds keys 256 p to 256 p + 255: head h's keys are rows of head_dim elements from
- * k + page * k_page + h * k_head on, its values likewise. In elements of their types. */
+ * k + page * k_page + h * k_head on, its values likewise. In elements of their types. Scales of its int8 keys are at k_scales +
+ * page * scale_page + 256 h; NULL: they are not int8. */
 typedef struct fv_cache_pages {
     const void *k, *v;
     int64_t k_page, v_page, k_head, v_head;
+    const float *k_scales, *v_scales;
+    int64_t scale_page;
 } fv_cache_pages;
+
+/* Channels of int8 keys at most: products with queries are 32-bit integers. */
+enum { FV_I8_CHANNELS = 1024 };
 
 const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *cache);
 fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *cache);

@@ -19,6 +19,12 @@ void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size) {
     fv_struct_init(pages, size, &nothing, sizeof nothing);
 }
 
+static fovea_status check_type(const char *name, fovea_dtype dtype) {
+    if (dtype == FOVEA_DTYPE_I8 || fv_type_of(dtype) != FV_TYPE_COUNT)
+        return FOVEA_OK;
+    return fv_dtype_refuse(name, dtype, "a cache keeps FOVEA_DTYPE_F32, _BF16, _F16 and _I8");
+}
+
 static fovea_status check(const fovea_kv_cache_desc *d) {
     const struct {
         const char *name;
@@ -32,11 +38,14 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
         if (sizes[i].value > FV_SIZE_LIMIT)
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: too large", sizes[i].name, (long long)sizes[i].value);
     }
-    fovea_status status = fv_convert_check("k_dtype", d->k_dtype, "a cache");
+    fovea_status status = check_type("k_dtype", d->k_dtype);
     if (status == FOVEA_OK)
-        status = fv_convert_check("v_dtype", d->v_dtype, "a cache");
+        status = check_type("v_dtype", d->v_dtype);
     if (status != FOVEA_OK)
         return status;
+    if (d->k_dtype == FOVEA_DTYPE_I8 && d->head_dim > FV_I8_CHANNELS)
+        return fv_fail(FOVEA_ERROR_SHAPE, "head_dim is %lld; with keys of FOVEA_DTYPE_I8 it must be at most %d",
+                       (long long)d->head_dim, FV_I8_CHANNELS);
     if (d->max_pages < 0 || d->max_bytes < 0 || (d->max_pages > 0) == (d->max_bytes > 0))
         return fv_fail(FOVEA_ERROR_ARGUMENT,
                        "max_pages is %lld and max_bytes %lld; one of them must be more than 0, the other 0",
@@ -51,19 +60,31 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
     return FOVEA_OK;
 }
 
-/* A head's rows of a page. */
-static bool head_bytes(int64_t channels, fovea_dtype dtype, int64_t *bytes) {
-    return fv_multiply(channels, FV_PAGE_KEYS * fv_dtype_size(dtype), bytes) &&
-           fv_add(*bytes, FV_ALIGNMENT - 1, bytes) && (*bytes = fv_round_down(*bytes, FV_ALIGNMENT)) > 0;
+/* Bytes of a token's row of channels, and of its scale. */
+static bool row_bytes(int64_t channels, fovea_dtype dtype, int64_t *row, int64_t *scale) {
+    *scale = dtype == FOVEA_DTYPE_I8 ? (int64_t)sizeof(float) : 0;
+    return fv_multiply(channels, fv_dtype_size(dtype), row);
+}
+
+/* A part of all heads of a page, behind those before it. */
+static bool lay_out_part(fovea_kv_cache *c, fv_cache_part part) {
+    int64_t *head = &c->part[part].head, all;
+    c->part[part].offset = c->page_bytes;
+    if (!fv_multiply(c->part[part].row, FV_PAGE_KEYS, head) || !fv_add(*head, FV_ALIGNMENT - 1, head))
+        return false;
+    *head = fv_round_down(*head, FV_ALIGNMENT);
+    return fv_multiply(*head, c->desc.kv_heads, &all) && fv_add(c->page_bytes, all, &c->page_bytes);
 }
 
 /* Sizes of a page, and how many there are; 0: no room for one. */
 static bool lay_out(fovea_kv_cache *c) {
     fovea_kv_cache_desc *d = &c->desc;
-    int64_t values, all;
-    if (!head_bytes(d->head_dim, d->k_dtype, &c->k_head) || !head_bytes(d->value_dim, d->v_dtype, &c->v_head) ||
-        !fv_multiply(c->k_head, d->kv_heads, &c->v_offset) || !fv_multiply(c->v_head, d->kv_heads, &values) ||
-        !fv_add(c->v_offset, values, &c->page_bytes))
+    int64_t all;
+    bool fits = row_bytes(d->head_dim, d->k_dtype, &c->part[FV_KEYS].row, &c->part[FV_KEY_SCALES].row) &&
+                row_bytes(d->value_dim, d->v_dtype, &c->part[FV_VALUES].row, &c->part[FV_VALUE_SCALES].row);
+    for (fv_cache_part part = 0; part < FV_CACHE_PARTS && fits; part++)
+        fits = lay_out_part(c, part);
+    if (!fits)
         return false;
     if (d->max_pages == 0)
         d->max_pages = d->max_bytes / c->page_bytes;
@@ -154,26 +175,39 @@ fovea_status fovea_kv_cache_info(fovea_kv_cache *c, fovea_kv_cache_stats *stats)
     const fovea_status status = fv_struct_check(type, stats);
     if (status != FOVEA_OK)
         return status;
-    const fovea_kv_cache_desc *d = &c->desc;
     pthread_mutex_lock(&c->lock);
     fovea_kv_cache_stats own = c->stats;
     pthread_mutex_unlock(&c->lock);
     own.page_bytes = c->page_bytes;
-    own.max_pages = d->max_pages;
-    own.token_bytes =
-        d->layers * d->kv_heads * (d->head_dim * fv_dtype_size(d->k_dtype) + d->value_dim * fv_dtype_size(d->v_dtype));
+    own.max_pages = c->desc.max_pages;
+    own.token_bytes = c->desc.layers * fv_cache_token_bytes(c);
     fv_struct_write(type, stats, &own);
     return FOVEA_OK;
 }
 
 const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *c) { return &c->desc; }
 
+int64_t fv_cache_token_bytes(const fovea_kv_cache *c) {
+    int64_t bytes = 0;
+    for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
+        bytes += c->part[part].row;
+    return bytes * c->desc.kv_heads;
+}
+
+/* Of a part that there is. */
+static const float *scales_of(const fovea_kv_cache *c, fv_cache_part part) {
+    return c->part[part].row > 0 ? (const float *)(const void *)fv_cache_at(c, part, 0, 0, 0) : NULL;
+}
+
 fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *c) {
     const int64_t k = fv_dtype_size(c->desc.k_dtype), v = fv_dtype_size(c->desc.v_dtype);
-    return (fv_cache_pages){.k = c->pool,
-                            .v = c->pool + c->v_offset,
+    return (fv_cache_pages){.k = fv_cache_at(c, FV_KEYS, 0, 0, 0),
+                            .v = fv_cache_at(c, FV_VALUES, 0, 0, 0),
                             .k_page = c->page_bytes / k,
                             .v_page = c->page_bytes / v,
-                            .k_head = c->k_head / k,
-                            .v_head = c->v_head / v};
+                            .k_head = c->part[FV_KEYS].head / k,
+                            .v_head = c->part[FV_VALUES].head / v,
+                            .k_scales = scales_of(c, FV_KEY_SCALES),
+                            .v_scales = scales_of(c, FV_VALUE_SCALES),
+                            .scale_page = c->page_bytes / (int64_t)sizeof(float)};
 }

@@ -85,17 +85,14 @@ fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
 }
 
 void fv_growth_copy(const fovea_kv_cache *c, const fv_growth *g) {
-    const fovea_kv_cache_desc *d = &c->desc;
-    const int64_t key = d->head_dim * fv_dtype_size(d->k_dtype), value = d->value_dim * fv_dtype_size(d->v_dtype);
     for (fv_cache_sequence *s = g->first; s; s = s->next)
         for (int64_t layer = g->layer; layer < g->end; layer++) {
             const fv_cache_list *list = &s->layer[layer];
             const int64_t keys = list->length % FV_PAGE_KEYS;
-            for (int64_t h = 0; h < d->kv_heads && list->origin != FV_PAGE_NONE; h++) {
-                const int32_t page = list->page[begun(list)];
-                memcpy(fv_key_at(c, page, h, 0), fv_key_at(c, list->origin, h, 0), (size_t)(keys * key));
-                memcpy(fv_value_at(c, page, h, 0), fv_value_at(c, list->origin, h, 0), (size_t)(keys * value));
-            }
+            for (int64_t h = 0; h < c->desc.kv_heads && list->origin != FV_PAGE_NONE; h++)
+                for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
+                    memcpy(fv_cache_at(c, part, list->page[begun(list)], h, 0),
+                           fv_cache_at(c, part, list->origin, h, 0), (size_t)(keys * c->part[part].row));
         }
 }
 

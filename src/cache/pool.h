@@ -38,11 +38,17 @@ typedef struct fv_cache_sequence {
     fv_cache_list layer[]; /* [layers] */
 } fv_cache_sequence;
 
+/* What is kept of a token and head, in the order of a page and of a saved sequence: rows of channels, and of those that are int8
+ * the scales, float32. */
+typedef enum fv_cache_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_CACHE_PARTS } fv_cache_part;
+
 struct fovea_kv_cache {
     const fovea_context *ctx;
     fovea_kv_cache_desc desc; /* windows: own, or NULL */
-    int64_t k_head, v_head;   /* bytes of a head's keys and values in a page */
-    int64_t v_offset, page_bytes;
+    struct {
+        int64_t row, head, offset; /* bytes of a token, and of a head in a page; where the part begins there */
+    } part[FV_CACHE_PARTS];        /* of one that there is not, row is 0 */
+    int64_t page_bytes;
     char *pool;
     int64_t *windows;
     pthread_mutex_t lock;
@@ -77,16 +83,17 @@ void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 /* Frees the pages that no query at a position or later sees; returns how many nobody else has, or would have freed. */
 int64_t fv_list_leave(fovea_kv_cache *cache, int64_t layer, fv_cache_list *list, int64_t position, bool really);
 
-/* Where a key of a head is in the pool, and its value. */
-static inline char *fv_key_at(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key) {
-    return c->pool + page * c->page_bytes + head * c->k_head +
-           key % FV_PAGE_KEYS * c->desc.head_dim * fv_dtype_size(c->desc.k_dtype);
+/* Where a part of a key of a head is in the pool. */
+static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
+    return c->pool + page * c->page_bytes + c->part[part].offset + head * c->part[part].head +
+           key % FV_PAGE_KEYS * c->part[part].row;
 }
 
-static inline char *fv_value_at(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key) {
-    return c->pool + page * c->page_bytes + c->v_offset + head * c->v_head +
-           key % FV_PAGE_KEYS * c->desc.value_dim * fv_dtype_size(c->desc.v_dtype);
-}
+/* Bytes that are kept of a token in a layer. */
+int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
+
+/* A row of n elements that a converter makes floats of as integers (quantise.c); returns its scale. */
+float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to);
 
 /* Sequences that are to grow by their tokens, in some layers. */
 typedef struct fv_growth {

@@ -3,16 +3,18 @@
  *     head       as below
  *     layers     for each: its window, its length, pages gone behind the window
  *     ranges     evicted: for each its begin and end
- *     rows       for each layer and head: keys of the tokens that are there, one after another, then their values
+ *     rows       for each layer and head: keys of the tokens that are there, one after another, then their values, then, where they
+ *                are int8, the scales of keys and of values
  *     checksum   FNV-1a of all before it
  *
  * A token is there if it is not in an evicted range and not in a page that is gone. */
 #include "cache/pool.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };                      /* of caches with int8 keys or values; 1: of others */
 #define MAGIC UINT64_C(0x31564b6165766f46) /* "FoveaKV1" where the lowest byte comes first */
 
 typedef struct head {
@@ -27,16 +29,10 @@ typedef struct layer_head {
 
 static head head_of(const fovea_kv_cache *c, int64_t ranges) {
     const fovea_kv_cache_desc *d = &c->desc;
-    return (head){MAGIC,
-                  VERSION,
-                  d->layers,
-                  d->kv_heads,
-                  d->head_dim,
-                  d->value_dim,
-                  (int64_t)d->k_dtype,
-                  (int64_t)d->v_dtype,
-                  ranges,
-                  d->rope ? fv_rope_hash(d->rope) : 0};
+    const bool scales = c->part[FV_KEY_SCALES].row > 0 || c->part[FV_VALUE_SCALES].row > 0;
+    return (head){
+        MAGIC,        scales ? VERSION : 1, d->layers,           d->kv_heads, d->head_dim,
+        d->value_dim, (int64_t)d->k_dtype,  (int64_t)d->v_dtype, ranges,      d->rope ? fv_rope_hash(d->rope) : 0};
 }
 
 /* Runs of tokens of a layer that are there, in order. */
@@ -67,27 +63,20 @@ static int64_t rows_there(const fv_cache_range *evicted, int64_t ranges, const l
     return rows;
 }
 
-static int64_t row_bytes(const fovea_kv_cache *c) {
-    const fovea_kv_cache_desc *d = &c->desc;
-    return d->kv_heads * (d->head_dim * fv_dtype_size(d->k_dtype) + d->value_dim * fv_dtype_size(d->v_dtype));
-}
-
 static layer_head layer_of(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer) {
     return (layer_head){c->windows ? c->windows[layer] : -1, s->layer[layer].length, s->layer[layer].behind};
 }
 
-/* Copies rows of a head, out of pages or into them. */
-static char *copy_rows(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer, int64_t h, bool values,
-                       char *bytes, bool load) {
+/* Copies a part of a head, out of pages or into them. */
+static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer, int64_t h,
+                       fv_cache_part part, char *bytes, bool load) {
     const fv_cache_list *list = &s->layer[layer];
-    const int64_t row =
-        values ? c->desc.value_dim * fv_dtype_size(c->desc.v_dtype) : c->desc.head_dim * fv_dtype_size(c->desc.k_dtype);
+    const int64_t row = c->part[part].row;
     walk w = walk_from(s->evicted, s->ranges, list->behind, list->length);
-    for (fv_cache_range run; walk_next(&w, &run);)
+    for (fv_cache_range run; row > 0 && walk_next(&w, &run);)
         for (int64_t at = run.begin, count; at < run.end; at += count) {
-            const int32_t page = list->page[at / FV_PAGE_KEYS];
             count = fv_min(run.end - at, FV_PAGE_KEYS - at % FV_PAGE_KEYS);
-            char *there = values ? fv_value_at(c, page, h, at) : fv_key_at(c, page, h, at);
+            char *there = fv_cache_at(c, part, list->page[at / FV_PAGE_KEYS], h, at);
             memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
             bytes += count * row;
         }
@@ -97,8 +86,8 @@ static char *copy_rows(const fovea_kv_cache *c, const fv_cache_sequence *s, int6
 static char *copy_all(const fovea_kv_cache *c, const fv_cache_sequence *s, char *bytes, bool load) {
     for (int64_t layer = 0; layer < c->desc.layers; layer++)
         for (int64_t h = 0; h < c->desc.kv_heads; h++)
-            for (int values = 0; values < 2; values++)
-                bytes = copy_rows(c, s, layer, h, values, bytes, load);
+            for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
+                bytes = copy_part(c, s, layer, h, part, bytes, load);
     return bytes;
 }
 
@@ -120,7 +109,7 @@ fovea_status fovea_kv_cache_save(fovea_kv_cache *c, int64_t sequence, void *data
                    (size_t)s->ranges * sizeof(fv_cache_range) + sizeof(uint64_t);
     for (int64_t i = 0; i < c->desc.layers; i++) {
         const layer_head layer = layer_of(c, s, i);
-        bytes += (size_t)(rows_there(s->evicted, s->ranges, &layer) * row_bytes(c));
+        bytes += (size_t)(rows_there(s->evicted, s->ranges, &layer) * fv_cache_token_bytes(c));
     }
     *needed = bytes;
     if (!data)
@@ -186,6 +175,35 @@ static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
     return FOVEA_OK;
 }
 
+/* Could quantising have given these bytes of a part? */
+static bool part_possible(const fovea_kv_cache *c, fv_cache_part part, const char *bytes, int64_t count) {
+    const bool scales = part == FV_KEY_SCALES || part == FV_VALUE_SCALES;
+    const fovea_dtype dtype = part == FV_KEYS ? c->desc.k_dtype : c->desc.v_dtype;
+    bool possible = true;
+    for (int64_t i = 0; scales && i < count; i += (int64_t)sizeof(float)) {
+        float scale;
+        memcpy(&scale, bytes + i, sizeof scale);
+        possible = possible && (isnan(scale) || (scale >= 0.0f && scale < INFINITY));
+    }
+    for (int64_t i = 0; !scales && dtype == FOVEA_DTYPE_I8 && i < count; i++)
+        possible = possible && (signed char)bytes[i] != INT8_MIN;
+    return possible;
+}
+
+static bool rows_possible(const fovea_kv_cache *c, const saved *x) {
+    const char *at = x->rows;
+    bool possible = true;
+    for (int64_t layer = 0; layer < c->desc.layers; layer++) {
+        const int64_t rows = rows_there(x->evicted, x->head.ranges, &x->layers[layer]);
+        for (int64_t h = 0; h < c->desc.kv_heads; h++)
+            for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++) {
+                possible = possible && part_possible(c, part, at, rows * c->part[part].row);
+                at += rows * c->part[part].row;
+            }
+    }
+    return possible;
+}
+
 /* Layers and ranges: possible ones, whose rows are as many as there are. */
 static fovea_status check_parts(const fovea_kv_cache *c, const saved *x) {
     const int64_t longest = (int64_t)1 << 31; /* its list of pages is no burden */
@@ -213,7 +231,9 @@ static fovea_status check_parts(const fovea_kv_cache *c, const saved *x) {
         rows += rows_there(x->evicted, x->head.ranges, &x->layers[i]);
     int64_t bytes;
     const int64_t given = x->bytes + x->size - sizeof(uint64_t) - x->rows;
-    return fv_multiply(rows, row_bytes(c), &bytes) && bytes == given ? FOVEA_OK : damaged("its size is wrong");
+    if (!fv_multiply(rows, fv_cache_token_bytes(c), &bytes) || bytes != given)
+        return damaged("its size is wrong");
+    return rows_possible(c, x) ? FOVEA_OK : damaged("an integer or a scale is impossible");
 }
 
 static fovea_status read_parts(const fovea_kv_cache *c, saved *x) {

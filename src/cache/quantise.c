@@ -1,0 +1,66 @@
+/* Rows as 8-bit integers (fovea/cache.h): x[i] becomes rint(x[i] * (127 / max|x|)), ties to even, and the scale is max|x| / 127. In
+ * a mode of its own, so that a row has the same bits whatever the caller's is. */
+#include "cache/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PART = 512, MOST = 127 };
+
+/* Scales of rows are normal numbers, and what multiplies them is finite. A row of less is one of zeros. */
+static const float least = 0x1p-119f;
+
+/* Bits of |x|: as integers they have the order of the numbers, and those of Inf and NaN come last. */
+static int32_t largest_bits(int64_t n, const float *x, int32_t most) {
+    for (int64_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= INT32_MAX;
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
+/* The sum with 2^23 + 2^22 is rounded to an integer, whose lowest byte is that of its bits. */
+static void round_row(int64_t n, const float *x, float factor, int8_t *to) {
+    for (int64_t i = 0; i < n; i++) {
+        const float sum = x[i] * factor + 0x1.8p23f;
+        int32_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        to[i] = (int8_t)bits;
+    }
+}
+
+/* Part of a row as floats: where they are, or in memory that is given. */
+static const float *floats_of(const fv_converter *c, int64_t at, int64_t n, const void *from, float *memory) {
+    const char *part = (const char *)from + at * c->from_size;
+    if (!c->widen)
+        return (const float *)(const void *)part;
+    fv_convert_to_floats(c, n, part, memory);
+    return memory;
+}
+
+/* Not inline: nothing of it may move out of its mode. */
+static __attribute__((noinline)) float quantise(const fv_converter *c, int64_t n, const void *from, int8_t *to) {
+    float memory[PART], largest;
+    int32_t bits = 0;
+    for (int64_t at = 0; at < n; at += PART)
+        bits = largest_bits(fv_min(n - at, PART), floats_of(c, at, fv_min(n - at, PART), from, memory), bits);
+    memcpy(&largest, &bits, sizeof largest);
+    if (!(largest >= least && largest < INFINITY)) {
+        for (int64_t i = 0; i < n; i++)
+            to[i] = 0;
+        return largest < least ? 0.0f : NAN;
+    }
+    const float factor = (float)MOST / largest;
+    for (int64_t at = 0; at < n; at += PART)
+        round_row(fv_min(n - at, PART), floats_of(c, at, fv_min(n - at, PART), from, memory), factor, to + at);
+    return largest / (float)MOST;
+}
+
+float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to) {
+    const fv_float_mode mode = fv_float_plain();
+    const float scale = quantise(floats, n, from, to);
+    fv_float_mode_set(&mode);
+    return scale;
+}
