@@ -163,7 +163,25 @@ static void call_narrow(const fv_kernel *kernel, operands *o) {
     kernel->run.narrow_bf16(o->m, o->n, o->in[0], o->n, (uint16_t *)o->out[0], o->n);
 }
 
+static void call_dot_i8(const fv_kernel *kernel, operands *o) {
+    kernel->run.dot_i8(&(fv_dot_i8_args){.rows = o->m,
+                                         .keys = o->n,
+                                         .channels = o->k,
+                                         .q = o->words,
+                                         .q_scales = o->scales,
+                                         .q_sums = o->sums,
+                                         .k = (const int8_t *)o->in[2],
+                                         .ldk = o->k,
+                                         .k_scales = o->in[1],
+                                         .s = o->out[0],
+                                         .lds = o->n});
+}
+
 static void call_dot(const fv_kernel *kernel, operands *o) {
+    if (kernel->type == FV_TYPE_i8) {
+        call_dot_i8(kernel, o);
+        return;
+    }
     kernel->run.dot_f32(&(fv_dot_args){.rows = o->m,
                                        .keys = o->n,
                                        .channels = o->k,
@@ -175,6 +193,11 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_gemm_thin(const fv_kernel *kernel, operands *o) {
+    if (kernel->type == FV_TYPE_i8) {
+        kernel->run.gemm_thin_i8(o->m, o->n, o->k, o->in[0], o->k, (const int8_t *)o->in[2], o->n, o->out[0], o->n,
+                                 NULL, NULL);
+        return;
+    }
     kernel->run.gemm_thin_bf16(o->m, o->n, o->k, o->in[0], o->k, (const uint16_t *)o->in[2], o->n, o->out[0], o->n,
                                NULL, NULL);
 }
@@ -210,9 +233,16 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_gemm_widen] = {call_gemm_widen, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
-    [FV_OP_dot] = {call_dot, 4, 64, 128, "nk", any, FV_LANES, 2, 0, 0},
-    [FV_OP_gemm_thin] = {call_gemm_thin, 4, 128, 64, "nk", any, 1, 2, 0, 0},
+    [FV_OP_dot] = {call_dot, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0},
+    [FV_OP_gemm_thin] = {call_gemm_thin, 4, 128, 64, "mnk", any, 1, 2, 0, 0},
 };
+
+/* Is it one of those that take no more rows than their mr? */
+static bool takes_few_rows(const fv_kernel *kernel) { return kernel->op == FV_OP_dot || kernel->op == FV_OP_gemm_thin; }
+
+static int64_t k_most(const fv_kernel *kernel) {
+    return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? FV_I8_CHANNELS : any;
+}
 
 typedef struct kernel_bench {
     bench base;
@@ -257,6 +287,8 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     cost->bytes = op->bytes * (double)(o->m * o->n * o->k);
     if (self->kernel->op == FV_OP_gemm || self->kernel->op == FV_OP_gemm_masked)
         cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
+    if (takes_few_rows(self->kernel)) /* those of b, which is what limits it */
+        cost->bytes = (double)(operands_size(self->kernel) * o->n * o->k);
     if (cost->flops > 0)
         cost->peak = bench_peak(self->kernel->isa);
     return NULL;
@@ -301,7 +333,9 @@ static bench *kernel_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     }
     int64_t m = op->m ? op->m : (48 + kernel->mr - 1) / kernel->mr * kernel->mr; /* some whole tiles of rows */
     int64_t n = op->n ? op->n : kernel->nr, k = op->k;
-    const cli_key all[] = {{"m", NULL, 1, 4096, &m}, {"n", NULL, op->n_step, op->n_most, &n}, {"k", NULL, 1, any, &k}};
+    const cli_key all[] = {{"m", NULL, 1, takes_few_rows(kernel) ? kernel->mr : 4096, &m},
+                           {"n", NULL, op->n_step, op->n_most, &n},
+                           {"k", NULL, 1, k_most(kernel), &k}};
     cli_key keys[4] = {{NULL, NULL, 0, 0, NULL}};
     int count = 0;
     for (int i = 0; i < 3; i++) {

@@ -12,6 +12,12 @@ int64_t operands_room(const operands *o) {
     return o->n * o->k > most ? o->n * o->k : most;
 }
 
+int64_t operands_size(const fv_kernel *kernel) {
+    static const int64_t sizes[FV_TYPE_COUNT] = {
+        [FV_TYPE_f32] = 4, [FV_TYPE_u8] = 1, [FV_TYPE_bf16] = 2, [FV_TYPE_f16] = 2, [FV_TYPE_i8] = 1};
+    return sizes[kernel->type];
+}
+
 void operands_free(operands *o) {
     for (int i = 0; i < INPUTS; i++) {
         free(o->in[i]);
@@ -25,6 +31,8 @@ void operands_free(operands *o) {
     o->work = NULL;
     free(o->mask);
     o->mask = NULL;
+    free(o->words);
+    o->words = NULL;
 }
 
 /* 2 n numbers from 0.125 to 1 of a type of 16 bits. */
@@ -38,6 +46,22 @@ static void fill_halves(float *to, int64_t n, fv_type type) {
     }
 }
 
+/* Integers from -127 to 127, and the queries in[0] as integers, too. */
+static int make_int8(operands *o, const fv_kernel *kernel) {
+    int8_t *to = (int8_t *)o->in[2];
+    uint32_t random = 1;
+    for (int64_t i = 0; i < o->n * o->k; i++) {
+        random = random * 1664525U + 1013904223U;
+        to[i] = (int8_t)((int)(random >> 16) % 255 - 127);
+    }
+    if (kernel->op != FV_OP_dot)
+        return 0;
+    if ((o->words = bench_alloc(fv_i8_words(o->k) * FV_DOT_ROWS * (int64_t)sizeof *o->words)) == NULL)
+        return -1;
+    fv_dot_i8_queries(o->m, o->k, o->in[0], o->k, o->words, o->scales, o->sums);
+    return 0;
+}
+
 int operands_make(operands *o, const fv_kernel *kernel) {
     const int64_t n = operands_room(o), bytes = n * (int64_t)sizeof(float);
     for (int i = 0; i < INPUTS; i++) {
@@ -49,6 +73,8 @@ int operands_make(operands *o, const fv_kernel *kernel) {
     const int both = kernel->op == FV_OP_gemm_pairs || kernel->op == FV_OP_gemm_blocks;
     for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
         fill_halves(o->in[i], n, kernel->type);
+    if (kernel->type == FV_TYPE_i8 && make_int8(o, kernel) != 0)
+        return -1;
     for (int i = 0; i < OUTPUTS; i++) {
         if ((o->out[i] = bench_alloc(bytes)) == NULL)
             return -1;

@@ -17,10 +17,16 @@ typedef struct operands {
     fv_keybits bits;     /* changed in place */
     uint8_t *mask;
     int truth;
+    fv_i8_word *words; /* of dot_i8: in[0] as it wants it */
+    float scales[FV_DOT_ROWS];
+    int32_t sums[FV_DOT_ROWS];
 } operands;
 
 /* Elements that each of them has room for: m x n, m x k and k x n. */
 int64_t operands_room(const operands *o);
+
+/* Bytes of an element of the kernel's type. */
+int64_t operands_size(const fv_kernel *kernel);
 
 /* Makes and fills the operands, always the same; -1: no memory. in[2] has the kernel's type; in[1], too, where both factors of
  * a product do. */

@@ -61,7 +61,7 @@ enum {
 #undef FV_FEATURE
 };
 
-typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_COUNT } fv_type;
+typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_i8, FV_TYPE_COUNT } fv_type;
 
 /* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
 typedef struct fv_kernel {
@@ -111,8 +111,10 @@ typedef struct fv_kernel {
         fv_dot_f32_fn *dot_f32;
         fv_dot_bf16_fn *dot_bf16;
         fv_dot_f16_fn *dot_f16;
+        fv_dot_i8_fn *dot_i8;
         fv_gemm_thin_bf16_fn *gemm_thin_bf16;
         fv_gemm_thin_f16_fn *gemm_thin_f16;
+        fv_gemm_thin_i8_fn *gemm_thin_i8;
     } run;
     const char *op_name; /* "gemm", "gemm_masked", ... */
 } fv_kernel;

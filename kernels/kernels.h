@@ -366,6 +366,8 @@ typedef void fv_gemm_thin_bf16_fn(int64_t m, int64_t n, int64_t k, const float *
                                   const fv_prefetch *prefetch);
 typedef fv_gemm_thin_bf16_fn fv_gemm_thin_f16_fn;
 
+#include "int8.h"
+
 #include "kernel_list.h"
 
 #endif

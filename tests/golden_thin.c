@@ -17,7 +17,49 @@ static void draw_elements(golden *g, float *to, int64_t n) {
     took(g, to, (n + 1) / 2);
 }
 
+/* n of int8. */
+static const int8_t *draw_int8(golden *g, int64_t n) {
+    static int8_t drawn[MOST];
+    for (int64_t i = 0; i < n; i++) {
+        drawn[i] = (int8_t)rng_between(&g->r, -127, 127);
+        g->hash.inputs = fnv_byte(g->hash.inputs, (uint8_t)drawn[i]);
+    }
+    return drawn;
+}
+
+static void golden_dot_i8(golden *g) {
+    static fv_i8_word words[FV_DOT_ROWS * FV_I8_CHANNELS / 4];
+    const int64_t rows = rng_between(&g->r, 1, FV_DOT_ROWS), keys = rng_between(&g->r, 1, 60),
+                  channels = rng_between(&g->r, 1, 130), written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    float q_scales[FV_DOT_ROWS];
+    int32_t q_sums[FV_DOT_ROWS];
+    draw(g, x[0], rows * channels);
+    for (int64_t j = 0; j < keys; j++)
+        x[1][j] = rng_unit(&g->r);
+    took(g, x[1], keys);
+    const int8_t *k = draw_int8(g, keys * channels);
+    begin(g);
+    fv_dot_i8_queries(rows, channels, x[0], channels, words, q_scales, q_sums);
+    g->kernel->run.dot_i8(&(fv_dot_i8_args){.rows = rows,
+                                            .keys = keys,
+                                            .channels = channels,
+                                            .q = words,
+                                            .q_scales = q_scales,
+                                            .q_sums = q_sums,
+                                            .k = k,
+                                            .ldk = channels,
+                                            .k_scales = x[1],
+                                            .s = x[2],
+                                            .lds = written});
+    end();
+    gave(g, x[2], rows * written);
+}
+
 void golden_dot(golden *g) {
+    if (g->kernel->type == FV_TYPE_i8) {
+        golden_dot_i8(g);
+        return;
+    }
     const int64_t rows = rng_between(&g->r, 1, FV_DOT_ROWS), keys = rng_between(&g->r, 1, 60),
                   channels = rng_between(&g->r, 1, 130), written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
     draw(g, x[0], channels * fv_dot_stride(rows));
@@ -38,9 +80,15 @@ void golden_dot(golden *g) {
 void golden_gemm_thin(golden *g) {
     const int64_t m = rng_between(&g->r, 1, FV_DOT_ROWS), n = rng_between(&g->r, 1, 130), k = rng_between(&g->r, 1, 60);
     draw(g, x[0], m * k);
-    draw_elements(g, x[1], k * n);
-    begin(g);
-    g->kernel->run.gemm_thin_bf16(m, n, k, x[0], k, (const uint16_t *)x[1], n, x[2], n, NULL, NULL);
+    if (g->kernel->type == FV_TYPE_i8) {
+        const int8_t *b = draw_int8(g, k * n);
+        begin(g);
+        g->kernel->run.gemm_thin_i8(m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
+    } else {
+        draw_elements(g, x[1], k * n);
+        begin(g);
+        g->kernel->run.gemm_thin_bf16(m, n, k, x[0], k, (const uint16_t *)x[1], n, x[2], n, NULL, NULL);
+    }
     end();
     gave(g, x[2], m * n);
 }

@@ -213,8 +213,9 @@ static void check_attention(const fovea_context *ctx) {
 
 /* The operation's, with the element type where it is one of 16 bits. */
 static void golden_name(const fv_kernel *kernel, char name[32]) {
-    const char *type = kernel->type == FV_TYPE_bf16 ? "_bf16" : kernel->type == FV_TYPE_f16 ? "_f16" : "";
-    snprintf(name, 32, "%s%s", kernel->op_name, type);
+    static const char *const types[FV_TYPE_COUNT] = {
+        [FV_TYPE_bf16] = "_bf16", [FV_TYPE_f16] = "_f16", [FV_TYPE_i8] = "_i8"};
+    snprintf(name, 32, "%s%s", kernel->op_name, types[kernel->type] ? types[kernel->type] : "");
 }
 
 /* Is it the tier's own, or, where it has none of the operation and type that the CPU can run, the portable one that takes its

@@ -1,4 +1,5 @@
-/* gemm_thin: gemm of few rows whose B has 16 bits, widened in registers (kernels.h has the contract). FV_WIDEN: FV_W elements.
+/* gemm_thin: gemm of few rows whose B has 16 or 8 bits, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
+ * FV_WIDEN: FV_W of them as floats.
  *
  * Columns are taken by so many that their chains fill the registers. Bound: memory, or the products. Figures:
  * docs/measurements.md, "gemm_thin.h". */
@@ -16,7 +17,7 @@ typedef struct thin_args {
     int64_t m, k;
     const float *a;
     int64_t lda;
-    const uint16_t *b;
+    const FV_ELEMENT *b;
     int64_t ldb;
     float *c;
     int64_t ldc;
@@ -27,10 +28,10 @@ typedef struct thin_args {
 /* Of a vector of columns, so many are there. */
 THIN_INLINE vf thin_load(const float *p, int64_t n) { return n < FV_W ? v_load_n(p, n) : v_load(p); }
 
-THIN_INLINE vf thin_widen(const uint16_t *b, int64_t n) {
+THIN_INLINE vf thin_widen(const FV_ELEMENT *b, int64_t n) {
     if (n >= FV_W)
         return FV_WIDEN(b);
-    uint16_t copy[FV_W] = {0};
+    FV_ELEMENT copy[FV_W] = {0};
     memcpy(copy, b, (size_t)n * sizeof *b);
     return FV_WIDEN(copy);
 }
@@ -70,7 +71,7 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int r
         for (int v = 0; v < vectors; v++)
             acc[i][v] = v_load(chains + v * FV_W);
     }
-    const uint16_t *b = t->b + j;
+    const FV_ELEMENT *b = t->b + j;
     for (int64_t s = 0; s < t->k; s++, b += t->ldb) {
         for (int v = 0; v < vectors; v++) {
             const vf x = vectors == 1 ? thin_widen(b, left) : FV_WIDEN(b + v * FV_W);
@@ -79,7 +80,8 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int r
         }
         if (!t->next)
             continue;
-        for (int line = 0; line < (vectors * FV_W * 2 + LINE_BYTES - 1) / LINE_BYTES; line++, t->next += LINE_BYTES)
+        for (int line = 0; line < (vectors * FV_W * (int)sizeof *b + LINE_BYTES - 1) / LINE_BYTES;
+             line++, t->next += LINE_BYTES)
             __builtin_prefetch(t->next, 0, 2);
         t->next = t->next < t->next_end ? t->next : NULL;
     }
@@ -104,7 +106,7 @@ static __attribute__((noinline)) void thin_2(thin_args *t, int64_t n) { thin_all
 static __attribute__((noinline)) void thin_4(thin_args *t, int64_t n) { thin_all(t, n, 4); }
 static __attribute__((noinline)) void thin_8(thin_args *t, int64_t n) { thin_all(t, n, 8); }
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const uint16_t *b, int64_t ldb, float *c,
+void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const FV_ELEMENT *b, int64_t ldb, float *c,
              int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     static const fv_epilogue store;
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));

@@ -1,5 +1,5 @@
-/* gemm_thin on scalar: the definition. FV_WIDEN: a pointer to an element of B as a float. */
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const uint16_t *b, int64_t ldb, float *c,
+/* gemm_thin on scalar: the definition. FV_ELEMENT: that of B; FV_WIDEN: a pointer to one as a float. */
+void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const FV_ELEMENT *b, int64_t ldb, float *c,
              int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     static const fv_epilogue store;
     const fv_epilogue *e = epilogue ? epilogue : &store;

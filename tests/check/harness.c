@@ -52,6 +52,10 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
 };
 /* clang-format on */
 
+static const op_check *check_of(const fv_kernel *kernel) {
+    return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? &check_dot_i8 : op_checks[kernel->op];
+}
+
 /* Where an operand lies in the run of the row under test. */
 typedef enum placement { AT_END, AT_START, MISALIGNED, PLACEMENTS } placement;
 static const char *const placement_words[PLACEMENTS] = {"end at a page's end", "start at a page's start", "misaligned"};
@@ -226,7 +230,7 @@ static void run_kernel(void *arg) {
         *r->kernel; /* all members of run are pointers to functions: any of them stands for the one in use */
     watched.run.gemm_f32 = (fv_gemm_f32_fn *)abi_watched((abi_function *)r->kernel->run.gemm_f32);
     abi_enter(&before);
-    op_checks[r->kernel->op]->invoke(&watched, r->trial);
+    check_of(r->kernel)->invoke(&watched, r->trial);
     r->abi_wrong = abi_leave(&before);
 }
 
@@ -327,7 +331,7 @@ void trial_run(trial *t) {
     t->want_result = t->result;
     if (c->kernel == c->reference && !c->flush) {
         const int64_t failed = c->failed;
-        op_checks[c->kernel->op]->verify(t);
+        check_of(c->kernel)->verify(t);
         if (c->failed > failed)
             return;
     }
@@ -336,7 +340,7 @@ void trial_run(trial *t) {
 }
 
 void check_kernel(checker *c) {
-    const op_check *op = op_checks[c->kernel->op];
+    const op_check *op = check_of(c->kernel);
     if (op == NULL) {
         c->trial = (trial){.title = "operation", .checker = c};
         trial_fail(&c->trial, "has no trials: fovea-check does not know it yet");

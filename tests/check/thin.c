@@ -15,6 +15,8 @@ static float element(const trial *t, int64_t i, int64_t j) {
     const fv_type type = t->checker->kernel->type;
     if (type == FV_TYPE_f32)
         return *float_before(b, i, j);
+    if (type == FV_TYPE_i8)
+        return ((const int8_t *)b->before)[i * b->stride + j];
     const uint16_t bits = ((const uint16_t *)b->before)[i * b->stride + j];
     float x;
     fv_kernel_scalar(FV_OP_widen, type)->run.widen_bf16(1, 1, &bits, 1, &x, 1);
@@ -34,17 +36,25 @@ static void fill_half(trial *t, operand *o, bool special) {
         }
 }
 
+static void fill_int8(trial *t, operand *o) {
+    for (int64_t i = 0; i < o->rows; i++)
+        for (int64_t j = 0; j < o->cols; j++)
+            ((int8_t *)o->before)[i * o->stride + j] = (int8_t)rng_between(&t->rng, -128, 127);
+}
+
 static operand *add_b(trial *t, const char *name, int64_t rows, int64_t cols, bool special) {
-    const bool floats = t->checker->kernel->type == FV_TYPE_f32;
-    operand *o =
-        trial_operand(t, name, floats ? sizeof(float) : sizeof(uint16_t), CELL_KEPT, rows, cols, some_stride(t, cols));
-    if (!floats) {
+    const fv_type type = t->checker->kernel->type;
+    const size_t size = type == FV_TYPE_f32 ? sizeof(float) : type == FV_TYPE_i8 ? sizeof(int8_t) : sizeof(uint16_t);
+    operand *o = trial_operand(t, name, size, CELL_KEPT, rows, cols, some_stride(t, cols));
+    if (type == FV_TYPE_i8)
+        fill_int8(t, o);
+    else if (type != FV_TYPE_f32)
         fill_half(t, o, special);
-        return o;
+    else {
+        fill_normal(t, o);
+        if (special)
+            sprinkle_specials(t, o, 4 * cols);
     }
-    fill_normal(t, o);
-    if (special)
-        sprinkle_specials(t, o, 4 * cols);
     return o;
 }
 
@@ -195,17 +205,23 @@ static void thin_trials(checker *c) {
 static void thin_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
-    const uint16_t *b = trial_pointer(t, OPERAND_B);
+    const char *b = trial_pointer(t, OPERAND_B);
     const bool merged = how == MERGED || how == CARRIED_ON_MERGED;
     const fv_epilogue epilogue = {.start = how >= CARRIED_ON ? trial_pointer(t, OPERAND_START) : NULL,
                                   .ldstart = o[OPERAND_START].stride,
                                   .a = merged ? trial_pointer(t, OPERAND_MERGE_A) : NULL,
                                   .b = merged || how == SCALED ? trial_pointer(t, OPERAND_MERGE_B) : NULL};
-    const fv_prefetch prefetch = {.next = b, .next_end = b + 1};
-    kernel->run.gemm_thin_bf16(t->size[SIZE_ROWS], t->size[SIZE_N], t->size[SIZE_K], trial_pointer(t, OPERAND_A),
-                               o[OPERAND_A].stride, b, o[OPERAND_B].stride, trial_pointer(t, OPERAND_C),
-                               o[OPERAND_C].stride, how == STORED ? NULL : &epilogue,
-                               t->size[SIZE_K] % 2 ? &prefetch : NULL);
+    const fv_prefetch prefetch = {.next = b, .next_end = b + 1}, *near = t->size[SIZE_K] % 2 ? &prefetch : NULL;
+    const fv_epilogue *e = how == STORED ? NULL : &epilogue;
+    const int64_t m = t->size[SIZE_ROWS], n = t->size[SIZE_N], k = t->size[SIZE_K];
+    const float *a = trial_pointer(t, OPERAND_A);
+    float *c = trial_pointer(t, OPERAND_C);
+    if (kernel->type == FV_TYPE_i8)
+        kernel->run.gemm_thin_i8(m, n, k, a, o[OPERAND_A].stride, (const int8_t *)b, o[OPERAND_B].stride, c,
+                                 o[OPERAND_C].stride, e, near);
+    else
+        kernel->run.gemm_thin_bf16(m, n, k, a, o[OPERAND_A].stride, (const uint16_t *)b, o[OPERAND_B].stride, c,
+                                   o[OPERAND_C].stride, e, near);
 }
 
 static void thin_verify(const trial *t) {

@@ -1,0 +1,19 @@
+/* int8 in portable C: the exact meaning of the words; the other int8_*.h do the same for W lanes at once.
+ *
+ *   v_load_i8   W int8, as floats
+ *
+ * Those have these beside it, for products of W keys with a row of queries (int8.h); the portable tier multiplies integers:
+ *
+ *   vi8         four channels of W keys, ready to be multiplied        v_i8(words)  as memory has them, a word a key
+ *   v_sums      W sums of products          v_no_sums()  zeros
+ *   v_sums_add(sums, k, q)     the products of k with a word of the row are added
+ *   v_sums_float(sums, total)  the sums as floats, rounded; total is the row's sum of Q
+ */
+#ifndef FV_INT8_SCALAR_H
+#define FV_INT8_SCALAR_H
+
+#include "simd/simd_scalar.h"
+
+static inline vf v_load_i8(const int8_t *p) { return (float)*p; }
+
+#endif
