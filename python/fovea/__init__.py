@@ -1,11 +1,14 @@
 """Fovea: attention on CPUs, for numpy, torch and other arrays."""
 
 from fovea._core import (
+    CacheFullError,
+    KVCache,
     Linear,
     Mask,
     MultiHead,
     Plan,
     Relative,
+    Rope,
     __version__,
     attention,
     config,
@@ -17,11 +20,14 @@ from fovea._core import (
 from fovea.tuning import log_shapes, tune
 
 __all__ = [
+    "CacheFullError",
+    "KVCache",
     "Linear",
     "Mask",
     "MultiHead",
     "Plan",
     "Relative",
+    "Rope",
     "attention",
     "config",
     "get_num_threads",

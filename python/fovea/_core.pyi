@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -8,6 +9,7 @@ Layout = Literal["bhtd", "bthd", "htd", "thd"]
 Causal = bool | Literal["top_left", "bottom_right"] | int | Integers
 Window = tuple[int | None, int | None]
 Dtype = Literal["float32", "bfloat16", "float16"]
+CacheDtype = Literal["float32", "bfloat16", "float16"]
 Scores = Literal["raw", "capped", "biased", "weights"]
 Part = tuple[int, int]
 Arithmetic = Literal["exact", "bf16", "bf16_tile", "fastest"]
@@ -161,6 +163,116 @@ def set_num_threads(threads: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def models_arithmetic() -> Arithmetic: ...
 def _renew() -> None: ...
+
+class CacheFullError(MemoryError): ...
+
+class Rope:
+    def __new__(
+        cls,
+        rotary_dim: int,
+        *,
+        base: float = 10000.0,
+        pairing: Literal["halves", "adjacent"] = "halves",
+        scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] | None = None,
+        factor: float = 1.0,
+        original_positions: float = 0.0,
+        beta_fast: float = 32.0,
+        beta_slow: float = 1.0,
+        attention_factor: float = 0.0,
+        low_frequency: float = 1.0,
+        high_frequency: float = 4.0,
+        divisors: Any | None = None,
+    ) -> Self: ...
+    def apply(
+        self, x: Array, positions: int | Integers, *, layout: Layout = "bhtd", out: Array | None = None
+    ) -> Array: ...
+    @property
+    def rotary_dim(self) -> int: ...
+
+class _CacheArrays(TypedDict, total=False):
+    mask: Any | Mask | None
+    bias: Any | None
+    causal: Literal["top_left", "bottom_right"] | int | Integers | None
+    window: Window | None
+    scale: float | None
+    softcap: float | None
+    sinks: Any | None
+    alibi: Any | None
+    relative: Relative | None
+    q_lens: Integers | None
+    kv_lens: Integers | None
+    q_starts: Integers | None
+    q_offsets: Integers | None
+    cu_seqlens_q: Integers | None
+    layout: Layout
+    out_layout: Layout | None
+    return_lse: bool
+    return_weights: bool
+    return_scores: Scores | None
+    score_heads: Integers | None
+    score_queries: Part | None
+    score_keys: Part | None
+    return_summary: bool
+    top_keys: int
+    arithmetic: Arithmetic | None
+
+class KVCache:
+    def __new__(
+        cls,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        *,
+        value_dim: int | None = None,
+        dtype: CacheDtype | None = "float32",
+        k_dtype: CacheDtype | None = None,
+        v_dtype: CacheDtype | None = None,
+        max_bytes: int | None = None,
+        max_pages: int | None = None,
+        windows: int | Sequence[int | None] | None = None,
+        rope: Rope | None = None,
+    ) -> Self: ...
+    def add(self) -> int: ...
+    def fork(self, sequence: int, /) -> int: ...
+    def remove(self, sequence: int, /) -> None: ...
+    def clear(self) -> None: ...
+    def length(self, sequence: int, layer: int = 0) -> int: ...
+    def reserve(self, sequences: int | Integers, tokens: int | Integers) -> None: ...
+    def truncate(self, sequence: int, length: int) -> None: ...
+    def evict(self, sequence: int, begin: int, end: int) -> None: ...
+    def append(
+        self,
+        layer: int,
+        sequences: int | Integers,
+        k: Any,
+        v: Any,
+        *,
+        lens: int | Integers | None = None,
+        cu_seqlens: Integers | None = None,
+        layout: Layout = "bhtd",
+        turned: bool = False,
+    ) -> None: ...
+    def attend(
+        self, layer: int, sequences: int | Integers, q: Array, *, out: Array | None = None, **options: Unpack[_CacheArrays]
+    ) -> Array | tuple[Any, ...]: ...
+    @overload
+    def save(self, sequence: int, path: None = None) -> bytes: ...
+    @overload
+    def save(self, sequence: int, path: str | PathLike[str]) -> None: ...
+    def load(self, source: bytes | bytearray | memoryview | str | PathLike[str], /) -> int: ...
+    def info(self) -> dict[str, int]: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def value_dim(self) -> int: ...
+    @property
+    def k_dtype(self) -> CacheDtype: ...
+    @property
+    def v_dtype(self) -> CacheDtype: ...
 
 Activation = Literal["relu", "gelu", "gelu_tanh"]
 

@@ -63,17 +63,13 @@ int py_call_numbers(py_call *call, int argument, const char *name, int64_t count
     return 0;
 }
 
-/* A view of an array of queries, keys or values. */
-static int view(py_call *call, int argument, const char *name, fovea_tensor *tensor) {
-    py_array *array = py_call_open(call, call->values[argument], name);
-    if (!array || py_array_float(array, name, &tensor->dtype) < 0 ||
-        (!call->recorded && py_array_no_gradient(call->core, call->values[argument], name, array->source) < 0))
+int py_layout_view(const py_layout *layout, py_array *array, const char *name, bool input, fovea_tensor *tensor) {
+    if (py_array_float(array, name, &tensor->dtype) < 0)
         return -1;
-    const py_layout *layout = call->layout;
     if (array->ndim != layout->ndim)
         return py_raise(PyExc_ValueError, "%s has %d dimensions, layout '%s' has %d", name, array->ndim, layout->name,
                         layout->ndim);
-    if (py_array_compact(array) < 0)
+    if (input && py_array_compact(array) < 0)
         return -1;
     const int batch = layout->ndim == 4 ? 0 : -1, axes[4] = {batch, layout->head, layout->token, layout->ndim - 1};
     tensor->data = array->data;
@@ -81,6 +77,14 @@ static int view(py_call *call, int argument, const char *name, fovea_tensor *ten
         tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
         tensor->stride[i] = axes[i] < 0 ? 0 : array->stride[axes[i]];
     }
+    return 0;
+}
+
+int py_call_view(py_call *call, int argument, const char *name, fovea_tensor *tensor) {
+    py_array *array = py_call_open(call, call->values[argument], name);
+    if (!array || py_layout_view(call->layout, array, name, true, tensor) < 0 ||
+        (!call->recorded && py_array_no_gradient(call->core, call->values[argument], name, array->source) < 0))
+        return -1;
     if (argument == PY_ARG_q) {
         call->source = array->source;
         call->out_type = array->dtype;
@@ -112,9 +116,7 @@ static int packed(py_call *call, int argument, const char *name, const int64_t *
     return 0;
 }
 
-int py_call_tensors(py_call *call) {
-    fovea_attention_desc *desc = &call->desc;
-    fovea_attention_args *args = &call->args;
+int py_call_layouts(py_call *call) {
     PyObject **values = call->values;
     call->layout = py_layout_or_default(values[PY_ARG_layout], "layout");
     if (!call->layout)
@@ -126,32 +128,48 @@ int py_call_tensors(py_call *call) {
     if (call->out_layout->ndim != call->layout->ndim)
         return py_raise(PyExc_ValueError, "layout '%s' and out_layout '%s' have different numbers of dimensions",
                         call->layout->name, call->out_layout->name);
-    desc->packed = values[PY_ARG_cu_seqlens_q] || values[PY_ARG_cu_seqlens_kv];
-    if (!desc->packed && call->layout->ndim == 3)
-        return py_raise(PyExc_ValueError,
-                        "layout '%s' is that of packed sequences: give cu_seqlens_q and cu_seqlens_kv",
+    call->desc.packed = values[PY_ARG_cu_seqlens_q] || values[PY_ARG_cu_seqlens_kv];
+    if (!call->desc.packed && call->layout->ndim == 3)
+        return py_raise(PyExc_ValueError, "layout '%s' is that of packed sequences: say by cu_seqlens where they begin",
                         call->layout->name);
-    if (view(call, PY_ARG_q, "q", &args->q) < 0 || view(call, PY_ARG_k, "k", &args->k) < 0 ||
-        view(call, PY_ARG_v, "v", &args->v) < 0)
+    return 0;
+}
+
+int py_call_queries(py_call *call) {
+    fovea_attention_desc *desc = &call->desc;
+    const fovea_tensor *q = &call->args.q;
+    if (py_call_view(call, PY_ARG_q, "q", &call->args.q) < 0)
         return -1;
-    desc->dtype = args->q.dtype;
+    desc->dtype = q->dtype;
+    desc->batch = q->shape[0];
+    desc->q_heads = q->shape[1];
+    desc->q_len = q->shape[2];
+    desc->head_dim = q->shape[3];
+    return 0;
+}
+
+int py_call_tensors(py_call *call) {
+    fovea_attention_desc *desc = &call->desc;
+    fovea_attention_args *args = &call->args;
+    if (py_call_layouts(call) < 0 || py_call_queries(call) < 0 || py_call_view(call, PY_ARG_k, "k", &args->k) < 0 ||
+        py_call_view(call, PY_ARG_v, "v", &args->v) < 0)
+        return -1;
     desc->k_dtype = args->k.dtype;
     desc->v_dtype = args->v.dtype;
-    desc->batch = args->q.shape[0];
-    desc->q_heads = args->q.shape[1];
-    desc->q_len = args->q.shape[2];
-    desc->head_dim = args->q.shape[3];
     desc->kv_heads = args->k.shape[1];
     desc->kv_len = args->k.shape[2];
     desc->value_dim = args->v.shape[3];
     return desc->packed ? py_call_packed(call) : 0;
 }
 
+int py_call_packed_queries(py_call *call) {
+    return packed(call, PY_ARG_cu_seqlens_q, "cu_seqlens_q", &call->args.q_cu_seqlens, &call->desc.q_len);
+}
+
 int py_call_packed(py_call *call) {
-    fovea_attention_args *args = &call->args;
-    if (packed(call, PY_ARG_cu_seqlens_q, "cu_seqlens_q", &args->q_cu_seqlens, &call->desc.q_len) < 0)
+    if (py_call_packed_queries(call) < 0)
         return -1;
-    return packed(call, PY_ARG_cu_seqlens_kv, "cu_seqlens_kv", &args->kv_cu_seqlens, &call->desc.kv_len);
+    return packed(call, PY_ARG_cu_seqlens_kv, "cu_seqlens_kv", &call->args.kv_cu_seqlens, &call->desc.kv_len);
 }
 
 int py_call_sequences(py_call *call) {

@@ -23,6 +23,10 @@ typedef struct py_layout {
 /* The layout of a name, 'bhtd' where it is NULL; NULL with an exception if it has none. */
 const py_layout *py_layout_or_default(PyObject *name, const char *argument);
 
+/* What an open array of a layout is to the library. Input without contiguous channels is copied. 0, or -1 with TypeError (element
+ * types) or ValueError (dimensions). */
+int py_layout_view(const py_layout *layout, py_array *array, const char *name, bool input, fovea_tensor *tensor);
+
 enum { PY_CALL_ARRAYS = 20, PY_CALL_NUMBERS = 10 };
 
 typedef struct py_call {
@@ -50,6 +54,12 @@ void py_call_end(py_call *call);
 
 /* Opens an array that lives until the call ends. NULL with an exception. */
 py_array *py_call_open(py_call *call, PyObject *object, const char *name);
+
+/* Parts of py_call_tensors() and py_call_packed(), for calls whose keys are elsewhere. Each 0, or -1 with an exception. */
+int py_call_layouts(py_call *call); /* layouts, and whether sequences are packed */
+int py_call_view(py_call *call, int argument, const char *name, fovea_tensor *tensor);
+int py_call_queries(py_call *call);        /* q, and the sizes that it has */
+int py_call_packed_queries(py_call *call); /* cu_seqlens_q alone: number of sequences, most queries of one */
 
 /* Steps, in this order; each 0, or -1 with an exception. */
 int py_call_tensors(py_call *call);       /* q, k, v, layouts, cu_seqlens: sizes */

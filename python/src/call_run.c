@@ -42,23 +42,11 @@ static PyObject *make(py_call *call, const py_layout *layout, py_dtype type, con
 static PyObject *given(py_call *call, fovea_tensor *tensor) {
     PyObject *object = call->values[PY_ARG_out];
     py_array *array = py_call_open(call, object, "out");
-    if (!array || py_array_float(array, "out", &tensor->dtype) < 0)
+    if (!array || py_layout_view(call->out_layout, array, "out", false, tensor) < 0)
         return NULL;
     if (array->read_only) {
         py_raise(PyExc_ValueError, "out is read-only");
         return NULL;
-    }
-    const py_layout *layout = call->out_layout;
-    if (array->ndim != layout->ndim) {
-        py_raise(PyExc_ValueError, "out has %d dimensions, layout '%s' has %d", array->ndim, layout->name,
-                 layout->ndim);
-        return NULL;
-    }
-    const int axes[4] = {layout->ndim == 4 ? 0 : -1, layout->head, layout->token, layout->ndim - 1};
-    tensor->data = array->data;
-    for (int i = 0; i < 4; i++) {
-        tensor->shape[i] = axes[i] < 0 ? 1 : array->shape[axes[i]];
-        tensor->stride[i] = axes[i] < 0 ? 0 : array->stride[axes[i]];
     }
     Py_INCREF(object);
     return object;

@@ -17,7 +17,8 @@
     X(return_scores) X(score_heads) X(score_queries) X(score_keys) X(return_summary) X(top_keys) X(arithmetic)
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
-    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(x) X(residual) X(lens)
+    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(x) X(residual) X(lens) \
+    X(layer) X(sequences) X(cu_seqlens) X(turned)
 /* clang-format on */
 
 enum {
@@ -56,7 +57,9 @@ typedef struct py_core {
     PyObject *numpy_empty;           /* NULL until numpy is needed */
     PyObject *numpy_dtypes[12];      /* by py_dtype */
     PyObject *torch_is_grad_enabled; /* NULL until the first torch.Tensor is seen */
-    PyTypeObject *mask_type, *relative_type, *plan_type, *config_type, *linear_type, *multihead_type;
+    PyTypeObject *mask_type, *relative_type, *plan_type, *config_type, *linear_type, *multihead_type, *rope_type,
+        *kv_cache_type;
+    PyObject *cache_full; /* fovea.CacheFullError */
 } py_core;
 
 /* The state of the module that a module function's self is. */
@@ -98,5 +101,7 @@ int py_add_plan(PyObject *module);
 int py_add_config(PyObject *module);
 int py_add_linear(PyObject *module);
 int py_add_multihead(PyObject *module);
+int py_add_rope(PyObject *module);
+int py_add_kv_cache(PyObject *module);
 
 #endif

@@ -15,8 +15,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int (*const add_types[])(PyObject *module) = {py_add_mask,   py_add_relative,  py_add_plan, py_add_config,
-                                                     py_add_linear, py_add_multihead, NULL};
+static int (*const add_types[])(PyObject *module) = {py_add_mask,   py_add_relative, py_add_plan,
+                                                     py_add_config, py_add_linear,   py_add_multihead,
+                                                     py_add_rope,   py_add_kv_cache, NULL};
 
 static int start(PyObject *module) {
     static const char *const words[] = {
@@ -43,6 +44,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT((PyObject *)core->config_type);
     Py_VISIT((PyObject *)core->linear_type);
     Py_VISIT((PyObject *)core->multihead_type);
+    Py_VISIT((PyObject *)core->rope_type);
+    Py_VISIT((PyObject *)core->kv_cache_type);
+    Py_VISIT(core->cache_full);
     return 0;
 }
 
@@ -60,6 +64,9 @@ static int clear(PyObject *module) {
     Py_CLEAR(core->config_type);
     Py_CLEAR(core->linear_type);
     Py_CLEAR(core->multihead_type);
+    Py_CLEAR(core->rope_type);
+    Py_CLEAR(core->kv_cache_type);
+    Py_CLEAR(core->cache_full);
     py_array_forget(core);
     return 0;
 }

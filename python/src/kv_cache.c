@@ -1,0 +1,438 @@
+/* fovea.KVCache: how it is made, and what is done to whole sequences (kv_cache.h). */
+#include "kv_cache.h"
+#include "array.h"
+#include "objects.h"
+#include "rope.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static py_kv_cache *cache_of(PyObject *self) { return (py_kv_cache *)self; }
+
+static void dealloc(PyObject *self) {
+    py_kv_cache *cache = cache_of(self);
+    fovea_kv_cache_destroy(cache->library);
+    Py_XDECREF(cache->rope);
+    py_context_drop(cache->context);
+    py_object_free(self);
+}
+
+/* --------------------------------------------------------------------------------------------- what the files share -- */
+
+static bool meet(const py_cache_use *use, int64_t count, const int64_t *sequences, int64_t *which) {
+    for (int64_t i = 0; i < use->count; i++)
+        for (int64_t j = 0; j < count; j++)
+            if (use->sequences[i] == sequences[j]) {
+                *which = sequences[j];
+                return true;
+            }
+    return false;
+}
+
+int py_cache_check(const py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes) {
+    int64_t which;
+    for (const py_cache_use *use = cache->uses; use; use = use->next)
+        if ((changes || use->changes) && meet(use, count, sequences, &which))
+            return py_raise(PyExc_ValueError,
+                            "another thread %s sequence %lld: while one changes a sequence, no other may use it",
+                            use->changes ? "changes" : "reads", (long long)which);
+    return 0;
+}
+
+int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const int64_t *sequences, bool changes) {
+    if (py_cache_check(cache, count, sequences, changes) < 0)
+        return -1;
+    *use = (py_cache_use){sequences, count, changes, cache->uses};
+    cache->uses = use;
+    return 0;
+}
+
+void py_cache_leave(py_kv_cache *cache, py_cache_use *use) {
+    py_cache_use **at = &cache->uses;
+    while (*at != use)
+        at = &(*at)->next;
+    *at = use->next;
+}
+
+PyObject *py_cache_raise(const py_core *core, fovea_status status) {
+    if (status != FOVEA_ERROR_FULL)
+        return py_raise_status(status);
+    PyErr_SetString(core->cache_full, fovea_error_detail());
+    return NULL;
+}
+
+int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values,
+                      int64_t *found) {
+    if (!PyLong_Check(object))
+        return py_integers(core, object, name, count, values, found);
+    PyObject *list = PyTuple_Pack(1, object);
+    const int status = list ? py_integers(core, list, name, count, values, found) : -1;
+    Py_XDECREF(list);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- making -- */
+
+/* Element types of keys and values. */
+static const struct {
+    const char *name;
+    fovea_dtype dtype;
+} types[] = {{"float32", FOVEA_DTYPE_F32}, {"bfloat16", FOVEA_DTYPE_BF16}, {"float16", FOVEA_DTYPE_F16}};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+static int type_of(PyObject *word, const char *argument, fovea_dtype *dtype) {
+    char known[128] = "";
+    if (word == Py_None)
+        return 0;
+    for (int i = 0; i < TYPES; i++) {
+        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, types[i].name) == 0) {
+            *dtype = types[i].dtype;
+            return 0;
+        }
+        strcat(strcat(strcat(known, i == 0           ? "'"
+                                    : i == TYPES - 1 ? "' or '"
+                                                     : "', '"),
+                      types[i].name),
+               i == TYPES - 1 ? "'" : "");
+    }
+    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError, "%s must be %s, not %R", argument, known,
+                 word);
+    return -1;
+}
+
+static PyObject *name_of(PyObject *self, void *offset) {
+    fovea_dtype dtype;
+    memcpy(&dtype, (const char *)self + (size_t)offset, sizeof dtype);
+    int i = 0;
+    while (i < TYPES - 1 && types[i].dtype != dtype)
+        i++;
+    return PyUnicode_FromString(types[i].name);
+}
+
+/* Windows of the layers: one number for all, or a list in which None is none. *windows stays NULL without. */
+static int windows_of(PyObject *given, int64_t layers, int64_t **windows) {
+    if (given == Py_None)
+        return 0;
+    const bool one = PyLong_Check(given);
+    const Py_ssize_t count = one ? layers : PySequence_Size(given);
+    if (count < 0)
+        return -1;
+    if (count != layers)
+        return py_raise(PyExc_ValueError, "windows has %zd numbers, not %lld, one for each layer", count,
+                        (long long)layers);
+    *windows = malloc(((size_t)count + 1) * sizeof **windows);
+    if (!*windows) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
+        PyObject *item = one ? given : PySequence_GetItem(given, i);
+        (*windows)[i] = item && item != Py_None ? PyLong_AsLongLong(item) : -1;
+        if (!one)
+            Py_XDECREF(item);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int create(const py_core *core, py_kv_cache *self, const fovea_kv_cache_desc *desc) {
+    py_context *context = py_context_now();
+    if (!context)
+        return -1;
+    self->context = py_context_keep(context);
+    PyThreadState *released = PyEval_SaveThread();
+    const fovea_status status = fovea_kv_cache_create(context->library, desc, &self->library);
+    PyEval_RestoreThread(released);
+    if (status != FOVEA_OK)
+        py_cache_raise(core, status);
+    return status == FOVEA_OK ? 0 : -1;
+}
+
+static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"layers",  "kv_heads",  "head_dim",  "value_dim", "dtype", "k_dtype",
+                            "v_dtype", "max_bytes", "max_pages", "windows",   "rope",  NULL};
+    long long layers, kv_heads, head_dim, value_dim = -1, max_bytes = 0, max_pages = 0;
+    PyObject *dtype = Py_None, *k_dtype = Py_None, *v_dtype = Py_None, *window_list = Py_None, *rope = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "LLL|$O&OOOO&O&OO:KVCache", names, &layers, &kv_heads, &head_dim,
+                                     py_size_or_none, &value_dim, &dtype, &k_dtype, &v_dtype, py_size_or_none,
+                                     &max_bytes, py_size_or_none, &max_pages, &window_list, &rope))
+        return NULL;
+    const py_core *core = PyType_GetModuleState(type);
+    fovea_kv_cache_desc desc;
+    fovea_kv_cache_desc_init(&desc);
+    if (type_of(dtype, "dtype", &desc.k_dtype) < 0)
+        return NULL;
+    desc.v_dtype = desc.k_dtype;
+    if (type_of(k_dtype, "k_dtype", &desc.k_dtype) < 0 || type_of(v_dtype, "v_dtype", &desc.v_dtype) < 0)
+        return NULL;
+    if (rope != Py_None && Py_TYPE(rope) != core->rope_type) {
+        PyErr_SetString(PyExc_TypeError, "rope must be a fovea.Rope");
+        return NULL;
+    }
+    int64_t *windows = NULL;
+    py_kv_cache *self = (py_kv_cache *)py_object_new(type);
+    if (!self || windows_of(window_list, layers, &windows) < 0) {
+        free(windows);
+        Py_XDECREF((PyObject *)self);
+        return NULL;
+    }
+    if (rope != Py_None) {
+        Py_INCREF(rope);
+        self->rope = rope;
+        desc.rope = ((const py_rope *)rope)->library;
+    }
+    desc.layers = self->layers = layers;
+    desc.kv_heads = self->kv_heads = kv_heads;
+    desc.head_dim = self->head_dim = head_dim;
+    desc.value_dim = self->value_dim = value_dim < 0 ? head_dim : value_dim;
+    desc.max_bytes = max_bytes;
+    desc.max_pages = max_pages;
+    desc.windows = windows;
+    self->k_dtype = desc.k_dtype;
+    self->v_dtype = desc.v_dtype;
+    const int status = create(core, self, &desc);
+    free(windows);
+    if (status == 0)
+        return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------- sequences -- */
+
+static PyObject *add(PyObject *self, PyObject *none) {
+    (void)none;
+    int64_t sequence;
+    const fovea_status status = fovea_kv_cache_add(cache_of(self)->library, &sequence);
+    return status == FOVEA_OK ? PyLong_FromLongLong(sequence) : py_raise_status(status);
+}
+
+/* The number that an argument is, of a sequence that this thread may read or change. */
+static int one_sequence(PyObject *self, PyObject *argument, bool changes, int64_t *sequence) {
+    *sequence = PyLong_AsLongLong(argument);
+    if (*sequence == -1 && PyErr_Occurred())
+        return -1;
+    return py_cache_check(cache_of(self), 1, sequence, changes);
+}
+
+static PyObject *nothing_or_raise(PyObject *self, fovea_status status) {
+    if (status != FOVEA_OK)
+        return py_cache_raise(py_core_of_object(self), status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *fork_sequence(PyObject *self, PyObject *argument) {
+    int64_t sequence, made;
+    if (one_sequence(self, argument, false, &sequence) < 0)
+        return NULL;
+    const fovea_status status = fovea_kv_cache_fork(cache_of(self)->library, sequence, &made);
+    return status == FOVEA_OK ? PyLong_FromLongLong(made) : py_raise_status(status);
+}
+
+static PyObject *remove_sequence(PyObject *self, PyObject *argument) {
+    int64_t sequence;
+    if (one_sequence(self, argument, true, &sequence) < 0)
+        return NULL;
+    return nothing_or_raise(self, fovea_kv_cache_remove(cache_of(self)->library, sequence));
+}
+
+static PyObject *clear(PyObject *self, PyObject *none) {
+    (void)none;
+    const py_cache_use *use = cache_of(self)->uses;
+    if (use && py_cache_check(cache_of(self), use->count, use->sequences, true) < 0)
+        return NULL;
+    fovea_kv_cache_clear(cache_of(self)->library);
+    Py_RETURN_NONE;
+}
+
+static PyObject *length(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"sequence", "layer", NULL};
+    PyObject *number;
+    long long layer = 0;
+    int64_t sequence, found;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|L:length", names, &number, &layer) ||
+        one_sequence(self, number, false, &sequence) < 0)
+        return NULL;
+    const fovea_status status = fovea_kv_cache_length(cache_of(self)->library, layer, sequence, &found);
+    return status == FOVEA_OK ? PyLong_FromLongLong(found) : py_raise_status(status);
+}
+
+static PyObject *cut(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"sequence", "length", NULL};
+    PyObject *number;
+    long long tokens;
+    int64_t sequence;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL:truncate", names, &number, &tokens) ||
+        one_sequence(self, number, true, &sequence) < 0)
+        return NULL;
+    return nothing_or_raise(self, fovea_kv_cache_truncate(cache_of(self)->library, sequence, tokens));
+}
+
+static PyObject *evict(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"sequence", "begin", "end", NULL};
+    PyObject *number;
+    long long begin, end;
+    int64_t sequence;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OLL:evict", names, &number, &begin, &end) ||
+        one_sequence(self, number, true, &sequence) < 0)
+        return NULL;
+    return nothing_or_raise(self, fovea_kv_cache_evict(cache_of(self)->library, sequence, begin, end));
+}
+
+static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"sequences", "tokens", NULL};
+    PyObject *sequence_list, *token_list, *result = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:reserve", names, &sequence_list, &token_list))
+        return NULL;
+    py_core *core = py_core_of_object(self);
+    py_kv_cache *cache = cache_of(self);
+    int64_t *sequences = NULL, *tokens = NULL, count, found;
+    py_cache_use use;
+    if (py_cache_integers(core, sequence_list, "sequences", -1, &sequences, &count) < 0)
+        return NULL;
+    if (py_cache_integers(core, token_list, "tokens", count, &tokens, &found) == 0) {
+        if (py_cache_enter(cache, &use, count, sequences, true) == 0) {
+            PyThreadState *released = PyEval_SaveThread();
+            const fovea_status status = fovea_kv_cache_reserve(cache->library, count, sequences, tokens);
+            PyEval_RestoreThread(released);
+            py_cache_leave(cache, &use);
+            result = nothing_or_raise(self, status);
+        }
+        free(tokens);
+    }
+    free(sequences);
+    return result;
+}
+
+static PyObject *info(PyObject *self, PyObject *none) {
+    (void)none;
+#define NUMBER(name)                                                                                                   \
+    { #name, offsetof(fovea_kv_cache_stats, name) }
+    static const struct {
+        const char *name;
+        size_t offset;
+    } numbers[] = {NUMBER(page_bytes),   NUMBER(token_bytes),   NUMBER(max_pages), NUMBER(used_pages),
+                   NUMBER(shared_pages), NUMBER(sequences),     NUMBER(appended),  NUMBER(copied_pages),
+                   NUMBER(window_pages), NUMBER(evicted_pages), NUMBER(most_pages)};
+#undef NUMBER
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    const fovea_status status = fovea_kv_cache_info(cache_of(self)->library, &stats);
+    if (status != FOVEA_OK)
+        return py_raise_status(status);
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < sizeof numbers / sizeof numbers[0]; i++) {
+        PyObject *value = py_get_int64((PyObject *)&stats, (void *)numbers[i].offset);
+        if (!value || PyDict_SetItemString(dict, numbers[i].name, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ type -- */
+
+#define KEYWORDS(function, doc) (PyCFunction)(void (*)(void)) function, METH_VARARGS | METH_KEYWORDS, doc
+
+static PyMethodDef methods[] = {
+    {"add", add, METH_NOARGS,
+     "add()\n--\n\nAdds a sequence without tokens. Returns its number, which is never given again."},
+    {"fork", fork_sequence, METH_O,
+     "fork(sequence, /)\n--\n\nAdds a sequence with the tokens of another, and returns its number. They share all "
+     "pages; a "
+     "shared page is\n"
+     "copied when one of them first writes to it."},
+    {"remove", remove_sequence, METH_O,
+     "remove(sequence, /)\n--\n\nRemoves a sequence. Pages that no other has are free."},
+    {"clear", clear, METH_NOARGS, "clear()\n--\n\nRemoves all sequences."},
+    {"length",
+     KEYWORDS(length, "length(sequence, layer=0)\n--\n\nTokens of a sequence in a layer, evicted ones included: the "
+                      "position of the next.")},
+    {"reserve",
+     KEYWORDS(
+         reserve,
+         "reserve(sequences, tokens)\n--\n\n"
+         "Takes the pages that tokens[i] more tokens of sequences[i] need, in all layers: appends of that many cannot "
+         "find the cache\n"
+         "full. sequences, tokens: ints, or lists or arrays of as many. CacheFullError: nothing has changed.")},
+    {"truncate",
+     KEYWORDS(cut, "truncate(sequence, length)\n--\n\n"
+                   "Cuts all layers of a sequence to at most so many tokens. ValueError where a layer has a "
+                   "window and keys are gone that\n"
+                   "the next token would see; nothing has changed then.")},
+    {"evict", KEYWORDS(evict, "evict(sequence, begin, end)\n--\n\n"
+                              "Takes positions [begin, end) out of all layers of a sequence: attention skips them, and "
+                              "pages wholly inside are free.\n"
+                              "All other positions stay what they were.")},
+    {"info", info, METH_NOARGS,
+     "info()\n--\n\nA dict of ints. page_bytes: of one page, of 256 positions of one layer. token_bytes: of one token "
+     "in all layers. "
+     "max_pages: of\n"
+     "the cache. used_pages: that some sequence has; shared_pages: that several have. sequences: there are. appended: "
+     "tokens, of any\n"
+     "layer, so far; likewise copied_pages (they were shared), window_pages and evicted_pages (freed). most_pages: "
+     "used "
+     "at once: so much\n"
+     "memory was taken from the system."},
+    {"append", (PyCFunction)(void (*)(void))py_kv_cache_append, METH_FASTCALL | METH_KEYWORDS, py_kv_cache_append_doc},
+    {"attend", (PyCFunction)(void (*)(void))py_kv_cache_attend, METH_FASTCALL | METH_KEYWORDS, py_kv_cache_attend_doc},
+    {"save", KEYWORDS(py_kv_cache_save, py_kv_cache_save_doc)},
+    {"load", py_kv_cache_load, METH_O, py_kv_cache_load_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    PY_INT64_GETTER("layers", py_kv_cache, layers, "layers"),
+    PY_INT64_GETTER("kv_heads", py_kv_cache, kv_heads, "heads of keys and values"),
+    PY_INT64_GETTER("head_dim", py_kv_cache, head_dim, "channels of keys"),
+    PY_INT64_GETTER("value_dim", py_kv_cache, value_dim, "channels of values"),
+    {"k_dtype", name_of, NULL, "as which keys are kept", (void *)offsetof(py_kv_cache, k_dtype)},
+    {"v_dtype", name_of, NULL, "as which values are kept", (void *)offsetof(py_kv_cache, v_dtype)},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const char doc[] =
+    "KVCache(layers, kv_heads, head_dim, *, value_dim=None, dtype='float32', k_dtype=None, v_dtype=None, "
+    "max_bytes=None,\n"
+    "        max_pages=None, windows=None, rope=None)\n--\n\n"
+    "Keys and values of sequences for decoding, in pages of 256 positions of one layer. Sequences grow by append(), "
+    "share pages after\n"
+    "fork(), and are read by attend(), with the bits of the same keys and values in contiguous arrays.\n\n"
+    "    cache = fovea.KVCache(30, 3, 64, dtype='bfloat16', max_bytes=1 << 30)\n"
+    "    s = cache.add()\n"
+    "    for layer in range(30):\n"
+    "        cache.append(layer, s, k, v)\n"
+    "        out = cache.attend(layer, s, q, causal='bottom_right')\n\n"
+    "layers, kv_heads, head_dim (channels of keys), value_dim (of values; default head_dim). dtype: as which both are "
+    "kept, k_dtype and\n"
+    "v_dtype each: 'float32', 'bfloat16' or 'float16'; what is appended is rounded to it once. max_bytes or max_pages, "
+    "one of them: the\n"
+    "most that pages may take; memory comes from the system page by page, as it is first used. windows: None; or how "
+    "many keys before\n"
+    "its own a query sees, an int or a list with an int or None for each layer: pages wholly behind are freed. rope: a "
+    "fovea.Rope that\n"
+    "turns keys as they are appended; turn queries by its apply().\n\n"
+    "Any thread may call it, and any number may attend to a sequence at once; while one changes a sequence, no other "
+    "may "
+    "use that one\n"
+    "(ValueError). After a fork of the process each has its own. Uses what fovea.config() says when it is made.\n\n"
+    "Methods raise CacheFullError where no page is left, ValueError (no such sequence or layer, shapes), TypeError "
+    "(element types) or\n"
+    "MemoryError; then nothing has changed.";
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new}, {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_methods, methods},       {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)doc},       {0, NULL}};
+
+static PyType_Spec spec = {"fovea.KVCache", sizeof(py_kv_cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                           slots};
+
+int py_add_kv_cache(PyObject *module) {
+    py_core *core = py_core_of(module);
+    core->cache_full = PyErr_NewExceptionWithDoc(
+        "fovea.CacheFullError", "A fovea.KVCache has too few free pages. Nothing was lost: free pages, and call again.",
+        PyExc_MemoryError, NULL);
+    if (!core->cache_full || PyModule_AddObjectRef(module, "CacheFullError", core->cache_full) < 0)
+        return -1;
+    return py_add_type(module, &spec, &core->kv_cache_type);
+}

@@ -1,0 +1,53 @@
+/* fovea.KVCache: keys and values of sequences, in pages.
+ *
+ * The library lets one thread change a sequence while none other uses it. Threads of Python that would break this get ValueError:
+ * calls that release the GIL say which sequences they use meanwhile, and all calls look there first. */
+#ifndef PY_KV_CACHE_H
+#define PY_KV_CACHE_H
+
+#include "context.h"
+
+#include <stdbool.h>
+
+/* Sequences that a call uses without the GIL. */
+typedef struct py_cache_use {
+    const int64_t *sequences;
+    int64_t count;
+    bool changes;
+    struct py_cache_use *next;
+} py_cache_use;
+
+typedef struct py_kv_cache {
+    PyObject_HEAD fovea_kv_cache *library;
+    py_context *context; /* kept */
+    PyObject *rope;      /* kept, or NULL */
+    py_cache_use *uses;  /* by other threads, now */
+    int64_t layers, kv_heads, head_dim, value_dim;
+    fovea_dtype k_dtype, v_dtype;
+} py_kv_cache;
+
+/* 0, or -1 with ValueError: another thread changes one of these sequences, or uses one that is to be changed. */
+int py_cache_check(const py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes);
+
+/* Checks, and says that they are used until py_cache_leave(). The use and the numbers stay where they are till then. */
+int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const int64_t *sequences, bool changes);
+void py_cache_leave(py_kv_cache *cache, py_cache_use *use);
+
+/* As py_raise_status(); CacheFullError where the cache is full. */
+PyObject *py_cache_raise(const py_core *core, fovea_status status);
+
+/* An int, or a list or array of ints, as py_integers() gives them. */
+int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values,
+                      int64_t *found);
+
+/* kv_cache_append.c, kv_cache_attend.c, kv_cache_save.c: its methods. */
+PyObject *py_kv_cache_append(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+extern const char py_kv_cache_append_doc[];
+PyObject *py_kv_cache_attend(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+extern const char py_kv_cache_attend_doc[];
+PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords);
+extern const char py_kv_cache_save_doc[];
+PyObject *py_kv_cache_load(PyObject *self, PyObject *source);
+extern const char py_kv_cache_load_doc[];
+
+#endif

@@ -1,0 +1,111 @@
+/* fovea.KVCache.append() (kv_cache.h). */
+#include "call.h"
+#include "keywords.h"
+#include "kv_cache.h"
+
+#include <stdlib.h>
+
+const char py_kv_cache_append_doc[] =
+    "append(layer, sequences, k, v, *, lens=None, cu_seqlens=None, layout='bhtd', turned=False)\n--\n\n"
+    "Appends tokens to one layer of sequences, each behind those that it has.\n\n"
+    "sequences: an int, or a list or array of ints, all different. k, v: [sequences, kv_heads, tokens, head_dim] and "
+    "[..., value_dim],\n"
+    "float32, bfloat16 or float16 each, of any strides; rounded once to the cache's types. lens: [sequences] ints, "
+    "only "
+    "the first\n"
+    "lens[i] tokens are sequence i's. cu_seqlens: [sequences + 1] ints, where each begins, and the last ends, on one "
+    "axis of tokens\n"
+    "(layout 'htd' or 'thd', or a batch of 1). layout: as of attention(). turned: keys are turned already, the cache's "
+    "rope leaves\n"
+    "them as they are.\n\n"
+    "All pages are taken before a byte is written: after an error nothing has changed. CacheFullError: no page is "
+    "left. "
+    "ValueError: no\n"
+    "such layer or sequence, shapes, a gradient that would be lost. TypeError: element types.";
+
+enum { ARG_layer, ARG_sequences, ARG_k, ARG_v, ARG_lens, ARG_cu_seqlens, ARG_layout, ARG_turned, ARG_COUNT };
+static const short argument_names[ARG_COUNT] = {PY_NAME_layer, PY_NAME_sequences,  PY_NAME_k,      PY_NAME_v,
+                                                PY_NAME_lens,  PY_NAME_cu_seqlens, PY_NAME_layout, PY_NAME_turned};
+
+typedef struct run {
+    py_core *core;
+    PyObject *values[ARG_COUNT];
+    fovea_kv_append append;
+    const py_layout *layout;
+    py_array arrays[2];
+    int opened;
+    int64_t *numbers[3];
+    int lists;
+} run;
+
+static int numbers(run *r, int argument, const char *name, int64_t count, const int64_t **to, int64_t *found) {
+    if (!r->values[argument])
+        return 0;
+    if (py_cache_integers(r->core, r->values[argument], name, count, &r->numbers[r->lists], found) < 0)
+        return -1;
+    *to = r->numbers[r->lists++];
+    return 0;
+}
+
+static int open_tensor(run *r, int argument, const char *name, fovea_tensor *tensor) {
+    py_array *array = &r->arrays[r->opened];
+    if (py_array_open(r->core, r->values[argument], name, array) < 0)
+        return -1;
+    r->opened++;
+    if (py_layout_view(r->layout, array, name, true, tensor) < 0)
+        return -1;
+    return py_array_no_gradient(r->core, r->values[argument], name, array->source);
+}
+
+static int open_all(run *r) {
+    fovea_kv_append *append = &r->append;
+    int64_t found;
+    fovea_kv_append_init(append);
+    append->layer = PyLong_AsLongLong(r->values[ARG_layer]);
+    if (append->layer == -1 && PyErr_Occurred())
+        return -1;
+    const int turned = r->values[ARG_turned] ? PyObject_IsTrue(r->values[ARG_turned]) : 0;
+    r->layout = py_layout_or_default(r->values[ARG_layout], "layout");
+    if (turned < 0 || !r->layout)
+        return -1;
+    append->turned = turned;
+    if (r->layout->ndim == 3 && !r->values[ARG_cu_seqlens])
+        return py_raise(PyExc_ValueError, "layout '%s' is that of packed sequences: give cu_seqlens", r->layout->name);
+    if (numbers(r, ARG_sequences, "sequences", -1, &append->sequences, &append->count) < 0 ||
+        numbers(r, ARG_lens, "lens", append->count, &append->lens, &found) < 0 ||
+        numbers(r, ARG_cu_seqlens, "cu_seqlens", append->count + 1, &append->cu_seqlens, &found) < 0)
+        return -1;
+    return open_tensor(r, ARG_k, "k", &append->k) < 0 || open_tensor(r, ARG_v, "v", &append->v) < 0 ? -1 : 0;
+}
+
+/* Elements from which on other threads of Python may run meanwhile: some 20 us. */
+static const int64_t long_copy = 1 << 16;
+
+static PyObject *execute(run *r, py_kv_cache *cache) {
+    const fovea_tensor *k = &r->append.k;
+    py_cache_use use;
+    if (py_cache_enter(cache, &use, r->append.count, r->append.sequences, true) < 0)
+        return NULL;
+    const bool is_long = k->shape[0] * k->shape[1] * k->shape[2] * k->shape[3] >= long_copy;
+    PyThreadState *released = is_long ? PyEval_SaveThread() : NULL;
+    const fovea_status status = fovea_kv_cache_append(cache->library, &r->append);
+    if (released)
+        PyEval_RestoreThread(released);
+    py_cache_leave(cache, &use);
+    if (status != FOVEA_OK)
+        return py_cache_raise(r->core, status);
+    Py_RETURN_NONE;
+}
+
+PyObject *py_kv_cache_append(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const py_signature signature = {"append", argument_names, ARG_COUNT, 4, 4};
+    run r = {.core = py_core_of_object(self)};
+    if (py_parse(r.core, &signature, args, count, keywords, r.values) < 0)
+        return NULL;
+    PyObject *result = open_all(&r) == 0 ? execute(&r, (py_kv_cache *)self) : NULL;
+    for (int i = 0; i < r.opened; i++)
+        py_array_close(&r.arrays[i]);
+    for (int i = 0; i < r.lists; i++)
+        free(r.numbers[i]);
+    return result;
+}

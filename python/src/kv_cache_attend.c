@@ -1,0 +1,156 @@
+/* fovea.KVCache.attend(): a call of attention (call.h) whose keys and values are those of the cache (kv_cache.h). */
+#include "call.h"
+#include "keywords.h"
+#include "kv_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char py_kv_cache_attend_doc[] =
+    "attend(layer, sequences, q, *, mask=None, bias=None, causal=None, window=None, scale=None, softcap=None, "
+    "sinks=None,\n"
+    "       alibi=None, relative=None, q_lens=None, kv_lens=None, q_starts=None, q_offsets=None, cu_seqlens_q=None,\n"
+    "       layout='bhtd', out_layout=None, out=None, return_lse=False, return_weights=False, return_scores=None,\n"
+    "       score_heads=None, score_queries=None, score_keys=None, return_summary=False, top_keys=0, arithmetic=None)\n"
+    "--\n\n"
+    "attention() with the keys and values that sequences have in a layer, as they lie.\n\n"
+    "sequences: an int, or a list or array of ints; one may come several times. q: [sequences, q_heads, queries, "
+    "head_dim]; with\n"
+    "cu_seqlens_q all queries are on one axis, some sequences in prefill, others in decode. causal: 'bottom_right' "
+    "where "
+    "the last query\n"
+    "is the last token that was appended, or offsets. kv_lens: fewer keys than sequences have, from the first on. "
+    "Columns "
+    "of mask, bias,\n"
+    "weights and scores are positions, as many as the longest of the sequences has. Evicted keys are skipped. In a "
+    "layer "
+    "with a window,\n"
+    "give it as window=(left, ...). Everything else is as for attention().\n\n"
+    "Pages that several sequences share are read once for all of them; the bits are the same.\n\n"
+    "ValueError, too: a query sees keys that are gone behind the layer's window.";
+
+/* layer and sequences come before q; all others stand where attention() has them. */
+enum { ARG_layer, ARG_sequences, ARG_q };
+static const short argument_names[PY_ARG_COUNT] = {
+#define PY_ARG_NAME(name) PY_NAME_##name,
+    PY_ATTENTION_NAMES(PY_ARG_NAME)
+#undef PY_ARG_NAME
+};
+
+static int parse(py_core *core, PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values,
+                 PyObject *first[2]) {
+    short names[PY_ARG_COUNT];
+    memcpy(names, argument_names, sizeof names);
+    names[ARG_layer] = PY_NAME_layer;
+    names[ARG_sequences] = PY_NAME_sequences;
+    names[ARG_q] = PY_NAME_q;
+    const py_signature signature = {"attend", names, PY_ARG_COUNT, 3, 3};
+    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+        return -1;
+    first[0] = values[ARG_layer];
+    first[1] = values[ARG_sequences];
+    values[PY_ARG_q] = values[ARG_q];
+    values[PY_ARG_k] = values[PY_ARG_v] = NULL;
+    if (values[PY_ARG_kv_starts] || values[PY_ARG_cu_seqlens_kv])
+        return py_raise(PyExc_ValueError, "%s is of keys in tensors: sequences of a cache begin at their first page",
+                        values[PY_ARG_kv_starts] ? "kv_starts" : "cu_seqlens_kv");
+    if (values[PY_ARG_causal] == Py_True)
+        return py_raise(
+            PyExc_ValueError,
+            "causal=True is ambiguous with a cache: say 'bottom_right' (the last query is the last token of its "
+            "sequence), or give the position of the first query");
+    return 0;
+}
+
+/* Whether columns of keys are seen from outside, so that there must be as many as there are keys. */
+static bool has_columns(PyObject *const *values) {
+    static const int arguments[] = {PY_ARG_mask, PY_ARG_bias, PY_ARG_return_weights, PY_ARG_return_scores,
+                                    PY_ARG_return_summary};
+    for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
+        if (values[arguments[i]] && values[arguments[i]] != Py_False)
+            return true;
+    return false;
+}
+
+/* Keys of the longest sequence. Where nobody sees the number, a power of two: a plan is made for a number, and serves all calls
+ * until the sequence is twice as long. */
+static int longest(const py_call *call, const py_kv_cache *cache, int64_t *keys) {
+    const fovea_attention_args *args = &call->args;
+    *keys = 0;
+    for (int64_t i = 0; i < call->desc.batch; i++) {
+        int64_t length;
+        const fovea_status status =
+            fovea_kv_cache_length(cache->library, args->cache_layer, args->cache_sequences[i], &length);
+        if (status != FOVEA_OK) {
+            py_raise_status(status);
+            return -1;
+        }
+        *keys = length > *keys ? length : *keys;
+    }
+    int64_t rounded = FOVEA_KV_PAGE_KEYS;
+    while (rounded < *keys)
+        rounded *= 2;
+    if (!has_columns(call->values))
+        *keys = rounded;
+    return 0;
+}
+
+/* What py_call_tensors() does, with keys in the cache. */
+static int tensors(py_call *call, py_kv_cache *cache, PyObject *const first[2], py_cache_use *use) {
+    fovea_attention_desc *desc = &call->desc;
+    fovea_attention_args *args = &call->args;
+    int64_t count, **sequences = &call->numbers[call->number_count];
+    args->cache = cache->library;
+    args->cache_layer = PyLong_AsLongLong(first[0]);
+    if ((args->cache_layer == -1 && PyErr_Occurred()) ||
+        py_cache_integers(call->core, first[1], "sequences", -1, sequences, &count) < 0)
+        return -1;
+    call->number_count++;
+    args->cache_sequences = *sequences;
+    if (py_call_layouts(call) < 0 || py_call_queries(call) < 0 || (desc->packed && py_call_packed_queries(call) < 0))
+        return -1;
+    if (desc->batch != count)
+        return py_raise(PyExc_ValueError, "sequences are %lld, queries are of %lld", (long long)count,
+                        (long long)desc->batch);
+    desc->page_keys = FOVEA_KV_PAGE_KEYS;
+    desc->k_dtype = cache->k_dtype;
+    desc->v_dtype = cache->v_dtype;
+    desc->kv_heads = cache->kv_heads;
+    desc->value_dim = cache->value_dim;
+    if (desc->head_dim != cache->head_dim)
+        return py_raise(PyExc_ValueError, "q has %lld channels, the cache's keys have %lld", (long long)desc->head_dim,
+                        (long long)cache->head_dim);
+    if (py_cache_enter(cache, use, count, *sequences, false) < 0)
+        return -1;
+    if (longest(call, cache, &desc->kv_len) < 0) {
+        py_cache_leave(cache, use);
+        return -1;
+    }
+    args->k.shape[2] = desc->kv_len; /* columns, for what is broadcast and made; k itself stays absent */
+    return 0;
+}
+
+PyObject *py_kv_cache_attend(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    py_core *core = py_core_of_object(self);
+    py_kv_cache *cache = (py_kv_cache *)self;
+    PyObject *values[PY_ARG_COUNT], *first[2];
+    if (parse(core, args, count, keywords, values, first) < 0)
+        return NULL;
+    py_call call;
+    py_cache_use use;
+    py_call_begin(&call, core, values);
+    PyObject *result = NULL;
+    if (tensors(&call, cache, first, &use) == 0) {
+        if (py_call_options(&call) == 0 && py_call_sequences(&call) == 0 && py_call_scores(&call) == 0 &&
+            py_call_outputs(&call) == 0) {
+            py_context *context = py_context_now();
+            py_plan *plan = context ? py_plan_find(context, &call.desc) : NULL;
+            if (plan)
+                result = py_call_run(&call, plan);
+            py_plan_drop(plan);
+        }
+        py_cache_leave(cache, &use);
+    }
+    py_call_end(&call);
+    return result;
+}

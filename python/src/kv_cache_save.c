@@ -1,0 +1,114 @@
+/* fovea.KVCache.save() and load() (kv_cache.h). */
+#include "kv_cache.h"
+
+const char py_kv_cache_save_doc[] =
+    "save(sequence, path=None)\n--\n\n"
+    "A sequence as bytes, or, with a path, written to that file (then None): all layers, lengths, evicted ranges, and "
+    "what is kept of\n"
+    "its tokens, with a checksum. Any machine of the same byte order can load it, into a cache of the same shape. "
+    "OSError: of the file.";
+
+const char py_kv_cache_load_doc[] =
+    "load(source, /)\n--\n\n"
+    "Adds a sequence with what save() gave, and returns its number. source: bytes, or the path of a file. Trusts no "
+    "byte: ValueError\n"
+    "where they are damaged, or of a cache of other layers, heads, channels, types, windows or rope. CacheFullError. "
+    "OSError: of the\n"
+    "file. After an error nothing has changed.";
+
+/* An open file: open(path, mode). */
+static PyObject *open_file(PyObject *path, const char *mode) {
+    PyObject *io = PyImport_ImportModule("io");
+    PyObject *file = io ? PyObject_CallMethod(io, "open", "Os", path, mode) : NULL;
+    Py_XDECREF(io);
+    return file;
+}
+
+/* Closes it, whether or not something went wrong before; what went wrong first is raised. */
+static int close_file(PyObject *file) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *done = PyObject_CallMethod(file, "close", NULL);
+    Py_XDECREF(done);
+    Py_DECREF(file);
+    if (type) {
+        PyErr_Restore(type, value, trace);
+        return -1;
+    }
+    return done ? 0 : -1;
+}
+
+static PyObject *bytes_of(PyObject *self, int64_t sequence) {
+    py_kv_cache *cache = (py_kv_cache *)self;
+    size_t needed;
+    py_cache_use use;
+    if (py_cache_enter(cache, &use, 1, &sequence, false) < 0)
+        return NULL;
+    fovea_status status = fovea_kv_cache_save(cache->library, sequence, NULL, 0, &needed);
+    PyObject *bytes = status == FOVEA_OK ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)needed) : NULL;
+    if (bytes) {
+        char *data = PyBytes_AsString(bytes);
+        PyThreadState *released = PyEval_SaveThread();
+        status = fovea_kv_cache_save(cache->library, sequence, data, needed, &needed);
+        PyEval_RestoreThread(released);
+    }
+    py_cache_leave(cache, &use);
+    if (status != FOVEA_OK) {
+        Py_CLEAR(bytes);
+        py_raise_status(status);
+    }
+    return bytes;
+}
+
+PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"sequence", "path", NULL};
+    long long sequence;
+    PyObject *path = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|O:save", names, &sequence, &path))
+        return NULL;
+    PyObject *bytes = bytes_of(self, sequence);
+    if (!bytes || path == Py_None)
+        return bytes;
+    PyObject *file = open_file(path, "wb");
+    if (file) {
+        PyObject *written = PyObject_CallMethod(file, "write", "O", bytes);
+        Py_XDECREF(written);
+        (void)close_file(file);
+    }
+    Py_DECREF(bytes);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Bytes themselves, or those of a file: a new reference. */
+static PyObject *read_source(PyObject *source) {
+    if (PyObject_CheckBuffer(source)) {
+        Py_INCREF(source);
+        return source;
+    }
+    PyObject *file = open_file(source, "rb");
+    PyObject *bytes = file ? PyObject_CallMethod(file, "read", NULL) : NULL;
+    if (file && close_file(file) < 0)
+        Py_CLEAR(bytes);
+    return bytes;
+}
+
+PyObject *py_kv_cache_load(PyObject *self, PyObject *source) {
+    PyObject *bytes = read_source(source);
+    Py_buffer buffer;
+    if (!bytes || PyObject_GetBuffer(bytes, &buffer, PyBUF_SIMPLE) < 0) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    int64_t sequence;
+    /* What is checked must not change: with the GIL released, other threads could write to what is not read-only. */
+    PyThreadState *released = buffer.readonly ? PyEval_SaveThread() : NULL;
+    const fovea_status status =
+        fovea_kv_cache_load(((py_kv_cache *)self)->library, buffer.buf, (size_t)buffer.len, &sequence);
+    if (released)
+        PyEval_RestoreThread(released);
+    PyBuffer_Release(&buffer);
+    Py_DECREF(bytes);
+    return status == FOVEA_OK ? PyLong_FromLongLong(sequence) : py_cache_raise(py_core_of_object(self), status);
+}

@@ -1,0 +1,197 @@
+/* fovea.Rope (rope.h). */
+#include "rope.h"
+#include "call.h"
+#include "linear.h"
+#include "objects.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void dealloc(PyObject *self) {
+    fovea_rope_destroy(((py_rope *)self)->library);
+    py_object_free(self);
+}
+
+/* The place of a word in a list that NULL ends, or -1 with ValueError. */
+static int place(const char *word, const char *argument, const char *const words[], const char *choice) {
+    for (int i = 0; words[i]; i++)
+        if (strcmp(word, words[i]) == 0)
+            return i;
+    return py_raise(PyExc_ValueError, "%s must be %s, not '%s'", argument, choice, word);
+}
+
+static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"rotary_dim",         "base",      "pairing",   "scaling",          "factor",
+                            "original_positions", "beta_fast", "beta_slow", "attention_factor", "low_frequency",
+                            "high_frequency",     "divisors",  NULL};
+    static const char *const pairings[] = {"halves", "adjacent", NULL};
+    static const char *const scalings[] = {"none", "linear", "ntk", "yarn", "llama3", NULL};
+    fovea_rope_desc desc;
+    fovea_rope_desc_init(&desc);
+    long long rotary_dim;
+    const char *pairing = pairings[0], *scaling = NULL;
+    PyObject *divisors = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|$dszdddddddO:Rope", names, &rotary_dim, &desc.base, &pairing,
+                                     &scaling, &desc.factor, &desc.original_positions, &desc.beta_fast, &desc.beta_slow,
+                                     &desc.attention_factor, &desc.low_frequency, &desc.high_frequency, &divisors))
+        return NULL;
+    const int pairs = place(pairing, "pairing", pairings, "'halves' or 'adjacent'"),
+              scales = pairs < 0 ? -1
+                                 : place(scaling ? scaling : scalings[0], "scaling", scalings,
+                                         "None, 'linear', 'ntk', 'yarn' or 'llama3'");
+    if (scales < 0)
+        return NULL;
+    desc.rotary_dim = rotary_dim;
+    desc.pairing = (fovea_rope_pairing)pairs;
+    desc.scaling = (fovea_rope_scaling)scales;
+    py_array array = {0};
+    fovea_dtype dtype;
+    if (divisors != Py_None) {
+        py_core *core = PyType_GetModuleState(type);
+        if (py_vector_open(core, divisors, "divisors", rotary_dim / 2, &array, &dtype) < 0)
+            return NULL;
+        if (py_array_f32(&array, "divisors") < 0) {
+            py_array_close(&array);
+            return NULL;
+        }
+        desc.divisors = array.data;
+    }
+    py_rope *self = (py_rope *)py_object_new(type);
+    if (self) {
+        PyThreadState *released = PyEval_SaveThread();
+        const fovea_status status = fovea_rope_create(&desc, &self->library);
+        PyEval_RestoreThread(released);
+        self->rotary_dim = rotary_dim;
+        if (status != FOVEA_OK) {
+            py_raise_status(status);
+            Py_DECREF((PyObject *)self);
+            self = NULL;
+        }
+    }
+    py_array_close(&array);
+    return (PyObject *)self;
+}
+
+/* Positions [batch * tokens] from an int, that of the first token of each sequence; from [tokens], the same for all; or from [batch *
+ * tokens]. NULL with an exception. */
+static int64_t *positions_of(py_core *core, PyObject *given, int64_t batch, int64_t tokens) {
+    const int64_t all = batch * tokens;
+    int64_t *found = NULL, count = 0;
+    const bool one = PyLong_Check(given);
+    const long long first = one ? PyLong_AsLongLong(given) : 0;
+    if ((first == -1 && PyErr_Occurred()) || (!one && py_integers(core, given, "positions", -1, &found, &count) < 0))
+        return NULL;
+    if (!one && count == all)
+        return found;
+    if (!one && count != tokens) {
+        py_raise(PyExc_ValueError,
+                 "positions are %lld numbers, not %lld, one for each token, nor %lld, one for each of all sequences",
+                 (long long)count, (long long)tokens, (long long)all);
+        free(found);
+        return NULL;
+    }
+    int64_t *repeated = malloc(((size_t)all + 1) * sizeof *repeated);
+    for (int64_t i = 0; repeated && i < all; i++)
+        repeated[i] = one ? first + i % tokens : found[i % tokens];
+    free(found);
+    if (!repeated)
+        PyErr_NoMemory();
+    return repeated;
+}
+
+/* Elements from which on other threads of Python may run meanwhile: some 20 us. */
+static const int64_t long_turn = 1 << 15;
+
+static PyObject *turn(py_core *core, const py_rope *rope, PyObject *object, py_array *x, const py_layout *layout,
+                      PyObject *given_positions, PyObject *given) {
+    fovea_tensor in = {0}, out = {0};
+    if (py_layout_view(layout, x, "x", true, &in) < 0 || py_array_no_gradient(core, object, "x", x->source) < 0)
+        return NULL;
+    int64_t *positions = positions_of(core, given_positions, in.shape[0], in.shape[2]);
+    py_context *context = positions ? py_context_now() : NULL;
+    py_array y = {0};
+    PyObject *made = NULL;
+    if (context && given) {
+        if (py_given(core, given, "out", in.dtype, x->ndim, x->shape, &y) == 0) {
+            Py_INCREF(given);
+            made = given;
+        }
+    } else if (context)
+        made = py_array_empty(core, x->source, x->dtype, x->ndim, x->shape, &y);
+    if (made && py_layout_view(layout, &y, "out", false, &out) == 0) {
+        const bool is_long = in.shape[0] * in.shape[1] * in.shape[2] * in.shape[3] >= long_turn;
+        py_context_keep(context);
+        PyThreadState *released = is_long ? PyEval_SaveThread() : NULL;
+        const fovea_status status = fovea_rope_apply(context->library, rope->library, &in, positions, &out);
+        if (released)
+            PyEval_RestoreThread(released);
+        py_context_drop(context);
+        if (status != FOVEA_OK)
+            py_raise_status(status);
+    }
+    py_array_close(&y);
+    free(positions);
+    if (PyErr_Occurred())
+        Py_CLEAR(made);
+    return made && !given ? py_array_finish(object, x->source, made) : made;
+}
+
+static PyObject *apply(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"x", "positions", "layout", "out", NULL};
+    PyObject *object, *positions, *layout_name = Py_None, *out = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$OO:apply", names, &object, &positions, &layout_name, &out))
+        return NULL;
+    py_core *core = py_core_of_object(self);
+    const py_layout *layout = py_layout_or_default(layout_name == Py_None ? NULL : layout_name, "layout");
+    py_array x;
+    if (!layout || py_array_open(core, object, "x", &x) < 0)
+        return NULL;
+    PyObject *result = turn(core, (const py_rope *)self, object, &x, layout, positions, out == Py_None ? NULL : out);
+    py_array_close(&x);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"apply", (PyCFunction)(void (*)(void))apply, METH_VARARGS | METH_KEYWORDS,
+     "apply(x, positions, *, layout='bhtd', out=None)\n--\n\n"
+     "x turned, an array of its kind, type and shape. The first rotary_dim channels of each head turn, the rest stay. "
+     "The bits are the\n"
+     "same on every CPU.\n\n"
+     "x: [batch, heads, tokens, channels], float32, bfloat16 or float16, in a layout as of attention(). positions: an "
+     "int, the position\n"
+     "of the first token of each sequence; or ints [tokens], the same for all sequences; or [batch * tokens]. From 0 "
+     "to 16777215.\n"
+     "out: where to write, of x's shape and type; may be x itself.\n\n"
+     "Raises TypeError (no array, another element type), ValueError (shapes, positions, a gradient that would be "
+     "lost)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    PY_INT64_GETTER("rotary_dim", py_rope, rotary_dim, "channels of a head that turn"),
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const char doc[] =
+    "Rope(rotary_dim, *, base=10000.0, pairing='halves', scaling=None, factor=1.0, original_positions=0.0, "
+    "beta_fast=32.0,\n"
+    "     beta_slow=1.0, attention_factor=0.0, low_frequency=1.0, high_frequency=4.0, divisors=None)\n--\n\n"
+    "Rotary position embedding of one model, for queries (apply()) and for the keys of a KVCache (rope=). Its angles "
+    "are computed in\n"
+    "double, so that they are as exact at position 16 million as at 1.\n\n"
+    "rotary_dim: even, from 2 to 1024. pairing: 'halves' turns channels i and i + rotary_dim / 2 together "
+    "(transformers), 'adjacent' 2i\n"
+    "and 2i + 1 (GGUF, GPT-J). scaling: None, 'linear', 'ntk', 'yarn' or 'llama3', by the formulas of transformers, "
+    "with factor and,\n"
+    "of yarn and llama3, original_positions. attention_factor multiplies sines and cosines; 0: 1, or yarn's own. "
+    "divisors: float32\n"
+    "[rotary_dim / 2] by which frequencies are divided.\n\n"
+    "Immutable; any thread may use it. ValueError: a number that makes no sense, a word that is not known.";
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)rope_new}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},       {Py_tp_doc, (void *)doc},         {0, NULL}};
+
+static PyType_Spec spec = {"fovea.Rope", sizeof(py_rope), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+
+int py_add_rope(PyObject *module) { return py_add_type(module, &spec, &py_core_of(module)->rope_type); }

@@ -1,0 +1,12 @@
+/* fovea.Rope: rotary position embedding. */
+#ifndef PY_ROPE_H
+#define PY_ROPE_H
+
+#include "core.h"
+
+typedef struct py_rope {
+    PyObject_HEAD fovea_rope *library;
+    int64_t rotary_dim;
+} py_rope;
+
+#endif
