@@ -4,6 +4,7 @@
 
 #include "core/core.h"
 #include "fovea/fovea.h"
+#include "kernels.h"
 
 #include <stdbool.h>
 
@@ -16,9 +17,6 @@ typedef struct fv_cache_pages {
     const float *k_scales, *v_scales;
     int64_t scale_page;
 } fv_cache_pages;
-
-/* Channels of int8 keys at most: products with queries are 32-bit integers. */
-enum { FV_I8_CHANNELS = 1024 };
 
 const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *cache);
 fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *cache);

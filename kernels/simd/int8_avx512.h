@@ -1,0 +1,58 @@
+/* int8 for AVX-512: 16 lanes. The words are explained in int8_scalar.h.
+ *
+ * With FV_I8_PLANES, products by VPDPBUSD (AVX512-VNNI), four channels at once: it multiplies bytes without sign by signed ones, so keys
+ * have 128 added, and the planes of Q each a sum. Else by VPMADDWD, two channels at once. */
+#ifndef FV_INT8_AVX512_H
+#define FV_INT8_AVX512_H
+
+#include "simd/simd_avx512.h"
+
+static inline vf v_load_i8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+static inline __m512i int8_broadcast(const void *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return _mm512_set1_epi32(word);
+}
+
+#ifdef FV_I8_PLANES
+typedef __m512i vi8;
+typedef struct v_sums {
+    __m512i high, low;
+} v_sums;
+
+static inline vi8 v_i8(vf words) { return _mm512_xor_si512(_mm512_castps_si512(words), _mm512_set1_epi8(-128)); }
+static inline v_sums v_no_sums(void) { return (v_sums){_mm512_setzero_si512(), _mm512_setzero_si512()}; }
+static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
+    sums.high = _mm512_dpbusd_epi32(sums.high, k, int8_broadcast(q->high));
+    sums.low = _mm512_dpbusd_epi32(sums.low, k, int8_broadcast(q->low));
+    return sums;
+}
+static inline vf v_sums_float(v_sums sums, int32_t total) {
+    const __m512i high = _mm512_sub_epi32(sums.high, _mm512_set1_epi32(total));
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 7), sums.low));
+}
+#else
+typedef struct vi8 {
+    __m512i even, odd;
+} vi8;
+typedef __m512i v_sums;
+
+static inline vi8 v_i8(vf words) {
+    const __m512i w = _mm512_castps_si512(words);
+    return (vi8){_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)};
+}
+static inline v_sums v_no_sums(void) { return _mm512_setzero_si512(); }
+static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
+    sums = _mm512_add_epi32(sums, _mm512_madd_epi16(k.even, int8_broadcast(q->even)));
+    return _mm512_add_epi32(sums, _mm512_madd_epi16(k.odd, int8_broadcast(q->odd)));
+}
+static inline vf v_sums_float(v_sums sums, int32_t total) {
+    (void)total;
+    return _mm512_cvtepi32_ps(sums);
+}
+#endif
+
+#endif

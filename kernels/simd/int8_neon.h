@@ -1,0 +1,68 @@
+/* int8 for NEON: 4 lanes. The words are explained in int8_scalar.h.
+ *
+ * With FV_I8_PLANES, products by SDOT (dotprod), four channels at once; the planes of Q each have a sum. Else by SMLAL, one channel at
+ * once, with sums of the even and of the odd channels' pairs side by side. */
+#ifndef FV_INT8_NEON_H
+#define FV_INT8_NEON_H
+
+#include "simd/simd_neon.h"
+
+static inline vf v_load_i8(const int8_t *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    const int16x8_t wide = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(word)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+}
+
+#ifdef FV_I8_PLANES
+typedef int8x16_t vi8;
+typedef struct v_sums {
+    int32x4_t high, low;
+} v_sums;
+
+static inline vi8 v_i8(vf words) { return vreinterpretq_s8_f32(words); }
+static inline v_sums v_no_sums(void) { return (v_sums){vdupq_n_s32(0), vdupq_n_s32(0)}; }
+static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) { /* the planes are words 2 and 3 */
+    const int8x16_t all = vld1q_s8((const int8_t *)q);
+    sums.high = vdotq_laneq_s32(sums.high, k, all, 2);
+    sums.low = vdotq_laneq_s32(sums.low, k, all, 3);
+    return sums;
+}
+static inline vf v_sums_float(v_sums sums, int32_t total) {
+    (void)total;
+    return vcvtq_f32_s32(vaddq_s32(vshlq_n_s32(sums.high, 7), sums.low));
+}
+#else
+typedef struct vi8 {
+    int16x8_t even, odd;
+} vi8;
+typedef struct v_sums {
+    int32x4_t first, second; /* of the first two keys, of the other two */
+} v_sums;
+
+static inline int16x8_t int8_broadcast(const int16_t *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return vreinterpretq_s16_s32(vdupq_n_s32(word));
+}
+
+static inline vi8 v_i8(vf words) {
+    const int16x8_t w = vreinterpretq_s16_f32(words);
+    return (vi8){vshrq_n_s16(vshlq_n_s16(w, 8), 8), vshrq_n_s16(w, 8)};
+}
+static inline v_sums v_no_sums(void) { return (v_sums){vdupq_n_s32(0), vdupq_n_s32(0)}; }
+static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
+    const int16x8_t even = int8_broadcast(q->even), odd = int8_broadcast(q->odd);
+    sums.first = vmlal_s16(sums.first, vget_low_s16(k.even), vget_low_s16(even));
+    sums.second = vmlal_high_s16(sums.second, k.even, even);
+    sums.first = vmlal_s16(sums.first, vget_low_s16(k.odd), vget_low_s16(odd));
+    sums.second = vmlal_high_s16(sums.second, k.odd, odd);
+    return sums;
+}
+static inline vf v_sums_float(v_sums sums, int32_t total) {
+    (void)total;
+    return vcvtq_f32_s32(vpaddq_s32(sums.first, sums.second));
+}
+#endif
+
+#endif
