@@ -1,23 +1,20 @@
 /* pack_pairs on avx512: blocks of 16 keys x 32 channels are transposed as words, whose halves then change places.
  * Bound: as pack's, for twice the channels: loads of 16 bytes and two shuffles a vector. */
-#include "simd/simd_avx512.h"
+#include "simd/magnitudes_avx512.h"
 
 enum { KEYS = 16, CHANNELS = 32 };
 
-/* Of 16 keys so far: the least magnitude less 1, so that 0 is the largest, and the greatest, of halves of words; squares. */
+/* Of 16 keys so far. */
 typedef struct packed {
-    __m512i least, most;
+    magnitudes all;
     vf squares;
 } packed;
 
 static inline __attribute__((always_inline)) void store_words(vf block[KEYS], int64_t words, float *to, int64_t nr,
                                                               packed *p) {
-    const __m512i magnitude = _mm512_set1_epi16(0x7fff), one = _mm512_set1_epi16(1);
     for (int64_t r = 0; r < words; r++) {
         const __m512i pair = _mm512_rol_epi32(_mm512_castps_si512(block[r]), 16);
-        const __m512i bits = _mm512_and_si512(pair, magnitude);
-        p->least = _mm512_min_epu16(p->least, _mm512_sub_epi16(bits, one));
-        p->most = _mm512_max_epu16(p->most, bits);
+        magnitudes_add(&p->all, pair);
         p->squares = _mm512_dpbf16_ps(p->squares, (__m512bh)pair, (__m512bh)pair);
         _mm512_storeu_si512(to + r * nr, pair);
     }
@@ -41,19 +38,10 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
     store_words(columns, (channels + 1) / 2, to, nr, p);
 }
 
-static int reduce(__m512i halves, int least) {
-    uint16_t all[32];
-    _mm512_storeu_si512(all, halves);
-    int found = all[0];
-    for (int i = 1; i < 32; i++)
-        found = (all[i] < found) == least ? all[i] : found;
-    return found;
-}
-
 void fv_pack_pairs_bf16_16x16_avx512(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
-                                     int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+                                     int64_t nr, fv_magnitudes *met, float *norm) {
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
-    packed p = {.least = _mm512_set1_epi16(-1), .most = _mm512_setzero_si512()};
+    packed p = {.all = magnitudes_none()};
     vf highest = v_set1(norm ? *norm : 0.0f);
     for (int64_t i = 0; i < (keys + KEYS - 1) / KEYS * KEYS; i += KEYS) {
         const int64_t rows = keys - i < KEYS ? keys - i : KEYS;
@@ -69,11 +57,7 @@ void fv_pack_pairs_bf16_16x16_avx512(int64_t keys, int64_t channels, const uint1
         }
         highest = v_max(p.squares, highest);
     }
-    const int least = reduce(p.least, 1), most = reduce(p.most, 0);
-    if (least < 0xffff && least + 1 < magnitudes->least)
-        magnitudes->least = least + 1;
-    if (most > magnitudes->most)
-        magnitudes->most = most;
+    magnitudes_take(&p.all, met);
     if (norm)
         *norm = _mm512_reduce_max_ps(highest);
 }
