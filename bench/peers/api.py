@@ -3,6 +3,7 @@ in the environment say where libfovea.so and fovea-peers (bench/peers/operations
 
 import ctypes
 import os
+import weakref
 
 import numpy as np
 
@@ -87,6 +88,31 @@ class AttentionArgs(ctypes.Structure):
         ("first_key", I64),
         ("relative", Tensor),
         ("sinks", FLOATS),
+        *((name, ctypes.c_void_p) for name in ("scores", "summary", "cache")),
+        ("cache_layer", I64),
+        ("cache_sequences", ctypes.POINTER(I64)),
+        ("pages", ctypes.c_void_p),
+    ]
+
+
+class CacheDesc(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        *((name, I64) for name in ("layers", "kv_heads", "head_dim", "value_dim")),
+        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype")),
+        *((name, I64) for name in ("max_pages", "max_bytes")),
+        *((name, ctypes.c_void_p) for name in ("windows", "rope")),
+    ]
+
+
+class Append(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        *((name, I64) for name in ("layer", "count")),
+        ("sequences", ctypes.POINTER(I64)),
+        *((name, Tensor) for name in "kv"),
+        *((name, ctypes.POINTER(I64)) for name in ("lens", "cu_seqlens")),
+        ("turned", I64),
     ]
 
 
@@ -159,6 +185,7 @@ class MhaWeights(ctypes.Structure):
     ]
 
 
+PAGE_KEYS = 256  # FOVEA_KV_PAGE_KEYS
 FUSED = 5  # FOVEA_MHA_FUSED
 
 
@@ -288,12 +315,39 @@ class Context:
         self.library.check(execute())
         return execute
 
-    def _call(self, kind, handle, args, owned):
+    def decode(self, q, k, v, out, dtype="f32"):
+        """Attention to keys and values in a cache, likewise."""
+        c, desc, plan, cache = self.library.c, AttentionDesc(), ctypes.c_void_p(), ctypes.c_void_p()
+        check, batch = self.library.check, len(q)
+        described, append, args = CacheDesc(), Append(), AttentionArgs()
+        initialise(c, "kv_cache_desc", described)
+        _, described.kv_heads, keys, described.head_dim = k.shape
+        described.value_dim, described.k_dtype, described.v_dtype = v.shape[3], DTYPES[dtype], DTYPES[dtype]
+        described.max_pages = batch * -(-keys // PAGE_KEYS)
+        check(c.fovea_kv_cache_create(self.handle, ctypes.byref(described), ctypes.byref(cache)))
+        sequences = (I64 * batch)()
+        for i in range(batch):
+            check(c.fovea_kv_cache_add(cache, ctypes.byref(sequences, i * ctypes.sizeof(I64))))
+        initialise(c, "kv_append", append)
+        append.count, append.sequences, append.k, append.v = batch, sequences, tensor(k, dtype), tensor(v, dtype)
+        check(c.fovea_kv_cache_append(cache, ctypes.byref(append)))
+        initialise(c, "attention_desc", desc)
+        desc.dtype, desc.page_keys = DTYPES[dtype], PAGE_KEYS
+        desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
+        _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
+        check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
+        initialise(c, "attention_args", args)
+        args.q, args.out, args.cache, args.cache_sequences = tensor(q, dtype), tensor(out, dtype), cache, sequences
+        execute = self._call("attention_plan", plan, args, (q, out, sequences), c.fovea_attention_execute)
+        weakref.finalize(execute, lambda: (c.fovea_attention_plan_destroy(plan), c.fovea_kv_cache_destroy(cache)))
+        return execute
+
+    def _call(self, kind, handle, args, owned, function=None):
         """A function without arguments that executes a linear map or a layer; it keeps all that it needs alive."""
         size = getattr(self.library.c, f"fovea_{kind}_workspace_size")(handle)
         workspace = np.empty(max(size, 1), np.uint8)
         arguments = (handle, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
-        function = getattr(self.library.c, f"fovea_{kind}_execute")
+        function = function or getattr(self.library.c, f"fovea_{kind}_execute")
 
         def execute(execute=function, arguments=arguments, owned=(self, workspace, args, owned)):
             return execute(*arguments)

@@ -31,8 +31,8 @@ class Case:
     target: float = 0.0  # at least this many times as fast as the better of `against`; 0: shown, no target
     against: tuple = ("torch", "onnxruntime")
     kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one; "linear": x W + b;
-    # "mha": self-attention of a whole layer, d_model = heads * head_dim, with biases; "encoder": all-MiniLM-L6-v2 over
-    # `batch` sentences (encoder.py)
+    # "decode": one query of each sequence to its keys, which come from memory; "mha": self-attention of a whole layer,
+    # d_model = heads * head_dim, with biases; "encoder": all-MiniLM-L6-v2 over `batch` sentences (encoder.py)
     dtype: str = "f32"  # of operands and results: bf16, f16
     arithmetic: str = "exact"  # Fovea's, where dtype has others
     own_target: float = 0.0  # of 16 bits: at least this many times as fast as Fovea in float32
@@ -59,10 +59,9 @@ class Case:
             return f"mha/{self.dtype}/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused{self.named}/threads:1"
         if self.kind == "encoder":
             return f"encoder/minilm/{self.dtype}/n{self.batch}/threads:2"
-        text = (
-            f"attention/{self.dtype}/b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
-            f"_dk{self.head_dim}_dv{self.head_dim}/causal:{'top_left' if self.causal else 'none'}"
-        )
+        if self.kind == "decode":
+            return f"decode/{self.dtype}/{self.sizes}/threads:1"
+        text = f"attention/{self.dtype}/{self.sizes}/causal:{'top_left' if self.causal else 'none'}"
         if self.window:
             text += f"/window:{self.window - 1},none"
         if self.mask:
@@ -79,6 +78,11 @@ class Case:
             halved = "/lengths:halved" if self.lengths[1] * 2 == self.lengths[0] else ""
             text += f"/q_lens:{min(self.lengths)}/kv_lens:{min(self.lengths)}{halved}/packed:1"
         return text + self.named + f"/threads:{self.threads}"
+
+    @property
+    def sizes(self):
+        return (f"b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
+                f"_dk{self.head_dim}_dv{self.head_dim}")
 
     @property
     def named(self):
@@ -110,9 +114,14 @@ class Case:
         """Of the weights, or keys and values, that a case reads once, where that is what bounds it; else 0."""
         if self.kind == "linear" and self.rows == 1:
             return SIZES[self.dtype] * self.columns * self.channels
-        if self.kind == "attention" and self.q_len == 1:
+        if self.kind == "decode":
             return 2 * SIZES[self.dtype] * self.batch * self.groups * self.kv_len * self.head_dim
         return 0
+
+    @property
+    def copies(self):
+        """Copies of operands that are used in turn, so that none is in a cache when it is: together COLD bytes."""
+        return -(-COLD // self.bytes) if self.kind == "decode" else 1
 
     @property
     def work(self):
@@ -128,6 +137,7 @@ class Case:
 
 
 TIERS = ("best", "avx2", "alone", "pair")
+COLD = 1 << 27  # bytes: several times what caches of a core hold
 
 
 def self_attention(title, batch, heads, tokens, head_dim, target, **more):
@@ -142,6 +152,11 @@ def scores(title, **more):
 def ragged(title, heads, lengths, target):
     """Sequences of these lengths, packed or, by those that cannot do that, padded."""
     return self_attention(f"{title}, H{heads} D64", len(lengths), heads, max(lengths), 64, target, lengths=lengths)
+
+
+def decode(batch, heads, groups, keys, target=0.0):
+    title = f"decode H{heads}/{groups} {batch}x{keys} D128"
+    return Case(title, batch, heads, groups, 1, keys, 128, target=target, kind="decode")
 
 
 def linear(rows, columns, channels, target, tier="best"):
@@ -185,7 +200,9 @@ FLOAT_CASES = (
     scores("T5 buckets", relative="t5"),
     ragged("lengths 256, 512, 1024, 2048", 16, (2048, 1024, 512, 256), 3.0),
     ragged("16 documents of 768 to 256 tokens", 16, tuple(768 - 512 * b // 15 for b in range(16)), 0.0),
-    Case("decode H32/8 1x4096 D128", 1, 32, 8, 1, 4096, 128),
+    decode(1, 32, 8, 4096, 3.0),
+    decode(1, 32, 32, 4096),
+    decode(8, 32, 8, 2048),
     linear(512, 768, 768, 1.03),
     linear(2048, 1024, 1024, 1.03),
     linear(512, 2304, 768, 1.03),
@@ -226,6 +243,8 @@ HALF_CASES = (
     *(half(linear(rows, 768, 768, 0.0), "bf16", 1.0, against=BOTH) for rows in (32, 8)),
     *(half(linear(*size, 0.0), "f16", 8.0, against=("torch",)) for size in ((512, 768, 768), (2048, 1024, 1024), (8, 768, 768))),
     *(half(linear(1, 4096, 4096, 0.0), dtype, 0.0) for dtype in ("bf16", "f16")),
+    *(half(decode(1, 32, 8, 4096), dtype, target, against=("torch",)) for dtype, target in (("bf16", 2.5), ("f16", 5.0))),
+    *(half(decode(1, 32, 32, 4096), dtype, 0.0) for dtype in ("bf16", "f16")),
     half(layer("layer B1 T512 d768 h12", 1, 512, 0.0), "bf16", 1.1, 0.0, "bf16"),
     half(Case("MiniLM 1 sentence", 1, kind="encoder", tier="pair"), "bf16", 1.2, against=("openvino", "torch")),
     half(Case("MiniLM 32 sentences", 32, kind="encoder", tier="pair"), "bf16", 1.1, against=("openvino", "torch")),

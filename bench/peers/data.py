@@ -1,5 +1,7 @@
 """The operands of a case, and its exact result."""
 
+import copy
+
 import numpy as np
 
 import encoder
@@ -46,6 +48,14 @@ class Data:
         self.biases = random.standard_normal((1, case.heads, *square), np.float32) if case.bias else None
         self.sinks = random.standard_normal(case.heads, np.float32) if case.sinks else None
         self.table = self.relative_table(random) if case.relative else None
+
+    def copies(self):
+        """Data with the same numbers, as many as the case says, each with keys and values of its own."""
+        for i in range(self.case.copies):
+            one = copy.copy(self)
+            if i > 0:
+                one.k, one.v = self.k.copy(), self.v.copy()
+            yield one
 
     def relative_table(self, random):
         """Slopes or a table for each head, [1, head, 1, entries]."""

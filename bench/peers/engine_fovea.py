@@ -44,6 +44,10 @@ class Fovea:
             run, out = encoder.FoveaEncoder(self.context, case.dtype).run(data)
             yield Form("packed", run, lambda: out)
             return
+        if case.kind == "decode":
+            out = np.empty(data.q.shape, element)
+            run = self.context.decode(turn(data.q), turn(data.k), turn(data.v), out, case.dtype)
+            yield Form("cache", run, lambda: widen(out, case.dtype))
         q, k, v = (turn(data.pack(a) if case.lengths else a) for a in (data.q, data.k, data.v))
         out = np.empty(q.shape, element)
         plan = self.context.attention_plan(

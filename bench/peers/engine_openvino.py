@@ -3,6 +3,7 @@
 import numpy as np
 
 import encoder_openvino
+import paged_openvino
 from forms import Form
 from halves import narrow, widen
 
@@ -22,12 +23,12 @@ class OpenVino:
 
     def forms(self, case, data):
         self.hint, self.type = case.dtype, {"f32": self.ov.Type.f32, "bf16": self.ov.Type.bf16, "f16": self.ov.Type.f16}[case.dtype]
-        kinds = {"attention": self._attention, "linear": self._linear, "mha": self._layer}
+        kinds = {"attention": self._attention, "decode": self._decode, "linear": self._linear, "mha": self._layer}
         if case.kind == "encoder":
             return encoder_openvino.forms(self, data)
         return kinds[case.kind](case, data) if case.kind in kinds else ()
 
-    def request(self, node, parameters, arrays):
+    def request(self, node, parameters, arrays, more=None):
         """A compiled model whose inputs are the arrays' memory; the arrays are kept alive."""
         config = {
             "INFERENCE_PRECISION_HINT": self.hint,
@@ -35,8 +36,9 @@ class OpenVino:
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
             "ENABLE_CPU_PINNING": False,  # would pin the calling thread, and so ours
+            **(more or {}),
         }
-        request = self.core.compile_model(self.ov.Model([node], parameters), "CPU", config).create_infer_request()
+        request = self.core.compile_model(self.ov.Model([node.output(0)], parameters), "CPU", config).create_infer_request()
         for i, array in enumerate(arrays):
             request.set_input_tensor(i, self.tensor(array))
         return request
@@ -80,6 +82,14 @@ class OpenVino:
         parameters = [op.parameter(a.shape, self.type) for a in arrays]
         node = op.scaled_dot_product_attention(*parameters, causal=causal)
         yield self._form("ScaledDotProductAttention-13", node, parameters, arrays, data.q.shape)
+
+    def _decode(self, case, data):
+        yield from self._attention(case, data)
+        try:
+            form = paged_openvino.form(self, case, data)
+        except Exception:  # not public: this version has another
+            form = None
+        yield form
 
     def _linear(self, case, data):
         from openvino import opset13 as op

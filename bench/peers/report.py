@@ -152,7 +152,7 @@ def forms(chosen, run):
     used = {}
     for case in chosen:
         for name, result in run["cases"].get(case.title, {"results": {}})["results"].items():
-            if name in PEERS and case.kind in ("attention", "linear", "mha", "encoder"):
+            if name in PEERS and case.kind in ("attention", "decode", "linear", "mha", "encoder"):
                 used.setdefault(name, {}).setdefault(result["form"], []).append(case.title)
     lines = []
     for name, by_form in used.items():

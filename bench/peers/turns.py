@@ -7,6 +7,7 @@ place_threads().
 """
 
 import dataclasses
+import itertools
 import os
 import time
 
@@ -79,12 +80,22 @@ def overhead(engine, case):
     return min(turn(form, 2000) for _ in range(5))
 
 
+def forms_of(engine, case, data):
+    """What an engine offers for a case; where operands have copies, each call takes the next one."""
+    if case.copies == 1:
+        yield from engine.forms(case, data)
+        return
+    for forms in zip(*(engine.forms(case, one) for one in data.copies())):
+        runs = itertools.cycle([form.run for form in forms if form])
+        yield None if None in forms else Form(forms[0].label, lambda runs=runs: next(runs)(), forms[0].output)
+
+
 def choose(engine, case, data, notes):
     """The engine's fastest form that gives the right result, as Contestant; None if it has none."""
     best, clock, pair = None, clock_of(case), case.tier == "pair"
     if pair:
         free_thread()
-    for form in engine.forms(case, data):
+    for form in forms_of(engine, case, data):
         if form is None:
             continue
         try:
