@@ -1,0 +1,32 @@
+#!/bin/sh
+# SmolLM2-135M-Instruct: fovea-generate beside llama.cpp on the same GGUF file, and transformers on its numbers, in turns.
+#   bench/generate.sh [--rounds N] [--threads N] [--tokens N] [--characters N]      see generate/run.py
+# llama.cpp is llama-cpp-python, which pip builds from its source for this CPU, once (5 minutes on 2 cores). transformers is taken from
+# the venv of make test-python. What cannot be had is SKIPPED.
+# Environment: BUILD (default build), FOVEA_LLAMA_PYTHON, FOVEA_TORCH_PYTHON: interpreters that have these.
+set -eu
+cd "$(dirname "$0")/.."
+. bench/common.sh
+build=${BUILD:-build}/peers
+model=${BUILD:-build}/models/SmolLM2-135M-Instruct
+mkdir -p "$build"
+{ cmake --preset release && cmake --build --preset release --target fovea-generate; } >"$build/generate.log" 2>&1 || {
+    cat "$build/generate.log" >&2
+    exit 1
+}
+python3 examples/generate/fetch.py "$model" || {
+    echo 'SKIPPED: decoding of a model: there is none' >&2
+    exit
+}
+if [ -z "${FOVEA_LLAMA_PYTHON:-}" ]; then
+    if make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
+        FOVEA_LLAMA_PYTHON=$build/venv-llama/bin/python
+    else
+        echo 'SKIPPED: llama-cpp-python cannot be built' >&2
+    fi
+fi
+if [ -z "${FOVEA_TORCH_PYTHON:-}" ] && [ -f build/venv/torch/made ]; then
+    FOVEA_TORCH_PYTHON=build/venv/torch/bin/python
+fi
+export FOVEA_LLAMA_PYTHON FOVEA_TORCH_PYTHON
+PYTHONDONTWRITEBYTECODE=1 exec python3 bench/generate/run.py --model "$model" "$@"

@@ -1,0 +1,82 @@
+"""An engine of bench/generate.sh in a process of its own, the interpreter that has it. Reads an order per line of standard input, as
+JSON, and answers each with a line: {"prepare": ...} loads the model, {"run": true} reads the text and goes on from it.
+
+  llama_cpp     llama-cpp-python on the GGUF file, whose weights stay as they are (Q4_1)
+  transformers  on the same numbers in a type of torch's, `sdpa`, a cache that grows
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+
+class LlamaCpp:
+    def __init__(self, order):
+        import llama_cpp
+
+        self.tokens, threads = order["tokens"], order["threads"]
+        self.model = llama_cpp.Llama(order["model"], n_ctx=2048, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
+        self.text = self.model.tokenize(order["text"].encode(), add_bos=False)
+        self.version = f"llama-cpp-python {llama_cpp.__version__}"
+
+    def read(self):
+        self.model.reset()
+        self.model.eval(self.text)
+
+    def step(self):
+        self.model.eval([self.model.sample(temp=0.0)])
+
+
+class Transformers:
+    def __init__(self, order):
+        import torch
+        import transformers
+
+        sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python/tests/support"))
+        import real_models
+
+        torch.set_num_threads(order["threads"])
+        torch.set_grad_enabled(False)
+        self.tokens, self.model = order["tokens"], real_models.smollm2("sdpa").to(getattr(torch, order["dtype"]))
+        ids = real_models.smollm2_tokenizer().encode(order["text"])
+        self.text = torch.tensor([getattr(ids, "ids", ids)])
+        self.version = f"transformers {transformers.__version__} with PyTorch {torch.__version__.split('+')[0]}"
+
+    def forward(self, ids, cache):
+        out = self.model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        self.cache, self.token = out.past_key_values, out.logits[:, -1].argmax(-1, keepdim=True)
+
+    def read(self):
+        self.forward(self.text, None)
+
+    def step(self):
+        self.forward(self.token, self.cache)
+
+
+def run(engine):
+    begin = time.perf_counter()
+    engine.read()
+    middle = time.perf_counter()
+    for _ in range(engine.tokens):
+        engine.step()
+    count = engine.text.shape[1] if hasattr(engine.text, "shape") else len(engine.text)
+    return {"prompt": count, "steps": engine.tokens, "prefill": middle - begin, "decode": time.perf_counter() - middle}
+
+
+def main():
+    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    engine = None
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            if "prepare" in order:
+                engine = {"llama_cpp": LlamaCpp, "transformers": Transformers}[order["prepare"]["kind"]](order["prepare"])
+            answer = {"version": engine.version} if "prepare" in order else run(engine)
+        except BaseException as error:  # as pytest's, of a model that is not here
+            answer = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
