@@ -13,6 +13,7 @@ from fovea._core import models_arithmetic
 from fovea.transformers import masks
 from fovea.transformers.counters import counters, fall_back
 from fovea.transformers.masks import Limits, Visible
+from fovea.transformers.paged import Pages
 
 NAME = "fovea"
 _MAX_CHANNELS = 576
@@ -42,7 +43,8 @@ def attention(
     """What a model of transformers calls for its attention.
 
     query [batch, heads, queries, channels], key and value with as many heads or fewer, any strides, on the CPU, of one
-    type: float32, float16, or bfloat16, which is computed by the arithmetic of fovea.config(), else the fastest.
+    type: float32, float16, or bfloat16, which is computed by the arithmetic of fovea.config(), else the fastest. Key and value
+    are both a Pages where the cache is a KVCache (paged.py).
     attention_mask: a Visible (masks.py), a boolean or an additive tensor [batch, heads, queries, keys], or None: then causal
     from the top left if is_causal, or module.is_causal, says so and there is more than one query. s_aux: sinks [heads].
     position_bias is added to the scores. cu_seq_lens_q and cu_seq_lens_k: packed sequences, each aligned at its last key.
@@ -52,38 +54,54 @@ def attention(
     """
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     traced = torch.compiler.is_compiling()
-    reason = _why_not(query, key, value, dropout)
+    paged = isinstance(key, Pages)
+    reason = _why_not(query, *(key.new_tensors(query) if paged else (key, value)), dropout)
+    if reason and paged:
+        raise ValueError(f"attention over fovea.transformers.KVCache cannot fall back to transformers: {reason[1]}")
     if reason:
         if not traced:
             fall_back(*reason)
         kwargs.update(softcap=softcap, s_aux=s_aux, position_bias=position_bias)
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
         return _fall_back(module, query, key, value, attention_mask, dropout, scaling, causal, kwargs)
-    if query.shape[0] == 1 < key.shape[0]:
+    if not paged and query.shape[0] == 1 < key.shape[0]:
         query = query.expand(key.shape[0], -1, -1, -1)
     arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach().float()}
     if query.dtype is torch.bfloat16 and not traced:  # fovea.torch.attention does the same
         arguments["arithmetic"] = models_arithmetic()
     counters.fused += not traced
-    if kwargs.get("cu_seq_lens_q") is not None:
+    if kwargs.get("cu_seq_lens_q") is not None and not paged:
         return _packed(query, key, value, causal, arguments, kwargs), None
-    if attention_mask is None:
-        if causal and query.shape[2] > 1:
-            arguments["causal"] = "top_left"
-    elif isinstance(attention_mask, Visible):
-        _check(attention_mask, query, key)
-        arguments.update(attention_mask.arguments())
-    elif attention_mask.is_floating_point():
-        position_bias = attention_mask if position_bias is None else position_bias + attention_mask
+    mask = attention_mask
+    if mask is not None and not isinstance(mask, Visible):
+        if mask.is_floating_point():
+            position_bias = mask if position_bias is None else position_bias + mask
+            mask = causal = None
+        else:
+            mask = mask if mask.dtype == torch.bool else mask != 0
+    wants_weights = _wants_weights(module, kwargs)
+    arguments["out_layout"] = "bthd"
+    if wants_weights:
+        arguments["return_weights"] = True
+    if paged:
+        result = key.cache.attend(key, query, mask, causal, position_bias, arguments)
     else:
-        arguments["mask"] = attention_mask if attention_mask.dtype == torch.bool else attention_mask != 0
-    if position_bias is not None:
-        arguments["bias"] = position_bias.detach().float()
-    if _wants_weights(module, kwargs):
-        out, weights = fovea.attention(query, key, value, **arguments, out_layout="bthd", return_weights=True)
-        return out, weights.to(query.dtype)
-    compute = fovea.torch.attention if traced else fovea.attention
-    return compute(query, key, value, **arguments, out_layout="bthd"), None
+        result = _contiguous(query, key, value, mask, causal, position_bias, arguments, traced and not wants_weights)
+    return (result[0], result[1].to(query.dtype)) if wants_weights else (result, None)
+
+
+def _contiguous(query, key, value, mask, causal, bias, arguments, traced):
+    """Attention over tensors: out, or (out, weights)."""
+    if isinstance(mask, Visible):
+        _check(mask, query, key)
+        arguments.update(mask.arguments())
+    elif mask is not None:
+        arguments["mask"] = mask
+    elif causal and query.shape[2] > 1:
+        arguments["causal"] = "top_left"
+    if bias is not None:
+        arguments["bias"] = bias.detach().float()
+    return (fovea.torch.attention if traced else fovea.attention)(query, key, value, **arguments)
 
 
 def _why_not(query, key, value, dropout):
