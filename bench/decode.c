@@ -180,9 +180,9 @@ static void name_it(decode *self) {
         self, "decode/%s/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64 "_dv%" PRId64,
         fv_dtype_word(d->dtype), d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim);
     if (d->k_dtype != d->dtype)
-        name_more(self, "/k_dtype:%s", decode_cache_word(d->k_dtype));
+        name_more(self, "/k_dtype:%s", fv_dtype_word(d->k_dtype));
     if (d->v_dtype != d->dtype)
-        name_more(self, "/v_dtype:%s", decode_cache_word(d->v_dtype));
+        name_more(self, "/v_dtype:%s", fv_dtype_word(d->v_dtype));
     if (self->prefix > 0)
         name_more(self, "/prefix:%" PRId64, self->prefix);
     if (self->layers > 1)
@@ -209,8 +209,8 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t dtype = 0, k_dtype = -1, v_dtype = -1, batch = 1, q_heads = 32, kv_heads = 8, q_len = 1, kv_len = 4096,
             head_dim = 128, value_dim = 0, prefix = 0, layers = 1, call = 0, isa = 0, threads = 1;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
-                            {"k_dtype", decode_cache_words, 0, 0, &k_dtype},
-                            {"v_dtype", decode_cache_words, 0, 0, &v_dtype},
+                            {"k_dtype", fv_kv_dtype_words, 0, 0, &k_dtype},
+                            {"v_dtype", fv_kv_dtype_words, 0, 0, &v_dtype},
                             {"batch", NULL, 1, most, &batch},
                             {"q_heads", NULL, 1, most, &q_heads},
                             {"kv_heads", NULL, 1, most, &kv_heads},
@@ -234,8 +234,8 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     fovea_attention_desc *d = &self->desc;
     fovea_attention_desc_init(d);
     d->dtype = fv_dtype_of_word[dtype];
-    d->k_dtype = k_dtype < 0 ? d->dtype : decode_cache_dtypes[k_dtype];
-    d->v_dtype = v_dtype < 0 ? d->dtype : decode_cache_dtypes[v_dtype];
+    d->k_dtype = k_dtype < 0 ? d->dtype : fv_dtype_of_word[k_dtype];
+    d->v_dtype = v_dtype < 0 ? d->dtype : fv_dtype_of_word[v_dtype];
     d->out_dtype = d->dtype;
     d->batch = batch;
     d->q_heads = q_heads;
@@ -268,7 +268,7 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 
 const bench_kind bench_decode = {
     "decode", decode_make,
-    "dtype=f32|bf16|f16 k_dtype=(dtype) v_dtype=(dtype)\n"
+    "dtype=f32|bf16|f16 k_dtype=(dtype)|f32|bf16|f16|i8 v_dtype=(dtype)|...\n"
     "      batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128 value_dim=(head_dim)\n"
     "      prefix=0 layers=1 call=attention|append|step isa=best|TIER threads=1\n"
     "      attention over a cache of keys and values in pages, which come from memory\n"

@@ -34,11 +34,6 @@ typedef struct decode {
     int64_t runs; /* since sequences had kv_len tokens */
 } decode;
 
-/* Types that a cache may have: words, in the order of their dtypes. */
-extern const char *const decode_cache_words[];
-extern const fovea_dtype decode_cache_dtypes[];
-const char *decode_cache_word(fovea_dtype dtype);
-
 /* How many times as fast as floats the keys' type is multiplied. */
 double decode_key_rate(const decode *self);
 

@@ -9,34 +9,19 @@
 
 /* ------------------------------------------------------------------------------------------------- element types -- */
 
-/* What a cache may keep: word, type, bytes of scales for a token and head's elements, how many times as fast as floats the CPU
- * multiplies keys of it. */
-#define CACHE_TYPES(X) X("f32", FOVEA_DTYPE_F32, 0, 1) X("bf16", FOVEA_DTYPE_BF16, 0, 1) X("f16", FOVEA_DTYPE_F16, 0, 1)
-
-#define WORD(word, dtype, scale_bytes, rate) word,
-const char *const decode_cache_words[] = {CACHE_TYPES(WORD) NULL};
-#define DTYPE(word, dtype, scale_bytes, rate) dtype,
-const fovea_dtype decode_cache_dtypes[] = {CACHE_TYPES(DTYPE)};
-#define COST(word, dtype, scale_bytes, rate) {scale_bytes, rate},
+/* Of what a cache may keep: bytes of scales for a token and head's elements; how many times as fast as floats the CPU multiplies keys
+ * of it (of int8 two planes, in four times as many lanes). */
 static const struct {
     int64_t scale_bytes;
     double rate;
-} costs[] = {CACHE_TYPES(COST)};
+} types[] = {
+    [FOVEA_DTYPE_F32] = {0, 1}, [FOVEA_DTYPE_BF16] = {0, 1}, [FOVEA_DTYPE_F16] = {0, 1}, [FOVEA_DTYPE_I8] = {4, 2}};
 
-static int index_of(fovea_dtype dtype) {
-    int i = 0;
-    while (decode_cache_dtypes[i] != dtype)
-        i++;
-    return i;
-}
-
-const char *decode_cache_word(fovea_dtype dtype) { return decode_cache_words[index_of(dtype)]; }
-
-double decode_key_rate(const decode *self) { return costs[index_of(self->desc.k_dtype)].rate; }
+double decode_key_rate(const decode *self) { return types[self->desc.k_dtype].rate; }
 
 double decode_token_bytes(const decode *self) {
     const fovea_attention_desc *d = &self->desc;
-    const int64_t scales = costs[index_of(d->k_dtype)].scale_bytes + costs[index_of(d->v_dtype)].scale_bytes;
+    const int64_t scales = types[d->k_dtype].scale_bytes + types[d->v_dtype].scale_bytes;
     return (double)(d->head_dim * fv_dtype_size(d->k_dtype) + d->value_dim * fv_dtype_size(d->v_dtype) + scales);
 }
 

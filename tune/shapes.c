@@ -91,8 +91,8 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
                             {"packed", NULL, 0, 1, &packed},
                             {"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
-                            {"k_dtype", fv_dtype_words, 0, 0, &types[0]},
-                            {"v_dtype", fv_dtype_words, 0, 0, &types[1]},
+                            {"k_dtype", fv_kv_dtype_words, 0, 0, &types[0]},
+                            {"v_dtype", fv_kv_dtype_words, 0, 0, &types[1]},
                             {"out_dtype", fv_dtype_words, 0, 0, &types[2]},
                             {"threads", NULL, any, most, &threads},
                             {NULL, NULL, 0, 0, NULL}};

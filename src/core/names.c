@@ -104,12 +104,13 @@ const char *const fv_causal_words[] = {
 };
 
 const char *const fv_dtype_words[] = {"f32", "bf16", "f16", NULL};
-const fovea_dtype fv_dtype_of_word[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+const char *const fv_kv_dtype_words[] = {"f32", "bf16", "f16", "i8", NULL};
+const fovea_dtype fv_dtype_of_word[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
 
 const char *fv_dtype_word(fovea_dtype dtype) {
-    for (int i = 0; fv_dtype_words[i]; i++)
+    for (int i = 0; fv_kv_dtype_words[i]; i++)
         if (fv_dtype_of_word[i] == dtype)
-            return fv_dtype_words[i];
+            return fv_kv_dtype_words[i];
     return NULL;
 }
 

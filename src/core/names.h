@@ -30,7 +30,7 @@ const char *fv_enum_name(fv_enum type, int value);
 extern const char *const fv_causal_words[];
 
 /* The element types of numbers likewise: "f32", "bf16", "f16"; the type of each, and the word of a type. */
-extern const char *const fv_dtype_words[];
+extern const char *const fv_dtype_words[], *const fv_kv_dtype_words[]; /* the second: of keys and values in a cache */
 extern const fovea_dtype fv_dtype_of_word[];
 const char *fv_dtype_word(fovea_dtype dtype);
 
