@@ -20,7 +20,7 @@ help:
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            times this library alone (fovea-bench)'
 	@echo 'make bench-peers      times it beside ONNX Runtime; PEERS=all: also PyTorch, OpenVINO, zentorch, OpenBLAS;'
-	@echo '                      after make test-python also whole models from Python'
+	@echo '                      after make test-python also whole models from Python; bench/generate.sh: a decoder beside llama.cpp'
 	@echo 'make bench-builds     times this tree beside another revision: make bench-builds BASE=HEAD'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels with llvm-mca'
 	@echo 'make bench-report     writes CPU, compiler and figures of this machine into one file, to send to others'
