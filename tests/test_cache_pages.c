@@ -2,6 +2,7 @@
  * by bits against contiguous memory on the scalar tier; and mixed batches from a cache, where some sequences are in prefill and
  * others decode. What attention over pages must refuse. */
 #include "cache_case.h"
+#include "pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,9 +173,9 @@ static void test_half_pools(const case_contexts *x) {
     free(s);
 }
 
-/* Packed queries: sequence i has rows[i] of them, the last of its tokens. */
-static void check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *const *s, int64_t count,
-                        const int64_t *rows) {
+/* Packed queries: sequence i has rows[i] of them, the last of its tokens. Returns how many blocks were split over keys. */
+static int64_t check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *const *s, int64_t count,
+                           const int64_t *rows) {
     int64_t ends[9] = {0}, numbers[8], longest = 0;
     for (int64_t i = 0; i < count; i++) {
         ends[i + 1] = ends[i] + rows[i];
@@ -189,6 +190,7 @@ static void check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *cons
     fovea_attention_desc d;
     fovea_attention_args args;
     fovea_attention_plan *plan;
+    fovea_attention_stats stats;
     for (int64_t i = 0; i < count; i++) {
         cache_queries(s[i], 1, rows[i], own);
         for (int64_t h = 0; h < CACHE_Q_HEADS; h++)
@@ -213,6 +215,8 @@ static void check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *cons
     args.cache = cache;
     args.cache_layer = 1;
     args.cache_sequences = numbers;
+    args.stats = &stats;
+    fovea_attention_stats_init(&stats);
     fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
     if (status == FOVEA_OK)
         status = fovea_attention_execute(plan, &args, NULL, 0);
@@ -228,6 +232,7 @@ static void check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *cons
     free(out);
     free(own);
     free(want);
+    return stats.split_blocks;
 }
 
 static void test_mixed(const case_contexts *x) {
@@ -242,13 +247,22 @@ static void test_mixed(const case_contexts *x) {
         test_check(fovea_kv_cache_add(cache, &s[i]->number) == FOVEA_OK, "%s", fovea_error_detail());
     }
     test_check(cache_append(cache, s, COUNT, lengths, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
-    check_mixed(&c, cache, s, COUNT, rows);
-    c.ctx = x->three;
+    test_check(check_mixed(&c, cache, s, COUNT, rows) == 0, "one thread, and a block was split");
     test_check(fovea_kv_cache_evict(cache, s[4]->number, 100, 700) == FOVEA_OK, "evict: %s", fovea_error_detail());
     test_check(fovea_kv_cache_evict(cache, s[2]->number, 0, 3) == FOVEA_OK, "evict: %s", fovea_error_detail());
     memset(s[4]->attended + 100, 0, 600);
     memset(s[2]->attended, 0, 3);
     check_mixed(&c, cache, s, COUNT, rows);
+    for (int threads = 2; threads <= 5; threads++) { /* decoding sequences alone: the long one is split */
+        struct pool *p = pool_create(threads);
+        fovea_context *ctx = context_of(FOVEA_ISA_BEST, threads, p);
+        c.ctx = ctx;
+        check_mixed(&c, cache, s, COUNT, rows);
+        const int64_t split = check_mixed(&c, cache, s + 1, COUNT - 1, rows + 1);
+        test_check(split > 0, "%d threads: no block was split", threads);
+        fovea_context_destroy(ctx);
+        pool_destroy(p);
+    }
     for (int i = 0; i < COUNT; i++)
         free(s[i]);
     fovea_kv_cache_destroy(cache);

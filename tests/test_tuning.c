@@ -271,7 +271,8 @@ static void test_blocks(void) {
                 const fv_attention_choice choice = {.block_rows = most};
                 fovea_attention_plan *plan;
                 fv_attention_plan_create_chosen(ctx, &c.desc, &choice, &plan);
-                const fv_deal deal = fv_deal_make(plan, NULL, NULL, NULL);
+                fv_deal_place table[3];
+                const fv_deal deal = fv_deal_make(plan, NULL, NULL, table);
                 int64_t done = 0, longest = 0, across = 0;
                 for (int64_t item = 0; item < plan->items; item++) {
                     const fv_item block = fv_deal_item(&deal, item);

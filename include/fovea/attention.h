@@ -129,6 +129,7 @@ typedef struct fovea_attention_stats {
      * plan that may do so, some number was too small for equal bits, or none. */
     int64_t paired_tiles;
     int64_t shared_prefixes; /* of sequences in pages: groups of them whose common pages were read once (page_keys) */
+    int64_t split_blocks;    /* blocks of rows whose keys were dealt to several threads, which else would have waited */
 } fovea_attention_stats;
 
 /* Sets struct_size, and zeros. */

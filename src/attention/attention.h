@@ -17,7 +17,7 @@ typedef struct fv_attention_choice {
     const fv_kernel *value; /* gemm row for values */
     int64_t block_rows;     /* of a work item at most, in equal parts: they share the packing of K */
     int64_t tile_rows;      /* rows of a block whose scores are in flight at once */
-    int64_t split_segments; /* segments of a task when rows are split over keys; -1: never split */
+    int64_t split_segments; /* of a task, all rows being split over keys; -1: none is; 0: as lengths and threads ask for */
     int64_t cache_scale;    /* the default is for caches of so many per cent of their size; 0: the context's */
 } fv_attention_choice;
 

@@ -198,13 +198,13 @@ static void copy_state(const fv_block *x, int64_t first, int64_t rows, bool back
     }
 }
 
-/* Running M, L and O before the first segment. */
-static void begin_rows(fv_block *x) {
+/* Running M, L and O of rows before the first segment. */
+static void begin_rows(fv_block *x, fv_range rows) {
     if (!x->args->state) {
-        fv_no_keys(x->max, x->sum, x->rows);
+        fv_no_keys(x->max + rows.begin, x->sum + rows.begin, rows.end - rows.begin);
         return;
     }
-    copy_state(x, 0, x->rows, false);
+    copy_state(x, rows.begin, rows.end - rows.begin, false);
     for (int64_t i = 0; i < x->tile_count; i++)
         x->tiles[i].output = FV_OUTPUT_RUNNING;
 }
@@ -300,7 +300,7 @@ void fv_block_run(fv_block *x) {
         fv_block_pad(x);
         return;
     }
-    begin_rows(x);
+    begin_rows(x, (fv_range){0, x->rows});
     x->single_segment = segments.end - segments.begin == 1 && !x->args->state;
     int64_t next = next_seen(x, segments.begin, segments.end);
     for (int64_t index = segments.begin; index < segments.end; index++) {
@@ -342,32 +342,35 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
 }
 
-/* Tile by tile, as a and b have the size of a tile. */
-void fv_block_merge(fv_block *x, char *partials, int64_t item) {
+void fv_block_merge(fv_block *x, const fv_unit *unit, char *partials, fv_range rows) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
-    count_tiles(x);
+    if (rows.begin == 0)
+        count_tiles(x);
     if (x->padding) {
-        fv_block_pad(x);
+        if (rows.begin == 0)
+            fv_block_pad(x);
         return;
     }
-    if (!x->args->state)
-        memset(x->o, 0, (size_t)(x->rows * p->o_stride) * sizeof(float));
-    begin_rows(x);
-    for (int64_t segment = segments.begin; segment < segments.end; segment++) {
-        const fv_partial part = fv_attention_partial(p, partials, item, segment - segments.begin);
-        for (int64_t i = 0; i < x->tile_count; i++) {
-            const int64_t row = x->tiles[i].first, rows = x->tiles[i].count;
-            p->kernels.merge(rows, part.m + row, part.l + row, x->max + row, x->sum + row, x->a, x->b);
-            p->kernels.accumulate(rows, p->desc.value_dim, part.o + row * p->o_stride, p->o_stride, x->a, x->b,
-                                  x->o + row * p->o_stride, p->o_stride);
-            x->tiles[i].output = FV_OUTPUT_RUNNING;
+    begin_rows(x, rows);
+    for (int64_t i = 0; i < x->tile_count; i++) { /* a and b have the size of a tile */
+        const fv_range of_tile = {x->tiles[i].first, x->tiles[i].first + x->tiles[i].count};
+        const fv_range part = fv_range_common(of_tile, rows);
+        const int64_t count = part.end - part.begin;
+        float *const o = x->o + part.begin * p->o_stride;
+        fv_tile_rows tile = {part.begin, count, 0, x->tiles[i].output};
+        if (count == 0)
+            continue;
+        if (tile.output == FV_OUTPUT_NONE)
+            memset(o, 0, (size_t)(count * p->o_stride) * sizeof(float));
+        tile.output = FV_OUTPUT_RUNNING;
+        for (int64_t segment = segments.begin; segment < segments.end; segment++) {
+            const fv_partial from = fv_deal_partial(x->deal, unit, partials, segment - segments.begin);
+            p->kernels.merge(count, from.m + part.begin, from.l + part.begin, x->max + part.begin, x->sum + part.begin,
+                             x->a, x->b);
+            p->kernels.accumulate(count, p->desc.value_dim, from.o + part.begin * p->o_stride, p->o_stride, x->a, x->b,
+                                  o, p->o_stride);
         }
+        finish(x, &tile);
     }
-    x->lse = fv_attention_partial(p, partials, item, 0).m; /* read by now, and there for the weights */
-    finish_all(x);
-}
-
-void fv_block_take_lse(fv_block *x, char *partials, int64_t item) {
-    x->lse = fv_attention_partial(x->plan, partials, item, 0).m;
 }

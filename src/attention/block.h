@@ -41,7 +41,7 @@ typedef struct fv_block {
     bool thin;        /* few rows (thin.h) */
     bool copy_values; /* are the values read from a copy in v? */
     float norm;       /* the largest sum of squares of a scaled query; INFINITY: not asked for */
-    /* in the thread's scratch, laid out by the plan; lse of split rows: among the partials */
+    /* in the thread's scratch, laid out by the plan; lse of split blocks: among the partials */
     float *q, *pairs_q, *thin_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *chain, *line;
     fv_tile_rows *tiles;
     int64_t tile_count;
@@ -69,11 +69,9 @@ void fv_block_run(fv_block *block);
 /* Segments [begin, end) that the block sees. */
 fv_range fv_block_segments(const fv_block *block);
 
-/* Split rows: the results of one segment that the block sees into *partial, before those up to end, which this thread
- * does next; later all of them, in order, into outputs and lse, which stays among the partials: what outputs.h writes takes
- * it from there. */
+/* Blocks whose keys are split: the results of one segment that the block sees into *partial, before those up to end, which this
+ * thread does next; later all of them, in order, into outputs and lse, of some of the rows. */
 void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
-void fv_block_merge(fv_block *block, char *partials, int64_t item);
-void fv_block_take_lse(fv_block *block, char *partials, int64_t item);
+void fv_block_merge(fv_block *block, const fv_unit *unit, char *partials, fv_range rows);
 
 #endif

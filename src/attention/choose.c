@@ -140,16 +140,6 @@ static int64_t window_segments(const fovea_attention_desc *d) {
     return (keys + FV_SEGMENT - 2) / FV_SEGMENT + 1;
 }
 
-/* Segments of a task where rows are split over keys, or -1: worth it only if there are too few blocks to keep the
- * threads busy, and each block is one tile. */
-static int64_t default_split(const fovea_attention_plan *plan) {
-    const int64_t items = long_sequences(&plan->desc) * plan->desc.kv_heads * plan->blocks;
-    if (plan->ctx->threads.count == 1 || items >= 2 * (int64_t)plan->ctx->threads.count || plan->seen_segments < 2 ||
-        plan->choice.block_rows > plan->choice.tile_rows || (plan->desc.packed && fv_attention_partials_large(plan)))
-        return -1;
-    return fv_max(plan->seen_segments * items / (4 * (int64_t)plan->ctx->threads.count), 1);
-}
-
 /* Are the partial results of split rows more memory than a row of a tuning file may cost? */
 bool fv_attention_partials_large(const fovea_attention_plan *plan) {
     const int64_t most = (int64_t)64 << 20;
@@ -210,6 +200,4 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
     plan->fetches_next = item_bytes(plan) <= fv_attention_l2(plan) / 4 && !few_rows_of_many_keys(plan);
     if (plan->segments < 1)
         c->split_segments = -1;
-    else if (c->split_segments == 0)
-        c->split_segments = default_split(plan);
 }

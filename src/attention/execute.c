@@ -1,8 +1,8 @@
 /* Execution: checks, workspace, and the work of a plan dealt to threads.
  *
- * Every task claims items from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
- * after another. Where a row is split, the items of the first pass are runs of segments of a block, of the second pass
- * blocks; what outputs.h writes comes in passes of its own then, as sums of keys always do: a key's sum goes over all rows.
+ * Every task claims units from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
+ * after another. Units of the first pass are blocks and, of those that are split, chunks of their keys. Passes over these follow:
+ * the merge, then what outputs.h writes of them. Sums of keys always have a pass of their own: a key's sum goes over all rows.
  */
 #include "attention/outputs.h"
 #include "attention/paged.h"
@@ -17,14 +17,15 @@
 
 typedef struct execution execution;
 
-/* Computes a unit of a pass, of those up to end that its task has claimed. */
-typedef void run_unit(const execution *e, fv_block *block, int64_t unit, int64_t end);
+/* Computes a unit of a pass, before next, one that its task has claimed, or NULL. */
+typedef void run_unit(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next);
 
 struct execution {
     const fovea_attention_plan *plan;
     fv_deal deal;
     char *scratches, *partials;
-    int64_t count; /* units of the pass: items, or runs of the segments of each */
+    fv_pass over;
+    int64_t count; /* units of the pass */
     run_unit *run; /* what is done with each */
     _Atomic int64_t next;
     _Atomic int64_t tiles, visited, full, paired; /* fv_block_count */
@@ -34,67 +35,77 @@ static char *scratch_of(const execution *e, int64_t task) { return e->scratches 
 
 static int64_t claim(execution *e, int64_t *end) { return fv_deal_claim(&e->deal, e->count, &e->next, end); }
 
-static void run_block(const execution *e, fv_block *block, int64_t item, int64_t end) {
-    fv_block_open(block, item, item + 1 < end ? item + 1 : e->count);
-    fv_block_run(block);
+/* Of a unit of a split item, after its chunks: their lse stays among the partial results. */
+static void open_split(const execution *e, fv_block *block, const fv_unit *unit) {
+    fv_block_open(block, unit->item, e->deal.items);
+    block->lse = fv_deal_partial(&e->deal, unit, e->partials, 0).m;
 }
 
-static void run_segments(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const fv_unit at = fv_deal_unit(&e->deal, FV_PASS_RUNS, unit);
-    (void)end;
-    fv_block_open(block, at.item, e->count);
-    const fv_range seen = fv_block_segments(block);
-    const int64_t count = seen.end - seen.begin, run = fv_ceil_div(count, at.chunks);
-    const int64_t stop = fv_min(at.chunk * run + run, count);
-    for (int64_t i = at.chunk * run; i < stop; i++) {
-        const fv_partial partial = fv_attention_partial(e->plan, e->partials, at.item, i);
-        fv_block_run_segment(block, seen.begin + i, seen.begin + stop, &partial);
+/* Segments of a chunk. */
+static fv_range chunk_of(fv_range segments, const fv_unit *unit) {
+    const int64_t run = fv_ceil_div(segments.end - segments.begin, unit->chunks);
+    const int64_t begin = fv_min(segments.begin + unit->chunk * run, segments.end);
+    return (fv_range){begin, fv_min(begin + run, segments.end)};
+}
+
+static void run_work(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+    const bool goes_on = next && next->item == unit->item;
+    fv_block_open(block, unit->item, next && !goes_on ? next->item : e->deal.items);
+    if (!unit->split) {
+        fv_block_run(block);
+        return;
+    }
+    const fv_range seen = fv_block_segments(block), chunk = chunk_of(seen, unit);
+    for (int64_t segment = chunk.begin; segment < chunk.end; segment++) {
+        const fv_partial partial = fv_deal_partial(&e->deal, unit, e->partials, segment - seen.begin);
+        fv_block_run_segment(block, segment, goes_on ? seen.end : chunk.end, &partial);
     }
 }
 
-static void run_merge(const execution *e, fv_block *block, int64_t item, int64_t end) {
-    (void)end;
-    fv_block_open(block, item, e->count);
-    fv_block_merge(block, e->partials, item);
+static void run_merge(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+    (void)next;
+    open_split(e, block, unit);
+    const int64_t part = fv_ceil_div(block->rows, unit->chunks), first = fv_min(unit->chunk * part, block->rows);
+    fv_block_merge(block, unit, e->partials, (fv_range){first, fv_min(first + part, block->rows)});
 }
 
 /* Of all segments of the sequence: elements of keys that no row sees are written, too. */
-static void run_views(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const fv_unit at = fv_deal_unit(&e->deal, FV_PASS_RUNS, unit);
-    (void)end;
-    fv_block_open(block, at.item, e->count);
-    fv_block_take_lse(block, e->partials, at.item);
-    const int64_t segments = fv_outputs_segments(block), run = fv_ceil_div(segments, at.chunks);
-    const int64_t begin = fv_min(at.chunk * run, segments);
-    fv_outputs_write_views(block, begin, fv_min(begin + run, segments));
+static void run_views(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+    (void)next;
+    open_split(e, block, unit);
+    const fv_range chunk = chunk_of((fv_range){0, fv_outputs_segments(block)}, unit);
+    fv_outputs_write_views(block, chunk.begin, chunk.end);
 }
 
-static void run_rows(const execution *e, fv_block *block, int64_t item, int64_t end) {
-    (void)end;
-    fv_block_open(block, item, e->count);
-    fv_block_take_lse(block, e->partials, item);
+static void run_rows(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+    (void)next;
+    open_split(e, block, unit);
     fv_outputs_write_rows(block);
 }
 
-static void run_key_sums(const execution *e, fv_block *block, int64_t unit, int64_t end) {
-    const fv_unit at = fv_deal_unit(&e->deal, FV_PASS_KEYS, unit);
+static void run_key_sums(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
     fv_key_sums sums;
-    (void)end;
+    (void)next;
     fv_outputs_sums_begin(&sums);
-    for (int64_t i = 0; i < at.items; i++) {
-        fv_block_open(block, at.item + i, e->count);
-        fv_outputs_sums_add(block, at.chunk, &sums);
+    for (int64_t i = 0; i < unit->items; i++) {
+        fv_block_open(block, unit->item + i, e->deal.items);
+        fv_outputs_sums_add(block, unit->chunk, &sums);
     }
-    fv_outputs_sums_end(block, at.chunk, &sums);
+    fv_outputs_sums_end(block, unit->chunk, &sums);
 }
 
 static void work(void *arg, int64_t task) {
     execution *e = arg;
     fv_block block;
     fv_block_init(&block, &e->deal, scratch_of(e, task));
-    for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
-        for (; item < end; item++)
-            e->run(e, &block, item, end);
+    for (int64_t end, first = claim(e, &end); first < end; first = claim(e, &end)) {
+        fv_unit unit = fv_deal_unit(&e->deal, e->over, first);
+        for (int64_t i = first; i < end; i++) {
+            const fv_unit next = i + 1 < end ? fv_deal_unit(&e->deal, e->over, i + 1) : unit;
+            e->run(e, &block, &unit, i + 1 < end ? &next : NULL);
+            unit = next;
+        }
+    }
     if (e->deal.args->stats) {
         atomic_fetch_add(&e->tiles, block.count.tiles);
         atomic_fetch_add(&e->visited, block.count.visited);
@@ -109,6 +120,7 @@ static void leave(void *arg) { fv_tiles_leave(((const execution *)arg)->plan->ti
 static void pass(execution *e, fv_pass over, run_unit *run) {
     atomic_store(&e->next, 0);
     e->count = fv_deal_pass(&e->deal, over);
+    e->over = over;
     e->run = run;
     fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks),
                 &(fv_work){.task = work, .enter = enter, .leave = leave, .arg = e});
@@ -119,7 +131,8 @@ static void write_stats(execution *e) {
     const fovea_attention_stats own = {.visited_tiles = visited,
                                        .skipped_tiles = atomic_load(&e->tiles) - visited,
                                        .full_tiles = atomic_load(&e->full),
-                                       .paired_tiles = atomic_load(&e->paired)};
+                                       .paired_tiles = atomic_load(&e->paired),
+                                       .split_blocks = e->deal.split};
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->deal.args->stats, &own);
 }
 
@@ -129,7 +142,8 @@ void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attentio
                                        .skipped_tiles = a->skipped_tiles + b->skipped_tiles,
                                        .full_tiles = a->full_tiles + b->full_tiles,
                                        .paired_tiles = a->paired_tiles + b->paired_tiles,
-                                       .shared_prefixes = prefixes};
+                                       .shared_prefixes = prefixes,
+                                       .split_blocks = a->split_blocks + b->split_blocks};
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), stats, &sum);
 }
 
@@ -149,15 +163,13 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
                    .deal = fv_deal_make(plan, args, kv, base + plan->table),
                    .scratches = base,
                    .partials = base + plan->partials};
-    if (plan->choice.split_segments <= 0)
-        pass(&e, FV_PASS_ITEMS, run_block);
-    else {
-        pass(&e, FV_PASS_RUNS, run_segments);
-        pass(&e, FV_PASS_ITEMS, run_merge);
+    pass(&e, FV_PASS_WORK, run_work);
+    if (e.deal.split > 0) {
+        pass(&e, FV_PASS_MERGE, run_merge);
         if (fv_outputs_rows(args))
-            pass(&e, FV_PASS_ITEMS, run_rows);
+            pass(&e, FV_PASS_SPLIT, run_rows);
         if (fv_outputs_views(args))
-            pass(&e, FV_PASS_RUNS, run_views);
+            pass(&e, FV_PASS_CHUNKS, run_views);
     }
     if (fv_outputs_key_sums(args)) {
         fv_outputs_sums_clear(args);

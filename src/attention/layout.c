@@ -1,4 +1,4 @@
-/* What partial results are, and how a plan's workspace is laid out. */
+/* How a plan's workspace is laid out. */
 #include "attention/deal.h"
 #include "attention/paged.h"
 #include "attention/relative.h"
@@ -6,18 +6,6 @@
 #include "core/core.h"
 
 #include <assert.h>
-
-/* Floats of the partial results of one segment of one block. */
-static int64_t partial_floats(const fovea_attention_plan *plan) {
-    return plan->choice.block_rows * (plan->o_stride + 2);
-}
-
-fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment) {
-    assert(item >= 0 && item < plan->items && segment >= 0 && segment < plan->seen_segments);
-    float *o = (float *)(void *)partials + (item * plan->seen_segments + segment) * partial_floats(plan);
-    float *m = o + plan->choice.block_rows * plan->o_stride;
-    return (fv_partial){.o = o, .m = m, .l = m + plan->choice.block_rows};
-}
 
 /* False if the workspace would be larger than memory. */
 bool fv_attention_lay_out(fovea_attention_plan *plan) {
@@ -53,10 +41,9 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     s->line = fv_reserve(&at, fv_relative_floats(plan), f);
     s->bytes = at;
 
-    int64_t units = plan->items, floats = 0;
-    const bool split = plan->choice.split_segments > 0;
-    if (split &&
-        (!fv_multiply(plan->items, plan->seen_segments, &units) || !fv_multiply(units, partial_floats(plan), &floats)))
+    plan->partial_floats = fv_deal_partial_floats(plan);
+    int64_t units = plan->items;
+    if (plan->partial_floats < 0 || (plan->partial_floats > 0 && !fv_multiply(units, plan->seen_segments, &units)))
         return false;
     plan->tasks = fv_min(units, plan->ctx->threads.count);
     at = 0;
@@ -69,7 +56,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
         return false;
     plan->paged = fv_reserve(&at, 1, pages);
     plan->shared = fv_reserve(&at, 1, shared);
-    plan->partials = fv_reserve(&at, floats, f);
+    plan->partials = fv_reserve(&at, plan->partial_floats, f);
     plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
     return at >= 0;
 }

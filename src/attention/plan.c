@@ -255,6 +255,8 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
         snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
     if (c->split_segments > 0)
         snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
+    else if (plan->partial_floats > 0)
+        snprintf(split, sizeof split, "where threads would wait, in segments of %d keys", FV_SEGMENT);
     return (size_t)snprintf(text, size,
                             "tier    %s\ntypes   %s, arithmetic %s\nscores  %s%s, keys packed in panels of "
                             "%lld\nvalues  %s%s\nblocks  %lld of %lld "

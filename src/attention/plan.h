@@ -118,11 +118,12 @@ struct fovea_attention_plan {
 
     fv_attention_scratch scratch;
     int64_t tasks;    /* scratches: threads that can be busy at once */
-    int64_t table;    /* where the table of packed sequences begins, in bytes */
+    int64_t table;    /* where the deal's table begins, in bytes */
     int64_t paged;    /* likewise lengths and tables of pages */
     int64_t shared;   /* likewise what prefixes need that sequences share */
-    int64_t partials; /* likewise the partial results of split rows */
-    int64_t bytes;    /* of workspace, with room to align it */
+    int64_t partials; /* likewise the partial results of split rows: */
+    int64_t partial_floats;
+    int64_t bytes; /* of workspace, with room to align it */
 
     int64_t bucket_starts[]; /* of T5's buckets (relative.h) */
 };
@@ -132,14 +133,11 @@ typedef struct fv_row_place {
     int64_t head, token;
 } fv_row_place;
 
-/* Results of one segment of the rows of a block, when rows are split: o, m, l as kernels.h defines them. When all are
+/* Results of one segment of the rows of a block whose keys are split: o, m, l as kernels.h defines them. When all are
  * merged, m of the first one has the lse of the rows. */
 typedef struct fv_partial {
     float *o, *m, *l;
 } fv_partial;
-
-/* segment: counted from the first one that the block of the item sees. */
-fv_partial fv_attention_partial(const fovea_attention_plan *plan, char *partials, int64_t item, int64_t segment);
 
 /* Caches by which the choice wants sizes reckoned, in bytes. */
 int64_t fv_attention_l1(const fovea_attention_plan *plan);
