@@ -179,6 +179,41 @@ static void test_windows(cache_case c) {
     free(fork);
 }
 
+/* Keys, values or both as integers: of few and many queries, with and without what else a cache does. */
+static void test_scaled_types(cache_case c, const fovea_context *threads) {
+    static const fovea_dtype types[][3] = {{FOVEA_DTYPE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8},
+                                           {FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8},
+                                           {FOVEA_DTYPE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_F32},
+                                           {FOVEA_DTYPE_F16, FOVEA_DTYPE_I8, FOVEA_DTYPE_F16}};
+    fovea_rope_desc d;
+    fovea_rope *rope;
+    fovea_rope_desc_init(&d);
+    d.rotary_dim = 16;
+    test_check(fovea_rope_create(&d, &rope) == FOVEA_OK, "rope: %s", fovea_error_detail());
+    for (int i = 0; i < 4; i++) {
+        c.q_dtype = types[i][0];
+        c.k_dtype = types[i][1];
+        c.v_dtype = types[i][2];
+        c.rope = i % 2 == 0 ? rope : NULL;
+        check_chunks(&c, "int8");
+        c.ctx = threads;
+    }
+    fovea_rope_destroy(rope);
+    c.rope = NULL;
+    for (int i = 0; i < 2; i++) { /* named arithmetics are those of the other sides */
+        c.q_dtype = FOVEA_DTYPE_BF16;
+        c.k_dtype = i == 0 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_I8;
+        c.v_dtype = i == 0 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_BF16;
+        c.arithmetic = i == 0 ? FOVEA_ARITHMETIC_BF16 : FOVEA_ARITHMETIC_BF16_TILE;
+        check_chunks(&c, "int8 beside a named arithmetic");
+    }
+    c.arithmetic = FOVEA_ARITHMETIC_EXACT;
+    c.q_dtype = FOVEA_DTYPE_F32;
+    c.k_dtype = c.v_dtype = FOVEA_DTYPE_I8;
+    test_shared(c, threads);
+    test_windows(c);
+}
+
 /* ------------------------------------------------------------------------------------------------- random lives -- */
 
 enum { MOST = 6 };
@@ -273,6 +308,8 @@ static void test_lives(cache_case c) {
     for (int64_t i = 0; i < lives; i++) {
         char name[32];
         snprintf(name, sizeof name, "life %d", (int)i);
+        c.k_dtype = i % 3 == 1 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
+        c.v_dtype = i % 3 > 0 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
         life x = {.c = &c, .cache = cache_make(&c), .r = rng_stream(test_seed(), name)};
         for (x.steps = 0; x.steps < 60; x.steps++) {
             const int64_t what = rng_below(&x.r, 16);
@@ -312,6 +349,7 @@ int main(int argc, char **argv) {
     test_tight(c);
     test_shared(c, x.three);
     test_arithmetics(c, x.three);
+    test_scaled_types(c, x.three);
     test_lives(c);
     contexts_free(&x);
     return test_end();

@@ -10,6 +10,7 @@
 #include "pool.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -154,11 +155,154 @@ static void test_chosen(const case_contexts *x) {
     inputs_free(in);
 }
 
+/* ------------------------------------------------------------------------------------------------------------ int8 -- */
+
+/* Numbers of which nothing is lost as integers with scales, and whose products and sums are exact in float32, too: then int8 keys
+ * and values give the bits of the same floats. Poison stays. */
+static void set_exact(const fovea_tensor *t, int largest, int low, float unit, rng *r) {
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            for (int64_t token = 0; token < t->shape[2]; token++) {
+                float *row = tensor_row(t, b, h, token);
+                const float scale = ldexpf(unit, (int)rng_below(r, 4));
+                const int64_t most = rng_below(r, t->shape[3]);
+                for (int64_t c = 0; c < t->shape[3] && !isnan(row[c]); c++)
+                    row[c] = scale * (float)(c == most ? largest : (int)rng_between(r, -low, low));
+            }
+}
+
+/* One side as int8 pages of 256 keys, in any order, with scales; those of poisoned keys are NaN. */
+typedef struct scaled {
+    fv_kv_side side;
+    guard *rows, *scales;
+    int64_t *table;
+} scaled;
+
+static scaled scaled_make(const fovea_tensor *t, rng *r) {
+    enum { KEYS = FOVEA_KV_PAGE_KEYS };
+    const int64_t pages = (t->shape[2] + KEYS - 1) / KEYS, channels = t->shape[3], heads = t->shape[1],
+                  count = t->shape[0] * pages;
+    scaled p = {.rows = guard_alloc("rows", (size_t)(count * heads * KEYS * channels), GUARD_END),
+                .scales = guard_alloc("scales", (size_t)(count * heads * KEYS) * sizeof(float), GUARD_END),
+                .table = must_alloc(count + 1, sizeof *p.table)};
+    poison_fill(p.scales->data, count * heads * KEYS);
+    memset(p.rows->data, 0x55, (size_t)(count * heads * KEYS * channels));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t j = rng_below(r, i + 1);
+        p.table[i] = p.table[j];
+        p.table[j] = i;
+    }
+    p.side = (fv_kv_side){.data = p.rows->data,
+                          .dtype = FOVEA_DTYPE_I8,
+                          .channels = channels,
+                          .stride = {heads * KEYS * channels, KEYS * channels, channels},
+                          .scales = (const float *)p.scales->data,
+                          .scale_stride = {heads * KEYS, KEYS},
+                          .pages = p.table,
+                          .pages_stride = pages,
+                          .page_keys = KEYS};
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t key = 0; key < t->shape[2]; key++) {
+                const float *row = tensor_row(t, b, h, key);
+                const int64_t page = p.table[b * pages + key / KEYS], at = (page * heads + h) * KEYS + key % KEYS;
+                float most = 0.0f;
+                for (int64_t c = 0; c < channels; c++)
+                    most = fmaxf(most, fabsf(row[c]));
+                for (int64_t c = 0; c < channels && !isnan(row[0]); c++)
+                    ((int8_t *)p.rows->data)[at * channels + c] = (int8_t)(row[c] / (most / 127.0f));
+                if (!isnan(row[0]))
+                    ((float *)p.scales->data)[at] = most / 127.0f;
+            }
+    return p;
+}
+
+static void scaled_free(scaled *p) {
+    guard_free(p->rows);
+    guard_free(p->scales);
+    free(p->table);
+}
+
+/* One problem with int8 keys, values or both, against the same numbers as floats. */
+static void check_scaled(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c,
+                         const inputs *in, const outputs *want, rng *r) {
+    char text[512];
+    const int sides = (int)rng_between(r, 1, 3);
+    fovea_attention_desc d = c->desc;
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    d.k_dtype = sides & 1 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
+    d.v_dtype = sides & 2 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
+    fovea_attention_plan *plan;
+    const fovea_status status = fv_attention_plan_create_chosen(ctx, &d, choice, &plan);
+    if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))
+        return;
+    outputs *got = outputs_make(c, c->layout);
+    fovea_attention_args args = case_args(in, got);
+    paged k = paged_make(&args.k, FOVEA_KV_PAGE_KEYS, FV_KV_ROWS, r),
+          v = paged_make(&args.v, FOVEA_KV_PAGE_KEYS, FV_KV_ROWS, r);
+    scaled k8 = scaled_make(&args.k, r), v8 = scaled_make(&args.v, r);
+    const fv_kv kv = {.k = sides & 1 ? k8.side : k.side, .v = sides & 2 ? v8.side : v.side};
+    void *workspace = must_alloc((int64_t)fovea_attention_plan_workspace_size(plan), 1);
+    args.k.data = args.v.data = NULL; /* not read */
+    fv_attention_run_view(plan, &args, &kv, workspace);
+    outputs_same(got, want, "int8 %s (%s)",
+                 sides == 1   ? "keys"
+                 : sides == 2 ? "values"
+                              : "keys and values",
+                 case_text(c, text, sizeof text));
+    free(workspace);
+    paged_free(&k);
+    paged_free(&v);
+    scaled_free(&k8);
+    scaled_free(&v8);
+    outputs_free(got);
+    fovea_attention_plan_destroy(plan);
+}
+
+/* poisoned: a key, or -1. */
+static void check_scaled_case(const case_contexts *x, const attention_case *c, int64_t poisoned, rng *r) {
+    static const fv_attention_choice split = {.split_segments = 1};
+    inputs *in = inputs_make(c, r);
+    outputs *want = outputs_make(c, c->layout);
+    set_exact(&in->args.q, 16319, 100, 0x1p-21f, r);
+    set_exact(&in->args.k, 127, 127, 1.0f, r);
+    set_exact(&in->args.v, 127, 127, 1.0f, r);
+    if (poisoned >= 0)
+        poison_keys(in, poisoned, poisoned + 1);
+    if (case_run(x->scalar, NULL, c, in, want)) {
+        const fv_attention_choice any = choice_random(r);
+        check_scaled(x->one, &any, c, in, want, r);
+        check_scaled(x->one, NULL, c, in, want, r);
+        check_scaled(x->three, &split, c, in, want, r);
+    }
+    outputs_free(want);
+    inputs_free(in);
+}
+
+static void test_scaled_cases(const case_contexts *x) {
+    for (int64_t i = 0; i < test_scaled(60); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "int8 %d", (int)i);
+        rng r = rng_stream(test_seed(), name);
+        const attention_case c = case_random(&r, 600000);
+        check_scaled_case(x, &c, -1, &r);
+    }
+    for (int i = 0; i < CASE_FEATURES; i++) {
+        rng r = rng_stream(test_seed(), "int8 features");
+        attention_case c = case_plain(1, 4, 2, 37, 530, 24, 40);
+        c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+        c.weights = true;
+        case_feature(&c, i);
+        check_scaled_case(x, &c, i == 0 ? 520 : -1, &r); /* some rows see it: the others must not */
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "pages", NULL);
     const case_contexts x = contexts_make();
     test_random(&x);
     test_chosen(&x);
+    test_scaled_cases(&x);
     contexts_free(&x);
     return test_end();
 }

@@ -79,8 +79,9 @@ typedef struct fovea_attention_desc {
     double
         softcap; /* > 0: s = softcap * tanh(s / softcap), after the scale, before bias and mask (Gemma 2); from 2^-126 to
                        2^126, rounded to float32 once; default 0: none */
-    int has_sinks;                           /* nonzero: args.sinks joins the denominator of each row; default 0 */
-    fovea_dtype k_dtype, v_dtype, out_dtype; /* the same choice for each; default 0: dtype */
+    int has_sinks; /* nonzero: args.sinks joins the denominator of each row; default 0 */
+    fovea_dtype k_dtype, v_dtype,
+        out_dtype; /* the same choice for each, k and v of caches also _I8; default 0: dtype */
     /* Default 0: keys and values are args.k and args.v. Else they are in pages of so many keys: of args.cache (256 =
      * FOVEA_KV_PAGE_KEYS) or of args.pages. See below. */
     int64_t page_keys;
@@ -91,8 +92,9 @@ typedef struct fovea_attention_desc {
 
 /* Element types of 16 bits: in the default arithmetic results are, bit for bit, those of float32 on the same numbers, out rounded
  * once at the end as fovea_convert() rounds. lse, weights, biases and sinks are float32 always; weights are exp(score - lse), not
- * rounded to bfloat16, in every arithmetic. A call in bf16 or bf16_tile rounds to nearest and flushes nothing, whatever the
- * caller's mode is. */
+ * rounded to bfloat16, in every arithmetic. Keys or values of FOVEA_DTYPE_I8 need page_keys 256 and args.cache; they keep the
+ * arithmetic that cache.h defines in bf16 and bf16_tile, too, which then are those of the other side, and FASTEST takes EXACT. A
+ * call in bf16 or bf16_tile rounds to nearest and flushes nothing, whatever the caller's mode is. */
 
 /* Packed sequences. Tensors have a batch of 1 and any number of tokens: q [1, q_heads, q_tokens, head_dim], k [1, kv_heads,
  * kv_tokens, head_dim], mask and weights [1, q_heads, q_tokens, kv_tokens]; v has as many tokens as k, outputs as many as q.

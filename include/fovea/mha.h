@@ -134,7 +134,7 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *            cache_layer of the cache has. They are projected, q and k normalised where weights say so, turned by the cache's
  *            rope, and keys and values appended; then the queries attend to all of the sequence, as causal and window say.
  *            Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values; q_len new tokens at most, kv_len keys at most
- *            with them. k_dtype and v_dtype are those of the cache. q_lens says how many tokens a sequence has (packed:
+ *            with them. k_dtype and v_dtype are those of the cache, int8 too. q_lens says how many tokens a sequence has (packed:
  *            q_cu_seqlens alone); q_starts, kv_lens and kv_starts are absent. A full cache is FOVEA_ERROR_FULL: this layer has
  *            appended nothing, earlier ones have; fovea_kv_cache_reserve() before the first layer avoids it. The bits are those of
  *            its steps called one by one, whatever the chunks in which tokens come. Where q_norm or k_norm is given and types

@@ -20,6 +20,8 @@ static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
  * so far apart that few sets of the first-level cache take all of them. */
 static bool copies_values(const fv_block *x) {
     const fv_kv_side *v = &x->kv->v;
+    if (x->plan->kernels.value_i8)
+        return false;
     if (x->plan->kernels.widen_v)
         return !x->thin || !x->plan->kernels.value_thin;
     if (x->rows < FV_COPY_ROWS || x->range.begin == x->range.end)

@@ -4,6 +4,7 @@
 #include "attention/plan.h"
 #include "attention/relative.h"
 #include "attention/state.h"
+#include "cache/cache.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 
@@ -70,6 +71,8 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (i > 0 && *all[i].dtype == 0)
             *all[i].dtype = d->dtype;
+        if (*all[i].dtype == FOVEA_DTYPE_I8 && (i == 1 || i == 2))
+            continue;
         if (fv_type_of(*all[i].dtype) == FV_TYPE_COUNT)
             return fv_dtype_refuse(all[i].name, *all[i].dtype,
                                    "attention takes FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16");
@@ -77,9 +80,31 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
     return FOVEA_OK;
 }
 
+/* Keys and values with scales are those of caches. */
+static fovea_status check_scaled(const fovea_attention_desc *d) {
+    const bool k = d->k_dtype == FOVEA_DTYPE_I8;
+    if (!k && d->v_dtype != FOVEA_DTYPE_I8)
+        return FOVEA_OK;
+    if (d->page_keys != FOVEA_KV_PAGE_KEYS)
+        return fv_fail(FOVEA_ERROR_DTYPE,
+                       "%s is FOVEA_DTYPE_I8, which only caches have: page_keys is %lld; it must be %d",
+                       k ? "k_dtype" : "v_dtype", (long long)d->page_keys, FOVEA_KV_PAGE_KEYS);
+    return !k || d->head_dim <= FV_I8_CHANNELS
+               ? FOVEA_OK
+               : fv_fail(FOVEA_ERROR_SHAPE, "head_dim is %lld; with keys of FOVEA_DTYPE_I8 it must be at most %d",
+                         (long long)d->head_dim, FV_I8_CHANNELS);
+}
+
 fovea_status fv_attention_take_arithmetic(const fovea_context *ctx, fovea_attention_desc *d) {
-    const fv_arithmetic_operand operands[] = {{"dtype", d->dtype}, {"k_dtype", d->k_dtype}, {"v_dtype", d->v_dtype}};
-    return fv_arithmetic_take(ctx, FV_ARITHMETIC_OF_attention, d->arithmetic, operands, 3, &d->arithmetic);
+    const fv_arithmetic_operand all[] = {{"dtype", d->dtype}, {"k_dtype", d->k_dtype}, {"v_dtype", d->v_dtype}};
+    fv_arithmetic_operand operands[3];
+    int count = 0;
+    for (int i = 0; i < 3; i++) /* int8 ones keep their own arithmetic */
+        if (all[i].dtype != FOVEA_DTYPE_I8)
+            operands[count++] = all[i];
+    const bool exact = count < 3 && d->arithmetic == FOVEA_ARITHMETIC_FASTEST;
+    return fv_arithmetic_take(ctx, FV_ARITHMETIC_OF_attention, exact ? FOVEA_ARITHMETIC_EXACT : d->arithmetic, operands,
+                              count, &d->arithmetic);
 }
 
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *d) {
@@ -112,6 +137,8 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (d->page_keys < 0 || d->page_keys > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_SHAPE, "page_keys is %lld; it must be from 0 to 2^48", (long long)d->page_keys);
     status = check_sizes(d);
+    if (status == FOVEA_OK)
+        status = check_scaled(d);
     return status == FOVEA_OK ? fv_relative_check_desc(d) : status;
 }
 

@@ -180,7 +180,8 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
         c->value = default_value(plan);
     plan->panel = panel_keys(plan);
     const fv_kernel *tiles = fv_attention_tiles(plan);
-    plan->edge_rows = tiles ? tiles->mr : fv_max(c->score->mr, c->value->mr);
+    const bool integers = d->k_dtype == FOVEA_DTYPE_I8; /* scores as thin.h has them: a block is one tile */
+    plan->edge_rows = tiles ? tiles->mr : integers ? FV_DOT_ROWS : fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
     plan->s_stride =
         fv_round_up(FV_SEGMENT, plan->panel) + FV_LANES; /* not a power of two: rows in different cache sets */
@@ -189,6 +190,8 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
     c->tile_rows = fv_min(c->tile_rows, plan->rows);
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);
+    if (integers)
+        c->block_rows = fv_min(c->block_rows, c->tile_rows);
     plan->partition_rows = fv_attention_partition(plan, d->q_len);
     /* Of equal length: threads end together. */
     c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));

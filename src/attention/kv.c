@@ -8,7 +8,6 @@
 static fv_kv_side side_of(const fovea_tensor *t, int64_t entry_stride, const int64_t *starts) {
     return (fv_kv_side){.data = t->data,
                         .dtype = t->dtype,
-                        .quantisation = t->quantisation,
                         .channels = t->shape[3],
                         .stride = {entry_stride, t->stride[1], t->stride[2]},
                         .starts = starts};
@@ -23,8 +22,9 @@ fv_kv fv_kv_of_args(const fovea_attention_desc *d, const fovea_attention_args *a
 
 fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last) {
     const int64_t first = fv_kv_place(side, sequence, key), page = first / side->page_keys;
-    const int64_t *table = side->pages + sequence * side->pages_stride;
+    const int64_t *table = side->pages + sequence * side->pages_stride, at = first % side->page_keys;
     assert(side->layout == FV_KV_ROWS || side->page_keys % FV_LANES == 0);
-    return (fv_kv_run){fv_kv_at(side, table[page], head, first % side->page_keys), side->stride[2],
-                       fv_min(last - key, (page + 1) * side->page_keys - first)};
+    return (fv_kv_run){
+        fv_kv_at(side, table[page], head, at), side->stride[2], fv_min(last - key, side->page_keys - at),
+        side->scales ? side->scales + table[page] * side->scale_stride[0] + head * side->scale_stride[1] + at : NULL};
 }

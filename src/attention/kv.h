@@ -25,9 +25,11 @@ typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
 typedef struct fv_kv_side {
     const void *data;
     fovea_dtype dtype;
-    const fovea_quantisation *quantisation; /* scales; NULL: the elements are the numbers */
     fv_kv_layout layout;
     int64_t channels;
+    /* Of int8 elements, which lie in pages: a scale for each key, the number is the product. NULL: elements are the numbers. */
+    const float *scales;
+    int64_t scale_stride[2]; /* to the next page, to the next head */
     /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or group. */
     int64_t stride[3];
     /* Keys i page_keys to (i + 1) page_keys of a sequence are in page pages[sequence * pages_stride + i]. NULL: none. */
@@ -47,6 +49,7 @@ typedef struct fv_kv {
 typedef struct fv_kv_run {
     const void *at;
     int64_t stride, count; /* to the next key (rows) or group (lanes) */
+    const float *scales;   /* [count] of int8, else NULL */
 } fv_kv_run;
 
 /* Keys and values of tensors. */
@@ -90,7 +93,9 @@ static inline fv_kv_run fv_kv_run_of(const fv_kv_side *side, int64_t sequence, i
     const int64_t next = (key / FV_SEGMENT + 1) * FV_SEGMENT, last = end < next ? end : next;
     if (side->pages)
         return fv_kv_run_in_page(side, sequence, head, key, last);
-    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], last - key};
+    assert(!side->scales);
+    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], last - key,
+                       NULL};
 }
 
 /* Elements of a run if they are contiguous, else 0. */
@@ -104,7 +109,8 @@ static inline fv_kv_run fv_kv_long_run_of(const fv_kv_side *side, int64_t sequen
                                           int64_t end) {
     if (side->pages)
         return fv_kv_run_of(side, sequence, head, key, end);
-    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], end - key};
+    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], end - key,
+                       NULL};
 }
 
 /* May rows lie in pages that end inside a segment? */

@@ -3,6 +3,7 @@
 #include "attention/paged.h"
 #include "attention/relative.h"
 #include "attention/shared.h"
+#include "attention/thin.h"
 #include "core/core.h"
 
 #include <assert.h>
@@ -14,11 +15,13 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     int64_t at = 0, keys;
     if (!fv_multiply(fv_round_up(FV_SEGMENT, plan->panel), plan->desc.head_dim, &keys))
         return false;
-    const bool copies = block >= FV_COPY_ROWS || plan->desc.v_dtype != FOVEA_DTYPE_F32;
+    const bool copies = !plan->kernels.value_i8 && (block >= FV_COPY_ROWS || plan->desc.v_dtype != FOVEA_DTYPE_F32);
     const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
     s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
     s->pairs = fv_reserve(&at, block, plan->pair_words * f);
-    s->thin = fv_reserve(&at, plan->kernels.dot ? fv_round_up(block, FV_DOT_ROWS) : 0, plan->desc.head_dim * f);
+    s->thin = plan->kernels.dot_i8
+                  ? fv_reserve(&at, fv_ceil_div(block, FV_DOT_ROWS), fv_thin_integer_bytes(plan->desc.head_dim))
+                  : fv_reserve(&at, plan->kernels.dot ? fv_round_up(block, FV_DOT_ROWS) : 0, plan->desc.head_dim * f);
     s->o = fv_reserve(&at, block, plan->o_stride * f);
     s->max = fv_reserve(&at, block, f);
     s->sum = fv_reserve(&at, block, f);

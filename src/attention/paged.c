@@ -71,6 +71,9 @@ static fovea_status check_pages(const fovea_attention_desc *d, const fovea_atten
                                 fv_span spans[FV_PAGED_SPANS]) {
     const fovea_kv_pages *p = args->pages;
     const int64_t pages = p->k.shape[0];
+    if (d->k_dtype == FOVEA_DTYPE_I8 || d->v_dtype == FOVEA_DTYPE_I8)
+        return fv_dtype_refuse(d->k_dtype == FOVEA_DTYPE_I8 ? "k_dtype" : "v_dtype", FOVEA_DTYPE_I8,
+                               "only a cache has scales: args.pages does not take it");
     fovea_status status = fv_struct_check(FV_STRUCT(fovea_kv_pages, starts), p);
     if (status != FOVEA_OK)
         return status;
@@ -176,6 +179,9 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     v.data = at.v, v.dtype = d->v_dtype, v.channels = d->value_dim;
     k.stride[0] = at.k_page, k.stride[1] = at.k_head, k.stride[2] = d->head_dim;
     v.stride[0] = at.v_page, v.stride[1] = at.v_head, v.stride[2] = d->value_dim;
+    k.scales = at.k_scales, v.scales = at.v_scales;
+    k.scale_stride[0] = v.scale_stride[0] = at.scale_page;
+    k.scale_stride[1] = v.scale_stride[1] = FOVEA_KV_PAGE_KEYS;
     paged->kv = (fv_kv){.k = k, .v = v};
     paged->args.kv_lens = r.lens;
     bool behind = r.evicts;

@@ -32,7 +32,7 @@ const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
 /* Kernels of the named arithmetics. */
 static void take_arithmetic(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
-    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT)
+    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT && plan->desc.v_dtype != FOVEA_DTYPE_I8)
         plan->kernels.softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target)->run.softmax_bf16;
     if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
         return;
@@ -58,7 +58,7 @@ static void take_pairs(fovea_attention_plan *plan) {
     if (!pairs && !plan->tiles)
         return;
     plan->pairs = plan->tiles ? plan->tiles : gemm;
-    if (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16) {
+    if (d->v_dtype == FOVEA_DTYPE_BF16 && (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16)) {
         plan->kernels.value_pairs = plan->tiles ? plan->tiles->run.gemm_blocks_bf16 : gemm->run.gemm_pairs_bf16;
         plan->kernels.pair_rows = fv_kernel_best(FV_OP_pair_rows, FV_TYPE_bf16, target)->run.pair_rows_bf16;
     }
@@ -68,18 +68,28 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 
-/* Kernels of few rows, for keys and values as they lie. Those of float32 are worth it up to FV_DOT_ROWS rows. */
+/* Kernels for keys and values as they lie: for few rows, of float32 up to FV_DOT_ROWS, and for int8, whose arithmetic no others
+ * have. */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
-    if (d->arithmetic == FOVEA_ARITHMETIC_BF16_TILE ||
-        plan->choice.block_rows > (k == FV_TYPE_f32 ? FV_DOT_ROWS : FV_ATTENTION_FEW_ROWS) ||
-        plan->choice.block_rows > plan->choice.tile_rows)
-        return;
-    plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, target)->run.dot_f32;
-    if (v != FV_TYPE_f32)
+    const bool few = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE &&
+                     plan->choice.block_rows <= (k == FV_TYPE_f32 ? FV_DOT_ROWS : FV_ATTENTION_FEW_ROWS) &&
+                     plan->choice.block_rows <= plan->choice.tile_rows;
+    if (d->k_dtype == FOVEA_DTYPE_I8)
+        plan->kernels.dot_i8 = fv_kernel_best(FV_OP_dot, FV_TYPE_i8, target)->run.dot_i8;
+    else if (few)
+        plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, target)->run.dot_f32;
+    if (d->v_dtype == FOVEA_DTYPE_I8)
+        plan->kernels.value_i8 = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.gemm_thin_i8;
+    else if (few && v != FV_TYPE_f32)
         plan->kernels.value_thin = fv_kernel_best(FV_OP_gemm_thin, v, target)->run.gemm_thin_bf16;
+}
+
+/* What makes floats of keys or values for kernels that take floats; NULL: they are, or none does. */
+static fv_widen_bf16_fn *widen_of(fovea_dtype dtype, fv_target target) {
+    return dtype == FOVEA_DTYPE_I8 ? NULL : fv_widen_of(dtype, target);
 }
 
 static void take_kernels(fovea_attention_plan *plan) {
@@ -103,8 +113,8 @@ static void take_kernels(fovea_attention_plan *plan) {
         .weight_sums = fv_kernel_best(FV_OP_weight_sums, FV_TYPE_f32, target)->run.weight_sums_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
         .widen_q = fv_widen_of(d->dtype, target),
-        .widen_k = fv_widen_of(d->k_dtype, target),
-        .widen_v = fv_widen_of(d->v_dtype, target),
+        .widen_k = widen_of(d->k_dtype, target),
+        .widen_v = widen_of(d->v_dtype, target),
         .narrow_out = fv_narrow_of(d->out_dtype, target),
     };
 }
@@ -138,27 +148,16 @@ static void debug(const fovea_attention_plan *plan) {
             plan->choice.value->name, (long long)plan->choice.block_rows, (long long)plan->choice.tile_rows, origin);
 }
 
-fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
-                                             const fv_attention_choice *choice, fovea_attention_plan **plan) {
-    if (!plan)
-        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL");
-    *plan = NULL;
-    if (!ctx)
-        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
-    fovea_attention_desc own;
+fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attention_desc *given_desc,
+                                    const fv_attention_choice *choice, fovea_attention_plan **plan) {
+    fovea_attention_desc own = *given_desc;
     const fovea_attention_desc *desc = &own;
-    fovea_status status = fv_attention_read_desc(given, &own);
-    if (status == FOVEA_OK)
-        status = fv_attention_take_arithmetic(ctx, &own);
-    if (status != FOVEA_OK)
-        return status;
-    const fovea_attention_desc given_desc = own;
     const int64_t buckets = fv_relative_buckets(desc);
     fovea_attention_plan *made = calloc(1, sizeof *made + (size_t)buckets * sizeof made->bucket_starts[0]);
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a plan (%zu bytes)", sizeof *made);
     made->ctx = ctx;
-    if (fv_attention_empty(&given_desc)) /* planned as if it had a row */
+    if (fv_attention_empty(given_desc)) /* planned as if it had a row */
         own.batch = own.q_heads = own.kv_heads = own.q_len = own.kv_len = 1;
     made->desc = *desc;
     made->group = desc->q_heads / desc->kv_heads;
@@ -192,7 +191,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     take_kernels(made);
     take_arithmetic(made);
     take_thin(made);
-    if (!made->kernels.dot)
+    if (!made->kernels.dot && !made->kernels.dot_i8)
         take_pairs(made);
     const fovea_status shared = fv_shared_plan(made);
     if (shared != FOVEA_OK || !fv_attention_lay_out(made)) {
@@ -202,14 +201,28 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
         return fv_fail(FOVEA_ERROR_OVERFLOW, "head_dim %lld, value_dim %lld: the workspace is too large",
                        (long long)desc->head_dim, (long long)desc->value_dim);
     }
-    if (fv_attention_empty(&given_desc)) {
-        made->desc = given_desc;
+    if (fv_attention_empty(given_desc)) {
+        made->desc = *given_desc;
         made->items = 0;
     }
     if (ctx->debug)
         debug(made);
     *plan = made;
     return FOVEA_OK;
+}
+
+fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
+                                             const fv_attention_choice *choice, fovea_attention_plan **plan) {
+    if (!plan)
+        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL");
+    *plan = NULL;
+    if (!ctx)
+        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
+    fovea_attention_desc own;
+    fovea_status status = fv_attention_read_desc(given, &own);
+    if (status == FOVEA_OK)
+        status = fv_attention_take_arithmetic(ctx, &own);
+    return status == FOVEA_OK ? fv_attention_plan_make(ctx, &own, choice, plan) : status;
 }
 
 fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
@@ -232,15 +245,32 @@ size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { r
 
 /* "float32", or what q, k, v and out are of. */
 static void describe_types(const fovea_attention_desc *d, char *text, size_t size) {
-    const fv_type types[] = {fv_type_of(d->dtype), fv_type_of(d->k_dtype), fv_type_of(d->v_dtype),
-                             fv_type_of(d->out_dtype)};
-    static const char *const words[FV_TYPE_COUNT] = {
-        [FV_TYPE_f32] = "float32", [FV_TYPE_bf16] = "bfloat16", [FV_TYPE_f16] = "float16"};
-    if (types[0] == types[1] && types[0] == types[2] && types[0] == types[3])
-        snprintf(text, size, "%s", words[types[0]]);
+    static const char *const words[] = {[FOVEA_DTYPE_F32] = "float32",
+                                        [FOVEA_DTYPE_BF16] = "bfloat16",
+                                        [FOVEA_DTYPE_F16] = "float16",
+                                        [FOVEA_DTYPE_I8] = "int8"};
+    if (d->dtype == d->k_dtype && d->dtype == d->v_dtype && d->dtype == d->out_dtype)
+        snprintf(text, size, "%s", words[d->dtype]);
     else
-        snprintf(text, size, "q %s, k %s, v %s, out %s", words[types[0]], words[types[1]], words[types[2]],
-                 words[types[3]]);
+        snprintf(text, size, "q %s, k %s, v %s, out %s", words[d->dtype], words[d->k_dtype], words[d->v_dtype],
+                 words[d->out_dtype]);
+}
+
+/* What multiplies queries and keys, and weights and values. */
+static void describe_products(const fovea_attention_plan *plan, char *scores, char *values, size_t size) {
+    const fv_target target = plan->ctx->target;
+    char pairs[96] = "";
+    if (plan->pairs)
+        snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
+    if (plan->kernels.dot_i8)
+        snprintf(scores, size, "%s, integers", fv_kernel_best(FV_OP_dot, FV_TYPE_i8, target)->name);
+    else
+        snprintf(scores, size, "%s%s, keys packed in panels of %lld", plan->choice.score->name, pairs,
+                 (long long)plan->panel);
+    if (plan->kernels.value_i8)
+        snprintf(values, size, "%s, scales in the weights", fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->name);
+    else
+        snprintf(values, size, "%s%s", plan->choice.value->name, plan->kernels.value_pairs ? pairs : "");
 }
 
 size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {
@@ -248,23 +278,19 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
     if (!plan)
         return (size_t)snprintf(text, size, "no plan");
     const fv_attention_choice *c = &plan->choice;
-    char split[96] = "never", origin[1024], types[96], pairs[96] = "";
+    char split[96] = "never", origin[1024], types[96], scores[224], values[224];
     describe_origin(plan, origin, sizeof origin);
     describe_types(&plan->desc, types, sizeof types);
-    if (plan->pairs)
-        snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
+    describe_products(plan, scores, values, sizeof scores);
     if (c->split_segments > 0)
         snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
     else if (plan->partial_floats > 0)
         snprintf(split, sizeof split, "where threads would wait, in segments of %d keys", FV_SEGMENT);
     return (size_t)snprintf(text, size,
-                            "tier    %s\ntypes   %s, arithmetic %s\nscores  %s%s, keys packed in panels of "
-                            "%lld\nvalues  %s%s\nblocks  %lld of %lld "
+                            "tier    %s\ntypes   %s, arithmetic %s\nscores  %s\nvalues  %s\nblocks  %lld of %lld "
                             "rows, in tiles of %lld\n"
                             "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(plan->ctx->target.isa), types, fovea_arithmetic_name(plan->desc.arithmetic),
-                            c->score->name, pairs, (long long)plan->panel, c->value->name,
-                            plan->kernels.value_pairs ? pairs : "", (long long)plan->items, (long long)c->block_rows,
-                            (long long)c->tile_rows, split, (long long)plan->tasks, plan->ctx->threads.count,
-                            (long long)plan->bytes, origin);
+                            scores, values, (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows,
+                            split, (long long)plan->tasks, plan->ctx->threads.count, (long long)plan->bytes, origin);
 }

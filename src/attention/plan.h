@@ -49,8 +49,10 @@ typedef struct fv_attention_kernels {
     fv_to_pairs_f32_fn *to_pairs;      /* NULL for float16, too */
     fv_gemm_f32_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
-    fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more */
+    fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more, or keys are int8 */
     fv_gemm_thin_bf16_fn *value_thin; /* likewise, and the values have 16 bits */
+    fv_dot_i8_fn *dot_i8;             /* of int8 keys, any number of rows; NULL: they are not */
+    fv_gemm_thin_i8_fn *value_i8;     /* likewise of int8 values */
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
@@ -66,9 +68,9 @@ typedef struct fv_tile_rows {
 
 /* Where the parts of a thread's scratch begin, in bytes. */
 typedef struct fv_attention_scratch {
-    int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
-    int64_t pairs;         /* [block_rows][pair_words] queries as pairs */
-    int64_t thin;          /* [block_rows][head_dim] queries of few rows, FV_DOT_ROWS of them interleaved */
+    int64_t q, o;  /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
+    int64_t pairs; /* [block_rows][pair_words] queries as pairs */
+    int64_t thin;  /* [block_rows][head_dim] queries of few rows, FV_DOT_ROWS of them interleaved, or their integers */
     int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */
@@ -148,6 +150,10 @@ int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens)
 
 /* The kernel over tiles that a plan's arithmetic and context allow, or NULL. */
 const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan);
+
+/* fv_attention_plan_create_chosen() of a description that was read, in the arithmetic that it names. */
+fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attention_desc *desc,
+                                    const fv_attention_choice *choice, fovea_attention_plan **plan);
 
 /* Decides what wanted, which may be NULL, leaves open (choose.c). */
 void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted);

@@ -31,7 +31,7 @@ fovea_status fv_shared_plan(fovea_attention_plan *plan) {
     d.causal = FOVEA_CAUSAL_NONE;
     d.window_left = d.window_right = -1;
     d.has_sinks = 0;
-    return fv_attention_plan_create_chosen(plan->ctx, &d, NULL, &plan->prefix);
+    return fv_attention_plan_make(plan->ctx, &d, NULL, &plan->prefix);
 }
 
 /* Where the parts of the room begin. */

@@ -1,4 +1,4 @@
-/* Scores and values of few rows (thin.h). */
+/* Scores and values as they lie (thin.h). */
 #include "attention/thin.h"
 
 #include <string.h>
@@ -7,45 +7,108 @@
 static int64_t rows_of_call(const fv_block *x, int64_t row) { return fv_min(x->rows - row, FV_DOT_ROWS); }
 static float *queries_of_call(const fv_block *x, int64_t row) { return x->thin_q + row * x->plan->desc.head_dim; }
 
-void fv_thin_open(fv_block *x) {
-    const fovea_attention_plan *p = x->plan;
-    const int64_t dim = p->desc.head_dim;
-    x->thin = p->kernels.dot && x->kv->k.layout == FV_KV_ROWS;
-    for (int64_t row = 0; row < x->rows && x->thin; row += FV_DOT_ROWS) {
-        const int64_t rows = rows_of_call(x, row), stride = fv_dot_stride(rows);
-        float *to = queries_of_call(x, row);
-        for (int64_t c = 0; c < dim; c++)
-            for (int64_t i = 0; i < stride; i++)
-                to[c * stride + i] = i < rows ? x->q[(row + i) * dim + c] : 0.0f;
-    }
+static void interleave(const fv_block *x, int64_t row) {
+    const int64_t dim = x->plan->desc.head_dim, rows = rows_of_call(x, row), stride = fv_dot_stride(rows);
+    float *to = queries_of_call(x, row);
+    for (int64_t c = 0; c < dim; c++)
+        for (int64_t i = 0; i < stride; i++)
+            to[c * stride + i] = i < rows ? x->q[(row + i) * dim + c] : 0.0f;
 }
 
-/* Scores of all rows of the tile with count keys at k; columns from at on. */
-static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const void *k, int64_t stride, int64_t count) {
+/* Integers of a call's queries. */
+typedef struct thin_integers {
+    float *scales;
+    int32_t *sums;
+    fv_i8_word *words;
+} thin_integers;
+
+int64_t fv_thin_integer_bytes(int64_t channels) {
+    return FV_DOT_ROWS *
+           ((int64_t)(sizeof(float) + sizeof(int32_t)) + fv_i8_words(channels) * (int64_t)sizeof(fv_i8_word));
+}
+
+static thin_integers integers_of_call(const fv_block *x, int64_t row) {
+    char *const at = (char *)x->thin_q + row / FV_DOT_ROWS * fv_thin_integer_bytes(x->plan->desc.head_dim);
+    thin_integers q = {.scales = (float *)(void *)at};
+    q.sums = (int32_t *)(void *)(q.scales + FV_DOT_ROWS);
+    q.words = (fv_i8_word *)(void *)(q.sums + FV_DOT_ROWS);
+    return q;
+}
+
+void fv_thin_open(fv_block *x) {
+    const fv_attention_kernels *kernels = &x->plan->kernels;
+    const int64_t dim = x->plan->desc.head_dim;
+    x->thin = (kernels->dot || kernels->dot_i8) && x->kv->k.layout == FV_KV_ROWS;
+    assert(!kernels->dot_i8 || (x->thin && x->rows <= x->plan->choice.tile_rows));
+    for (int64_t row = 0; row < x->rows && x->thin; row += FV_DOT_ROWS)
+        if (kernels->dot_i8) {
+            const thin_integers q = integers_of_call(x, row);
+            fv_dot_i8_queries(rows_of_call(x, row), dim, x->q + row * dim, dim, q.words, q.scales, q.sums);
+        } else
+            interleave(x, row);
+}
+
+/* Columns that rows of a call see: those of their group, where groups are made of whole calls. */
+static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row) {
+    if (t->group_rows >= t->rows || t->group_rows % FV_DOT_ROWS != 0)
+        return t->columns;
+    const fv_range keys = x->groups[row / t->group_rows];
+    return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
+}
+
+/* Scores of all rows of the tile with a run's keys; columns from at on. */
+static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
     const fovea_attention_plan *p = x->plan;
+    const int64_t elements = run->count * p->desc.value_dim, size = fv_dtype_size(x->kv->k.dtype);
     fv_prefetch prefetch = {0};
-    fv_prefetch_beside_keys(&x->queue, count * p->desc.value_dim, &prefetch);
+    fv_prefetch_beside_keys(&x->queue, p->kernels.value_i8 ? elements / (int64_t)sizeof(float) : elements, &prefetch);
     for (int64_t row = 0; row < x->rows; row += FV_DOT_ROWS) {
-        p->kernels.dot(&(fv_dot_args){.rows = rows_of_call(x, row),
-                                      .keys = count,
-                                      .channels = p->desc.head_dim,
-                                      .q = queries_of_call(x, row),
-                                      .k = k,
-                                      .ldk = stride,
-                                      .s = x->s + row * p->s_stride + at,
-                                      .lds = p->s_stride,
-                                      .row_max = at + count <= t->row_max_end ? x->lanes + row * FV_LANES : NULL,
-                                      .accumulate_max = at > t->columns.begin,
-                                      .next = prefetch.next,
-                                      .next_end = prefetch.next_end});
+        const fv_range seen = columns_of_call(x, t, row);
+        const int64_t begin = fv_max(at, seen.begin), end = fv_min(at + run->count, seen.end);
+        if (begin >= end)
+            continue;
+        const void *k = (const char *)run->at + (begin - at) * run->stride * size;
+        float *const s = x->s + row * p->s_stride + begin,
+                     *row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL;
+        if (p->kernels.dot_i8) {
+            const thin_integers q = integers_of_call(x, row);
+            p->kernels.dot_i8(&(fv_dot_i8_args){.rows = rows_of_call(x, row),
+                                                .keys = end - begin,
+                                                .channels = p->desc.head_dim,
+                                                .q = q.words,
+                                                .q_scales = q.scales,
+                                                .q_sums = q.sums,
+                                                .k = k,
+                                                .ldk = run->stride,
+                                                .k_scales = run->scales + (begin - at),
+                                                .s = s,
+                                                .lds = p->s_stride,
+                                                .row_max = row_max,
+                                                .accumulate_max = begin > t->columns.begin,
+                                                .next = prefetch.next,
+                                                .next_end = prefetch.next_end});
+        } else
+            p->kernels.dot(&(fv_dot_args){.rows = rows_of_call(x, row),
+                                          .keys = end - begin,
+                                          .channels = p->desc.head_dim,
+                                          .q = queries_of_call(x, row),
+                                          .k = k,
+                                          .ldk = run->stride,
+                                          .s = s,
+                                          .lds = p->s_stride,
+                                          .row_max = row_max,
+                                          .accumulate_max = begin > t->columns.begin,
+                                          .next = prefetch.next,
+                                          .next_end = prefetch.next_end});
         prefetch.next = NULL; /* once is enough */
     }
 }
 
-/* A granule in which a run ends: its keys at one place first. */
+/* A granule in which a run ends: its keys at one place first. Pages with scales end where segments do. */
 static void dot_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int64_t at, int64_t end) {
     const fv_kv_side *k = &x->kv->k;
     const int64_t size = fv_dtype_size(k->dtype), bytes = x->plan->desc.head_dim * size;
+    assert(!k->scales);
     for (int64_t key = at, count; key < end; key += count) {
         const fv_kv_run run = fv_run_of(x, k, s, key, end);
         count = run.count;
@@ -53,17 +116,18 @@ static void dot_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int6
             memcpy((char *)x->granule + (key - at + i) * bytes, (const char *)run.at + i * run.stride * size,
                    (size_t)bytes);
     }
-    call_dot(x, t, at, x->granule, x->plan->desc.head_dim, end - at);
+    call_dot(x, t, at, &(fv_kv_run){x->granule, x->plan->desc.head_dim, end - at, NULL});
 }
 
 void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
     const int64_t end = fv_min(t->columns.end, s->keys.end);
     for (int64_t at = t->columns.begin, count; at < end; at += count) {
         const int64_t last = at < t->row_max_end ? fv_min(t->row_max_end, end) : end;
-        const fv_kv_run run = fv_run_of(x, &x->kv->k, s, at, last);
+        fv_kv_run run = fv_run_of(x, &x->kv->k, s, at, last);
         count = run.count < last - at || last < end ? fv_round_down(run.count, FV_LANES) : run.count;
+        run.count = count;
         if (count > 0)
-            call_dot(x, t, at, run.at, run.stride, count);
+            call_dot(x, t, at, &run);
         else {
             count = fv_min(FV_LANES, end - at);
             dot_granule(x, t, s, at, at + count);
@@ -71,15 +135,33 @@ void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
     }
 }
 
-void fv_thin_values(const fovea_attention_plan *p, int64_t rows, int64_t keys, const float *weights,
-                    const fv_kv_run *run, float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
+/* The weights of keys that a row does not see are -0 and stay that: their scales may be anything. */
+static void scale_weights(int64_t keys, const float *scales, float *weights) {
+    for (int64_t i = 0; i < keys; i++) {
+        uint32_t bits;
+        memcpy(&bits, weights + i, sizeof bits);
+        const float scaled = weights[i] * scales[i];
+        weights[i] = bits == UINT32_C(0x80000000) ? weights[i] : scaled;
+    }
+}
+
+void fv_thin_values(const fovea_attention_plan *p, int64_t rows, int64_t keys, float *weights, const fv_kv_run *run,
+                    float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
     for (int64_t row = 0; row < rows; row += FV_DOT_ROWS) {
+        const int64_t count = fv_min(rows - row, FV_DOT_ROWS);
+        float *const a = weights + row * p->s_stride;
         fv_epilogue e = *epilogue;
         e.start = e.start ? e.start + row * e.ldstart : NULL;
         e.a = e.a ? e.a + row : NULL;
         e.b = e.b ? e.b + row : NULL;
-        p->kernels.value_thin(fv_min(rows - row, FV_DOT_ROWS), p->desc.value_dim, keys, weights + row * p->s_stride,
-                              p->s_stride, run->at, run->stride, c + row * ldc, ldc, &e, prefetch);
+        if (p->kernels.value_i8) {
+            for (int64_t i = 0; i < count; i++)
+                scale_weights(keys, run->scales, a + i * p->s_stride);
+            p->kernels.value_i8(count, p->desc.value_dim, keys, a, p->s_stride, run->at, run->stride, c + row * ldc,
+                                ldc, &e, prefetch);
+        } else
+            p->kernels.value_thin(count, p->desc.value_dim, keys, a, p->s_stride, run->at, run->stride, c + row * ldc,
+                                  ldc, &e, prefetch);
         prefetch->next = NULL; /* once is enough */
     }
 }

@@ -1,8 +1,12 @@
-/* Blocks of few rows, as at decode: keys and values are read once, as they lie, and nothing is packed or widened in memory. */
+/* Keys and values read as they lie, nothing packed or widened in memory: by blocks of few rows, as at decode, and where keys or values
+ * are int8 by those of any number of rows. A block whose keys are int8 is one tile. */
 #ifndef FV_ATTENTION_THIN_H
 #define FV_ATTENTION_THIN_H
 
 #include "attention/tile.h"
+
+/* Bytes of the integers of FV_DOT_ROWS queries. */
+int64_t fv_thin_integer_bytes(int64_t channels);
 
 /* Is an opened block thin? Then its queries are interleaved for dot. */
 void fv_thin_open(fv_block *block);
@@ -10,8 +14,9 @@ void fv_thin_open(fv_block *block);
 /* Scores of a tile, all rows of the block, as fv_tile_scores() begins. */
 void fv_thin_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
-/* Values of 16 bits of a run, as the gemm of values: weights are those of rows rows and the run's keys. */
-void fv_thin_values(const fovea_attention_plan *plan, int64_t rows, int64_t keys, const float *weights,
-                    const fv_kv_run *run, float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch);
+/* Values of 16 or 8 bits of a run, as the gemm of values: weights are those of rows rows and the run's keys. Those of int8 values are
+ * multiplied by the keys' scales, in place. */
+void fv_thin_values(const fovea_attention_plan *plan, int64_t rows, int64_t keys, float *weights, const fv_kv_run *run,
+                    float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch);
 
 #endif

@@ -211,13 +211,13 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
             epilogue.a = from_row(to->a, g->first);
             epilogue.b = from_row(to->b, g->first);
         }
-        const float *weights = g->p + g->first * g->stride + key;
+        float *const weights = x->s + g->first * p->s_stride + key;
         float *const c = last ? o : chain;
         const int64_t ldc = last ? to->stride : p->o_stride;
-        if (p->kernels.value_thin)
+        if (p->kernels.value_thin || p->kernels.value_i8)
             fv_thin_values(p, g->rows, count, weights, &run, c, ldc, &epilogue, prefetch);
         else
-            g->gemm(g->rows, p->desc.value_dim, count, weights, g->stride, run.at, run.stride, c, ldc, &epilogue,
+            g->gemm(g->rows, p->desc.value_dim, count, weights, p->s_stride, run.at, run.stride, c, ldc, &epilogue,
                     prefetch);
         epilogue.start = chain;
         prefetch->next = NULL;
@@ -226,10 +226,11 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
 
 static void compute_values(fv_block *x, const fv_tile *t, fv_segment *segment, const destination *to) {
     const fovea_attention_plan *p = x->plan;
-    const bool copied = x->copy_values || (t->mixed && p->kernels.value_thin);
+    const bool scaled = p->kernels.value_i8, copied = x->copy_values || (t->mixed && p->kernels.value_thin);
     if (copied && !x->copy_values) /* rare at decode; and they can be asked whether they are finite */
         copy_values(x, segment);
-    fv_gemm_f32_fn *value = t->mixed && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
+    fv_gemm_f32_fn *value =
+        t->mixed && !scaled && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     const bool pairs = segment->value_pairs;
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
         const value_group g = {.first = first,
