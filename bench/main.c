@@ -60,6 +60,7 @@ static const char *const default_cases[] = {
     "decode",
     "decode dtype=bf16",
     "decode dtype=f16",
+    "decode dtype=bf16 k_dtype=i8 v_dtype=i8",
     "decode kv_heads=32",
     "decode dtype=bf16 kv_heads=32",
     "decode dtype=f16 kv_heads=32",

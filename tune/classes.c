@@ -54,6 +54,17 @@ static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, i
     return fv_max(fv_min(fv_min(wanted, affordable), range->most), fv_max(range->least, 1));
 }
 
+/* Gives operands the class's type, which mixed types share; int8 have queries of their own. */
+static void set_types(const tune_class *c, fovea_attention_desc *d) {
+    const fovea_dtype keys = fv_tuning_dtype(c->operation);
+    d->k_dtype = d->v_dtype = keys;
+    if (keys != FOVEA_DTYPE_I8)
+        d->dtype = keys;
+    else
+        d->page_keys = FOVEA_KV_PAGE_KEYS; /* they are in a cache alone */
+    d->out_dtype = d->dtype;
+}
+
 static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int threads, fv_isa isa) {
     fovea_attention_desc d = c->search.attention;
     const int64_t limit = c->key[FV_ATTENTION_KEY_limited].least;
@@ -64,7 +75,7 @@ static tune_shape sized(const tune_class *c, int64_t q_len, int64_t kv_len, int 
     d.value_dim = c->key[FV_ATTENTION_KEY_value_dim].least;
     d.packed = 0; /* one sequence stands for all */
     d.arithmetic = fv_tuning_arithmetic(c->operation);
-    d.dtype = d.k_dtype = d.v_dtype = d.out_dtype = fv_tuning_dtype(c->operation); /* which mixed types share */
+    set_types(c, &d);
     if (masked)
         d.window_left = d.window_right = -1;
     if (d.window_left < 0 && d.window_right < 0)
@@ -275,7 +286,7 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
         return c;
     }
     fovea_attention_desc_init(d);
-    d->dtype = d->k_dtype = d->v_dtype = d->out_dtype = fv_tuning_dtype(c.operation);
+    set_types(&c, d);
     c.square = !tune_is_cold(c.operation);
     const fv_interval *group = &c.key[FV_ATTENTION_KEY_group]; /* of models it is the largest, as a rule */
     c.group = group->most < INT64_MAX ? group->most : 2 * fv_round_down(fv_max(group->least, 2), 2);

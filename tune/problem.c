@@ -79,8 +79,9 @@ static int64_t take(int64_t *at, fovea_dtype dtype, int64_t batch, int64_t heads
     return fv_reserve(at, count, channels * fv_dtype_size(dtype));
 }
 
-/* The sets that go through no cache, and memory for them; false and a sentence if there is none. */
-static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_bytes, int64_t out_bytes, char error[256]) {
+/* The sets that go through no cache, each of which reads so many bytes, and memory for them; false and a sentence if there is none. */
+static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_bytes, int64_t read_bytes,
+                      int64_t out_bytes, char error[256]) {
     if (set_bytes < 0 || out_bytes < 0 || set_bytes > tune_memory_allowed()) {
         snprintf(error, 256, "the shape needs more memory than is available (%lld MiB)",
                  (long long)(tune_memory_allowed() >> 20));
@@ -88,7 +89,7 @@ static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_byte
     }
     const bool cold = tune_is_cold(problem->operation);
     problem->set_bytes = set_bytes;
-    problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / set_bytes, 1), MOST_SETS) : 1;
+    problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / read_bytes, 1), MOST_SETS) : 1;
     problem->out = aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes);
     /* What measures the bandwidth meanwhile needs cold_bytes(), and must not make the arena grow. */
     if (problem->out && have_arena(cold ? fv_max(cold_bytes(problem->ctx), set_bytes) : set_bytes, dtype))
@@ -114,26 +115,31 @@ static bool make_mask(tune_problem *problem, fovea_tensor *mask) {
 
 static bool make_attention(tune_problem *problem, char error[256]) {
     const fovea_attention_desc *d = &problem->shape.attention;
-    int64_t at = 0, out_bytes = 0;
+    int64_t at = 0, read_bytes = 0, out_bytes = 0;
     const int64_t q = take(&at, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
-    const int64_t k = take(&at, d->k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
-    const int64_t v = take(&at, d->v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
+    /* What a cache makes int8 of is of the queries' type. */
+    const fovea_dtype k_dtype = d->k_dtype == FOVEA_DTYPE_I8 ? d->dtype : d->k_dtype;
+    const fovea_dtype v_dtype = d->v_dtype == FOVEA_DTYPE_I8 ? k_dtype : d->v_dtype;
+    const int64_t k = take(&at, k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
+    const int64_t v = take(&at, v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
+    take(&read_bytes, d->k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
+    take(&read_bytes, d->v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
     take(&out_bytes, d->out_dtype, d->batch, d->q_heads, d->q_len, d->value_dim);
     fovea_tensor mask = {.data = NULL};
-    if (!make_sets(problem, d->k_dtype, at, out_bytes, error) || !make_mask(problem, &mask))
+    if (!make_sets(problem, k_dtype, at, fv_max(read_bytes, 1), out_bytes, error) || !make_mask(problem, &mask))
         return false;
     problem->attention = calloc((size_t)problem->sets, sizeof *problem->attention);
     for (int i = 0; problem->attention && i < problem->sets; i++) {
         fovea_attention_args *args = &problem->attention[i];
-        char *base = arena + i * at;
+        char *base = arena + i % (arena_bytes / at) * at; /* a cache copies them */
         fovea_attention_args_init(args);
         args->mask = mask;
         args->q = fovea_tensor_bhtd(base + q, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
-        args->k = fovea_tensor_bhtd(base + k, d->k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
-        args->v = fovea_tensor_bhtd(base + v, d->v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
+        args->k = fovea_tensor_bhtd(base + k, k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
+        args->v = fovea_tensor_bhtd(base + v, v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
         args->out = fovea_tensor_bhtd(problem->out, d->out_dtype, d->batch, d->q_heads, d->q_len, d->value_dim);
     }
-    if (!problem->attention || !tune_is_cold(problem->operation) || d->kv_len == 0)
+    if (!problem->attention || !(tune_is_cold(problem->operation) || d->page_keys > 0) || d->kv_len == 0)
         return problem->attention != NULL;
     return tune_problem_cache(problem, error);
 }
@@ -146,7 +152,7 @@ static bool make_linear(tune_problem *problem, char error[256]) {
     const int64_t x = take(&at, s->dtype, 1, 1, s->rows, s->in);
     const int64_t weights = take(&at, s->dtype, 1, fv_ceil_div(s->out, width), fv_round_up(s->in, 2), width);
     take(&out_bytes, s->dtype, 1, 1, s->rows, s->out);
-    if (!make_sets(problem, s->dtype, at, out_bytes, error))
+    if (!make_sets(problem, s->dtype, at, at, out_bytes, error))
         return false;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
@@ -243,8 +249,9 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
     fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
-    plan->plain_scores = plan->attention->kernels.dot != NULL;
-    plan->plain_values = plan->attention->kernels.value_thin != NULL;
+    const fv_attention_kernels *kernels = &plan->attention->kernels;
+    plan->plain_scores = kernels->dot || kernels->dot_i8;
+    plan->plain_values = kernels->value_thin || kernels->value_i8;
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);

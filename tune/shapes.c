@@ -120,6 +120,8 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     desc->window_right = right;
     desc->mask = masked ? FOVEA_MASK_RANGES : FOVEA_MASK_NONE; /* which stands for all kinds */
     desc->packed = (int)packed;
+    if (desc->k_dtype == FOVEA_DTYPE_I8 || desc->v_dtype == FOVEA_DTYPE_I8)
+        desc->page_keys = FOVEA_KV_PAGE_KEYS; /* of a cache, where alone they are */
     fovea_attention_desc checked;
     if (fv_attention_read_desc(desc, &checked) != FOVEA_OK) {
         snprintf(error, CLI_WORDS_ERROR, "%.250s", fovea_error_detail());

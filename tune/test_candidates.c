@@ -154,9 +154,10 @@ static void check_found(const fovea_context *ctx, const tune_class *c, const tun
  * which no candidate differs in then; and a row of the file is used by plans over a cache. */
 static void test_decoding(const fovea_context *ctx) {
     static const char *const shapes[] = {"q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 causal=bottom_right",
-                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16"};
+                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16",
+                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 k_dtype=i8 v_dtype=i8"};
     const tune_choice none = {0};
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         tune_shape shape;
         tune_problem problem;
         tune_choice list[TUNE_CANDIDATES];
@@ -170,7 +171,7 @@ static void test_decoding(const fovea_context *ctx) {
                    "%s: %d sets, not in a cache", c.name, problem.sets);
         tune_plan *base = tune_problem_plan(&problem, &none);
         const int n = tune_list(&problem, TUNE_kernels, &none, base, list);
-        test_check(base->plain_scores && base->plain_values == (i == 1), "%s: the plan packs keys", c.name);
+        test_check(base->plain_scores && base->plain_values == (i > 0), "%s: the plan packs keys", c.name);
         test_check(!differ_in(list, n, FV_ATTENTION_KNOB_score), "%s: gemms of scores that have no part", c.name);
         test_check(i == 0 || n == 0, "%s: %d gemms that have no part", c.name, n);
         test_check(tune_time_execution(&problem, base) > 0, "%s: %s", c.name, fovea_error_detail());

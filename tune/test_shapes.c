@@ -169,6 +169,8 @@ static void test_types(void) {
         {"q_len=1 kv_len=900 dtype=bf16", FV_TUNING_attention_few_bf16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
         {"q_len=512 dtype=bf16 arithmetic=bf16_tile", FV_TUNING_attention_bf16_as_bf16_tile, FOVEA_DTYPE_BF16,
          FOVEA_ARITHMETIC_BF16_TILE},
+        {"q_len=1 kv_len=900 dtype=bf16 k_dtype=i8 v_dtype=i8", FV_TUNING_attention_few_i8, FOVEA_DTYPE_I8,
+         FOVEA_ARITHMETIC_EXACT},
         {"linear rows=99 in=64 out=64 dtype=bf16", FV_TUNING_linear_bf16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=2 in=64 out=64 dtype=f16", FV_TUNING_linear_few_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
     };
@@ -180,7 +182,7 @@ static void test_types(void) {
         const fovea_attention_desc *d = &c.search.attention;
         test_check(c.operation == all[i].operation && fv_tuning_dtype(c.operation) == all[i].dtype &&
                        (c.search.linear ? c.search.dtype == all[i].dtype
-                                        : d->dtype == all[i].dtype && d->arithmetic == all[i].arithmetic),
+                                        : d->k_dtype == all[i].dtype && d->arithmetic == all[i].arithmetic),
                    "%s: is of %s", all[i].text, c.name);
     }
 }

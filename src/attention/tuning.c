@@ -44,6 +44,7 @@ OPERATIONS(bf16)
 OPERATIONS(f16)
 OPERATIONS(bf16_as_bf16)
 OPERATIONS(bf16_as_bf16_tile)
+OPERATIONS(i8)
 
 /* Does a mask let rows see different keys? Where tiles end is then another matter than with causality or a window: a tile
  * that was best without masks made documents up to 1.19 times as slow. Nothing else that happens to scores moves the best

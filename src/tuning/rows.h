@@ -74,6 +74,7 @@ static inline fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype
                      : arithmetic == FOVEA_ARITHMETIC_BF16_TILE ? 4
                      : dtype == FOVEA_DTYPE_BF16                ? 1
                      : dtype == FOVEA_DTYPE_F16                 ? 2
+                     : dtype == FOVEA_DTYPE_I8                  ? 5
                                                                 : 0;
     return (fv_tuning_op)((int)many_f32 + 2 * type + (int)few);
 }
@@ -83,8 +84,8 @@ static inline int fv_tuning_type(fv_tuning_op operation) {
     return ((int)operation - (operation < FV_TUNING_linear_f32 ? 0 : (int)FV_TUNING_linear_f32)) / 2;
 }
 static inline fovea_dtype fv_tuning_dtype(fv_tuning_op operation) {
-    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16,
-                                        FOVEA_DTYPE_BF16};
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32,  FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16,
+                                        FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8};
     return types[fv_tuning_type(operation)];
 }
 static inline fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) {
