@@ -78,7 +78,10 @@ int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t
 static const struct {
     const char *name;
     fovea_dtype dtype;
-} types[] = {{"float32", FOVEA_DTYPE_F32}, {"bfloat16", FOVEA_DTYPE_BF16}, {"float16", FOVEA_DTYPE_F16}};
+} types[] = {{"float32", FOVEA_DTYPE_F32},
+             {"bfloat16", FOVEA_DTYPE_BF16},
+             {"float16", FOVEA_DTYPE_F16},
+             {"int8", FOVEA_DTYPE_I8}};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 static int type_of(PyObject *word, const char *argument, fovea_dtype *dtype) {
@@ -405,9 +408,10 @@ static const char doc[] =
     "        out = cache.attend(layer, s, q, causal='bottom_right')\n\n"
     "layers, kv_heads, head_dim (channels of keys), value_dim (of values; default head_dim). dtype: as which both are "
     "kept, k_dtype and\n"
-    "v_dtype each: 'float32', 'bfloat16' or 'float16'; what is appended is rounded to it once. max_bytes or max_pages, "
-    "one of them: the\n"
-    "most that pages may take; memory comes from the system page by page, as it is first used. windows: None; or how "
+    "v_dtype each: 'float32', 'bfloat16', 'float16' or 'int8' (with a scale for each token and head); what is appended "
+    "is rounded to it\n"
+    "once. max_bytes or max_pages, one of them: the most that pages may take; memory comes from the system page by "
+    "page, as it is first used. windows: None; or how "
     "many keys before\n"
     "its own a query sees, an int or a list with an int or None for each layer: pages wholly behind are freed. rope: a "
     "fovea.Rope that\n"

@@ -153,6 +153,28 @@ def test_element_types(normal):
             assert np.array_equal(cache.attend(0, s, q), fovea.attention(q, *kept))
 
 
+def rounded(x):
+    """x as int8 keeps it: integers times the scale of their row."""
+    scale = np.abs(x).max(-1, keepdims=True) / np.float32(127)
+    return np.rint(x / scale) * scale
+
+
+@pytest.mark.parametrize(("k_dtype", "v_dtype"), [("int8", "int8"), ("int8", "float32"), ("float32", "int8")])
+def test_int8(normal, tiers, k_dtype, v_dtype):
+    k, v, q = normal(2, HEADS, 300, DIM), normal(2, HEADS, 300, DIM), normal(2, 4, 9, DIM)
+
+    def run():
+        cache = fovea.KVCache(1, HEADS, DIM, k_dtype=k_dtype, v_dtype=v_dtype, max_pages=8)
+        sequences = [cache.add(), cache.add()]
+        cache.append(0, sequences, k, v)
+        assert (cache.k_dtype, cache.v_dtype) == (k_dtype, v_dtype)
+        return cache.attend(0, sequences, q, causal="bottom_right")
+
+    kept = rounded(k) if k_dtype == "int8" else k, rounded(v) if v_dtype == "int8" else v
+    # Queries are rounded to 16319 steps, too.
+    np.testing.assert_allclose(tiers(run), fovea.attention(q, *kept, causal="bottom_right"), atol=2e-3)
+
+
 def test_torch(normal):
     torch = pytest.importorskip("torch")
     k, v, q = (torch.from_numpy(normal(1, 9, 2, DIM)).transpose(1, 2).bfloat16() for _ in range(3))

@@ -110,6 +110,7 @@ class KVCache(Cache):
             ]
         )
         self._options = {"max_bytes": max_bytes, "dtype": dtype, "k_dtype": k_dtype, "v_dtype": v_dtype}
+        self._columns = 0  # tokens of the layer that has most
         self.pages = None  # a fovea.KVCache, shared by copies
         self.sequences = []  # their numbers, in the order of the batch
         self._first = []  # the column of each sequence's first token; None: only padding so far
@@ -153,7 +154,7 @@ class KVCache(Cache):
             raise ValueError(f"the cache has {len(self.sequences)} sequences, and the model gives it tokens of {batch}")
         self._find_first(mask, layer.columns, batch)
         skipped = [tokens if first is None else max(first - layer.columns, 0) for first in self._first]
-        if layer.columns == max(other.columns for other in self._paged()):  # the first layer of a call
+        if layer.columns == self._columns:  # the first layer of a call
             self.pages.reserve(self.sequences, [tokens - skip for skip in skipped])
         if any(skipped):
             for sequence, skip, key, value in zip(self.sequences, skipped, keys, values, strict=True):
@@ -162,6 +163,7 @@ class KVCache(Cache):
         else:
             self.pages.append(layer.index, self.sequences, keys, values)
         layer.columns += tokens
+        self._columns = max(self._columns, layer.columns)
         pages.keys = pages.values = None
 
     def _find_first(self, mask, columns, batch):
@@ -257,10 +259,9 @@ class KVCache(Cache):
         """Takes back the last tokens: their number, negative, as of DynamicCache. All or nothing."""
         if tokens_to_remove > 0:
             raise ValueError(f"crop({tokens_to_remove}): give the number of tokens to remove as a negative one")
-        columns = max((layer.columns for layer in self._paged()), default=0) + tokens_to_remove
         if tokens_to_remove == 0 or not self.sequences:
             return
-        columns = max(columns, 0)
+        columns = max(self._columns + tokens_to_remove, 0)
         cut = []
         try:
             for sequence, first in zip(self.sequences, self._first, strict=True):
@@ -271,6 +272,7 @@ class KVCache(Cache):
             raise
         _remove(self.pages, self.sequences)
         self._take(cut, [None if first is None or first >= columns else first for first in self._first])
+        self._columns = columns
         for layer in self._paged():
             layer.columns = min(layer.columns, columns)
 
@@ -279,7 +281,7 @@ class KVCache(Cache):
         if self.pages is not None:
             _remove(self.pages, self.sequences)
         self.sequences.clear()
-        self._first = []
+        self._first, self._columns = [], 0
         for layer in self._paged():
             layer.columns, layer.is_initialized = 0, False
 
