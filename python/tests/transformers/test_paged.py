@@ -210,10 +210,10 @@ def test_full_cache_loses_nothing(exact):
 
 
 def test_element_types():
-    """A cache of 16 bits under a model of float32: its keys and values are those, rounded."""
+    """A cache of 16 or 8 bits under a model of float32: its keys and values are those, rounded."""
     model, ids = make(), tiny_models.tokens(length=20)
     wanted = model(ids).logits
-    for dtype in ("bfloat16", "float16"):
+    for dtype in ("bfloat16", "float16", "int8"):
         store = KVCache(model.config, max_bytes=1 << 24, dtype=dtype)
         got = torch.cat([model(ids[:, part], cache=store).logits for part in (slice(0, 12), slice(12, 20))], 1)
         assert store.pages.k_dtype == dtype
