@@ -36,27 +36,33 @@ THIN_INLINE vf thin_widen(const FV_ELEMENT *b, int64_t n) {
     return FV_WIDEN(copy);
 }
 
-/* Chains of a row, the first of column j, to where they go. */
-static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t i, int64_t j, int64_t n,
-                                                 const float *chains) {
-    for (; n > 0; n -= FV_W, j += FV_W, chains += FV_W) {
-        float *to = t->c + i * t->ldc + j;
-        vf x = v_load(chains);
-        if (t->e->b)
-            x = v_mul(x, v_set1(t->e->b[i]));
-        if (t->e->a)
-            x = v_fma(thin_load(to, n), v_set1(t->e->a[i]), x);
-        if (n < FV_W)
-            v_store_n(to, n, x);
-        else
-            v_store(to, x);
-    }
+/* Where the chains of so many rows begin, columns from j on; those of rows past the last are not stored. */
+static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t j, int64_t left, int rows, int vectors,
+                                                 float *chains) {
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++, chains += FV_W)
+            v_store(chains, t->e->start && i < t->m
+                                ? thin_load(t->e->start + i * t->e->ldstart + j + v * FV_W, left - v * FV_W)
+                                : v_set1(0.0f));
 }
 
-/* Where they begin. */
-static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t i, int64_t j, int64_t n, float *chains) {
-    for (; n > 0; n -= FV_W, j += FV_W, chains += FV_W)
-        v_store(chains, t->e->start ? thin_load(t->e->start + i * t->e->ldstart + j, n) : v_set1(0.0f));
+/* Chains, to where they go. */
+static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, int64_t left, int vectors,
+                                                 const float *chains) {
+    for (int64_t i = 0; i < t->m; i++)
+        for (int v = 0; v < vectors; v++, chains += FV_W) {
+            float *to = t->c + i * t->ldc + j + v * FV_W;
+            const int64_t n = left - v * FV_W;
+            vf x = v_load(chains);
+            if (t->e->b)
+                x = v_mul(x, v_set1(t->e->b[i]));
+            if (t->e->a)
+                x = v_fma(thin_load(to, n), v_set1(t->e->a[i]), x);
+            if (n < FV_W)
+                v_store_n(to, n, x);
+            else
+                v_store(to, x);
+        }
 }
 
 /* Columns from j on, of which left are there: vectors * FV_W, or, if vectors is 1, fewer. */
@@ -64,12 +70,11 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int r
     vf acc[MOST_ROWS][CHAINS];
     const float *a[MOST_ROWS];
     float chains[CHAINS * FV_W];
+    thin_start(t, j, left, rows, vectors, chains);
     for (int i = 0; i < rows; i++) {
-        const int64_t row = i < t->m ? i : t->m - 1; /* those past the last are not stored */
-        a[i] = t->a + row * t->lda;
-        thin_start(t, row, j, left, chains);
+        a[i] = t->a + (i < t->m ? i : t->m - 1) * t->lda;
         for (int v = 0; v < vectors; v++)
-            acc[i][v] = v_load(chains + v * FV_W);
+            acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
     }
     const FV_ELEMENT *b = t->b + j;
     for (int64_t s = 0; s < t->k; s++, b += t->ldb) {
@@ -85,11 +90,10 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int r
             __builtin_prefetch(t->next, 0, 2);
         t->next = t->next < t->next_end ? t->next : NULL;
     }
-    for (int i = 0; i < rows && i < t->m; i++) {
+    for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
-            v_store(chains + v * FV_W, acc[i][v]);
-        thin_store(t, i, j, left, chains);
-    }
+            v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
+    thin_store(t, j, left, vectors, chains);
 }
 
 THIN_INLINE void thin_all(thin_args *t, int64_t n, const int rows) {

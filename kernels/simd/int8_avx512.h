@@ -25,9 +25,18 @@ typedef struct v_sums {
 
 static inline vi8 v_i8(vf words) { return _mm512_xor_si512(_mm512_castps_si512(words), _mm512_set1_epi8(-128)); }
 static inline v_sums v_no_sums(void) { return (v_sums){_mm512_setzero_si512(), _mm512_setzero_si512()}; }
+/* gcc would move sums about. */
+static inline __m512i int8_multiply(__m512i sums, __m512i k, __m512i q) {
+#ifdef __clang__
+    return _mm512_dpbusd_epi32(sums, k, q);
+#else
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(k), "v"(q));
+    return sums;
+#endif
+}
 static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
-    sums.high = _mm512_dpbusd_epi32(sums.high, k, int8_broadcast(q->high));
-    sums.low = _mm512_dpbusd_epi32(sums.low, k, int8_broadcast(q->low));
+    sums.high = int8_multiply(sums.high, k, int8_broadcast(q->high));
+    sums.low = int8_multiply(sums.low, k, int8_broadcast(q->low));
     return sums;
 }
 static inline vf v_sums_float(v_sums sums, int32_t total) {

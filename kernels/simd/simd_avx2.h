@@ -115,15 +115,18 @@ static inline void v_transpose(vf v[8]) {
 
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
-/* The loads put the blocks in their places, two halves to a vector: 16 shuffles are left. */
-static inline void v_load_transposed_words(vf v[8], const void *p, int64_t bytes) {
-    for (int c = 0; c < 8; c += 4) {
-        for (int i = 0; i < 4; i++) {
-            const char *q = (const char *)p + i * bytes + c * 4;
-            v[c + i] = _mm256_insertf128_ps(_mm256_castps128_ps256(v_quarter(q)), v_quarter(q + 4 * bytes), 1);
-        }
-        v_transpose_halves(v + c);
+/* The loads put the blocks in their places, two halves to a vector: 8 shuffles are left. */
+static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes) {
+    for (int i = 0; i < 4; i++) {
+        const char *q = (const char *)p + i * bytes;
+        v[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(v_quarter(q)), v_quarter(q + 4 * bytes), 1);
     }
+    v_transpose_halves(v);
+}
+
+static inline void v_load_transposed_words(vf v[8], const void *p, int64_t bytes) {
+    for (int c = 0; c < 8; c += 4)
+        v_load_transposed_quads(v + c, (const char *)p + c * 4, bytes);
 }
 
 static inline void v_load_transposed(vf v[8], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }

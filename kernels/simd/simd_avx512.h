@@ -131,18 +131,21 @@ static inline void v_transpose(vf v[16]) {
 
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
-/* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 32 shuffles are left. */
-static inline void v_load_transposed_words(vf v[16], const void *p, int64_t bytes) {
-    for (int c = 0; c < 16; c += 4) {
-        for (int i = 0; i < 4; i++) {
-            const char *q = (const char *)p + i * bytes + c * 4;
-            vf x = _mm512_castps128_ps512(v_quarter(q));
-            x = _mm512_mask_broadcast_f32x4(x, 0x00f0, v_quarter(q + 4 * bytes));
-            x = _mm512_mask_broadcast_f32x4(x, 0x0f00, v_quarter(q + 8 * bytes));
-            v[c + i] = _mm512_mask_broadcast_f32x4(x, 0xf000, v_quarter(q + 12 * bytes));
-        }
-        v_transpose_quarters(v + c);
+/* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are left. */
+static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes) {
+    for (int i = 0; i < 4; i++) {
+        const char *q = (const char *)p + i * bytes;
+        vf x = _mm512_castps128_ps512(v_quarter(q));
+        x = _mm512_mask_broadcast_f32x4(x, 0x00f0, v_quarter(q + 4 * bytes));
+        x = _mm512_mask_broadcast_f32x4(x, 0x0f00, v_quarter(q + 8 * bytes));
+        v[i] = _mm512_mask_broadcast_f32x4(x, 0xf000, v_quarter(q + 12 * bytes));
     }
+    v_transpose_quarters(v);
+}
+
+static inline void v_load_transposed_words(vf v[16], const void *p, int64_t bytes) {
+    for (int c = 0; c < 16; c += 4)
+        v_load_transposed_quads(v + c, (const char *)p + c * 4, bytes);
 }
 
 static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }

@@ -131,6 +131,9 @@ static inline void v_load_transposed_words(vf v[4], const void *p, int64_t bytes
         v[i] = vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p + i * bytes));
     v_transpose(v);
 }
+static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes) {
+    v_load_transposed_words(v, p, bytes);
+}
 static inline void v_load_transposed(vf v[4], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
 static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
