@@ -86,7 +86,8 @@ def main():
     text = (ROOT / "examples/minilm/alice.txt").read_text()[: options.characters]
     engines = start(options, text)
     figures = [[turn(engine) for engine in engines] for _ in range(options.rounds)]
-    print(f"{options.threads} threads, {options.tokens} tokens after the text; tokens per second, medians of {options.rounds} rounds")
+    print(f"{options.threads} thread{'s' * (options.threads > 1)}, {options.tokens} tokens after the text; tokens per second, medians of "
+          f"{options.rounds} rounds")
     for i, engine in enumerate(engines):
         ratios = [statistics.median(round[0][k] / round[i][k] for round in figures) for k in (1, 2)]
         prefill, decode = (statistics.median(round[i][k] for round in figures) for k in (1, 2))
