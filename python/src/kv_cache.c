@@ -18,60 +18,6 @@ static void dealloc(PyObject *self) {
     py_object_free(self);
 }
 
-/* --------------------------------------------------------------------------------------------- what the files share -- */
-
-static bool meet(const py_cache_use *use, int64_t count, const int64_t *sequences, int64_t *which) {
-    for (int64_t i = 0; i < use->count; i++)
-        for (int64_t j = 0; j < count; j++)
-            if (use->sequences[i] == sequences[j]) {
-                *which = sequences[j];
-                return true;
-            }
-    return false;
-}
-
-int py_cache_check(const py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes) {
-    int64_t which;
-    for (const py_cache_use *use = cache->uses; use; use = use->next)
-        if ((changes || use->changes) && meet(use, count, sequences, &which))
-            return py_raise(PyExc_ValueError,
-                            "another thread %s sequence %lld: while one changes a sequence, no other may use it",
-                            use->changes ? "changes" : "reads", (long long)which);
-    return 0;
-}
-
-int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const int64_t *sequences, bool changes) {
-    if (py_cache_check(cache, count, sequences, changes) < 0)
-        return -1;
-    *use = (py_cache_use){sequences, count, changes, cache->uses};
-    cache->uses = use;
-    return 0;
-}
-
-void py_cache_leave(py_kv_cache *cache, py_cache_use *use) {
-    py_cache_use **at = &cache->uses;
-    while (*at != use)
-        at = &(*at)->next;
-    *at = use->next;
-}
-
-PyObject *py_cache_raise(const py_core *core, fovea_status status) {
-    if (status != FOVEA_ERROR_FULL)
-        return py_raise_status(status);
-    PyErr_SetString(core->cache_full, fovea_error_detail());
-    return NULL;
-}
-
-int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values,
-                      int64_t *found) {
-    if (!PyLong_Check(object))
-        return py_integers(core, object, name, count, values, found);
-    PyObject *list = PyTuple_Pack(1, object);
-    const int status = list ? py_integers(core, list, name, count, values, found) : -1;
-    Py_XDECREF(list);
-    return status;
-}
-
 /* ---------------------------------------------------------------------------------------------------------- making -- */
 
 /* Element types of keys and values. */
