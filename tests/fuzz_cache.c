@@ -33,7 +33,7 @@ static fovea_context *context(void) {
     return ctx;
 }
 
-static fovea_kv_cache *make(void) {
+static fovea_kv_cache *make(fovea_dtype dtype) {
     static const int64_t windows[LAYERS] = {-1, 300};
     fovea_kv_cache_desc d;
     fovea_kv_cache *cache;
@@ -42,6 +42,7 @@ static fovea_kv_cache *make(void) {
     d.kv_heads = 1;
     d.head_dim = d.value_dim = DIM;
     d.max_pages = PAGES;
+    d.k_dtype = d.v_dtype = dtype;
     d.windows = windows;
     require(fovea_kv_cache_create(context(), &d, &cache) == FOVEA_OK, "no cache");
     return cache;
@@ -58,7 +59,7 @@ static fovea_status append(fovea_kv_cache *cache, int64_t layer, int64_t sequenc
     return fovea_kv_cache_append(cache, &a);
 }
 
-static void attend(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t length) {
+static void attend(fovea_kv_cache *cache, fovea_dtype dtype, int64_t layer, int64_t sequence, int64_t length) {
     float q[DIM] = {1.0f}, out[DIM];
     fovea_attention_desc d;
     fovea_attention_args args;
@@ -70,6 +71,7 @@ static void attend(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64
     d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
     d.window_left = layer == 1 ? 300 : -1;
     d.page_keys = FOVEA_KV_PAGE_KEYS;
+    d.k_dtype = d.v_dtype = dtype;
     require(fovea_attention_plan_create(context(), &d, &plan) == FOVEA_OK, "no plan");
     fovea_attention_args_init(&args);
     args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
@@ -81,8 +83,8 @@ static void attend(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64
     fovea_attention_plan_destroy(plan);
 }
 
-static void try(const uint8_t *data, size_t size) {
-    fovea_kv_cache *cache = make();
+static void try_type(fovea_dtype dtype, const uint8_t *data, size_t size) {
+    fovea_kv_cache *cache = make(dtype);
     int64_t sequence, length;
     if (fovea_kv_cache_load(cache, data, size, &sequence) == FOVEA_OK) {
         size_t needed;
@@ -94,7 +96,7 @@ static void try(const uint8_t *data, size_t size) {
         for (int64_t layer = 0; layer < LAYERS; layer++) {
             require(fovea_kv_cache_length(cache, layer, sequence, &length) == FOVEA_OK, "no length");
             if (length < 100000)
-                attend(cache, layer, sequence, length);
+                attend(cache, dtype, layer, sequence, length);
             const fovea_status status = append(cache, layer, sequence, 3);
             require(status == FOVEA_OK || status == FOVEA_ERROR_FULL, "a loaded sequence cannot grow");
         }
@@ -105,6 +107,12 @@ static void try(const uint8_t *data, size_t size) {
     fovea_kv_cache_stats_init(&stats);
     require(fovea_kv_cache_info(cache, &stats) == FOVEA_OK && stats.used_pages == 0, "pages are lost");
     fovea_kv_cache_destroy(cache);
+}
+
+/* By a cache of floats, and by one of integers. */
+static void try(const uint8_t *data, size_t size) {
+    try_type(FOVEA_DTYPE_F32, data, size);
+    try_type(FOVEA_DTYPE_I8, data, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -126,15 +134,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     static const int64_t lengths[] = {0, 5, 300, 600};
     if (*argc != 3 || strcmp((*argv)[1], "--make-seeds") != 0)
         return 0;
-    for (int i = 0; i < 4; i++) {
-        fovea_kv_cache *cache = make();
+    for (int i = 0; i < 8; i++) {
+        fovea_kv_cache *cache = make(i < 4 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_I8);
         int64_t sequence;
         size_t size;
         char path[512];
         require(fovea_kv_cache_add(cache, &sequence) == FOVEA_OK, "no sequence");
         for (int64_t layer = 0; layer < LAYERS; layer++)
-            require(append(cache, layer, sequence, lengths[i]) == FOVEA_OK, "append");
-        if (i == 3)
+            require(append(cache, layer, sequence, lengths[i % 4]) == FOVEA_OK, "append");
+        if (i % 4 == 3)
             require(fovea_kv_cache_evict(cache, sequence, 7, 599) == FOVEA_OK, "evict");
         require(fovea_kv_cache_save(cache, sequence, NULL, 0, &size) == FOVEA_OK, "save");
         char *data = malloc(size);

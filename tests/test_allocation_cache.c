@@ -51,6 +51,8 @@ static void test_calls(const cache_case *c) {
     d.value_dim = CACHE_VALUES;
     d.max_pages = 64;
     d.windows = c->windows;
+    d.k_dtype = c->k_dtype;
+    d.v_dtype = c->v_dtype;
     const long long before = live;
     EACH("create", fovea_kv_cache_create(c->ctx, &d, &cache));
     shadow *s[3];
@@ -119,6 +121,8 @@ static void test_attention(const cache_case *c) {
     d.value_dim = CACHE_VALUES;
     d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
     d.page_keys = FOVEA_KV_PAGE_KEYS;
+    d.k_dtype = c->k_dtype;
+    d.v_dtype = c->v_dtype;
     const long long before = live;
     EACH("plan", fovea_attention_plan_create(c->ctx, &d, &plan));
     const size_t size = fovea_attention_plan_workspace_size(plan);
@@ -153,7 +157,10 @@ static void test_rope(void) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation-cache", NULL);
     const case_contexts x = contexts_make();
-    const cache_case c = cache_case_make(x.one, x.scalar);
+    cache_case c = cache_case_make(x.one, x.scalar);
+    test_calls(&c);
+    test_attention(&c);
+    c.k_dtype = c.v_dtype = FOVEA_DTYPE_I8;
     test_calls(&c);
     test_attention(&c);
     test_rope();

@@ -4,6 +4,7 @@
 #include "cache_case.h"
 #include "core/core.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,29 @@ static void test_hostile(const cache_case *c) {
     fovea_kv_cache_destroy(cache);
 }
 
+/* Sealed bytes of int8 rows that quantising cannot give: -128, and scales below 0 or infinite. A scale may be NaN. */
+static void test_impossible(const cache_case *c) {
+    static const float scales[] = {-1.0f, INFINITY, -0x1p-140f, NAN, 0.0f};
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s = make(cache, false);
+    size_t size;
+    char *data = save(cache, s->number, &size), *bad = must_alloc((int64_t)size, 1);
+    for (int i = 0; i < 6; i++) {
+        memcpy(bad, data, size);
+        if (i < 5) /* of the last value */
+            memcpy(bad + size - sizeof(uint64_t) - sizeof(float), &scales[i], sizeof(float));
+        else /* of the last head's values */
+            bad[size - sizeof(uint64_t) - 2 * 705 * sizeof(float) - 1] = -128;
+        seal(bad, size);
+        test_check(try(cache, bad, size) == (i == 3 || i == 4 ? FOVEA_OK : FOVEA_ERROR_FILE), "impossible %d: %s", i,
+                   fovea_error_detail());
+    }
+    free(data);
+    free(bad);
+    free(s);
+    fovea_kv_cache_destroy(cache);
+}
+
 /* Good ones, of caches that differ in one thing. */
 static void test_foreign(cache_case c) {
     fovea_rope_desc d;
@@ -153,7 +177,7 @@ static void test_foreign(cache_case c) {
     shadow *s = make(from, false);
     size_t size;
     char *data = save(from, s->number, &size);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         cache_case other = c;
         if (i == 0)
             other.rope = ropes[1];
@@ -161,6 +185,8 @@ static void test_foreign(cache_case c) {
             other.k_dtype = FOVEA_DTYPE_BF16;
         else if (i == 2)
             other.windows[1] = 301;
+        else if (i == 4)
+            other.v_dtype = FOVEA_DTYPE_I8;
         else
             other.rope = NULL;
         fovea_kv_cache *to = cache_make(&other);
@@ -186,6 +212,10 @@ int main(int argc, char **argv) {
     check_loads(&c, x.scalar, false);
     check_loads(&c, x.one, true);
     test_hostile(&c);
+    c.k_dtype = c.v_dtype = FOVEA_DTYPE_I8;
+    check_loads(&c, x.scalar, true);
+    test_hostile(&c);
+    test_impossible(&c);
     test_foreign(cache_case_make(x.one, x.scalar));
     contexts_free(&x);
     return test_end();

@@ -1,5 +1,5 @@
 /* Layers over a cache: one whose tokens come one by one, in chunks and at once, padded and packed, gives the bits of its steps called one by
- * one (linear maps, norms of queries and keys, rope, attention over contiguous tensors), for float32 and 16-bit types and caches; and
+ * one (linear maps, norms of queries and keys, rope, attention over contiguous tensors), for float32 and 16-bit types and caches, and int8 ones; and
  * what such layers must refuse. */
 #include "cache_case.h"
 
@@ -119,48 +119,6 @@ static void normalise(const layer *l, void *x, int64_t heads, const float *weigh
     require(fovea_rms_norm(l->ctx, &args), "norm");
 }
 
-/* The steps one by one, over all tokens: [TOKENS][OUT]. */
-static void *reference(const layer *l) {
-    int64_t positions[TOKENS];
-    for (int64_t i = 0; i < TOKENS; i++)
-        positions[i] = i;
-    void *x = typed(l->x, TOKENS * FEATURES, l->dtype);
-    void *q = map(l, x, l->q, FEATURES, HEADS, DIM, NULL), *k = map(l, x, l->k, FEATURES, KV_HEADS, DIM, NULL),
-         *v = map(l, x, l->v, FEATURES, KV_HEADS, DIM, NULL);
-    if (l->norms) {
-        normalise(l, q, HEADS, l->q_norm);
-        normalise(l, k, KV_HEADS, l->k_norm);
-    }
-    void *kept_k = must_alloc(KV_HEADS * TOKENS * DIM, sizeof(float)),
-         *kept_v = must_alloc(KV_HEADS * TOKENS * DIM, sizeof(float));
-    const fovea_tensor qt = fovea_tensor_bhtd(q, l->dtype, 1, HEADS, TOKENS, DIM),
-                       kt = fovea_tensor_bhtd(k, l->dtype, 1, KV_HEADS, TOKENS, DIM),
-                       kept = fovea_tensor_bhtd(kept_k, l->kept, 1, KV_HEADS, TOKENS, DIM);
-    if (l->rope) {
-        require(fovea_rope_apply(l->ctx, l->rope, &qt, positions, &qt), "rope");
-        require(fovea_rope_apply(l->ctx, l->rope, &kt, positions, &kept), "rope");
-    } else
-        require(fovea_convert(KV_HEADS * TOKENS * DIM, k, l->dtype, kept_k, l->kept), "convert");
-    require(fovea_convert(KV_HEADS * TOKENS * DIM, v, l->dtype, kept_v, l->kept), "convert");
-    const fovea_attention_desc a = attention_of(l, 1, TOKENS, false);
-    fovea_attention_plan *plan;
-    fovea_attention_args args;
-    void *heads = must_alloc(TOKENS * HEADS * DIM, sizeof(float));
-    require(fovea_attention_plan_create(l->ctx, &a, &plan), "plan");
-    fovea_attention_args_init(&args);
-    args.q = qt;
-    args.k = kept;
-    args.v = fovea_tensor_bhtd(kept_v, l->kept, 1, KV_HEADS, TOKENS, DIM);
-    args.out = fovea_tensor_bthd(heads, l->dtype, 1, TOKENS, HEADS, DIM);
-    require(fovea_attention_execute(plan, &args, NULL, 0), "attention");
-    fovea_attention_plan_destroy(plan);
-    void *out = map(l, heads, l->o, HEADS * DIM, 1, OUT, l->o_bias);
-    void *all[] = {x, q, k, v, kept_k, kept_v, heads};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
-    return out;
-}
-
 static fovea_kv_cache *cache_of(const layer *l) {
     fovea_kv_cache_desc d;
     fovea_kv_cache *cache;
@@ -173,6 +131,87 @@ static fovea_kv_cache *cache_of(const layer *l) {
     d.rope = l->rope;
     require(fovea_kv_cache_create(l->ctx, &d, &cache), "cache");
     return cache;
+}
+
+/* Attention of all tokens at once over a cache, as int8 keys and values have no tensors; q is turned, k is not. */
+static void attend_cached(const layer *l, const fovea_tensor *q, const fovea_tensor *k, const fovea_tensor *v,
+                          const fovea_tensor *out) {
+    const fovea_attention_desc a = attention_of(l, 1, TOKENS, true);
+    fovea_kv_cache *cache = cache_of(l);
+    fovea_kv_append append;
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    int64_t sequence;
+    require(fovea_kv_cache_add(cache, &sequence), "add");
+    fovea_kv_append_init(&append);
+    append.count = 1;
+    append.sequences = &sequence;
+    append.k = *k;
+    append.v = *v;
+    require(fovea_kv_cache_append(cache, &append), "append");
+    require(fovea_attention_plan_create(l->ctx, &a, &plan), "plan");
+    fovea_attention_args_init(&args);
+    args.q = *q;
+    args.out = *out;
+    args.cache = cache;
+    args.cache_sequences = &sequence;
+    require(fovea_attention_execute(plan, &args, NULL, 0), "attention");
+    fovea_attention_plan_destroy(plan);
+    fovea_kv_cache_destroy(cache);
+}
+
+static void attend_contiguous(const layer *l, const fovea_tensor *q, const fovea_tensor *k, const fovea_tensor *v,
+                              const int64_t *positions, const fovea_tensor *out) {
+    const int64_t n = KV_HEADS * TOKENS * DIM;
+    const fovea_attention_desc a = attention_of(l, 1, TOKENS, false);
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    void *kept_k = must_alloc(n, sizeof(float)), *kept_v = must_alloc(n, sizeof(float));
+    fovea_attention_args_init(&args);
+    args.q = *q;
+    args.k = fovea_tensor_bhtd(kept_k, l->kept, 1, KV_HEADS, TOKENS, DIM);
+    args.v = fovea_tensor_bhtd(kept_v, l->kept, 1, KV_HEADS, TOKENS, DIM);
+    args.out = *out;
+    if (l->rope)
+        require(fovea_rope_apply(l->ctx, l->rope, k, positions, &args.k), "rope");
+    else
+        require(fovea_convert(n, k->data, l->dtype, kept_k, l->kept), "convert");
+    require(fovea_convert(n, v->data, l->dtype, kept_v, l->kept), "convert");
+    require(fovea_attention_plan_create(l->ctx, &a, &plan), "plan");
+    require(fovea_attention_execute(plan, &args, NULL, 0), "attention");
+    fovea_attention_plan_destroy(plan);
+    free(kept_k);
+    free(kept_v);
+}
+
+/* The steps one by one, over all tokens: [TOKENS][OUT]. */
+static void *reference(const layer *l) {
+    int64_t positions[TOKENS];
+    for (int64_t i = 0; i < TOKENS; i++)
+        positions[i] = i;
+    void *x = typed(l->x, TOKENS * FEATURES, l->dtype);
+    void *q = map(l, x, l->q, FEATURES, HEADS, DIM, NULL), *k = map(l, x, l->k, FEATURES, KV_HEADS, DIM, NULL),
+         *v = map(l, x, l->v, FEATURES, KV_HEADS, DIM, NULL);
+    if (l->norms) {
+        normalise(l, q, HEADS, l->q_norm);
+        normalise(l, k, KV_HEADS, l->k_norm);
+    }
+    void *heads = must_alloc(TOKENS * HEADS * DIM, sizeof(float));
+    const fovea_tensor qt = fovea_tensor_bhtd(q, l->dtype, 1, HEADS, TOKENS, DIM),
+                       kt = fovea_tensor_bhtd(k, l->dtype, 1, KV_HEADS, TOKENS, DIM),
+                       vt = fovea_tensor_bhtd(v, l->dtype, 1, KV_HEADS, TOKENS, DIM),
+                       ht = fovea_tensor_bthd(heads, l->dtype, 1, TOKENS, HEADS, DIM);
+    if (l->rope)
+        require(fovea_rope_apply(l->ctx, l->rope, &qt, positions, &qt), "rope");
+    if (l->kept == FOVEA_DTYPE_I8)
+        attend_cached(l, &qt, &kt, &vt, &ht);
+    else
+        attend_contiguous(l, &qt, &kt, &vt, positions, &ht);
+    void *out = map(l, heads, l->o, HEADS * DIM, 1, OUT, l->o_bias);
+    void *all[] = {x, q, k, v, heads};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+    return out;
 }
 
 /* Two sequences that get the same tokens in chunks, the second ones shorter ones: padded, or packed. */
@@ -321,6 +360,8 @@ int main(int argc, char **argv) {
     l->kept = FOVEA_DTYPE_BF16; /* a smaller cache */
     check_layer(l);
     l->dtype = l->kept = FOVEA_DTYPE_BF16;
+    check_layer(l);
+    l->kept = FOVEA_DTYPE_I8; /* the smallest */
     check_layer(l);
     l->dtype = l->kept = FOVEA_DTYPE_F16;
     l->norms = l->fused = false;

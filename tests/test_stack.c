@@ -1,5 +1,5 @@
-/* test-stack: creating a context fits a thread with a stack of 16 KiB, the system's own part of it included. It is run on
- * a large stack, whose untouched part is counted afterwards. */
+/* test-stack: creating a context, and appending the widest turned keys to a cache as int8, fit a thread with a stack of 16 KiB, the
+ * system's own part of it included. They are run on a large stack, whose untouched part is counted afterwards. */
 #define _GNU_SOURCE /* MAP_STACK */
 #include "attention_case.h"
 #include "tuning_case.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STACK = 1 << 20, LIMIT = 16 << 10, MARK = 0x5A };
+enum { STACK = 1 << 20, LIMIT = 16 << 10, MARK = 0x5A, CHANNELS = 1024 };
 
 typedef struct call {
     const char *name;
@@ -26,6 +26,43 @@ static void create_context(void) {
     options.tuning_file = tuning_file;
     test_check(fovea_context_create(&options, &made) == FOVEA_OK, "context: %s", fovea_error_detail());
     fovea_context_destroy(made);
+}
+
+/* The cache that is appended to. */
+static fovea_kv_cache *cache;
+static int64_t sequence;
+
+static void append(void) {
+    static float row[CHANNELS];
+    fovea_kv_append a;
+    fovea_kv_append_init(&a);
+    a.count = 1;
+    a.sequences = &sequence;
+    a.k = a.v = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, 1, 1, CHANNELS);
+    test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "append: %s", fovea_error_detail());
+}
+
+static void check(const call *c);
+
+static void check_append(void) {
+    fovea_context *ctx = test_context_untuned();
+    fovea_rope_desc turns;
+    fovea_rope *rope;
+    fovea_kv_cache_desc d;
+    fovea_rope_desc_init(&turns);
+    turns.rotary_dim = CHANNELS;
+    fovea_kv_cache_desc_init(&d);
+    d.kv_heads = d.max_pages = 1;
+    d.head_dim = d.value_dim = CHANNELS;
+    d.k_dtype = d.v_dtype = FOVEA_DTYPE_I8;
+    test_check(fovea_rope_create(&turns, &rope) == FOVEA_OK, "rope: %s", fovea_error_detail());
+    d.rope = rope;
+    test_check(fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK && fovea_kv_cache_add(cache, &sequence) == FOVEA_OK,
+               "cache: %s", fovea_error_detail());
+    check(&(call){"fovea_kv_cache_append", append});
+    fovea_kv_cache_destroy(cache);
+    fovea_rope_destroy(rope);
+    fovea_context_destroy(ctx);
 }
 
 static void *on_stack(void *arg) {
@@ -80,5 +117,6 @@ int main(int argc, char **argv) {
     tuning_file = path;
     check(&(call){"fovea_context_create with a tuning file", create_context});
     files_end();
+    check_append();
     return test_end();
 }

@@ -24,13 +24,13 @@
 enum { COMPLAINT_MOST = 1024, WORDS_MOST = 256, NO_MODEL = 77, TEXT_MOST = 1 << 24, LOGIT_ROWS = 64 };
 
 static const char default_prompt[] = "Tell me the story of a lighthouse keeper who learns to sail.";
-static const fovea_dtype dtypes[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
-static const char dtype_words[] = "f32 bf16 f16";
-static const char *const dtype_names[] = {"f32", "bf16", "f16"};
+static const fovea_dtype dtypes[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
+static const char dtype_words[] = "f32 bf16 f16", cache_words[] = "f32 bf16 f16 int8";
+static const char *const dtype_names[] = {"f32", "bf16", "f16", "int8"};
 
 typedef struct options {
     const char *model, *system, *perplexity;
-    int threads, dtype, cache;
+    int threads, dtype, cache, values;
     int64_t tokens, context, seed;
     double temperature, top_p;
     bool plain, ids;
@@ -80,8 +80,10 @@ static int read_options(int argc, char **argv, options *opts) {
          "build/models)"},
         {"--type", "TYPE", dtype_words, cli_read_choice, 0, 0, OPTION(dtype),
          "element type of weights and products: f32, bf16 or f16 (default: bf16)"},
-        {"--cache", "TYPE", dtype_words, cli_read_choice, 0, 0, OPTION(cache),
-         "element type of keys and values (default: that of --type)"},
+        {"--cache", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(cache),
+         "element type of keys and values: f32, bf16, f16 or int8 (default: that of --type)"},
+        {"--values", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(values),
+         "element type of values (default: that of --cache)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, OPTION(threads),
          "number of threads (default: all CPUs this process may use)"},
         {"--tokens", "N", "200", cli_read_number, 1, 1 << 24, OPTION(tokens),
@@ -113,9 +115,10 @@ static int read_options(int argc, char **argv, options *opts) {
                          .options = table,
                          .option_count = sizeof table / sizeof table[0]};
     const cli_command *only;
-    *opts = (options){.tokens = 200, .context = 2048, .seed = 1, .top_p = 0.9, .dtype = 1, .cache = -1};
+    *opts = (options){.tokens = 200, .context = 2048, .seed = 1, .top_p = 0.9, .dtype = 1, .cache = -1, .values = -1};
     const int status = cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
     opts->cache = opts->cache < 0 ? opts->dtype : opts->cache;
+    opts->values = opts->values < 0 ? opts->cache : opts->values;
     return status;
 }
 
@@ -151,7 +154,8 @@ static void load(run *r) {
         die(r->complaint);
     const config *c = model_config(r->m);
     r->room = r->opts->context < c->most_tokens ? r->opts->context : c->most_tokens;
-    if (session_create(r->m, r->room, dtypes[r->opts->cache], &r->s, to(r)) != 0)
+    const cache_types types = {dtypes[r->opts->cache], dtypes[r->opts->values]};
+    if (session_create(r->m, r->room, types, &r->s, to(r)) != 0)
         die(r->complaint);
     r->logits = allocate((size_t)(LOGIT_ROWS * c->words), sizeof *r->logits);
     r->hash = 0xcbf29ce484222325u;
@@ -220,8 +224,9 @@ static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, i
 
 static void report(const run *r) {
     const double decoded = (double)r->answer, speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
-    printf("\n\n%s, %d thread%s, %s, keys and values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
-           plural(r->info.threads), dtype_names[r->opts->dtype], dtype_names[r->opts->cache]);
+    printf("\n\n%s, %d thread%s, %s, keys %s, values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
+           plural(r->info.threads), dtype_names[r->opts->dtype], dtype_names[r->opts->cache],
+           dtype_names[r->opts->values]);
     printf("prefill  %" PRId64 " tokens, %.1f per second\n", r->prompt, (double)r->prompt / r->prefill);
     if (r->decode > 0)
         printf("decode   %" PRId64
@@ -304,8 +309,9 @@ static void perplexity(run *r) {
     }
     if (counted == 0)
         die("the text has fewer than two tokens");
-    printf("perplexity %.6f of %" PRId64 " tokens, %s, keys and values %s, logits hash %016" PRIx64 "\n",
-           exp(sum / (double)counted), counted, dtype_names[r->opts->dtype], dtype_names[r->opts->cache], r->hash);
+    printf("perplexity %.6f of %" PRId64 " tokens, %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
+           exp(sum / (double)counted), counted, dtype_names[r->opts->dtype], dtype_names[r->opts->cache],
+           dtype_names[r->opts->values], r->hash);
 }
 
 int main(int argc, char **argv) {

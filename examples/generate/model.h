@@ -27,7 +27,12 @@ void model_free(model *m); /* NULL is allowed */
 const config *model_config(const model *m);
 int64_t model_token_bytes(const model *m); /* of weights that a token reads */
 
-int session_create(const model *m, int64_t tokens, fovea_dtype cache_dtype, session **s, complaint to);
+/* As which keys and values are kept. */
+typedef struct cache_types {
+    fovea_dtype k, v;
+} cache_types;
+
+int session_create(const model *m, int64_t tokens, cache_types types, session **s, complaint to);
 void session_free(session *s); /* NULL is allowed */
 
 /* Runs 1 <= count <= SESSION_CHUNK tokens behind those that were run. */

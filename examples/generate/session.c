@@ -22,14 +22,15 @@ static int failed(const session *s, const char *what, complaint to) { return mod
 
 /* -------------------------------------------------------------------------------------------------------- creation -- */
 
-static int make_cache(session *s, fovea_dtype dtype, complaint to) {
+static int make_cache(session *s, cache_types types, complaint to) {
     const config *c = &s->m->config;
     fovea_kv_cache_desc desc;
     fovea_kv_cache_desc_init(&desc);
     desc.layers = c->layers;
     desc.kv_heads = c->kv_heads;
     desc.head_dim = desc.value_dim = c->head_dim;
-    desc.k_dtype = desc.v_dtype = dtype;
+    desc.k_dtype = types.k;
+    desc.v_dtype = types.v;
     desc.max_pages = c->layers * ((s->most + FOVEA_KV_PAGE_KEYS - 1) / FOVEA_KV_PAGE_KEYS);
     desc.rope = s->m->rope;
     if (fovea_kv_cache_create(s->m->ctx, &desc, &s->cache) != FOVEA_OK ||
@@ -38,13 +39,13 @@ static int make_cache(session *s, fovea_dtype dtype, complaint to) {
     return 0;
 }
 
-static int make_plan(const session *s, int64_t q_len, fovea_dtype cache_dtype, fovea_attention_plan **plan,
-                     complaint to) {
+static int make_plan(const session *s, int64_t q_len, cache_types types, fovea_attention_plan **plan, complaint to) {
     const config *c = &s->m->config;
     fovea_attention_desc desc;
     fovea_attention_desc_init(&desc);
     desc.dtype = s->m->dtype;
-    desc.k_dtype = desc.v_dtype = cache_dtype;
+    desc.k_dtype = types.k;
+    desc.v_dtype = types.v;
     desc.q_heads = c->heads;
     desc.kv_heads = c->kv_heads;
     desc.q_len = q_len;
@@ -84,7 +85,7 @@ static int make_rows(session *s, complaint to) {
     return there ? 0 : complain(to, s->m->path, "out of memory");
 }
 
-int session_create(const model *m, int64_t tokens, fovea_dtype cache_dtype, session **out, complaint to) {
+int session_create(const model *m, int64_t tokens, cache_types types, session **out, complaint to) {
     *out = NULL;
     if (tokens < 1 || tokens > m->config.most_tokens)
         return complain(to, m->path, "reads 1 to %lld tokens, not %lld", (long long)m->config.most_tokens,
@@ -94,8 +95,8 @@ int session_create(const model *m, int64_t tokens, fovea_dtype cache_dtype, sess
         return complain(to, m->path, "out of memory");
     s->m = m;
     s->most = tokens;
-    if (make_cache(s, cache_dtype, to) == 0 && make_plan(s, 1, cache_dtype, &s->one, to) == 0 &&
-        make_plan(s, SESSION_CHUNK, cache_dtype, &s->chunk, to) == 0 && make_rows(s, to) == 0)
+    if (make_cache(s, types, to) == 0 && make_plan(s, 1, types, &s->one, to) == 0 &&
+        make_plan(s, SESSION_CHUNK, types, &s->chunk, to) == 0 && make_rows(s, to) == 0)
         return *out = s, 0;
     session_free(s);
     return -1;

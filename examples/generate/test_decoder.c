@@ -35,7 +35,7 @@ static bool read_reference(const char *name, reference *r) {
 }
 
 /* Logits of all tokens, which go through the model in chunks. */
-static bool run(const model *m, fovea_dtype cache, const int32_t *ids, int64_t chunk, float *logits) {
+static bool run(const model *m, cache_types cache, const int32_t *ids, int64_t chunk, float *logits) {
     session *s;
     if (!test_check(session_create(m, TOKENS, cache, &s, to) == 0, "%s", sentence))
         return false;
@@ -60,7 +60,7 @@ static void check_near(const char *name, const float *logits, const reference *r
     test_check(worst <= bound, "%s: a logit is %.3g from transformers' in float64, more than %.3g", name, worst, bound);
 }
 
-static void test_model(const char *name, fovea_dtype dtype, double bound, const reference *r) {
+static void test_model(const char *name, fovea_dtype dtype, cache_types cache, double bound, const reference *r) {
     static float whole[TOKENS * WORDS], other[TOKENS * WORDS];
     static const int64_t chunks[] = {1, 7, 22};
     char path[PATH_MOST];
@@ -74,16 +74,17 @@ static void test_model(const char *name, fovea_dtype dtype, double bound, const 
         options.isa = i == 2 ? FOVEA_ISA_SCALAR : FOVEA_ISA_BEST;
         test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "%s", fovea_error_detail());
         if (test_check(model_load(ctx, path, dtype, &m, to) == 0, "%s", sentence)) {
-            if (run(m, dtype, r->ids, TOKENS, i == 0 ? whole : other)) {
+            if (run(m, cache, r->ids, TOKENS, i == 0 ? whole : other)) {
                 if (i == 0)
                     check_near(name, whole, r, bound);
                 else
-                    test_same(other, whole, TOKENS * WORDS, "%s, type %d, context %d", name, (int)dtype, i);
+                    test_same(other, whole, TOKENS * WORDS, "%s, type %d, keys %d, context %d", name, (int)dtype,
+                              (int)cache.k, i);
             }
             for (int k = 0; k < 3 && i == 0; k++)
-                if (run(m, dtype, r->ids, chunks[k], other))
-                    test_same(other, whole, TOKENS * WORDS, "%s, type %d, in chunks of %d", name, (int)dtype,
-                              (int)chunks[k]);
+                if (run(m, cache, r->ids, chunks[k], other))
+                    test_same(other, whole, TOKENS * WORDS, "%s, type %d, keys %d, in chunks of %d", name, (int)dtype,
+                              (int)cache.k, (int)chunks[k]);
         }
         model_free(m);
         fovea_context_destroy(ctx);
@@ -143,14 +144,22 @@ static void test_hostile(void) {
 
 int main(int argc, char **argv) {
     static const char *const names[] = {"llama", "gpt2"};
+    static const struct {
+        fovea_dtype dtype;
+        cache_types cache;
+        double bound;
+    } kinds[] = {{FOVEA_DTYPE_F32, {FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, 1e-5},
+                 {FOVEA_DTYPE_BF16, {FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16}, 0.2},
+                 {FOVEA_DTYPE_F16, {FOVEA_DTYPE_F16, FOVEA_DTYPE_F16}, 0.02},
+                 {FOVEA_DTYPE_F32, {FOVEA_DTYPE_I8, FOVEA_DTYPE_I8}, 0.2},
+                 {FOVEA_DTYPE_BF16, {FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8}, 0.2}};
     test_begin(argc, argv, "decoder", NULL);
     for (int i = 0; i < 2; i++) {
         static reference r;
         if (!read_reference(names[i], &r))
             continue;
-        test_model(names[i], FOVEA_DTYPE_F32, 1e-5, &r);
-        test_model(names[i], FOVEA_DTYPE_BF16, 0.2, &r);
-        test_model(names[i], FOVEA_DTYPE_F16, 0.02, &r);
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+            test_model(names[i], kinds[k].dtype, kinds[k].cache, kinds[k].bound, &r);
     }
     test_refused();
     test_hostile();

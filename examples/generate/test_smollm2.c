@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     test_check(fovea_context_create(NULL, &ctx) == FOVEA_OK, "%s", fovea_error_detail());
     const bool good = reference != NULL && gguf_open(path, &file, to) == 0 && text_from_gguf(file, &t, to) == 0 &&
                       model_load(ctx, path, FOVEA_DTYPE_F32, &m, to) == 0 &&
-                      session_create(m, IDS_MOST, FOVEA_DTYPE_F32, &s, to) == 0;
+                      session_create(m, IDS_MOST, (cache_types){FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, &s, to) == 0;
     if (test_check(good, "%s", reference != NULL ? sentence : "no reference.txt"))
         check_prompts(m, t, s, reference);
     if (reference != NULL)

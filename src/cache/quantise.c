@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PART = 512, MOST = 127 };
+enum { PART = 64, MOST = 127 };
 
 /* Scales of rows are normal numbers, and what multiplies them is finite. A row of less is one of zeros. */
 static const float least = 0x1p-119f;

@@ -64,8 +64,6 @@ void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, in
     char line[448], types[4][24];
     const bool masked =
         d->mask != FOVEA_MASK_NONE && d->mask != FOVEA_MASK_ADDITIVE && d->mask != FOVEA_MASK_KEY_PADDING;
-    if (d->k_dtype == FOVEA_DTYPE_I8 || d->v_dtype == FOVEA_DTYPE_I8) /* nothing tunes it */
-        return;
     const int length = snprintf(
         line, sizeof line,
         "attention batch=%" PRId64 " q_heads=%" PRId64 " kv_heads=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64

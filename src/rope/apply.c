@@ -6,24 +6,29 @@
 #include <string.h>
 
 void fv_rope_at(const fovea_rope *rope, int64_t position, fv_rope_turn *turn) {
+    enum { PART = 64 }; /* pairs: little of a stack */
     assert(position >= 0 && position <= FOVEA_ROPE_MAX_POSITION);
-    const int64_t n = rope->pairs;
     const double factor = rope->factor;
-    double c[FV_ROPE_MOST_PAIRS], s[FV_ROPE_MOST_PAIRS];
-    const double *from = rope->table + position % FV_ROPE_BASE * 2 * n;
-    memcpy(c, from, (size_t)n * sizeof *c);
-    memcpy(s, from + n, (size_t)n * sizeof *s);
-    for (int64_t digit = 1, left = position / FV_ROPE_BASE; left > 0; digit++, left /= FV_ROPE_BASE) {
-        const double *const to_c = rope->table + (digit * FV_ROPE_BASE + left % FV_ROPE_BASE) * 2 * n, *to_s = to_c + n;
-        for (int64_t i = 0; i < n; i++) {
-            const double both = c[i] * to_c[i] - s[i] * to_s[i];
-            s[i] = s[i] * to_c[i] + c[i] * to_s[i];
-            c[i] = both;
+    double c[PART], s[PART];
+    for (int64_t at = 0, n; at < rope->pairs; at += n) {
+        n = fv_min(rope->pairs - at, PART);
+        const double *from = rope->table + position % FV_ROPE_BASE * 2 * rope->pairs + at;
+        memcpy(c, from, (size_t)n * sizeof *c);
+        memcpy(s, from + rope->pairs, (size_t)n * sizeof *s);
+        for (int64_t digit = 1, left = position / FV_ROPE_BASE; left > 0; digit++, left /= FV_ROPE_BASE) {
+            const double *const to_c =
+                                    rope->table + (digit * FV_ROPE_BASE + left % FV_ROPE_BASE) * 2 * rope->pairs + at,
+                                *to_s = to_c + rope->pairs;
+            for (int64_t i = 0; i < n; i++) {
+                const double both = c[i] * to_c[i] - s[i] * to_s[i];
+                s[i] = s[i] * to_c[i] + c[i] * to_s[i];
+                c[i] = both;
+            }
         }
-    }
-    for (int64_t i = 0; i < n; i++) {
-        turn->cos[i] = (float)(c[i] * factor);
-        turn->sin[i] = (float)(s[i] * factor);
+        for (int64_t i = 0; i < n; i++) {
+            turn->cos[at + i] = (float)(c[i] * factor);
+            turn->sin[at + i] = (float)(s[i] * factor);
+        }
     }
 }
 
@@ -44,15 +49,25 @@ static void turn_adjacent(int64_t n, const fv_rope_turn *turn, float *x) {
     }
 }
 
+static void turn_row(const fovea_rope *rope, const fv_rope_turn *turn, float *row) {
+    if (rope->desc.pairing == FOVEA_ROPE_HALVES)
+        turn_halves(rope->pairs, turn, row);
+    else
+        turn_adjacent(rope->pairs, turn, row);
+}
+
+void fv_rope_floats(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *floats, int64_t n,
+                    const void *from, float *to) {
+    fv_convert_to_floats(floats, n, from, to);
+    turn_row(rope, turn, to);
+}
+
 void fv_rope_row(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *convert, int64_t n,
                  const void *from, void *to) {
     float row[2 * FV_ROPE_MOST_PAIRS];
     const int64_t turned = 2 * rope->pairs;
     fv_convert_to_floats(convert, turned, from, row);
-    if (rope->desc.pairing == FOVEA_ROPE_HALVES)
-        turn_halves(rope->pairs, turn, row);
-    else
-        turn_adjacent(rope->pairs, turn, row);
+    turn_row(rope, turn, row);
     fv_convert_of_floats(convert, turned, row, to);
     fv_convert(convert, n - turned, (const char *)from + turned * convert->from_size,
                (char *)to + turned * convert->to_size);

@@ -32,6 +32,10 @@ void fv_rope_at(const fovea_rope *rope, int64_t position, fv_rope_turn *turn);
 void fv_rope_row(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *convert, int64_t n,
                  const void *from, void *to);
 
+/* The same to floats, all n of them. */
+void fv_rope_floats(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *floats, int64_t n,
+                    const void *from, float *to);
+
 /* Of its angles and pairing, never 0: ropes that turn alike have one hash. */
 uint64_t fv_rope_hash(const fovea_rope *rope);
 
