@@ -12,6 +12,7 @@
 enum {
     CALL_KEYS = 64,      /* of a panel that one call of a gemm multiplies */
     WHOLE_ROWS = 24,     /* of register tiles of 6, 8 or 12 */
+    ONE_TILE_ROWS = 72,  /* likewise: so few that one tile of them overlaps more with memory than it loses in L1 */
     MANY_ROWS = 144,     /* likewise */
     LONG_KEYS = 1024,    /* so many that rows of a tile see about the same ones */
     STREAM_FLOATS = 2048 /* of a panel whose keys come from memory */
@@ -102,7 +103,8 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan), half = fitting / 2;
     const bool limited = fv_attention_limited(d);
-    if (plan->rows <= fitting)
+    const bool floats = d->k_dtype == FOVEA_DTYPE_F32 && d->v_dtype == FOVEA_DTYPE_F32;
+    if (plan->rows <= fitting || (plan->rows <= ONE_TILE_ROWS && floats && !limited))
         return plan->rows;
     const int64_t fewer =
         fv_max(half, limited && plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
