@@ -136,9 +136,9 @@ static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes
     for (int i = 0; i < 4; i++) {
         const char *q = (const char *)p + i * bytes;
         vf x = _mm512_castps128_ps512(v_quarter(q));
-        x = _mm512_mask_broadcast_f32x4(x, 0x00f0, v_quarter(q + 4 * bytes));
-        x = _mm512_mask_broadcast_f32x4(x, 0x0f00, v_quarter(q + 8 * bytes));
-        v[i] = _mm512_mask_broadcast_f32x4(x, 0xf000, v_quarter(q + 12 * bytes));
+        x = _mm512_insertf32x4(x, v_quarter(q + 4 * bytes), 1);
+        x = _mm512_insertf32x4(x, v_quarter(q + 8 * bytes), 2);
+        v[i] = _mm512_insertf32x4(x, v_quarter(q + 12 * bytes), 3);
     }
     v_transpose_quarters(v);
 }
