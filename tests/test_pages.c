@@ -288,7 +288,7 @@ static void test_scaled_cases(const case_contexts *x) {
         check_scaled_case(x, &c, -1, &r);
     }
     for (int i = 0; i < CASE_FEATURES; i++) {
-        rng r = rng_stream(test_seed(), "int8 features");
+        rng r = rng_stream(test_seed() + (uint64_t)i, "int8 features");
         attention_case c = case_plain(1, 4, 2, 37, 530, 24, 40);
         c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
         c.weights = true;
