@@ -134,6 +134,55 @@ static void run_layer(const fovea_context *ctx, const line *l, int trial, rng *r
     layer_free(from);
 }
 
+/* Attention over a cache that keeps keys and values as int8, and every third trial keys alone. */
+static void run_int8(const fovea_context *ctx, int trial, rng *r, bool flush, golden_hash *hash) {
+    attention_case c = draw_case(trial, r);
+    inputs *in = inputs_make(&c, r);
+    outputs *out = outputs_make(&c, c.layout);
+    fovea_attention_args args = case_args(in, out);
+    int64_t sequences[64];
+    const int64_t batch = c.desc.batch < 64 ? c.desc.batch : 64;
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    fovea_kv_append a;
+    fovea_attention_plan *plan;
+    for (int i = 0; i < 3; i++) {
+        const fovea_tensor *t[] = {&args.q, &args.k, &args.v};
+        hash->inputs = hash_bytes(hash->inputs, t[i]->data, tensor_elements(t[i]) * (int64_t)sizeof(float));
+    }
+    fovea_kv_cache_desc_init(&d);
+    d.kv_heads = c.desc.kv_heads;
+    d.head_dim = c.desc.head_dim;
+    d.value_dim = c.desc.value_dim;
+    d.k_dtype = c.desc.k_dtype = FOVEA_DTYPE_I8;
+    d.v_dtype = c.desc.v_dtype = trial % 3 == 2 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_I8;
+    d.max_pages = batch * (c.desc.kv_len / FOVEA_KV_PAGE_KEYS + 1);
+    c.desc.batch = batch;
+    c.desc.page_keys = FOVEA_KV_PAGE_KEYS;
+    fovea_kv_append_init(&a);
+    a.count = batch;
+    a.sequences = sequences;
+    a.k = args.k;
+    a.v = args.v;
+    bool ran = fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK;
+    for (int64_t i = 0; i < batch && ran; i++)
+        ran = fovea_kv_cache_add(cache, &sequences[i]) == FOVEA_OK;
+    args.k.data = args.v.data = NULL;
+    args.cache = cache;
+    args.cache_sequences = sequences;
+    ran = ran && fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK;
+    fp_flush(flush);
+    ran = ran && fovea_kv_cache_append(cache, &a) == FOVEA_OK &&
+          fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK;
+    fp_flush(false);
+    if (test_check(ran, "int8: %s", fovea_error_detail()))
+        fovea_attention_plan_destroy(plan);
+    fovea_kv_cache_destroy(cache);
+    hash->outputs = hash_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
+    outputs_free(out);
+    inputs_free(in);
+}
+
 typedef void run_fn(const fovea_context *ctx, const line *l, int trial, rng *r, bool flush, golden_hash *hash);
 enum { OPERATIONS = 3, LINES = 4 };
 static const struct {
@@ -146,8 +195,12 @@ static const line lines[LINES] = {{FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
                                   {FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_BF16_TILE}};
 
 bool golden_type_name(int number, char name[32]) {
-    if (number >= OPERATIONS * LINES)
+    if (number > OPERATIONS * LINES)
         return false;
+    if (number == OPERATIONS * LINES) {
+        snprintf(name, 32, "attention over int8");
+        return true;
+    }
     const line *l = &lines[number % LINES];
     snprintf(name, 32, "%s of %s, %s", operations[number / LINES].name, l->dtype == FOVEA_DTYPE_F16 ? "f16" : "bf16",
              fovea_arithmetic_name(l->arithmetic));
@@ -160,7 +213,10 @@ golden_hash golden_type(const fovea_context *ctx, int number, bool flush) {
         char name[32];
         snprintf(name, sizeof name, "type %d", trial); /* the same numbers for all types */
         rng r = rng_stream(GOLDEN_SEED, name);
-        operations[number / LINES].run(ctx, &lines[number % LINES], trial, &r, flush, &hash);
+        if (number == OPERATIONS * LINES)
+            run_int8(ctx, trial, &r, flush, &hash);
+        else
+            operations[number / LINES].run(ctx, &lines[number % LINES], trial, &r, flush, &hash);
         twins_free();
     }
     return hash;
