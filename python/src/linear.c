@@ -41,7 +41,11 @@ static int activation_of(const char *name, fovea_activation *activation) {
         const char *name;
         fovea_activation activation;
     } all[] = {
-        {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"gelu_tanh", FOVEA_ACTIVATION_GELU_TANH}};
+        {"relu", FOVEA_ACTIVATION_RELU},
+        {"gelu", FOVEA_ACTIVATION_GELU},
+        {"gelu_tanh", FOVEA_ACTIVATION_GELU_TANH},
+        {"silu", FOVEA_ACTIVATION_SILU},
+    };
     for (size_t i = 0; name && i < sizeof all / sizeof all[0]; i++)
         if (strcmp(name, all[i].name) == 0) {
             *activation = all[i].activation;
@@ -49,7 +53,7 @@ static int activation_of(const char *name, fovea_activation *activation) {
         }
     if (!name)
         return 0;
-    return py_raise(PyExc_ValueError, "activation must be None, 'relu', 'gelu' or 'gelu_tanh', not '%s'", name);
+    return py_raise(PyExc_ValueError, "activation must be None, 'relu', 'gelu', 'gelu_tanh' or 'silu', not '%s'", name);
 }
 
 int py_hold_list(PyObject **value, PyObject **held) {
@@ -234,8 +238,8 @@ static const char doc[] =
     "of "
     "float32 on the\n"
     "same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', "
-    "'gelu' (erf) or\n"
-    "'gelu_tanh'. scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
+    "'gelu' (erf),\n"
+    "'gelu_tanh' or 'silu'. scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
     "heads, tokens,\n"
     "channels], which attention() reads, instead of rows.\n\n"
     "Several maps of one x are one product: a list of up to 16 weights, then bias, scale and heads are lists, too (an "

@@ -13,6 +13,7 @@ ACTIVATIONS = {
     "relu": lambda t: np.maximum(t, 0),
     "gelu": lambda t: t / 2 * (1 + erf(t / math.sqrt(2))),
     "gelu_tanh": lambda t: t / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3))),
+    "silu": lambda t: t / (1 + np.exp(-t)),
 }
 
 
@@ -171,7 +172,7 @@ F = np.float32
         (lambda: fovea.Linear(np.zeros((3, 4))), TypeError, "weight must be float32, bfloat16 or float16, not float64"),
         (lambda: fovea.Linear(np.zeros(3, F)), ValueError, "weight has 1 dimensions, a matrix has 2"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), np.zeros(4, F)), ValueError, r"bias has the shape \(4,\), not \(3,\)"),
-        (lambda: fovea.Linear(np.zeros((3, 4), F), activation="silu"), ValueError, "'silu'"),
+        (lambda: fovea.Linear(np.zeros((3, 4), F), activation="swish"), ValueError, "'swish'"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), layout="oi"), ValueError, "'out_in'.*'oi'"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), heads=2), ValueError, "3 channels cannot be 2 heads"),
         (lambda: fovea.Linear([]), ValueError, "from 1 to 16"),
