@@ -12,7 +12,8 @@ enum {
     ROWS = 4,          /* at once */
     KEYS = FV_VECTORS * FV_W,
     LINE_BYTES = 64, /* of the cache */
-    AHEAD = 4096     /* bytes from here: keys that are prefetched */
+    AHEAD =
+        4096 /* bytes from here: keys that are prefetched; as many on, into the second-level cache, which waits for more lines */
 };
 
 /* What is prefetched, as many bytes as are read: keys into the first-level cache, what comes after them into the second. */
@@ -24,9 +25,10 @@ DOT_INLINE void dot_fetch(const char **at, const char *end, const int level) {
     if (!*at)
         return;
     for (int i = 0; i < KEYS * BLOCK; i += LINE_BYTES)
-        if (level == 1)
+        if (level == 1) {
             __builtin_prefetch(*at + i, 0, 3);
-        else
+            __builtin_prefetch((const char *)((uintptr_t)*at + AHEAD + (uintptr_t)i), 0, 2);
+        } else
             __builtin_prefetch(*at + i, 0, 2);
     *at += KEYS * BLOCK;
     *at = *at < end ? *at : NULL;
