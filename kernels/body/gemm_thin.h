@@ -101,6 +101,8 @@ THIN_INLINE void thin_all(thin_args *t, int64_t n, const int rows) {
     int64_t j = 0;
     for (; j + vectors * FV_W <= n; j += vectors * FV_W)
         thin_columns(t, j, vectors * FV_W, rows, vectors);
+    for (; vectors == 8 && j + 4 * FV_W <= n; j += 4 * FV_W) /* one chain alone would wait for itself */
+        thin_columns(t, j, 4 * FV_W, rows, 4);
     for (; j < n; j += FV_W)
         thin_columns(t, j, n - j < FV_W ? n - j : FV_W, rows, 1);
 }

@@ -251,7 +251,8 @@ void FV_NAME(const fv_softmax_f32_args *x) {
     assert(x->c >= 1.0f && x->c < 2.0f);
     assert(!x->bits || x->bits_step >= 0);
     assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);
-    if (x->bits || FV_W == 1)
+    /* Rounded p have units that multiply them on few CPUs with narrow vectors: not worth the text. */
+    if (x->bits || FV_W == 1 || (ROUNDED && FV_W < FV_LANES))
         softmax_by(x, MASKED);
     else
         switch (x->row_max_end < x->end ? ANY : (x->end - x->begin) / FV_LANES) {
