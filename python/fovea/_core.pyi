@@ -274,7 +274,7 @@ class KVCache:
     @property
     def v_dtype(self) -> CacheDtype: ...
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "silu_gated"]
 
 class Linear:
     @overload

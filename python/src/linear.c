@@ -45,6 +45,7 @@ static int activation_of(const char *name, fovea_activation *activation) {
         {"gelu", FOVEA_ACTIVATION_GELU},
         {"gelu_tanh", FOVEA_ACTIVATION_GELU_TANH},
         {"silu", FOVEA_ACTIVATION_SILU},
+        {"silu_gated", FOVEA_ACTIVATION_SILU_GATED},
     };
     for (size_t i = 0; name && i < sizeof all / sizeof all[0]; i++)
         if (strcmp(name, all[i].name) == 0) {
@@ -53,7 +54,8 @@ static int activation_of(const char *name, fovea_activation *activation) {
         }
     if (!name)
         return 0;
-    return py_raise(PyExc_ValueError, "activation must be None, 'relu', 'gelu', 'gelu_tanh' or 'silu', not '%s'", name);
+    return py_raise(PyExc_ValueError,
+                    "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated', not '%s'", name);
 }
 
 int py_hold_list(PyObject **value, PyObject **held) {
@@ -167,6 +169,10 @@ static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         py_array_close(&m.arrays[i]);
     Py_XDECREF(held[0]);
     Py_XDECREF(held[1]);
+    if (status == 0 && activation == FOVEA_ACTIVATION_SILU_GATED) { /* two matrices, one result */
+        self->several = 0;
+        self->count = 1;
+    }
     if (status == 0)
         return (PyObject *)self;
     Py_DECREF((PyObject *)self);
@@ -239,7 +245,8 @@ static const char doc[] =
     "float32 on the\n"
     "same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', "
     "'gelu' (erf),\n"
-    "'gelu_tanh' or 'silu'. scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
+    "'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.\n"
+    "scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
     "heads, tokens,\n"
     "channels], which attention() reads, instead of rows.\n\n"
     "Several maps of one x are one product: a list of up to 16 weights, then bias, scale and heads are lists, too (an "

@@ -42,6 +42,20 @@ def test_activations(problem, normal, tiers, activation):
     tiers(lambda: fovea.Linear(w, b, activation=activation)(x, residual))
 
 
+def test_gated(problem, normal, tiers):
+    """Two matrices, one result."""
+    x, w, b = problem
+    up, residual = normal(50, 33), normal(2, 7, 50)
+    linear = fovea.Linear([w, up], [b, None], activation="silu_gated")
+    expected = rows(x, w, b, "silu") * rows(x, up)
+    close(linear(x), expected)
+    out = np.empty((2, 7, 50), np.float32)
+    assert linear(x, residual, out=out) is out
+    close(out, expected + residual)
+    assert (linear.in_features, linear.out_features) == (33, 50)
+    tiers(lambda: fovea.Linear([w, up], [b, None], activation="silu_gated")(x, residual))
+
+
 def test_layouts_and_strides_give_the_same_bits(problem):
     x, w, b = problem
     expected = fovea.Linear(w, b)(x)
@@ -172,6 +186,8 @@ F = np.float32
         (lambda: fovea.Linear(np.zeros((3, 4))), TypeError, "weight must be float32, bfloat16 or float16, not float64"),
         (lambda: fovea.Linear(np.zeros(3, F)), ValueError, "weight has 1 dimensions, a matrix has 2"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), np.zeros(4, F)), ValueError, r"bias has the shape \(4,\), not \(3,\)"),
+        (lambda: fovea.Linear(np.zeros((3, 4), F), activation="silu_gated"), ValueError, "2"),
+        (lambda: fovea.Linear([np.zeros((3, 4), F), np.zeros((5, 4), F)], activation="silu_gated"), ValueError, "5"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), activation="swish"), ValueError, "'swish'"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), layout="oi"), ValueError, "'out_in'.*'oi'"),
         (lambda: fovea.Linear(np.zeros((3, 4), F), heads=2), ValueError, "3 channels cannot be 2 heads"),
