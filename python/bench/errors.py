@@ -2,7 +2,8 @@
 
 For every product and attention of all-MiniLM-L6-v2 and SmolLM2-135M-Instruct in bfloat16, on the operands of PyTorch's own run of the model:
 the root mean square error of the result against float64 on the same operands, divided by that of the exact result, as the element type
-keeps it. Beside Fovea's arithmetics: PyTorch's own result, and the exact one rounded once, below which nothing can be.
+keeps it. Beside Fovea's arithmetics: attention over a cache of int8, PyTorch's own result, and the exact one rounded once, below which
+nothing of that type can be.
 Needs torch, transformers, gguf.
 """
 
@@ -15,7 +16,7 @@ import torch
 import fovea
 
 ARITHMETICS = ("exact", "bf16", "bf16_tile")
-COLUMNS = ("rounded", *ARITHMETICS, "torch")
+COLUMNS = ("rounded", *ARITHMETICS, "int8", "torch")
 
 
 class Errors:
@@ -32,7 +33,8 @@ class Errors:
     def report(self, model):
         print(f"\n{model}\n{'':<28}" + "".join(f"{c:>11}" for c in COLUMNS))
         for name, row in self.squares.items():
-            print(f"{name:<28}" + "".join(f"{math.sqrt(row[c] / row['size']):>11.2e}" for c in COLUMNS))
+            errors = (f"{math.sqrt(row[c] / row['size']):.2e}" if c in row else "" for c in COLUMNS)
+            print(f"{name:<28}" + "".join(f"{e:>11}" for e in errors))
 
 
 def attention_exactly(q, k, v, mask, causal, scale):
@@ -45,6 +47,14 @@ def attention_exactly(q, k, v, mask, causal, scale):
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.double()
     return scores.softmax(-1) @ v
+
+
+def attention_over_int8(q, k, v, causal, scale):
+    """The same by keys and values that a cache keeps as int8."""
+    cache = fovea.KVCache(1, k.shape[1], k.shape[3], dtype="int8", max_pages=-(-k.shape[2] // 256))
+    sequence = cache.add()
+    cache.append(0, sequence, k, v)
+    return cache.attend(0, sequence, q, causal="bottom_right" if causal else False, scale=scale)
 
 
 def watch(model, errors):
@@ -71,6 +81,8 @@ def watch(model, errors):
             results[arithmetic] = fovea.attention(
                 q, k, v, causal=is_causal, mask=attn_mask, scale=scale, arithmetic=arithmetic
             )
+        if attn_mask is None:
+            results["int8"] = attention_over_int8(q, k, v, is_causal, scale)
         errors.add("attention", exact, results)
         return out
 
