@@ -1,84 +1,7 @@
-/* Trials of softmax and weights. */
-#include "check.h"
+/* Trials of softmax. */
+#include "scores.h"
 
 #include <inttypes.h>
-
-/* --------------------------------------------------------------------------------------------- which keys attend -- */
-
-typedef enum attended { ATTEND_ALL, ATTEND_NONE, ATTEND_ONE, ATTEND_HALF, ATTEND_OUTSIDE, ATTEND_KINDS } attended;
-static const char *const attended_words[ATTEND_KINDS] = {"all", "none", "one", "half of", "only outside of"};
-
-/* Bits of a row: keys of [begin, end) by kind, those outside of it mostly set, since they must not count. */
-static void fill_keybits(trial *t, fv_keybits *bits, attended kind, int64_t begin, int64_t end) {
-    const int64_t one = end > begin ? rng_between(&t->rng, begin, end - 1) : -1;
-    memset(bits, 0, sizeof *bits);
-    for (int64_t key = 0; key < FV_SEGMENT; key++) {
-        const bool inside = key >= begin && key < end;
-        const bool set = !inside              ? rng_below(&t->rng, 4) != 0
-                         : kind == ATTEND_ALL ? true
-                         : kind == ATTEND_ONE ? key == one
-                                              : kind == ATTEND_HALF && rng_below(&t->rng, 2) != 0;
-        bits->word[key / 64] |= (uint64_t)set << (key % 64);
-    }
-}
-
-static bool attends(const fv_keybits *bits, int64_t key) { return bits->word[key / 64] >> (key % 64) & 1; }
-
-typedef enum score_kind {
-    SCORES_NORMAL,
-    SCORES_WIDE, /* most weights underflow */
-    SCORES_EQUAL,
-    SCORES_ZEROS,    /* of both signs */
-    SCORES_SOME_LOW, /* -inf among them */
-    SCORES_ALL_LOW,  /* nothing but -inf */
-    SCORES_HIGH,     /* one +inf */
-    SCORES_NAN,      /* a few NaN, with payloads */
-    SCORES_HUGE,     /* differences overflow */
-    SCORES_TINY,     /* subnormal numbers */
-    SCORE_KINDS
-} score_kind;
-
-static const char *const score_words[SCORE_KINDS] = {"normal",   "wide",   "equal", "zeros", "some -inf",
-                                                     "all -inf", "a +inf", "NaN",   "huge",  "tiny"};
-
-static float some_score(rng *r, score_kind kind) {
-    static const uint32_t nans[] = {0x7fc00000, 0x7f800001, 0xffc12345, 0xffffffff, 0x7fbfffff};
-    switch (kind) {
-    case SCORES_WIDE: return rng_uniform(r, -300.0f, 0.0f);
-    case SCORES_EQUAL: return 1.25f;
-    case SCORES_ZEROS: return rng_below(r, 2) ? 0.0f : -0.0f;
-    case SCORES_SOME_LOW: return rng_below(r, 2) ? -INFINITY : rng_normal(r);
-    case SCORES_ALL_LOW: return -INFINITY;
-    case SCORES_NAN: return rng_below(r, 8) ? rng_normal(r) : bits_float(nans[rng_below(r, 5)]);
-    case SCORES_HUGE: {
-        const float size = rng_uniform(r, 1e38f, 3.4e38f);
-        return rng_below(r, 2) ? size : -size;
-    }
-    case SCORES_TINY: return rng_normal(r) * 0x1p-140f;
-    default: return 3.0f * rng_normal(r);
-    }
-}
-
-/* What masked keys hold: anything. */
-static float some_masked_score(rng *r) {
-    const float values[] = {poison(), INFINITY, -INFINITY, 3e38f, 0.0f};
-    return values[rng_below(r, 5)];
-}
-
-/* Scores of a row over [begin, end), element j of the row being key begin + j. */
-static void fill_scores(trial *t, operand *s, int64_t row, const fv_keybits *bits, score_kind kind) {
-    int64_t high = rng_below(&t->rng, s->cols);
-    for (int64_t j = 0; j < s->cols; j++) {
-        const bool seen = !bits || attends(bits, s->origin + j);
-        *float_before(s, row, j) = !seen ? some_masked_score(&t->rng) : some_score(&t->rng, kind);
-        if (seen && kind == SCORES_HIGH && j >= high) { /* the first attended key from there on */
-            *float_before(s, row, j) = INFINITY;
-            high = s->cols;
-        }
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------------- softmax -- */
 
 enum { SIZE_ROWS, SIZE_BEGIN, SIZE_END, SIZE_BITS_STEP, SIZE_HAS_BITS, SIZE_KNOWN, SIZE_NORMAL, SIZE_PLACE };
 enum { OPERAND_S, OPERAND_M, OPERAND_L, OPERAND_LANES, OPERAND_MORE }; /* more: p, if not in place; bits */
@@ -257,14 +180,6 @@ static void softmax_invoke(const fv_kernel *kernel, trial *t) {
                                .l = trial_pointer(t, OPERAND_L)});
 }
 
-/* A p of float exp against double's: half a rounding of s - m scales by the argument's size, then 1 ulp; or flushed to
- * 0. */
-static bool near_exp(float got, double argument) {
-    const double exact = exp(argument);
-    return near_double(got, exact,
-                       (fabs(argument) + 3.0) * float_eps() * exact + (exact < 0x1.001p-126 ? 0x1.001p-126 : 0.0));
-}
-
 /* p of bfloat16 by one rounding of a double, whose 53 bits hold p and what is added. */
 static float rounded_p(float p) {
     if (!(p >= 0x1p-40f))
@@ -327,83 +242,3 @@ static void softmax_verify(const trial *t) {
 }
 
 const op_check check_softmax = {softmax_trials, softmax_invoke, softmax_verify};
-
-/* ------------------------------------------------------------------------------------------------------- weights -- */
-
-enum { WEIGHTS_BEGIN, WEIGHTS_END }; /* t->size */
-enum { WEIGHTS_S, WEIGHTS_W, WEIGHTS_BITS };
-
-static void weights_trial(checker *c, int64_t begin, int64_t end, attended kind, score_kind scores, float lse) {
-    trial *t = trial_begin(c, "[%" PRId64 ", %" PRId64 ") %s keys attended, scores %s, lse %g", begin, end,
-                           attended_words[kind], score_words[scores], (double)lse);
-    if (!t)
-        return;
-    t->size[WEIGHTS_BEGIN] = begin;
-    t->size[WEIGHTS_END] = end;
-    t->number = lse;
-    t->c = some_score_scale(&t->rng);
-    operand *s = trial_floats(t, "s", CELL_KEPT, 1, end - begin, end - begin);
-    operand *w = trial_floats(t, "w", CELL_BITS, 1, end - begin, end - begin);
-    operand *bits = trial_operand(t, "bits", sizeof(uint64_t), CELL_KEPT, 1, FV_SEGMENT / 64, FV_SEGMENT / 64);
-    s->origin = w->origin = begin;
-    fill_keybits(t, (fv_keybits *)bits->before, kind, begin, end);
-    if (end > begin)
-        fill_scores(t, s, 0, (const fv_keybits *)bits->before, scores);
-    for (int64_t j = 0; j < s->cols; j++) { /* no attended score is above the lse of its row */
-        float *score = float_before(s, 0, j);
-        if (attends((const fv_keybits *)bits->before, begin + j) && t->c * *score > lse)
-            *score = lse < 0.0f ? lse : lse / 2.0f;
-    }
-    trial_run(t);
-}
-
-static void weights_trials(checker *c) {
-    static const float lses[] = {0.0f, 12.5f, 80.0f, -INFINITY, NAN, INFINITY, 3.4e38f};
-    enum { LSES = sizeof lses / sizeof lses[0] };
-    int64_t size[EDGE_SIZES], turn = 0;
-    const int sizes = edge_sizes(c->kernel->nr, size);
-    for (int64_t begin = 0; begin < FV_SEGMENT; begin += FV_LANES)
-        for (int i = 0; i < sizes + 3; i++, turn++) {
-            const int64_t more[] = {64, 100, FV_SEGMENT};
-            const int64_t length = i < sizes ? size[i] : more[i - sizes];
-            const int64_t end = begin + length < FV_SEGMENT ? begin + length : FV_SEGMENT;
-            for (int kind = 0; kind < ATTEND_KINDS; kind++)
-                weights_trial(c, begin, end, (attended)kind, (score_kind)((turn + kind) % SCORE_KINDS), lses[turn % 3]);
-        }
-    for (int scores = 0; scores < SCORE_KINDS; scores++)
-        for (int i = 0; i < LSES; i++)
-            for (int kind = 0; kind < ATTEND_KINDS; kind++) {
-                const bool no_keys = lses[i] == -INFINITY; /* then every attended score is -inf */
-                weights_trial(c, 16, 59, (attended)kind, no_keys ? SCORES_ALL_LOW : (score_kind)scores, lses[i]);
-            }
-}
-
-static void weights_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.weights_f32(t->size[WEIGHTS_BEGIN], t->size[WEIGHTS_END], trial_pointer(t, WEIGHTS_S), t->c, t->number,
-                            trial_pointer(t, WEIGHTS_BITS), trial_pointer(t, WEIGHTS_W));
-}
-
-static void weights_verify(const trial *t) {
-    const operand *s = &t->operand[WEIGHTS_S], *w = &t->operand[WEIGHTS_W];
-    const fv_keybits *bits = (const fv_keybits *)t->operand[WEIGHTS_BITS].before;
-    for (int64_t j = 0; j < s->cols; j++) {
-        const float got = float_want(w, 0, j), score = t->c * *float_before(s, 0, j);
-        float want = 0.0f;
-        if (attends(bits, s->origin + j) && t->number != -INFINITY)
-            want = scalar_exp(score - t->number);
-        if (float_is_nan(want))
-            want = bits_float(CANONICAL_NAN);
-        if (float_bits(got) != float_bits(want)) {
-            trial_fail(t, "w[%" PRId64 "] is %.9g (0x%08" PRIx32 "), the formula of kernels.h gives %.9g",
-                       s->origin + j, (double)got, float_bits(got), (double)want);
-            return;
-        }
-        if (want != 0.0f && !near_exp(got, (double)score - (double)t->number)) {
-            trial_fail(t, "w[%" PRId64 "] is %.9g, float64 gives %.17g", s->origin + j, (double)got,
-                       exp((double)score - (double)t->number));
-            return;
-        }
-    }
-}
-
-const op_check check_weights = {weights_trials, weights_invoke, weights_verify};
