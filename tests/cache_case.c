@@ -14,17 +14,23 @@ cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar
                         .max_pages = 64};
 }
 
-fovea_kv_cache *cache_make(const cache_case *c) {
+/* Of one layer, without windows and rope. */
+static fovea_kv_cache_desc plain_cache(const cache_case *c, int64_t max_pages) {
     fovea_kv_cache_desc d;
-    fovea_kv_cache *cache;
     fovea_kv_cache_desc_init(&d);
-    d.layers = CACHE_LAYERS;
     d.kv_heads = CACHE_KV_HEADS;
     d.head_dim = CACHE_DIM;
     d.value_dim = CACHE_VALUES;
     d.k_dtype = c->k_dtype;
     d.v_dtype = c->v_dtype;
-    d.max_pages = c->max_pages;
+    d.max_pages = max_pages;
+    return d;
+}
+
+fovea_kv_cache *cache_make(const cache_case *c) {
+    fovea_kv_cache_desc d = plain_cache(c, c->max_pages);
+    fovea_kv_cache *cache;
+    d.layers = CACHE_LAYERS;
     d.windows = c->windows;
     d.rope = c->rope;
     if (!test_check(fovea_kv_cache_create(c->ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail()))
@@ -161,16 +167,9 @@ static fovea_kv_cache *own_cache(const cache_case *c, const shadow *s, int64_t l
     cache_case floats = *c;
     floats.k_dtype = floats.v_dtype = FOVEA_DTYPE_F32;
     float *k = cache_rows(&floats, s, layer, false), *v = cache_rows(&floats, s, layer, true);
-    fovea_kv_cache_desc d;
+    const fovea_kv_cache_desc d = plain_cache(c, s->length / FOVEA_KV_PAGE_KEYS + 1);
     fovea_kv_append a;
     fovea_kv_cache *cache;
-    fovea_kv_cache_desc_init(&d);
-    d.kv_heads = CACHE_KV_HEADS;
-    d.head_dim = CACHE_DIM;
-    d.value_dim = CACHE_VALUES;
-    d.k_dtype = c->k_dtype;
-    d.v_dtype = c->v_dtype;
-    d.max_pages = s->length / FOVEA_KV_PAGE_KEYS + 1;
     fovea_kv_append_init(&a);
     a.count = 1;
     a.sequences = sequence;
