@@ -356,6 +356,10 @@ class MultiHead:
         dtype: Dtype | None = None,
         arithmetic: Arithmetic | None = None,
         packed: int | Part | None = None,
+        cache_dtype: CacheDtype | tuple[CacheDtype, CacheDtype] | None = None,
+        q_norm: Any | None = None,
+        k_norm: Any | None = None,
+        norm_eps: float = 1e-6,
     ) -> Self: ...
     def execute(
         self,
@@ -365,6 +369,9 @@ class MultiHead:
         *,
         cu_seqlens_q: Integers | None = None,
         cu_seqlens_kv: Integers | None = None,
+        cache: KVCache | None = None,
+        layer: int | None = None,
+        sequences: int | Integers | None = None,
         out: Array | None = None,
         return_lse: bool = False,
         return_weights: bool = False,

@@ -88,15 +88,15 @@ static const short names[PY_ARG_COUNT] = {
 #undef PY_ARG_NAME
 };
 
-int py_call_parse(py_core *core, const char *function, int required, PyObject *const *args, Py_ssize_t count,
-                  PyObject *keywords, PyObject **values) {
-    const py_signature signature = {function, names, PY_ARG_COUNT, 3, required};
+int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
+                  PyObject **values) {
+    const py_signature signature = {function, names, PY_ARG_COUNT, 3, 3};
     return py_parse(core, &signature, args, count, keywords, values);
 }
 
 static PyObject *attention(py_core *core, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool recorded) {
     PyObject *values[PY_ARG_COUNT];
-    if (py_call_parse(core, "attention", 3, args, count, keywords, values) < 0)
+    if (py_call_parse(core, "attention", args, count, keywords, values) < 0)
         return NULL;
     py_call call;
     py_call_begin(&call, core, values);

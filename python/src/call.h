@@ -73,9 +73,9 @@ int py_call_scores(py_call *call);        /* mask, bias, sinks, alibi, relative 
 /* Executes, and gives what the caller gets; NULL with an exception. */
 PyObject *py_call_run(py_call *call, const py_plan *plan);
 
-/* The arguments of attention(), Plan.execute() and MultiHead.execute(), by their place; the first required ones must be there. */
-int py_call_parse(py_core *core, const char *function, int required, PyObject *const *args, Py_ssize_t count,
-                  PyObject *keywords, PyObject **values);
+/* The arguments of attention() and Plan.execute(), by their place. */
+int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
+                  PyObject **values);
 
 /* Takes a list or array of numbers, one for each sequence. */
 int py_call_numbers(py_call *call, int argument, const char *name, int64_t count, const int64_t **numbers);

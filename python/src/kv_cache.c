@@ -30,7 +30,7 @@ static const struct {
              {"int8", FOVEA_DTYPE_I8}};
 enum { TYPES = sizeof types / sizeof types[0] };
 
-static int type_of(PyObject *word, const char *argument, fovea_dtype *dtype) {
+int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
     char known[128] = "";
     if (word == Py_None)
         return 0;
@@ -50,13 +50,17 @@ static int type_of(PyObject *word, const char *argument, fovea_dtype *dtype) {
     return -1;
 }
 
-static PyObject *name_of(PyObject *self, void *offset) {
-    fovea_dtype dtype;
-    memcpy(&dtype, (const char *)self + (size_t)offset, sizeof dtype);
+const char *py_cache_dtype_name(fovea_dtype dtype) {
     int i = 0;
     while (i < TYPES - 1 && types[i].dtype != dtype)
         i++;
-    return PyUnicode_FromString(types[i].name);
+    return types[i].name;
+}
+
+static PyObject *name_of(PyObject *self, void *offset) {
+    fovea_dtype dtype;
+    memcpy(&dtype, (const char *)self + (size_t)offset, sizeof dtype);
+    return PyUnicode_FromString(py_cache_dtype_name(dtype));
 }
 
 /* Windows of the layers: one number for all, or a list in which None is none. *windows stays NULL without. */
@@ -109,10 +113,10 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     const py_core *core = PyType_GetModuleState(type);
     fovea_kv_cache_desc desc;
     fovea_kv_cache_desc_init(&desc);
-    if (type_of(dtype, "dtype", &desc.k_dtype) < 0)
+    if (py_cache_dtype(dtype, "dtype", &desc.k_dtype) < 0)
         return NULL;
     desc.v_dtype = desc.k_dtype;
-    if (type_of(k_dtype, "k_dtype", &desc.k_dtype) < 0 || type_of(v_dtype, "v_dtype", &desc.v_dtype) < 0)
+    if (py_cache_dtype(k_dtype, "k_dtype", &desc.k_dtype) < 0 || py_cache_dtype(v_dtype, "v_dtype", &desc.v_dtype) < 0)
         return NULL;
     if (rope != Py_None && Py_TYPE(rope) != core->rope_type) {
         PyErr_SetString(PyExc_TypeError, "rope must be a fovea.Rope");

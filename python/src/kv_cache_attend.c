@@ -72,9 +72,17 @@ static bool has_columns(PyObject *const *values) {
     return false;
 }
 
-/* Keys of the longest sequence. Where nobody sees the number, a power of two: a plan is made for a number, and serves all calls
- * until the sequence is twice as long. */
-static int longest(const py_call *call, const py_kv_cache *cache, int64_t *keys) {
+/* Tokens of a call's i-th sequence, none of which the library has checked yet. */
+static int64_t tokens_of(const py_call *call, int64_t i) {
+    const fovea_attention_args *args = &call->args;
+    const int64_t most = call->desc.q_len, tokens = args->q_cu_seqlens
+                                                        ? args->q_cu_seqlens[i + 1] - args->q_cu_seqlens[i]
+                                                    : args->q_lens ? args->q_lens[i]
+                                                                   : most;
+    return tokens < 0 ? 0 : tokens < most ? tokens : most;
+}
+
+int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, int64_t *keys) {
     const fovea_attention_args *args = &call->args;
     *keys = 0;
     for (int64_t i = 0; i < call->desc.batch; i++) {
@@ -85,6 +93,7 @@ static int longest(const py_call *call, const py_kv_cache *cache, int64_t *keys)
             py_raise_status(status);
             return -1;
         }
+        length += appends ? tokens_of(call, i) : 0;
         *keys = length > *keys ? length : *keys;
     }
     int64_t rounded = FOVEA_KV_PAGE_KEYS;
@@ -122,7 +131,7 @@ static int tensors(py_call *call, py_kv_cache *cache, PyObject *const first[2], 
                         (long long)cache->head_dim);
     if (py_cache_enter(cache, use, count, *sequences, false) < 0)
         return -1;
-    if (longest(call, cache, &desc->kv_len) < 0) {
+    if (py_cache_keys(call, cache, false, &desc->kv_len) < 0) {
         py_cache_leave(cache, use);
         return -1;
     }

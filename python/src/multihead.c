@@ -41,11 +41,11 @@ typedef struct making {
     long long heads, kv_heads, head_dim, value_dim, shape[3];
     PyObject *matrices[WEIGHTS], *biases[WEIGHTS], *merged;
     const char *form, *inputs, *layout, *order, *fold_values, *merge;
-    PyObject *dtype, *arithmetic, *packed;
-    bool in_first, biased;
+    PyObject *dtype, *arithmetic, *packed, *cache_dtype, *norms[2]; /* norms: of q and k */
+    bool in_first, typed;
     fovea_mha_weights weights;
     fovea_matrix merged_matrices[MERGED];
-    py_array arrays[2 * WEIGHTS + MERGED];
+    py_array arrays[2 * WEIGHTS + MERGED + 2];
     int opened;
 } making;
 
@@ -78,6 +78,24 @@ static int dimensions(PyObject *object) {
     return (int)count;
 }
 
+/* A bias or norm, all of which are of one type. */
+static int open_vector(making *m, PyObject *object, const char *name, int64_t size, size_t to) {
+    py_array *array = &m->arrays[m->opened];
+    fovea_dtype dtype;
+    if (object == Py_None)
+        return 0;
+    if (py_vector_open(m->core, object, name, size, array, &dtype) < 0)
+        return -1;
+    m->opened++;
+    if (m->typed && dtype != m->weights.bias_dtype)
+        return py_raise(PyExc_TypeError, "%s is %s, another bias or norm %s: they must be of one type", name,
+                        py_float_name(dtype), py_float_name(m->weights.bias_dtype));
+    m->weights.bias_dtype = dtype;
+    m->typed = true;
+    memcpy((char *)&m->weights + to, &array->data, sizeof array->data);
+    return 0;
+}
+
 static int open_weight(making *m, int i) {
     py_array *array = &m->arrays[m->opened];
     if (m->matrices[i] == Py_None) {
@@ -93,20 +111,14 @@ static int open_weight(making *m, int i) {
             return -1;
         m->opened++;
     }
-    if (m->biases[i] == Py_None)
-        return 0;
-    array = &m->arrays[m->opened];
-    fovea_dtype dtype;
-    if (py_vector_open(m->core, m->biases[i], table[i].bias_name, matrix_of(m, i)->out, array, &dtype) < 0)
-        return -1;
-    m->opened++;
-    if (m->biased && dtype != m->weights.bias_dtype)
-        return py_raise(PyExc_TypeError, "%s is %s, another bias %s: they must be of one type", table[i].bias_name,
-                        py_float_name(dtype), py_float_name(m->weights.bias_dtype));
-    m->weights.bias_dtype = dtype;
-    m->biased = true;
-    memcpy((char *)&m->weights + table[i].bias, &array->data, sizeof array->data);
-    return 0;
+    return open_vector(m, m->biases[i], table[i].bias_name, matrix_of(m, i)->out, table[i].bias);
+}
+
+static int open_norms(making *m, int64_t head_dim) {
+    return open_vector(m, m->norms[0], "q_norm", head_dim, AT(q_norm)) < 0 ||
+                   open_vector(m, m->norms[1], "k_norm", head_dim, AT(k_norm)) < 0
+               ? -1
+               : 0;
 }
 
 /* A tuple of matrices [q_features, k_features], one for each head, whatever the layout of the others. */
@@ -287,13 +299,16 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         "outer_k",      "outer_v",      "q_bias",    "k_bias",   "v_bias", "o_bias",     "fused_bias", "outer_q_bias",
         "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout",     "order",      "fold_values",
         "merge",        "head_dim",     "value_dim", "shape",    "causal", "window",     "scale",      "softcap",
-        "mask",         "bias",         "sinks",     "relative", "dtype",  "arithmetic", "packed",     NULL};
+        "mask",         "bias",         "sinks",     "relative", "dtype",  "arithmetic", "packed",     "cache_dtype",
+        "q_norm",       "k_norm",       "norm_eps",  NULL};
     making m = {.core = PyType_GetModuleState(type),
                 .kv_heads = -1,
                 .head_dim = -1,
                 .value_dim = -1,
                 .shape = {1, 512, 512},
                 .merged = Py_None,
+                .cache_dtype = Py_None,
+                .norms = {Py_None, Py_None},
                 .layout = "out_in",
                 .order = "qkv",
                 .fold_values = "never",
@@ -302,14 +317,15 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         m.matrices[i] = m.biases[i] = Py_None;
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0;
+    double norm_eps = 1e-6;
     PyObject **w = m.matrices, **b = m.biases;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOOOO:MultiHead", names, &m.heads,
+            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOOOOOOOd:MultiHead", names, &m.heads,
             py_size_or_none, &m.kv_heads, &w[Q], &w[K], &w[V], &w[O], &w[FUSED], &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V],
             &b[Q], &b[K], &b[V], &b[O], &b[FUSED], &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs,
             &m.layout, &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none, &m.value_dim,
             &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1], &options[2], &options[3], &mask, &bias,
-            &sinks, &relative, &m.dtype, &m.arithmetic, &m.packed))
+            &sinks, &relative, &m.dtype, &m.arithmetic, &m.packed, &m.cache_dtype, &m.norms[0], &m.norms[1], &norm_eps))
         return NULL;
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)
@@ -322,7 +338,10 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
     if (status == 0 && open_merged(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
         describe_options(&m, &self->desc, &self->attention, options, mask, relative) == 0 &&
         describe_sizes(&m, &self->desc, &self->attention) == 0 && describe_types(&m, &self->attention) == 0 &&
-        describe_packed(&m, &self->desc, &self->attention) == 0) {
+        describe_packed(&m, &self->desc, &self->attention) == 0 &&
+        py_layer_caches(m.cache_dtype, options[0], &self->attention) == 0 &&
+        open_norms(&m, self->attention.head_dim) == 0) {
+        self->desc.norm_eps = norm_eps;
         self->attention.has_bias = bias;
         self->attention.has_sinks = sinks;
         status = create(&m, self);

@@ -3,6 +3,7 @@
 #define PY_MULTIHEAD_H
 
 #include "call.h"
+#include "kv_cache.h"
 #include "linear.h"
 
 /* A layer of one shape; calls hold references while the GIL is released. */
@@ -22,6 +23,18 @@ typedef struct py_multihead {
     py_layer *layers[PY_LAYERS]; /* in order of their last use; the first ever is never lost: others are made from it */
     fovea_mha *first;
 } py_multihead;
+
+/* The arguments of a call: those of attention(), then these. */
+enum { PY_LAYER_cache = PY_ARG_COUNT, PY_LAYER_layer, PY_LAYER_sequences, PY_LAYER_ARGUMENTS };
+
+/* multihead_cache.c: what a layer over caches is made for, by cache_dtype=: a type, or a pair of keys' and values'. causal: the
+ * option. 0, or -1 with an exception. */
+int py_layer_caches(PyObject *types, PyObject *causal, fovea_attention_desc *attention);
+
+/* Of a call, after q and lengths: the cache, whose sequences are then the call's own until py_layer_cache_close(); nothing where the
+ * layer is over none. 0, or -1 with an exception. */
+int py_layer_cache_open(const py_multihead *self, py_call *call, py_cache_use *use);
+void py_layer_cache_close(const py_call *call, py_cache_use *use);
 
 PyObject *py_multihead_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 

@@ -1,4 +1,5 @@
 /* Execution of fovea.MultiHead (multihead.h). */
+#include "keywords.h"
 #include "multihead.h"
 
 #include <math.h>
@@ -93,6 +94,8 @@ static int open_input(const py_multihead *self, py_call *call, int argument, con
 static int open_packed(const py_multihead *self, py_call *call) {
     if (call->args.q.shape[0] != 1)
         return py_raise(PyExc_ValueError, "packed sequences have no axis of batches: pass [tokens, features]");
+    if (self->attention.page_keys > 0)
+        return py_call_packed_queries(call);
     if (self->desc.inputs == FOVEA_MHA_SELF && !call->values[PY_ARG_cu_seqlens_kv])
         call->values[PY_ARG_cu_seqlens_kv] = call->values[PY_ARG_cu_seqlens_q];
     return py_call_packed(call);
@@ -139,7 +142,7 @@ static int open_scores(const py_multihead *self, py_call *call) {
     desc->has_bias = desc->has_sinks = 0;
     desc->relative = FOVEA_RELATIVE_NONE;
     call->mask_kind = self->attention.mask;
-    if (py_call_sequences(call) < 0 || py_call_scores(call) < 0)
+    if (py_call_scores(call) < 0)
         return -1;
     const struct {
         const char *name;
@@ -234,14 +237,22 @@ static PyObject *run(py_multihead *self, py_call *call) {
     py_workspace_done(workspace, layer->workspace_size);
     PyEval_RestoreThread(released);
     py_layer_drop(layer);
-    return status == FOVEA_OK ? result_of(call) : py_raise_status(status);
+    return status == FOVEA_OK ? result_of(call) : py_cache_raise(call->core, status);
 }
+
+static const short argument_names[PY_LAYER_ARGUMENTS] = {
+#define PY_ARG_NAME(name) PY_NAME_##name,
+    PY_ATTENTION_NAMES(PY_ARG_NAME)
+#undef PY_ARG_NAME
+        [PY_LAYER_cache] = PY_NAME_cache,
+    [PY_LAYER_layer] = PY_NAME_layer, [PY_LAYER_sequences] = PY_NAME_sequences};
 
 PyObject *py_multihead_execute(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     py_multihead *self = (py_multihead *)object;
     py_core *core = py_core_of_object(object);
-    PyObject *values[PY_ARG_COUNT];
-    if (py_call_parse(core, "execute", 1, args, count, keywords, values) < 0)
+    static const py_signature signature = {"execute", argument_names, PY_LAYER_ARGUMENTS, 3, 1};
+    PyObject *values[PY_LAYER_ARGUMENTS];
+    if (py_parse(core, &signature, args, count, keywords, values) < 0)
         return NULL;
     for (int i = 0; i < PY_ARG_COUNT; i++)
         if (values[i] && ((i >= PY_ARG_causal && i <= PY_ARG_softcap) || i == PY_ARG_layout || i == PY_ARG_out_layout ||
@@ -254,12 +265,16 @@ PyObject *py_multihead_execute(PyObject *object, PyObject *const *args, Py_ssize
         }
     py_call call;
     py_call_begin(&call, core, values);
+    py_cache_use use = {NULL, 0, false, NULL};
     int ndim;
     PyObject *result = NULL;
-    if (open_inputs(self, &call, &ndim) == 0 && open_scores(self, &call) == 0 && open_out(self, &call, ndim) == 0 &&
+    if (open_inputs(self, &call, &ndim) == 0 && py_call_sequences(&call) == 0 &&
+        py_layer_cache_open(self, &call, &use) == 0 && open_scores(self, &call) == 0 &&
+        open_out(self, &call, ndim) == 0 &&
         open_more(&call, PY_ARG_return_lse, 3, 1, &call.args.lse, &call.made[1]) == 0 &&
         open_more(&call, PY_ARG_return_weights, 4, call.args.k.shape[2], &call.args.weights, &call.made[2]) == 0)
         result = run(self, &call);
+    py_layer_cache_close(&call, &use);
     py_call_end(&call);
     return result;
 }

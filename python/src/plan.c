@@ -178,7 +178,7 @@ static PyObject *execute(PyObject *self, PyObject *const *args, Py_ssize_t count
     py_core *core = py_core_of_object(self);
     py_plan *plan = ((plan_object *)self)->plan;
     PyObject *values[PY_ARG_COUNT];
-    if (py_call_parse(core, "execute", 3, args, count, keywords, values) < 0)
+    if (py_call_parse(core, "execute", args, count, keywords, values) < 0)
         return NULL;
     if (values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_scale] || values[PY_ARG_softcap] ||
         values[PY_ARG_arithmetic]) {
