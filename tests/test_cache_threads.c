@@ -1,10 +1,16 @@
 /* One cache, many threads (fovea/cache.h): each grows, forks, cuts and attends to sequences of its own, which share pages with those
- * of the others; all attend to one that nobody changes. Bits as ever; `make tsan` looks on. */
+ * of the others; all attend to one that nobody changes. Bits as ever; `make tsan` looks on. And the process forks while a thread is
+ * in the cache nearly all the time: the child goes on with its own. A child that hangs is ended by its alarm. */
+#define _POSIX_C_SOURCE 200809L
 #include "cache_case.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { THREADS = 4 };
 
@@ -45,6 +51,47 @@ static void *work(void *arg) {
     return NULL;
 }
 
+static atomic_bool stop;
+
+static void *fork_and_remove(void *arg) {
+    const worker *w = arg;
+    bool good = true;
+    while (!stop) {
+        int64_t fork;
+        good = fovea_kv_cache_fork(w->cache, w->common->number, &fork) == FOVEA_OK &&
+               fovea_kv_cache_remove(w->cache, fork) == FOVEA_OK && good;
+    }
+    test_check(good, "a sequence could not be forked or removed");
+    return NULL;
+}
+
+/* What a thread does, and the cache's end. */
+static int work_in_child(worker *w) {
+    alarm(20);
+    work(w);
+    fovea_kv_cache_destroy(w->cache);
+    return test_end();
+}
+
+static void check_forks(worker *w) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, fork_and_remove, w) != 0)
+        abort();
+    bool good = true;
+    for (int i = 0; good && i < 4; i++) {
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(work_in_child(w));
+        int status = -1;
+        const bool ended = waitpid(child, &status, 0) == child;
+        good = test_check(ended && status == 0, "child %d of a process whose other thread is in the cache: status 0x%x",
+                          i, (unsigned)status);
+    }
+    stop = true;
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache-threads", NULL);
     const case_contexts x = contexts_make();
@@ -65,6 +112,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
+    check_forks(&workers[0]);
     cache_check(&c, cache, &common, 1, 9, "after all threads");
     fovea_kv_cache_stats stats;
     fovea_kv_cache_stats_init(&stats);

@@ -62,7 +62,10 @@ FOVEA_API void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t s
 /* Keys and values of sequences. Thread-safe, sequence by sequence: calls on different sequences, forks of each other included, may
  * run at once, and any number of threads may attend to one. But while one thread changes a sequence (append, reserve, truncate,
  * evict, remove), no other may use that sequence. Calls share a lock only while they look at lists of pages, never while
- * they copy or compute. */
+ * they copy or compute.
+ *
+ * A forked child has a copy of the cache, and may use it, whatever other threads were doing. But a sequence that one of them was
+ * changing can only be removed in the child, and pages that it had may stay taken there. */
 typedef struct fovea_kv_cache fovea_kv_cache;
 
 /* Creates a cache without sequences. Asks the system for all its memory at once, which is taken page by page as it is first used,

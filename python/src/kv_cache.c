@@ -191,7 +191,7 @@ static PyObject *remove_sequence(PyObject *self, PyObject *argument) {
 
 static PyObject *clear(PyObject *self, PyObject *none) {
     (void)none;
-    const py_cache_use *use = cache_of(self)->uses;
+    const py_cache_use *use = py_cache_uses(cache_of(self));
     if (use && py_cache_check(cache_of(self), use->count, use->sequences, true) < 0)
         return NULL;
     fovea_kv_cache_clear(cache_of(self)->library);
@@ -369,7 +369,8 @@ static const char doc[] =
     "Any thread may call it, and any number may attend to a sequence at once; while one changes a sequence, no other "
     "may "
     "use that one\n"
-    "(ValueError). After a fork of the process each has its own. Uses what fovea.config() says when it is made.\n\n"
+    "(ValueError). After a fork of the process each has its own; a sequence that another thread was changing then\n"
+    "can only be removed in the child. Uses what fovea.config() says when it is made.\n\n"
     "Methods raise CacheFullError where no page is left, ValueError (no such sequence or layer, shapes), TypeError "
     "(element types) or\n"
     "MemoryError; then nothing has changed.";

@@ -9,6 +9,7 @@
 #include "context.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* Sequences that a call uses without the GIL. */
 typedef struct py_cache_use {
@@ -22,13 +23,17 @@ typedef struct py_kv_cache {
     PyObject_HEAD fovea_kv_cache *library;
     py_context *context; /* kept */
     PyObject *rope;      /* kept, or NULL */
-    py_cache_use *uses;  /* by other threads, now */
+    py_cache_use *uses;  /* by other threads, now: see py_cache_uses() */
+    pid_t user;          /* the process of these threads */
     int64_t layers, kv_heads, head_dim, value_dim;
     fovea_dtype k_dtype, v_dtype;
 } py_kv_cache;
 
+/* The uses there are: those of the parent's threads, of which a forked child has not even the stacks, are forgotten. */
+const py_cache_use *py_cache_uses(py_kv_cache *cache);
+
 /* 0, or -1 with ValueError: another thread changes one of these sequences, or uses one that is to be changed. */
-int py_cache_check(const py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes);
+int py_cache_check(py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes);
 
 /* Checks, and says that they are used until py_cache_leave(). The use and the numbers stay where they are till then. */
 int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const int64_t *sequences, bool changes);

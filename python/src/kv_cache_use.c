@@ -2,6 +2,8 @@
 #include "array.h"
 #include "kv_cache.h"
 
+#include <unistd.h>
+
 static bool meet(const py_cache_use *use, int64_t count, const int64_t *sequences, int64_t *which) {
     for (int64_t i = 0; i < use->count; i++)
         for (int64_t j = 0; j < count; j++)
@@ -12,9 +14,15 @@ static bool meet(const py_cache_use *use, int64_t count, const int64_t *sequence
     return false;
 }
 
-int py_cache_check(const py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes) {
+const py_cache_use *py_cache_uses(py_kv_cache *cache) {
+    if (cache->uses && cache->user != getpid())
+        cache->uses = NULL;
+    return cache->uses;
+}
+
+int py_cache_check(py_kv_cache *cache, int64_t count, const int64_t *sequences, bool changes) {
     int64_t which;
-    for (const py_cache_use *use = cache->uses; use; use = use->next)
+    for (const py_cache_use *use = py_cache_uses(cache); use; use = use->next)
         if ((changes || use->changes) && meet(use, count, sequences, &which))
             return py_raise(PyExc_ValueError,
                             "another thread %s sequence %lld: while one changes a sequence, no other may use it",
@@ -27,6 +35,7 @@ int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const i
         return -1;
     *use = (py_cache_use){sequences, count, changes, cache->uses};
     cache->uses = use;
+    cache->user = getpid();
     return 0;
 }
 

@@ -1,6 +1,7 @@
 """KVCache and Rope: the bits of contiguous arrays, forks, errors that lose nothing, saving, threads, processes."""
 
 import os
+import signal
 import threading
 
 import numpy as np
@@ -338,3 +339,44 @@ def test_processes(filled, tokens):
         os._exit(0 if np.array_equal(cache.attend(0, s, q), fovea.attention(q, *longer)) else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert np.array_equal(cache.attend(0, s, q), fovea.attention(q, k, v))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_processes_while_threads_use_it(normal):
+    """A child may change what the parent's threads were reading, and go on with what they were not changing."""
+    k, v, q = (normal(1, 8, n, 64) for n in (2000, 2000, 50))
+    cache, stop = fovea.KVCache(1, 8, 64, max_pages=200), threading.Event()
+    read, changed = cache.add(), cache.add()
+    cache.append(0, read, k, v)
+    expected = fovea.attention(q, np.concatenate([k, k], 2), np.concatenate([v, v], 2))
+
+    def work():
+        while not stop.is_set():
+            cache.attend(0, read, q)
+            cache.append(0, changed, k, v)
+            cache.truncate(changed, 0)
+
+    def in_child():
+        signal.alarm(20)
+        threads = [threading.Thread(target=cache.add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        cache.append(0, read, k, v)
+        cache.remove(changed)
+        return np.array_equal(cache.attend(0, read, q), expected)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ends = []
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(0 if in_child() else 1)
+            finally:
+                os._exit(2)
+        ends.append(os.waitpid(child, 0)[1])
+    stop.set()
+    thread.join()
+    assert not any(ends)

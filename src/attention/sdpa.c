@@ -2,7 +2,8 @@
  *
  * A call takes its shape's entry out of the cache, uses it alone, and puts it back in front; so concurrent calls of one
  * shape make one entry each, and the oldest entries fall out. A fork waits until no thread is at the cache, so that the
- * child's is whole and free. The cache is this library's only global state, but for what threads.c notes of forks. */
+ * child's is whole and free. The cache is this library's only global state, but for what
+ * threads.c and cache/fork.c note for forks. */
 #include "attention/plan.h"
 #include "core/core.h"
 

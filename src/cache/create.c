@@ -146,6 +146,7 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
         free_cache(made);
         return status;
     }
+    fv_cache_enlist(made);
     *cache = made;
     return FOVEA_OK;
 }
@@ -163,6 +164,7 @@ void fovea_kv_cache_clear(fovea_kv_cache *c) {
 void fovea_kv_cache_destroy(fovea_kv_cache *c) {
     if (!c)
         return;
+    fv_cache_delist(c);
     fovea_kv_cache_clear(c);
     pthread_mutex_destroy(&c->lock);
     free_cache(c);

@@ -57,7 +57,12 @@ struct fovea_kv_cache {
     fv_cache_sequence **slot;   /* by the lower half of a number; NULL: none */
     int64_t slots, slot_room, generation, marks;
     fovea_kv_cache_stats stats;
+    fovea_kv_cache *next, **at; /* of all caches there are, for forks of the process; and what points here */
 };
+
+/* Puts a cache, once whole, among those that forks of the process wait for, and takes it out (fork.c). */
+void fv_cache_enlist(fovea_kv_cache *cache);
+void fv_cache_delist(fovea_kv_cache *cache);
 
 /* All of these are called with the lock held. */
 
