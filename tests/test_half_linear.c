@@ -1,6 +1,7 @@
 /* Linear maps of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, y rounded once at the end. Float32 is
  * computed by the scalar tier. */
 #include "attention_case.h"
+#include "fp_control.h"
 #include "twin.h"
 
 #include "dispatch/dispatch.h"
@@ -171,14 +172,12 @@ typedef struct guard_data {
     float want[GUARD_ROWS * GUARD_OUT];
     int64_t products, paired; /* of the map: fovea_linear_stats */
     int64_t panel;
+    bool describes_pairs;
 } guard_data;
 
-static guard_data guard_make(int64_t rows, int64_t in, int64_t out) {
-    return (guard_data){.rows = rows,
-                        .in = in,
-                        .out = out,
-                        .x = twin_alloc(rows * in, FOVEA_DTYPE_BF16),
-                        .w = twin_alloc(in * out, FOVEA_DTYPE_BF16)};
+static guard_data guard_make(int64_t rows, int64_t in, int64_t out, fovea_dtype dtype) {
+    return (guard_data){
+        .rows = rows, .in = in, .out = out, .x = twin_alloc(rows * in, dtype), .w = twin_alloc(in * out, dtype)};
 }
 
 static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, int rounding, float *y) {
@@ -189,7 +188,7 @@ static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, in
     fovea_linear_desc_init(&d);
     fovea_linear_args_init(&args);
     fovea_linear_stats_init(&stats);
-    d.dtype = half ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
+    d.dtype = half ? g->x.dtype : FOVEA_DTYPE_F32;
     d.y_dtype = FOVEA_DTYPE_F32;
     d.in_features = g->in;
     d.part.weight = fovea_matrix_in_out(half ? g->w.half : g->w.wide, d.dtype, g->in, g->out);
@@ -204,14 +203,17 @@ static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, in
     const fovea_status status = fovea_linear_execute(linear, &args, NULL, 0);
     fesetround(before);
     test_check(status == FOVEA_OK, "%s", fovea_error_detail());
+    char text[1000] = "";
+    fovea_linear_describe(linear, text, sizeof text);
+    g->describes_pairs = strstr(text, "\npairs ") != NULL;
     g->panel = linear->panel;
     g->products = stats.products;
     g->paired = stats.paired_products;
     fovea_linear_destroy(linear);
 }
 
-static bool multiplies_pairs(const fovea_context *ctx) {
-    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, FV_TYPE_bf16, ctx->target)->isa != FV_ISA_scalar;
+static bool multiplies_pairs(const fovea_context *ctx, fv_type type) {
+    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, type, ctx->target)->isa != FV_ISA_scalar;
 }
 
 /* Float32's bits, on one thread and three? */
@@ -260,7 +262,7 @@ static const guard_case guard_cases[] = {
 static void test_guard_case(const guard_case *c, int64_t rows, int rounding) {
     enum { ROW = 3, COLUMN = 150, IN = 3 };
     char what[120];
-    guard_data g = guard_make(rows, IN, GUARD_OUT);
+    guard_data g = guard_make(rows, IN, GUARD_OUT, FOVEA_DTYPE_BF16);
     snprintf(what, sizeof what, "2^%d and 2^%d, %a in a row, %a in a column", c->ex, c->ew, (double)c->at_row,
              (double)c->at_column);
     for (int64_t i = 0; i < rows; i++) {
@@ -277,7 +279,7 @@ static void test_guard_case(const guard_case *c, int64_t rows, int rounding) {
     twin_round(&g.w, IN * GUARD_OUT);
     guard_check(&g, rounding, what);
     const int64_t panels = g.products / rows,
-                  all = rounding == FE_TONEAREST && multiplies_pairs(contexts.one) ? g.products : 0;
+                  all = rounding == FE_TONEAREST && multiplies_pairs(contexts.one, FV_TYPE_bf16) ? g.products : 0;
     const int64_t fall = c->falls == FALLS_NONE  ? 0
                          : c->falls == FALLS_ALL ? all
                          : c->falls == FALLS_ROW ? panels
@@ -295,7 +297,7 @@ static void test_guard_mixed(int64_t n) {
     char what[40];
     snprintf(what, sizeof what, "mixed magnitudes %" PRId64, n);
     rng r = rng_stream(test_seed(), what);
-    guard_data g = guard_make(rng_between(&r, 1, GUARD_ROWS), GUARD_IN, GUARD_OUT);
+    guard_data g = guard_make(rng_between(&r, 1, GUARD_ROWS), GUARD_IN, GUARD_OUT, FOVEA_DTYPE_BF16);
     const bool many = rng_below(&r, 2); /* of a kind behind each other */
     for (int64_t i = 0; i < g.rows; i++) {
         of_row[i] = i > 0 && many && rng_below(&r, 20) ? of_row[i - 1] : exponents[rng_below(&r, EXPONENTS)];
@@ -320,7 +322,7 @@ static void test_guard_mixed(int64_t n) {
                 least = (int)fv_min(least, of_column[j]);
             paired += of_row[i] + least >= -112 && of_row[i] >= -126 && least >= -126;
         }
-    test_check(g.paired == (multiplies_pairs(contexts.one) ? paired : 0),
+    test_check(g.paired == (multiplies_pairs(contexts.one, FV_TYPE_bf16) ? paired : 0),
                "%s, %" PRId64 " rows: %" PRId64 " products in pairs instead of %" PRId64, what, g.rows, g.paired,
                paired);
     twins_free();
@@ -335,8 +337,41 @@ static void test_guard(void) {
         }
     for (int64_t n = 0, count = test_scaled(60); n < count; n++)
         test_guard_mixed(n);
-    if (!multiplies_pairs(contexts.one))
-        test_skip("linear maps in pairs: this CPU or tier has no fast VDPBF16PS");
+    if (!multiplies_pairs(contexts.one, FV_TYPE_bf16))
+        test_skip("linear maps in pairs of bfloat16: this CPU or tier has neither a fast VDPBF16PS nor BFMLALB");
+}
+
+/* Float16 from its subnormal numbers to its largest, in any rounding mode, where the caller flushes float16, too; Inf and NaN in a row
+ * and a column. */
+static void test_float16(void) {
+    static const int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    const bool pairs = multiplies_pairs(contexts.one, FV_TYPE_f16);
+    const uint64_t before = fp_control();
+    for (int n = 0; n < 16; n++) {
+        char what[40];
+        snprintf(what, sizeof what, "float16 %d", n);
+        rng r = rng_stream(test_seed(), what);
+        guard_data g = guard_make(rng_between(&r, 1, n < 8 ? 6 : GUARD_ROWS), GUARD_IN, GUARD_OUT, FOVEA_DTYPE_F16);
+        for (int64_t i = 0; i < g.rows * g.in; i++)
+            g.x.wide[i] = ldexpf(rng_uniform(&r, -1.98f, 1.98f), (int)rng_between(&r, -24, 15));
+        for (int64_t i = 0; i < g.in * g.out; i++)
+            g.w.wide[i] = ldexpf(rng_uniform(&r, -1.98f, 1.98f), (int)rng_between(&r, -24, 15));
+        g.x.wide[0] = n % 3 ? INFINITY : 1.0f;
+        g.w.wide[3 * g.out + 1] = n % 3 == 1 ? NAN : 1.0f;
+        twin_round(&g.x, g.rows * g.in);
+        twin_round(&g.w, g.in * g.out);
+        fp_control_set(before | (n / 4 % 2 ? FP_FLUSH_HALF : 0));
+        const uint64_t set = fp_control(); /* without the bit where the CPU has none */
+        guard_check(&g, rounding[n % 4], what);
+        test_check(fp_control() == set, "%s: the mode is another", what);
+        fp_control_set(before);
+        test_check(g.paired == (pairs ? g.products : 0), "%s: %" PRId64 " of %" PRId64 " products in pairs", what,
+                   g.paired, g.products);
+        test_check(g.describes_pairs == pairs, "%s: the description %s pairs", what, pairs ? "lacks" : "has");
+        twins_free();
+    }
+    if (!pairs)
+        test_skip("linear maps in pairs of float16: this CPU or tier has no FMLAL");
 }
 
 static void test_errors(void) {
@@ -371,6 +406,7 @@ int main(int argc, char **argv) {
     contexts = contexts_make();
     test_random();
     test_guard();
+    test_float16();
     test_errors();
     contexts_free(&contexts);
     return test_end();

@@ -70,7 +70,7 @@ FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
  * maps of this size (at most 500 bytes; a file has room for about 200), or one line that says why there is none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
-/* How often a map of bfloat16 x and weights took the fast way (docs/promise.md). */
+/* How often a map whose x and weights are both bfloat16, or both float16, took the fast way (docs/promise.md). */
 typedef struct fovea_linear_stats {
     size_t struct_size;
     int64_t

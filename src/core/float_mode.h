@@ -55,17 +55,35 @@ static inline fv_float_mode fv_float_plain(void) {
 }
 
 #if defined(__aarch64__)
-/* And is what is subnormal as float16 not flushed? FMLAL would obey. */
-static inline int fv_float_nearest(void) {
-    const unsigned rounding = 3u << 22, flushed = 1u << 19; /* RMode, FZ16 */
+#define FV_FLUSH_HALF (UINT64_C(1) << 19) /* FZ16: FMLAL obeys it, and <fenv.h> does not know it */
+
+static inline uint64_t fv_float_control(void) {
     uint64_t fpcr;
     __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-    return (fpcr & (rounding | flushed)) == 0;
+    return fpcr;
+}
+
+/* And is what is subnormal as float16 not flushed? */
+static inline int fv_float_nearest(void) {
+    const uint64_t rounding = UINT64_C(3) << 22; /* RMode */
+    return (fv_float_control() & (rounding | FV_FLUSH_HALF)) == 0;
+}
+
+/* Whether what is subnormal as float16 is flushed on this thread: as given from now on; returns whether it was. */
+static inline int fv_float_flush_half(int flush) {
+    const uint64_t before = fv_float_control(), after = flush ? before | FV_FLUSH_HALF : before & ~FV_FLUSH_HALF;
+    if (after != before)
+        __asm__ volatile("msr fpcr, %0" : : "r"(after) : "memory");
+    return (before & FV_FLUSH_HALF) != 0;
 }
 #else
 static inline int fv_float_nearest(void) { return fegetround() == FE_TONEAREST; }
 #endif
 
+#endif
+
+#if !defined(__aarch64__)
+static inline int fv_float_flush_half(int flush) { return flush; }
 #endif
 
 /* For the rest of a block, exceptions neither trap nor leave a flag. */

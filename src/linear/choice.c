@@ -46,7 +46,7 @@ static int64_t block_of(const fovea_linear *l, int64_t most) {
     const int64_t block = fv_ceil_div(l->in, fv_ceil_div(l->in, most));
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
         return fv_round_up(block, FV_BLOCK);
-    return l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_round_up(block, 2) : block;
+    return fv_linear_paired(l) ? fv_round_up(block, 2) : block;
 }
 
 int64_t fv_linear_widened(const fovea_linear *l) {
@@ -139,10 +139,11 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     fv_linear_scratch s;
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
-    const bool pairs = l->weight_dtype == FOVEA_DTYPE_BF16, halves = l->weight_dtype != FOVEA_DTYPE_F32;
-    s.x = fv_reserve(&at, l->widen_x || pairs ? c->row_block : 0, l->in * f);
+    const bool always = l->pairs && !l->to_pairs, pairs = fv_linear_paired(l),
+               halves = l->weight_dtype != FOVEA_DTYPE_F32;
+    s.x = fv_reserve(&at, !always && (l->widen_x || pairs) ? c->row_block : 0, l->in * f);
     s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);
-    s.weights = fv_reserve(&at, halves ? l->widened : 0, panel);
+    s.weights = fv_reserve(&at, halves && !always ? l->widened : 0, panel);
     s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
     s.magnitudes = fv_reserve(&at, l->pairs ? c->row_block : 0, (int64_t)sizeof(fv_magnitudes));
     s.bytes = at;

@@ -92,6 +92,7 @@ static float *floats_in(char *scratch, int64_t at) { return (float *)(void *)(sc
 
 static void items_task(void *arg, int64_t task) {
     execution *e = arg;
+    const int flushed = fv_float_flush_half(0);
     char *scratch = e->scratches + task * e->scratch.bytes;
     fv_linear_buffers b = {.products = floats_in(scratch, e->scratch.products),
                            .x = floats_in(scratch, e->scratch.x),
@@ -104,6 +105,7 @@ static void items_task(void *arg, int64_t task) {
             run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);
     atomic_fetch_add(&e->products, b.products_done);
     atomic_fetch_add(&e->paired, b.paired_done);
+    fv_float_flush_half(flushed);
 }
 
 /* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows

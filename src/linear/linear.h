@@ -29,18 +29,19 @@ struct fovea_linear {
     int64_t part_count; /* of y */
     fv_linear_part *parts;
     float *bias;   /* of the parts that have one */
-    void *weights; /* [panels][in][panel], floats or float16; of bfloat16 pairs, [panels][(in + 1) / 2][panel] */
+    void *weights; /* [panels][in][panel], floats or float16; if fv_linear_paired(), [panels][(in + 1) / 2][panel] */
     fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
     fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_y;
     fv_copy_f32_fn *copy;
     fv_gemm_widen_bf16_fn *gemm_widen; /* of weights of 16 bits; */
     fv_from_pairs_bf16_fn *from_pairs; /* of bfloat16 */
-    const fv_kernel
-        *pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it */
-    fovea_arithmetic arithmetic;   /* bf16 is exact here */
-    fv_gemm_blocks_f32_fn *blocks; /* of bf16_tile, in the place of gemm */
-    fv_to_pairs_bf16_fn *to_pairs;
+    const fv_kernel *
+        pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it. Of
+                   float16 all rows are multiplied so, as then no other kernel can read the weights */
+    fovea_arithmetic arithmetic;               /* bf16 is exact here */
+    fv_gemm_blocks_f32_fn *blocks;             /* of bf16_tile, in the place of gemm */
+    fv_to_pairs_bf16_fn *to_pairs;             /* NULL of float16, whose pairs are x as it lies */
     fv_magnitudes *magnitudes, all_magnitudes; /* of panels in pairs, [panels], and of all */
     int64_t widened;                           /* channels of a block that is widened, at most */
     int64_t panel, panels;
@@ -48,6 +49,11 @@ struct fovea_linear {
     int tuned_count;
     int64_t bytes; /* of workspace, with room to align it */
 };
+
+/* Are the packed weights pairs? Those of bfloat16 are everywhere, those of float16 for the CPUs that multiply them (kernels.h). */
+static inline bool fv_linear_paired(const fovea_linear *linear) {
+    return linear->weight_dtype == FOVEA_DTYPE_BF16 || (linear->weight_dtype == FOVEA_DTYPE_F16 && linear->pairs);
+}
 
 /* Rows, and columns, beyond which nothing changes. */
 enum { FV_LINEAR_MANY_ROWS = 4096 };

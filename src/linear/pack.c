@@ -17,9 +17,7 @@ fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t ou
 }
 
 /* Of a panel: pairs are whole. */
-static int64_t rows_in_memory(const fovea_linear *l) {
-    return l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_round_up(l->in, 2) : l->in;
-}
+static int64_t rows_in_memory(const fovea_linear *l) { return fv_linear_paired(l) ? fv_round_up(l->in, 2) : l->in; }
 
 /* Sizes in memory; false if they do not fit. */
 static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
@@ -39,7 +37,8 @@ static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
 
 enum { CHANNELS = 16 }; /* so few at a time that a line of either side is in cache until it is used up */
 
-/* Columns [first, first + count) of one part's weights into a panel of float16, or of pairs of bfloat16. */
+/* Columns [first, first + count) of one part's weights into a panel of float16, of pairs of bfloat16, or of pairs of float16, these from
+ * a column of the panel on. */
 static void pack_halves(const fovea_matrix *w, int64_t first, int64_t count, uint16_t *to, int64_t panel) {
     const uint16_t *data = w->data;
     for (int64_t k = 0; k < w->in; k += CHANNELS)
@@ -58,10 +57,22 @@ static void pack_pairs(const fovea_matrix *w, int64_t first, int64_t count, uint
             }
 }
 
-/* Of panels in pairs: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
+static void pack_fours(const fovea_matrix *w, int64_t first, int64_t count, uint16_t *to, int64_t panel,
+                       int64_t column) {
+    enum { FOUR = 4 }; /* columns whose first elements come before their second ones */
+    const uint16_t *data = w->data;
+    for (int64_t k = 0; k < w->in; k += CHANNELS)
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t at = column + j, place = 2 * fv_round_down(at, FOUR) + at % FOUR;
+            for (int64_t i = k; i < fv_min(k + CHANNELS, fv_round_up(w->in, 2)); i++)
+                to[i / 2 * 2 * panel + place + i % 2 * FOUR] =
+                    i < w->in ? data[i * w->in_stride + (first + j) * w->out_stride] : 0;
+        }
+}
+
+/* Of panels in pairs of bfloat16: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
 static void find_magnitudes(fovea_linear *l) {
     const int64_t halves = rows_in_memory(l) * l->panel;
-    l->all_magnitudes = fv_magnitudes_none();
     for (int64_t p = 0; p < l->panels; p++) {
         const uint16_t *half = (const uint16_t *)l->weights + p * halves;
         uint16_t least = 0xffff, most = 0;
@@ -90,14 +101,18 @@ static void pack_floats(const fovea_linear *l, const fovea_matrix *w, float scal
         }
 }
 
-static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t first, int64_t place, int64_t count) {
+/* place: of the panel; column: in it. */
+static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t first, int64_t place, int64_t column,
+                         int64_t count) {
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         pack_floats(l, &part->weight, part->has_scale ? (float)part->scale : 1.0f, first, count,
-                    (float *)l->weights + place, l->panel);
+                    (float *)l->weights + place + column, l->panel);
     else if (l->weight_dtype == FOVEA_DTYPE_BF16)
-        pack_pairs(&part->weight, first, count, (uint32_t *)l->weights + place, l->panel);
+        pack_pairs(&part->weight, first, count, (uint32_t *)l->weights + place + column, l->panel);
+    else if (l->pairs)
+        pack_fours(&part->weight, first, count, (uint16_t *)l->weights + 2 * place, l->panel, column);
     else
-        pack_halves(&part->weight, first, count, (uint16_t *)l->weights + place, l->panel);
+        pack_halves(&part->weight, first, count, (uint16_t *)l->weights + place + column, l->panel);
 }
 
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
@@ -106,8 +121,8 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
         const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
         const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
         count = fv_min(width - column % width, to->out - done);
-        const int64_t rows = l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_ceil_div(l->in, 2) : l->in; /* of a panel */
-        pack_columns(l, part, done, column / width * rows * l->panel + behind + column % width, count);
+        const int64_t rows = fv_linear_paired(l) ? fv_ceil_div(l->in, 2) : l->in; /* of a panel */
+        pack_columns(l, part, done, column / width * rows * l->panel, behind + column % width, count);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,
@@ -168,12 +183,14 @@ void fv_linear_take_kernels(fovea_linear *l) {
         return;
     l->gemm_widen = fv_kernel_best(FV_OP_gemm_widen, fv_type_of(l->weight_dtype), target)->run.gemm_widen_bf16;
     l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
-    if (l->weight_dtype != FOVEA_DTYPE_BF16 || l->x_dtype != FOVEA_DTYPE_BF16)
+    if (l->weight_dtype != l->x_dtype)
         return;
-    const fv_kernel *pairs = fv_kernel_best(l->blocks ? FV_OP_gemm_blocks : FV_OP_gemm_pairs, FV_TYPE_bf16, target);
+    const fv_kernel *pairs =
+        fv_kernel_best(l->blocks ? FV_OP_gemm_blocks : FV_OP_gemm_pairs, fv_type_of(l->x_dtype), target);
     const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
     l->pairs = there || (l->blocks && l->ctx->cpu.emulates_tiles) ? pairs : NULL;
-    l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
+    if (l->x_dtype == FOVEA_DTYPE_BF16)
+        l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -229,7 +246,8 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
         pack_part(made, &parts[p], &made->parts[p]);
     }
-    if (made->pairs)
+    made->all_magnitudes = fv_magnitudes_none(); /* float16 has no products that differ */
+    if (made->to_pairs && made->pairs)
         find_magnitudes(made);
     if (ctx->debug)
         fv_linear_debug(made);

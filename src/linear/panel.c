@@ -3,7 +3,7 @@
  *
  * Weights of 16 bits are multiplied in one of three forms, which give the same bits:
  *   pairs      bfloat16 by bfloat16, both as pairs, twice as fast: if the guard, fv_pairs_exact(), allows it for the
- *              magnitudes of a row and of the panel;
+ *              magnitudes of a row and of the panel; float16 by float16, where there is FMLAL: always;
  *   registers  x as floats, weights widened in registers: few rows, and many where that costs nothing;
  *   blocks     x as floats, blocks of weights widened to scratch: many rows.
  */
@@ -12,6 +12,7 @@
 #include "core/core.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With 16 lanes
  * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "16-bit types". */
@@ -43,6 +44,8 @@ bool fv_linear_pairs(const fv_linear_execution *e) {
     enum { TILE_ROWS = 8 }; /* fewer leave most of a tile empty, and multiply-adds are as fast */
     if (e->linear->blocks && e->rows < TILE_ROWS)
         return false;
+    if (e->linear->pairs && !e->linear->to_pairs)
+        return true;
     return e->linear->pairs && fv_float_nearest() && (one_stretch(e) || e->args->x.shape[3] % 2 == 0);
 }
 
@@ -64,13 +67,13 @@ static int64_t step_at(const fv_linear_execution *e, form f, int64_t k) {
 
 /* So many rows of a panel, in units of a float. */
 static int64_t floats_of(const fovea_linear *l, int64_t channels) {
-    return l->weight_dtype == FOVEA_DTYPE_F32    ? channels * l->panel
-           : l->weight_dtype == FOVEA_DTYPE_BF16 ? fv_ceil_div(channels, 2) * l->panel
-                                                 : channels * (l->panel / 2);
+    return l->weight_dtype == FOVEA_DTYPE_F32 ? channels * l->panel
+           : fv_linear_paired(l)              ? fv_ceil_div(channels, 2) * l->panel
+                                              : channels * (l->panel / 2);
 }
 
 static const float *weights_at(const fovea_linear *l, int64_t panel, int64_t k) {
-    assert(l->weight_dtype == FOVEA_DTYPE_F32 || k % 2 == 0 || l->weight_dtype == FOVEA_DTYPE_F16);
+    assert(k % 2 == 0 || !fv_linear_paired(l));
     return (const float *)l->weights + panel * floats_of(l, l->in) + floats_of(l, k);
 }
 
@@ -126,7 +129,10 @@ void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers 
         float *to = b->pairs + (row.first + row.done) * words;
         fv_magnitudes *m = &b->magnitudes[row.first + row.done];
         *m = fv_magnitudes_none();
-        for (int64_t k = 0; k < l->in; k += channels)
+        to[words - 1] = 0.0f; /* the second element of an odd channel */
+        for (int64_t k = 0; k < l->in && !l->to_pairs; k += channels)
+            memcpy((uint16_t *)(void *)to + k, place(x, &row, k / channels, 0), (size_t)channels * sizeof(uint16_t));
+        for (int64_t k = 0; k < l->in && l->to_pairs; k += channels)
             l->to_pairs(1, channels, place(x, &row, k / channels, 0), 0, to + k / 2, 0, m);
         fv_magnitudes_add(all, *m);
     }

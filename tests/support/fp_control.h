@@ -1,7 +1,8 @@
 /* The floating-point control register of the calling thread, where C's <fenv.h> does not reach: flush-to-zero.
  *
  * FP_FLUSH is what sets it: results and operands that are subnormal count as zero (MXCSR's FTZ and DAZ, FPCR's FZ,
- * which is both). It is 0 where the register is not known: then the register reads as 0 and nothing can be set. */
+ * which is both). It is 0 where the register is not known: then the register reads as 0 and nothing can be set.
+ * FP_FLUSH_HALF: the same of float16 alone (FPCR's FZ16), 0 where there is none. */
 #ifndef FOVEA_TESTS_FP_CONTROL_H
 #define FOVEA_TESTS_FP_CONTROL_H
 
@@ -9,6 +10,7 @@
 
 #if defined(__x86_64__)
 #define FP_FLUSH UINT64_C(0x8040)
+#define FP_FLUSH_HALF UINT64_C(0)
 
 static inline uint64_t fp_control(void) {
     uint32_t value;
@@ -22,6 +24,7 @@ static inline void fp_control_set(uint64_t control) {
 }
 #elif defined(__aarch64__)
 #define FP_FLUSH UINT64_C(0x1000000)
+#define FP_FLUSH_HALF UINT64_C(0x80000)
 
 static inline uint64_t fp_control(void) {
     uint64_t value;
@@ -32,6 +35,7 @@ static inline uint64_t fp_control(void) {
 static inline void fp_control_set(uint64_t control) { __asm__ volatile("msr fpcr, %0" : : "r"(control) : "memory"); }
 #else
 #define FP_FLUSH UINT64_C(0)
+#define FP_FLUSH_HALF UINT64_C(0)
 
 static inline uint64_t fp_control(void) { return 0; }
 
