@@ -148,6 +148,11 @@ typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx
 typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr,
                             float *norm);
 
+/* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of its own. */
+typedef struct fv_beside {
+    void (*step)(struct fv_beside *beside);
+} fv_beside;
+
 /* softmax: p, m and l of each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of
  * FV_LANES. p may be s, with ldp == lds; else they do not overlap. */
 typedef struct fv_softmax_f32_args {
@@ -171,7 +176,8 @@ typedef struct fv_softmax_f32_args {
     /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its check.
      * Results are the same either way. */
     int no_underflow;
-    float *m, *l; /* [rows] */
+    fv_beside *beside; /* of bfloat16 alone: stepped at most once a row; NULL: nothing is */
+    float *m, *l;      /* [rows] */
 } fv_softmax_f32_args;
 
 typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);
@@ -286,6 +292,18 @@ typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
 /* gemm_blocks of bfloat16: as gemm_blocks, with words of pairs for elements of a and b, k counting words, for operands that
  * fv_pairs_exact() allows. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h). */
 typedef fv_gemm_f32_fn fv_gemm_blocks_bf16_fn;
+
+/* The operands of a call of it. */
+typedef struct fv_product {
+    int64_t m, n, k;
+    const float *a;
+    int64_t lda;
+    const float *b;
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    fv_epilogue epilogue;
+} fv_product;
 
 /* The same for float16, whose products are exact and never subnormal: of any operands, in any rounding mode, as long as the CPU does
  * not flush what is subnormal as float16. Words of a have the first element in the low half. Words of b come in fours, of

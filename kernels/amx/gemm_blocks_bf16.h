@@ -1,8 +1,9 @@
 /* gemm_blocks of bfloat16 by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK elements, TILE words, and
  * adds what the arithmetic of bf16_tile adds.
  *
- * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME. Four tiles of c, two by
- * two, so that each of a and b that is loaded is used twice:
+ * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and FV_BESIDE, which
+ * does several products beside a softmax: a step, one block of words of four tiles, between its rows, so that the units of both have
+ * work within the core's window. Four tiles of c, two by two, so that each of a and b that is loaded is used twice:
  *
  *          B0  B1            a: rows of words          b: rows of pairs, as they lie in a panel
  *   A0     C0  C1
@@ -35,14 +36,16 @@ typedef struct tile_part {
     int64_t ld, rows, columns;
 } tile_part;
 
+static __attribute__((noinline)) tile_part tile_copy(const tile_part *x, float copy[TILE * TILE]) {
+    memset(copy, 0, sizeof(float[TILE * TILE]));
+    for (int64_t i = 0; i < x->rows && i < TILE; i++)
+        memcpy(copy + i * TILE, x->at + i * x->ld, (size_t)(x->columns < TILE ? x->columns : TILE) * sizeof(float));
+    return (tile_part){copy, TILE, TILE, TILE};
+}
+
 /* The part itself if it is whole, else its copy among zeros. */
 static inline tile_part tile_whole(tile_part x, float copy[TILE * TILE]) {
-    if (x.rows >= TILE && x.columns >= TILE)
-        return x;
-    memset(copy, 0, sizeof(float[TILE * TILE]));
-    for (int64_t i = 0; i < x.rows && i < TILE; i++)
-        memcpy(copy + i * TILE, x.at + i * x.ld, (size_t)(x.columns < TILE ? x.columns : TILE) * sizeof(float));
-    return (tile_part){copy, TILE, TILE, TILE};
+    return x.rows >= TILE && x.columns >= TILE ? x : tile_copy(&x, copy);
 }
 
 #define TILE_LOAD_WHOLE(t, part)                                                                                       \
@@ -86,25 +89,22 @@ static inline void blocks_row_max(int64_t rows, int64_t columns, const float *c,
         }
 }
 
-/* The products of up to SIDE rows and columns, in tiles C0 to C3. high, wide: more than TILE of them. */
-static inline void blocks_multiply(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
+/* A block of words of the product of up to SIDE rows and columns, into tiles C0 to C3. high, wide: more than TILE of them. */
+static inline void blocks_multiply(int64_t rows, int64_t columns, int64_t words, const float *a, int64_t lda,
                                    const float *b, int64_t ldb) {
     const int high = rows > TILE, wide = columns > TILE;
-    for (int64_t t = 0; t < k; t += TILE) {
-        const int64_t words = k - t;
-        TILE_LOAD_WHOLE(A0, ((tile_part){a + t, lda, rows, words}));
-        TILE_LOAD_WHOLE(B0, ((tile_part){b + t * ldb, ldb, words, columns}));
-        tile_multiply(C0, A0, B0);
-        if (wide) {
-            TILE_LOAD_WHOLE(B1, ((tile_part){b + t * ldb + TILE, ldb, words, columns - TILE}));
-            tile_multiply(C1, A0, B1);
-        }
-        if (high) {
-            TILE_LOAD_WHOLE(A1, ((tile_part){a + TILE * lda + t, lda, rows - TILE, words}));
-            tile_multiply(C2, A1, B0);
-            if (wide)
-                tile_multiply(C3, A1, B1);
-        }
+    TILE_LOAD_WHOLE(A0, ((tile_part){a, lda, rows, words}));
+    TILE_LOAD_WHOLE(B0, ((tile_part){b, ldb, words, columns}));
+    tile_multiply(C0, A0, B0);
+    if (wide) {
+        TILE_LOAD_WHOLE(B1, ((tile_part){b + TILE, ldb, words, columns - TILE}));
+        tile_multiply(C1, A0, B1);
+    }
+    if (high) {
+        TILE_LOAD_WHOLE(A1, ((tile_part){a + TILE * lda, lda, rows - TILE, words}));
+        tile_multiply(C2, A1, B0);
+        if (wide)
+            tile_multiply(C3, A1, B1);
     }
 }
 
@@ -132,33 +132,98 @@ static inline void blocks_store(float *to, int64_t ld) {
     tile_store(C3, to + TILE * ld + TILE, ld);
 }
 
+/* Products on their way through the tiles, in order. */
+typedef struct blocks_work {
+    fv_beside beside; /* the first member */
+    const fv_product *at, *end;
+    int64_t i, j, t; /* of *at: where its four tiles are, and the words of k that they have behind them */
+    int64_t pace;    /* steps for each of softmax's rows */
+    float out[SIDE * SIDE];
+} blocks_work;
+
 static int64_t blocks_least(int64_t x) { return x < SIDE ? x : SIDE; }
+
+/* What becomes of the four tiles when all of k is in them. */
+static inline void blocks_end(blocks_work *w, int64_t rows, int64_t columns) {
+    const fv_product *x = w->at;
+    const fv_epilogue *e = &x->epilogue;
+    float *to = x->c + w->i * x->ldc + w->j;
+    if (rows == SIDE && columns == SIDE && !e->b)
+        blocks_store(to, x->ldc);
+    else {
+        blocks_store(w->out, SIDE);
+        blocks_merge(rows, columns, w->out, to, x->ldc, e->a ? e->a + w->i : NULL, e->b ? e->b + w->i : NULL);
+    }
+    if (e->row_max)
+        blocks_row_max(rows, columns, to, x->ldc, e->row_max + w->i * FV_LANES, e->accumulate_max || w->j > 0);
+}
+
+/* One block of words of the four tiles, and what is before the first and after the last. */
+static void blocks_step(blocks_work *w) {
+    const fv_product *x = w->at;
+    const int64_t rows = blocks_least(x->m - w->i), columns = blocks_least(x->n - w->j), t = w->t;
+    const float *start = x->epilogue.start;
+    if (t == 0)
+        blocks_begin(rows, columns, start ? start + w->i * x->epilogue.ldstart + w->j : NULL, x->epilogue.ldstart);
+    blocks_multiply(rows, columns, x->k - t, x->a + w->i * x->lda + t, x->lda, x->b + t * x->ldb + w->j, x->ldb);
+    w->t = t + TILE;
+    if (w->t < x->k)
+        return;
+    blocks_end(w, rows, columns);
+    w->t = 0;
+    w->i += SIDE;
+    if (w->i < x->m)
+        return;
+    w->i = 0;
+    w->j += SIDE;
+    if (w->j < x->n)
+        return;
+    w->j = 0;
+    w->at++;
+}
+
+static void blocks_beside(fv_beside *beside) {
+    blocks_work *w = (blocks_work *)(void *)beside;
+    for (int64_t n = w->pace; n > 0 && w->at < w->end; n--)
+        blocks_step(w);
+}
+
+static int64_t blocks_ceil(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+/* All steps of products. */
+static int64_t blocks_steps(const fv_product *x, int64_t count) {
+    int64_t steps = 0;
+    for (; count > 0; count--, x++) {
+        assert(x->m >= 1 && x->n >= 1 && x->k >= 1 && x->lda >= 0 && x->ldb >= 0);
+        assert(x->m == 1 || x->ldc >= x->n);
+        assert(x->epilogue.b || !x->epilogue.a);
+        assert(!x->epilogue.row_max || (!x->epilogue.b && x->n % FV_LANES == 0));
+        steps += blocks_ceil(x->m, SIDE) * blocks_ceil(x->n, SIDE) * blocks_ceil(x->k, TILE);
+    }
+    return steps;
+}
+
+void FV_BESIDE(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
+               const fv_softmax_f32_args *args) {
+    blocks_work w = {.beside = {blocks_beside}, .at = products, .end = products + count};
+    TILES_BEGIN();
+    w.pace = blocks_steps(products, count);
+    if (softmax) {
+        fv_softmax_f32_args own = *args;
+        w.pace = blocks_ceil(w.pace, args->rows);
+        own.beside = &w.beside;
+        softmax(&own);
+    }
+    while (w.at < w.end)
+        blocks_step(&w);
+    TILES_END();
+}
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
              int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    static const fv_epilogue store;
-    const fv_epilogue *e = epilogue ? epilogue : &store;
-    float out[SIDE * SIDE] = {0};
-    TILES_BEGIN();
+    fv_product x = {m, n, k, a, lda, b, ldb, c, ldc, {0}};
     (void)prefetch;
-    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
-    assert(m == 1 || ldc >= n);
-    assert(e->b || !e->a);
-    assert(!e->row_max || (!e->b && n % FV_LANES == 0));
-    for (int64_t j = 0; j < n; j += SIDE)
-        for (int64_t i = 0; i < m; i += SIDE) {
-            const int64_t rows = blocks_least(m - i), columns = blocks_least(n - j);
-            float *to = c + i * ldc + j;
-            blocks_begin(rows, columns, e->start ? e->start + i * e->ldstart + j : NULL, e->ldstart);
-            blocks_multiply(rows, columns, k, a + i * lda, lda, b + j, ldb);
-            if (rows == SIDE && columns == SIDE && !e->b)
-                blocks_store(to, ldc);
-            else {
-                blocks_store(out, SIDE);
-                blocks_merge(rows, columns, out, to, ldc, e->a ? e->a + i : NULL, e->b ? e->b + i : NULL);
-            }
-            if (e->row_max)
-                blocks_row_max(rows, columns, to, ldc, e->row_max + i * FV_LANES, e->accumulate_max || j > 0);
-        }
-    TILES_END();
+    if (epilogue)
+        x.epilogue = *epilogue;
+    FV_BESIDE(&x, 1, NULL, NULL);
 }

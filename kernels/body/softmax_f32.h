@@ -97,6 +97,7 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
 typedef struct softmax_known {
     int scaled, no_underflow;
     int paired; /* p goes as pairs; no constant */
+    int beside; /* something is stepped beside them; a constant but where bits tell what is attended */
 } softmax_known;
 
 /* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. */
@@ -205,8 +206,11 @@ static inline __attribute__((always_inline)) void softmax_rows(const fv_softmax_
         softmax_store(x.m + i, x.rows - i, row_max);
         softmax_store(x.l + i, x.rows - i, v_max(v_set1(-FLT_MAX), row_max));
     }
-    for (int64_t i = 0; i < x.rows; i++)
+    for (int64_t i = 0; i < x.rows; i++) {
         softmax_exp(&x, i, known);
+        if (known.beside)
+            x.beside->step(x.beside);
+    }
     for (int64_t i = 0; i < x.rows; i += FV_W)
         softmax_store(x.l + i, x.rows - i, softmax_tree_of_sum(x.lanes + i * FV_LANES, x.rows - i));
 }
@@ -232,14 +236,21 @@ static inline __attribute__((always_inline)) void softmax_instance(fv_softmax_f3
 static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f32_args *x, const int groups) {
     const int scaled = x->c != 1.0f;
     const int no_underflow = FV_W > 1 && !ROUNDED && (groups <= 0 || groups > 4) && x->no_underflow;
-    if (scaled && no_underflow)
-        softmax_instance(*x, groups, (softmax_known){1, 1, x->paired});
+    /* A step is a call, which takes constants out of their registers: an instance of its own. Other rows are not worth it. */
+    const int beside = ROUNDED && x->beside, full = groups == FV_SEGMENT / FV_LANES && x->paired && beside,
+              masked = groups == MASKED && beside;
+    if (full && scaled)
+        softmax_instance(*x, groups, (softmax_known){1, 0, 1, 1});
+    else if (full)
+        softmax_instance(*x, groups, (softmax_known){0, 0, 1, 1});
+    else if (scaled && no_underflow)
+        softmax_instance(*x, groups, (softmax_known){1, 1, x->paired, masked});
     else if (scaled)
-        softmax_instance(*x, groups, (softmax_known){1, 0, x->paired});
+        softmax_instance(*x, groups, (softmax_known){1, 0, x->paired, masked});
     else if (no_underflow)
-        softmax_instance(*x, groups, (softmax_known){0, 1, x->paired});
+        softmax_instance(*x, groups, (softmax_known){0, 1, x->paired, masked});
     else
-        softmax_instance(*x, groups, (softmax_known){0, 0, x->paired});
+        softmax_instance(*x, groups, (softmax_known){0, 0, x->paired, masked});
 }
 
 void FV_NAME(const fv_softmax_f32_args *x) {

@@ -4,4 +4,5 @@
 #include "amx/tiles_emulated.h"
 
 #define FV_NAME fv_gemm_blocks_bf16_32x32_scalar
+#define FV_BESIDE fv_softmax_beside_emulated
 #include "amx/gemm_blocks_bf16.h"

@@ -121,6 +121,13 @@ float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind) {
     return plan->scale.c;
 }
 
+bool fv_score_passes(const fovea_attention_desc *desc) {
+    bool passes = false;
+    for (int i = 0; i < STAGES; i++)
+        passes = passes || (stages[i].pass && stages[i].asked(desc));
+    return passes;
+}
+
 bool fv_score_masks(const fovea_attention_desc *desc) {
     bool masks = false;
     for (int i = 0; i < STAGES; i++)

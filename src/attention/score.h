@@ -11,6 +11,9 @@ fv_scale fv_score_scale(float scale);
 /* What is left of c after the stages up to a kind of scores, which is multiplied as they are read: 1 after a pass. */
 float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind);
 
+/* Does any stage go over the scores? */
+bool fv_score_passes(const fovea_attention_desc *desc);
+
 /* May a stage take keys out of what rows see by their ranges? */
 bool fv_score_masks(const fovea_attention_desc *desc);
 

@@ -40,3 +40,14 @@ void fv_tiles_leave(const fv_kernel *kernel) {
         fv_tiles_release_amx();
 #endif
 }
+
+void fv_tiles_softmax(const fv_kernel *kernel, const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
+                      const fv_softmax_f32_args *args) {
+    assert(form_of(kernel) != FORM_NONE && depth[form_of(kernel)] > 0);
+    if (form_of(kernel) == FORM_EMULATED)
+        fv_softmax_beside_emulated(products, count, softmax, args);
+#ifdef FV_HAVE_X86
+    else
+        fv_softmax_beside_amx(products, count, softmax, args);
+#endif
+}
