@@ -31,9 +31,9 @@ static inline __attribute__((always_inline)) void softmax_write(float *p, int64_
         v_store(p + key + g * FV_W, x[g]);
 }
 
-/* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40, so exp need not underflow. */
+/* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40. exp rises with x, so a comparison of x
+ * tells that: with the least float whose exp is not (test-exp holds it). */
 #ifdef FV_ROUND_P
-static inline vf softmax_argument(vf x) { return v_max(v_set1(-30.0f), x); } /* exp(-30) < 2^-40; a NaN stays */
 static inline vf softmax_rounded(vf p) { return v_weight_bf16(p); }
 static inline __attribute__((always_inline)) void softmax_put(float *p, int paired, int64_t key, const vf *x,
                                                               const int count) {
@@ -42,15 +42,16 @@ static inline __attribute__((always_inline)) void softmax_put(float *p, int pair
     else
         softmax_write(p, key, x, count);
 }
+#define SOFTMAX_LOWEST -0x1.bb9d3ap+4f
 enum { ROUNDED = 1 };
 #else
-static inline vf softmax_argument(vf x) { return x; }
 static inline vf softmax_rounded(vf p) { return p; }
 static inline __attribute__((always_inline)) void softmax_put(float *p, int paired, int64_t key, const vf *x,
                                                               const int count) {
     (void)paired;
     softmax_write(p, key, x, count);
 }
+#define SOFTMAX_LOWEST EXP_LOWEST
 enum { ROUNDED = 0 };
 #endif
 
@@ -109,9 +110,9 @@ static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, con
         x[g] = v_load(s + key + g * FV_W);
         if (known.scaled)
             x[g] = v_mul(x[g], c);
-        x[g] = softmax_argument(v_sub(x[g], base));
+        x[g] = v_sub(x[g], base);
     }
-    v_exp_each(x, count, known.no_underflow || ROUNDED);
+    v_exp_from(x, count, known.no_underflow ? -INFINITY : SOFTMAX_LOWEST);
     for (int g = 0; g < count; g++) {
         x[g] = softmax_rounded(x[g]);
         if (bits)

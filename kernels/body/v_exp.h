@@ -59,14 +59,21 @@ static inline __attribute__((always_inline)) void v_exp_reduce(const vf *x, vf *
         e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
 }
 
-/* Replaces n vectors by their exp. normal: none is below EXP_LOWEST, and no comparison is needed. */
-static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n, const int normal) {
+/* Replaces n vectors by their exp, what is below lowest, which is EXP_LOWEST or more, by +0. lowest -INFINITY: nothing is below
+ * EXP_LOWEST, and no comparison is needed. */
+static inline __attribute__((always_inline)) void v_exp_from(vf *x, const int n, const float lowest) {
     vf t[V_EXP_MOST], e[V_EXP_MOST];
     v_exp_reduce(x, t, e, n);
     for (int i = 0; i < n; i++) {
         const vf scale = v_exp2_lookup(t[i], exp_eighths);
-        x[i] = normal ? v_fma(e[i], scale, scale) : v_fma_where(v_not_lt(x[i], v_set1(EXP_LOWEST)), e[i], scale, scale);
+        x[i] = lowest == -INFINITY ? v_fma(e[i], scale, scale)
+                                   : v_fma_where(v_not_lt(x[i], v_set1(lowest)), e[i], scale, scale);
     }
+}
+
+/* Replaces n vectors by their exp. normal: none is below EXP_LOWEST. */
+static inline __attribute__((always_inline)) void v_exp_each(vf *x, const int n, const int normal) {
+    v_exp_from(x, n, normal ? -INFINITY : EXP_LOWEST);
 }
 
 static inline vf v_exp(vf x) {

@@ -55,7 +55,7 @@ static inline vf v_weight_bf16(vf a) {
                   odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))),
                   upper = _mm256_and_si256(rounded, _mm256_set1_epi32((int)0xffff0000u));
-    return _mm256_and_ps(v_not_lt(a, v_set1(0x1p-40f)), _mm256_castsi256_ps(upper));
+    return _mm256_castsi256_ps(upper);
 }
 static inline void v_store_pairs(float *words, const vf *x, int count) {
     const __m256i evens = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);

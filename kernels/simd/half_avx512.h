@@ -38,8 +38,7 @@ static inline vf v_weight_bf16(vf a) {
                   less = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
     const __m512i rounded = _mm512_mask_add_epi32(less, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)), less,
                                                   _mm512_set1_epi32(1)); /* ties to even */
-    return _mm512_castsi512_ps(_mm512_maskz_and_epi32(_mm512_cmpge_epu32_mask(bits, _mm512_set1_epi32(0x2b800000)),
-                                                      rounded, _mm512_set1_epi32((int)0xffff0000u)));
+    return _mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32((int)0xffff0000u)));
 }
 
 /* One shuffle takes the upper halves, and changes their places. */

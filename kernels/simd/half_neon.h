@@ -42,9 +42,8 @@ static inline vf v_widen_f16(const uint16_t *p) { return half_from_f16(vld1_u16(
 static inline vf v_weight_bf16(vf a) {
     const uint32x4_t bits = vminq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(0x7fc00000)),
                      odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-    const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff))),
-                     upper = vandq_u32(rounded, vdupq_n_u32(0xffff0000u));
-    return vreinterpretq_f32_u32(vandq_u32(vcgeq_u32(bits, vdupq_n_u32(0x2b800000)), upper));
+    const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    return vreinterpretq_f32_u32(vandq_u32(rounded, vdupq_n_u32(0xffff0000u)));
 }
 static inline void v_store_pairs(float *words, const vf *x, int count) {
     for (int i = 0; i < count; i++) {

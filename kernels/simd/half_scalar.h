@@ -4,7 +4,7 @@
  *   v_widen_bf16, v_widen_f16    exact, subnormals too; a NaN becomes quiet, with its payload in the top bits
  *   v_narrow_bf16, v_narrow_f16  to nearest, ties to even; subnormals are kept; too large: infinity; a NaN becomes quiet,
  *                                and keeps the top bits of its payload
- *   v_weight_bf16                of a from +0 to 1: v_narrow_bf16, as a float, +0 under 2^-40; a NaN becomes 0x7fc00000
+ *   v_weight_bf16                of a from +0 to 1, not subnormal: v_narrow_bf16, as a float; a NaN becomes 0x7fc00000
  *   v_store_pairs                count vectors of such floats, together an even number, as words of pairs (kernels.h)
  *   v_pair_first, v_pair_second  of words of pairs of bfloat16 (kernels.h): the elements in their high halves, and in the low
  *                                ones, as floats; a NaN keeps its bits
@@ -78,7 +78,7 @@ static inline void v_narrow_f16(uint16_t *p, vf a) { *p = half_narrow_f16(a); }
 static inline vf v_weight_bf16(vf a) {
     if (a != a)
         return half_float(0x7fc00000);
-    return a < 0x1p-40f ? 0.0f : half_float((uint32_t)half_narrow_bf16(a) << 16);
+    return half_float((uint32_t)half_narrow_bf16(a) << 16);
 }
 static inline void v_store_pairs(float *words, const vf *x, int count) {
     for (int i = 0; i < count; i += 2)
