@@ -11,6 +11,9 @@ if(CMAKE_CROSSCOMPILING)
     set(FOVEA_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()
 # FOVEA_TEST_TIERS is the list of tiers; "best" among them runs without FOVEA_ISA.
+# Tests in which kernels differ by CPU and compiler, and which have the label "kernels", too.
+set(FOVEA_KERNEL_TESTS activation arithmetic arithmetic_linear arrays cache_int8 check check.flush-to-zero exp gated gemms golden half
+                       half_linear half_mha linear log mha_cache modes norm promise reference rope split tanh types)
 set(FOVEA_TEST_TIERS "${FOVEA_TIERS}" CACHE STRING "Tiers under which every test is run")
 
 function(fovea_add_test_once name)
@@ -26,11 +29,17 @@ function(fovea_add_test name command)
         set(command ${FOVEA_LAUNCHER} $<TARGET_FILE:${command}>)
     endif()
     foreach(tier IN LISTS FOVEA_TEST_TIERS)
+        set(labels ${tier})
+        if(name IN_LIST FOVEA_KERNEL_TESTS)
+            list(APPEND labels kernels)
+        elseif(CMAKE_CROSSCOMPILING AND tier STREQUAL "scalar")
+            continue() # the same code as everywhere, with which tests of the other tier compare
+        endif()
         if(tier STREQUAL "best")
             fovea_add_test_once(${name} ${command} ${ARGN})
         else()
             fovea_add_test_once(${name}.${tier} with-tier ${tier} ${command} ${ARGN})
-            set_tests_properties(${name}.${tier} PROPERTIES LABELS ${tier})
+            set_tests_properties(${name}.${tier} PROPERTIES LABELS "${labels}")
         endif()
     endforeach()
 endfunction()

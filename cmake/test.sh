@@ -4,11 +4,15 @@
 #     N passed, N failed, N skipped
 # over all of them, and the exit status is 0 only if nothing failed. A preset that does not build, or has no tests,
 # counts as one failure; one that needs a compiler or packages that are not here, as one skipped. @CPU: tests are emulated,
-# on that CPU of qemu's; with fewer random cases, as each takes ten times as long. Of the other presets, release runs all random
-# cases, others fewer.
+# on that CPU of qemu's. Environment: FOVEA_TEST_SCALE in place of the table below.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
+
+# Of the random and listed cases of tests, what part a preset runs; release runs all. Emulated, a case takes ten times as long.
+declare -A scale=([release]=1 [clang]=0.25 [debug]=0.25 [asan]=0.25 [tsan]=0.2 [portable]=0.25 [aarch64]=0.03 [aarch64-clang]=0.03)
+# Beside aarch64@max, which runs all tests, emulated CPUs and compilers run those in which kernels differ (FOVEA_KERNEL_TESTS).
+declare -A only=([aarch64@cortex-a53]=kernels [aarch64@cortex-a76]=kernels [aarch64-clang@max]=kernels)
 
 passed=0 failed=0 skipped=0
 summary=()
@@ -59,13 +63,10 @@ test_python() { # test_python python|python-torch
 }
 
 for run in "$@"; do
-    preset=${run%@*} environment=()
-    [ "$preset" = "$run" ] || environment=(env QEMU_CPU="${run#*@}" FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-0.03}")
-    case $preset in # random cases beside those of release: a quarter
-    debug | clang | asan | portable) environment=(env FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-0.25}") ;;
-    esac
-    labels=() # the portable tier is the same code on each CPU: once is enough
-    [[ $run != aarch64@cortex-* ]] || labels=(--label-exclude '^scalar$')
+    preset=${run%@*} labels=()
+    environment=(env FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-${scale[$preset]-1}}")
+    [ "$preset" = "$run" ] || environment+=(QEMU_CPU="${run#*@}")
+    [ -z "${only[$run]-}" ] || labels=(--label-regex "^${only[$run]}\$" --label-exclude '^scalar$')
     printf '\n=== %s\n' "$run"
     case $preset in
     python | python-torch)

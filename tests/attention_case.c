@@ -28,7 +28,7 @@ void *must_alloc(int64_t n, size_t size) {
 #define SLOWED 1
 #endif
 
-int64_t test_scaled(int64_t n) {
+static double scale(void) {
 #ifdef SLOWED
     double factor = 0.2;
 #else
@@ -37,8 +37,17 @@ int64_t test_scaled(int64_t n) {
     const char *text = getenv("FOVEA_TEST_SCALE");
     if (text && *text)
         factor = atof(text);
-    double scaled = (double)n * factor;
+    return factor;
+}
+
+int64_t test_scaled(int64_t n) {
+    const double scaled = (double)n * scale();
     return scaled < 1 ? 1 : (int64_t)scaled;
+}
+
+bool test_takes(int64_t n) {
+    const double factor = scale();
+    return factor >= 1 || n == 0 || floor((double)n * factor) > floor((double)(n - 1) * factor);
 }
 
 /* ------------------------------------------------------------------------------------------------------ cases -- */

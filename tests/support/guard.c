@@ -15,6 +15,14 @@
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static guard *blocks; /* all live ones, so that a fault can be told by name */
 
+/* Mappings of freed blocks, forbidden as a whole, for later blocks of the same pages: to map and unmap takes longer than most trials. */
+enum { SPARES = 64 };
+static struct {
+    unsigned char *map;
+    size_t pages_size, map_size;
+} spare[SPARES];
+static int spares;
+
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static void must(bool ok, const char *what) {
@@ -30,6 +38,33 @@ static unsigned char poison_byte(const unsigned char *address) {
     return ((const unsigned char *)&value)[(uintptr_t)address % sizeof value];
 }
 
+static unsigned char *take_spare(size_t pages_size, size_t map_size) {
+    unsigned char *map = NULL;
+    pthread_mutex_lock(&blocks_lock);
+    for (int i = 0; i < spares && !map; i++)
+        if (spare[i].pages_size == pages_size && spare[i].map_size == map_size) {
+            map = spare[i].map;
+            spare[i] = spare[--spares];
+        }
+    pthread_mutex_unlock(&blocks_lock);
+    return map;
+}
+
+/* Whether there was room for it. */
+static bool keep_spare(const guard *g) {
+    if (g->map_size > 1 << 20)
+        return false;
+    pthread_mutex_lock(&blocks_lock);
+    const bool room = spares < SPARES;
+    if (room) {
+        spare[spares].map = g->pages - page_size();
+        spare[spares].pages_size = g->pages_size;
+        spare[spares++].map_size = g->map_size;
+    }
+    pthread_mutex_unlock(&blocks_lock);
+    return room;
+}
+
 /* size bytes, moved shift bytes from the guarded side; rest more bytes of addresses after the forbidden page are
  * forbidden, too. */
 static guard *alloc(const char *name, size_t size, guard_side side, size_t shift, size_t rest) {
@@ -38,7 +73,9 @@ static guard *alloc(const char *name, size_t size, guard_side side, size_t shift
     size_t map_size = pages_size + 2 * page + (rest + page - 1) / page * page;
     guard *g = malloc(sizeof *g);
     must(g != NULL, "guard_alloc");
-    unsigned char *map = mmap(NULL, map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *map = take_spare(pages_size, map_size);
+    if (!map)
+        map = mmap(NULL, map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(map != MAP_FAILED, "guard_alloc: mmap");
     unsigned char *pages = map + page;
     if (pages_size > 0)
@@ -78,22 +115,34 @@ void guard_free(guard *g) {
         link = &(*link)->next;
     *link = g->next;
     pthread_mutex_unlock(&blocks_lock);
-    munmap(g->pages - page_size(), g->map_size);
+    if (g->pages_size > 0)
+        must(mprotect(g->pages, g->pages_size, PROT_NONE) == 0, "guard_free: mprotect");
+    if (!keep_spare(g))
+        munmap(g->pages - page_size(), g->map_size);
     free(g);
 }
 
+/* The first byte that is no poison, or NULL. */
+static const unsigned char *first_changed(const unsigned char *p, const unsigned char *end) {
+    const float words[2] = {poison(), poison()};
+    while (p < end)
+        if ((uintptr_t)p % sizeof words == 0 && (size_t)(end - p) >= sizeof words &&
+            memcmp(p, words, sizeof words) == 0)
+            p += sizeof words;
+        else if (*p == poison_byte(p))
+            p++;
+        else
+            return p;
+    return NULL;
+}
+
 bool guard_intact(const guard *g, int64_t *where) {
-    const unsigned char *data = g->data;
-    for (const unsigned char *p = g->pages; p < g->pages + g->pages_size; p++) {
-        if (p == data)
-            p += g->size;
-        if (p < g->pages + g->pages_size && *p != poison_byte(p)) {
-            if (where)
-                *where = p - data;
-            return false;
-        }
-    }
-    return true;
+    const unsigned char *data = g->data, *changed = first_changed(g->pages, data);
+    if (!changed)
+        changed = first_changed(data + g->size, g->pages + g->pages_size);
+    if (changed && where)
+        *where = changed - data;
+    return !changed;
 }
 
 static _Thread_local sigjmp_buf *armed; /* where guard_try() of this thread is to be resumed */

@@ -4,10 +4,21 @@
 #include "cpu/cpu.h"
 #include "test.h"
 
+#include <pthread.h>
+
+/* Found once: instructions are checked, and a hypervisor takes its time for each CPUID. */
+static fv_target target;
+static pthread_once_t found = PTHREAD_ONCE_INIT;
+
+static void find(void) {
+    fv_cpu this_cpu;
+    fv_cpu_detect(&this_cpu);
+    target = this_cpu.target;
+}
+
 static fv_target cpu(void) {
-    fv_cpu found;
-    fv_cpu_detect(&found);
-    return found.target;
+    pthread_once(&found, find);
+    return target;
 }
 
 fv_target test_target(void) { return fv_target_capped(cpu(), (fv_isa)test_isa()); }
