@@ -148,9 +148,10 @@ typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx
 typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr,
                             float *norm);
 
-/* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of its own. */
+/* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of its own,
+ * done of all of which it has behind it. */
 typedef struct fv_beside {
-    void (*step)(struct fv_beside *beside);
+    void (*step)(struct fv_beside *beside, int64_t done, int64_t all);
 } fv_beside;
 
 /* softmax: p, m and l of each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of
@@ -176,7 +177,7 @@ typedef struct fv_softmax_f32_args {
     /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its check.
      * Results are the same either way. */
     int no_underflow;
-    fv_beside *beside; /* of bfloat16 alone: stepped at most once a row; NULL: nothing is */
+    fv_beside *beside; /* of bfloat16 alone: stepped at most twice a row; NULL: nothing is */
     float *m, *l;      /* [rows] */
 } fv_softmax_f32_args;
 

@@ -137,7 +137,7 @@ typedef struct blocks_work {
     fv_beside beside; /* the first member */
     const fv_product *at, *end;
     int64_t i, j, t; /* of *at: where its four tiles are, and the words of k that they have behind them */
-    int64_t pace;    /* steps for each of softmax's rows */
+    int64_t steps, done;
     float out[SIDE * SIDE];
 } blocks_work;
 
@@ -182,9 +182,10 @@ static void blocks_step(blocks_work *w) {
     w->at++;
 }
 
-static void blocks_beside(fv_beside *beside) {
+/* As large a share of all steps as is done of softmax. */
+static void blocks_beside(fv_beside *beside, int64_t done, int64_t all) {
     blocks_work *w = (blocks_work *)(void *)beside;
-    for (int64_t n = w->pace; n > 0 && w->at < w->end; n--)
+    for (; w->done * all < done * w->steps; w->done++)
         blocks_step(w);
 }
 
@@ -207,15 +208,13 @@ void FV_BESIDE(const fv_product *products, int64_t count, fv_softmax_bf16_fn *so
                const fv_softmax_f32_args *args) {
     blocks_work w = {.beside = {blocks_beside}, .at = products, .end = products + count};
     TILES_BEGIN();
-    w.pace = blocks_steps(products, count);
+    w.steps = blocks_steps(products, count);
     if (softmax) {
         fv_softmax_f32_args own = *args;
-        w.pace = blocks_ceil(w.pace, args->rows);
         own.beside = &w.beside;
         softmax(&own);
     }
-    while (w.at < w.end)
-        blocks_step(&w);
+    blocks_beside(&w.beside, 1, 1);
     TILES_END();
 }
 

@@ -94,11 +94,15 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
     return x->bits ? x->bits + row * x->bits_step : NULL;
 }
 
+/* After which part of a row something beside is stepped: half of a whole segment, where halves keep tiles busier than rows
+ * (docs/measurements.md, "gemm_blocks_bf16.h"), or all of what it has. HALVES is a constant of an instance, ROWS is not. */
+enum { ROWS = 1, HALVES = 2, HALF = FV_SEGMENT / 2 };
+
 /* What an instance knows of its scores: they are multiplied by c; no p of theirs underflows. */
 typedef struct softmax_known {
     int scaled, no_underflow;
     int paired; /* p goes as pairs; no constant */
-    int beside; /* something is stepped beside them; a constant but where bits tell what is attended */
+    int beside; /* something is stepped beside them: HALVES or ROWS of them */
 } softmax_known;
 
 /* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. */
@@ -170,7 +174,11 @@ static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f
     for (int g = 0; g < GROUP; g++)
         sum[g] = v_set1(0.0f);
     const bool parted = FV_W > 1 && bits && !x->row_max_masked;
-    if (parted || !bits)
+    for (int64_t half = 0; known.beside == HALVES && half < 2; half++) {
+        softmax_weigh_all(half * HALF, (half + 1) * HALF, s, p, c, base, sum, known);
+        x->beside->step(x->beside, 2 * i + half + 1, 2 * x->rows);
+    }
+    if (known.beside != HALVES && (parted || !bits))
         softmax_weigh_all(x->begin, bits ? x->row_max_end : x->end, s, p, c, base, sum, known);
     if (bits)
         softmax_weigh_attended(parted ? x->row_max_end : x->begin, x->end, s, p, bits, c, base, sum, known);
@@ -209,8 +217,8 @@ static inline __attribute__((always_inline)) void softmax_rows(const fv_softmax_
     }
     for (int64_t i = 0; i < x.rows; i++) {
         softmax_exp(&x, i, known);
-        if (known.beside)
-            x.beside->step(x.beside);
+        if (known.beside == ROWS)
+            x.beside->step(x.beside, i + 1, x.rows);
     }
     for (int64_t i = 0; i < x.rows; i += FV_W)
         softmax_store(x.l + i, x.rows - i, softmax_tree_of_sum(x.lanes + i * FV_LANES, x.rows - i));
@@ -239,11 +247,11 @@ static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f3
     const int no_underflow = FV_W > 1 && !ROUNDED && (groups <= 0 || groups > 4) && x->no_underflow;
     /* A step is a call, which takes constants out of their registers: an instance of its own. Other rows are not worth it. */
     const int beside = ROUNDED && x->beside, full = groups == FV_SEGMENT / FV_LANES && x->paired && beside,
-              masked = groups == MASKED && beside;
+              masked = groups == MASKED && beside ? ROWS : 0;
     if (full && scaled)
-        softmax_instance(*x, groups, (softmax_known){1, 0, 1, 1});
+        softmax_instance(*x, groups, (softmax_known){1, 0, 1, HALVES});
     else if (full)
-        softmax_instance(*x, groups, (softmax_known){0, 0, 1, 1});
+        softmax_instance(*x, groups, (softmax_known){0, 0, 1, HALVES});
     else if (scaled && no_underflow)
         softmax_instance(*x, groups, (softmax_known){1, 1, x->paired, masked});
     else if (scaled)
