@@ -8,6 +8,7 @@ enum { KEYS = 16, CHANNELS = 32 };
 typedef struct packed {
     magnitudes all;
     vf squares;
+    int norms; /* are squares asked for? They are as long a chain as all else of a block takes */
 } packed;
 
 static inline __attribute__((always_inline)) void store_words(vf block[KEYS], int64_t words, float *to, int64_t nr,
@@ -15,9 +16,12 @@ static inline __attribute__((always_inline)) void store_words(vf block[KEYS], in
     for (int64_t r = 0; r < words; r++) {
         const __m512i pair = _mm512_rol_epi32(_mm512_castps_si512(block[r]), 16);
         magnitudes_add(&p->all, pair);
-        p->squares = _mm512_dpbf16_ps(p->squares, (__m512bh)pair, (__m512bh)pair);
         _mm512_storeu_si512(to + r * nr, pair);
     }
+    if (p->norms)
+        for (int64_t r = 0; r < words; r++)
+            p->squares = _mm512_dpbf16_ps(p->squares, (__m512bh)_mm512_castps_si512(block[r]),
+                                          (__m512bh)_mm512_castps_si512(block[r]));
 }
 
 static __attribute__((noinline)) void pack_block(const uint16_t *k, int64_t ldk, float *to, int64_t nr, packed *p) {
@@ -41,7 +45,7 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
 void fv_pack_pairs_bf16_16x16_avx512(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
                                      int64_t nr, fv_magnitudes *met, float *norm) {
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
-    packed p = {.all = magnitudes_none()};
+    packed p = {.all = magnitudes_none(), .norms = norm != NULL};
     vf highest = v_set1(norm ? *norm : 0.0f);
     for (int64_t i = 0; i < (keys + KEYS - 1) / KEYS * KEYS; i += KEYS) {
         const int64_t rows = keys - i < KEYS ? keys - i : KEYS;
