@@ -136,10 +136,7 @@ static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
 
 static void call_to_pairs(const fv_kernel *kernel, operands *o) {
     fv_magnitudes m = fv_magnitudes_none();
-    if (kernel->type == FV_TYPE_f32)
-        kernel->run.to_pairs_f32(o->m, o->n, o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
-    else
-        kernel->run.to_pairs_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], (o->n + 1) / 2, &m);
+    kernel->run.to_pairs_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, -3, o->out[0], (o->n + 1) / 2, &m, NULL);
 }
 
 static void call_from_pairs(const fv_kernel *kernel, operands *o) {

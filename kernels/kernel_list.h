@@ -98,7 +98,6 @@ typedef struct fv_kernel {
         fv_gemm_pairs_f16_fn *gemm_pairs_f16;
         fv_pack_pairs_bf16_fn *pack_pairs_bf16;
         fv_pack_pairs_f16_fn *pack_pairs_f16;
-        fv_to_pairs_f32_fn *to_pairs_f32;
         fv_pair_rows_bf16_fn *pair_rows_bf16;
         fv_to_pairs_bf16_fn *to_pairs_bf16;
         fv_from_pairs_bf16_fn *from_pairs_bf16;

@@ -278,6 +278,18 @@ static inline void fv_magnitudes_add(fv_magnitudes *m, fv_magnitudes other) {
     m->most = other.most > m->most ? other.most : m->most;
 }
 
+/* Those of numbers times 2^exponent; larger than all, and so never exact, if one of them or a product is no normal number. */
+static inline fv_magnitudes fv_magnitudes_scaled(fv_magnitudes m, int exponent) {
+    enum { NORMAL = 0x80, INFINITE = 0x7f80 };
+    const fv_magnitudes none = fv_magnitudes_none(), never = {0, 0xffff};
+    const int more = exponent * NORMAL;
+    if (m.most == none.most)
+        return none;
+    return m.least < NORMAL || m.most >= INFINITE || m.least + more < NORMAL || m.most + more >= INFINITE
+               ? never
+               : (fv_magnitudes){m.least + more, m.most + more};
+}
+
 /* Each product is a multiple of 2^(ea + eb - 14), the exponents being the least of both sides, and so is each sum: none is
  * subnormal if that is at least 2^-126. Both sides are normal numbers. */
 static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
@@ -325,14 +337,11 @@ typedef fv_pack_pairs_bf16_fn fv_pack_pairs_f16_fn;
 typedef void fv_pair_rows_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
                                   fv_magnitudes *magnitudes);
 
-/* to_pairs: the floats x, rows x n, as pairs y, rows x (n + 1) / 2, and their magnitudes, as above. One that bfloat16 cannot hold counts
- * as infinite there. */
-typedef void fv_to_pairs_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy,
-                                fv_magnitudes *magnitudes);
-
-/* The same of bfloat16 x, whose magnitudes are all there. */
-typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
-                                 fv_magnitudes *magnitudes);
+/* to_pairs: elements of bfloat16 x, rows x n, times 2^exponent as pairs y, rows x (n + 1) / 2. The bits of those that are not 0 grow by
+ * 128 exponent, modulo 2^16: that is the product if fv_magnitudes_scaled() gives normal numbers. *magnitudes is brought to take in those of
+ * x. *norm, unless NULL, is raised to the largest sum of squares of a row of y, NaN left out, with sums in any order. */
+typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
+                                 int64_t ldy, fv_magnitudes *magnitudes, float *norm);
 
 /* from_pairs: words of pairs x, rows x n, as floats y, 2 rows x n: rows 2 i and 2 i + 1 of y are the first and the second elements
  * of row i of x. A NaN keeps its bits. n is a multiple of FV_LANES, on scalar any

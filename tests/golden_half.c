@@ -72,15 +72,10 @@ void golden_pair_rows(golden *g) {
 void golden_to_pairs(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
     fv_magnitudes m = fv_magnitudes_none();
-    if (g->kernel->type == FV_TYPE_f32)
-        draw(g, x[0], rows * n);
-    else
-        draw_pairs(g, x[0], (rows * n + 1) / 2);
+    const int exponent = (int)rng_between(&g->r, -9, 9);
+    draw_pairs(g, x[0], (rows * n + 1) / 2);
     begin(g);
-    if (g->kernel->type == FV_TYPE_f32)
-        g->kernel->run.to_pairs_f32(rows, n, x[0], n, x[1], (n + 1) / 2, &m);
-    else
-        g->kernel->run.to_pairs_bf16(rows, n, (const uint16_t *)x[0], n, x[1], (n + 1) / 2, &m);
+    g->kernel->run.to_pairs_bf16(rows, n, (const uint16_t *)x[0], n, exponent, x[1], (n + 1) / 2, &m, NULL);
     end();
     gave(g, x[1], rows * ((n + 1) / 2));
     gave_magnitudes(g, &m);

@@ -182,6 +182,20 @@ static const guard_case guard_cases[] = {
     {0, 0, INFINITY, false},  {0, 0, NAN, false},        {0, 0, 0x1.fep127f, true},  {120, 120, 0.0f, true},
 };
 
+/* Of bfloat16 queries that a scale multiplies: they and their products have to be normal numbers, and the scale positive. 2^128 is
+ * infinite. */
+static const struct {
+    guard_case c;
+    double scale;
+} scaled_cases[] = {
+    {{-53, -56, 0.0f, true}, 0.125},   {{-53, -57, 0.0f, false}, 0.125},  {{-123, 20, 0.0f, true}, 0.125},
+    {{-124, 20, 0.0f, false}, 0.125},  {{-60, -56, 0.0f, true}, 16.0},    {{-127, 20, 0.0f, false}, 0x1p10},
+    {{124, 0, 0.0f, true}, 8.0},       {{125, 0, 0.0f, false}, 8.0},      {{128, 0, 0.0f, false}, 0.125},
+    {{60, 60, 0.0f, true}, 0x1p-126},  {{60, 60, 0.0f, false}, 0x1p-127}, {{0, 0, 0x1p-109f, true}, 0.125},
+    {{0, 0, 0x1p-110f, false}, 0.125}, {{0, 0, 0.0f, false}, -0.5},       {{0, 0, 0.0f, false}, 0.0},
+    {{0, 0, 0.0f, true}, 0.3},
+};
+
 /* Of float16: there is no guard, but the scale has to be positive and near to 1. */
 static const struct {
     guard_case c;
@@ -249,6 +263,10 @@ static void test_guard(void) {
     for (size_t i = 0; i < sizeof guard_cases / sizeof guard_cases[0]; i++) {
         check_guard(&guard_cases[i], 20, FOVEA_DTYPE_BF16, 1.0); /* one tile, but not few rows */
         check_guard(&guard_cases[i], 300, FOVEA_DTYPE_BF16, 1.0);
+    }
+    for (size_t i = 0; i < sizeof scaled_cases / sizeof scaled_cases[0]; i++) {
+        check_guard(&scaled_cases[i].c, 20, FOVEA_DTYPE_BF16, scaled_cases[i].scale);
+        check_guard(&scaled_cases[i].c, 300, FOVEA_DTYPE_BF16, scaled_cases[i].scale);
     }
     for (size_t i = 0; i < sizeof float16_cases / sizeof float16_cases[0]; i++) {
         check_guard(&float16_cases[i].c, 20, FOVEA_DTYPE_F16, float16_cases[i].scale);

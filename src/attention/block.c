@@ -11,11 +11,6 @@
 
 /* ---------------------------------------------------------------------------------------- rows and their memory -- */
 
-/* How many rows from row on, at most limit, have the same head. */
-static int64_t run_of_head(const fv_block *x, int64_t row, int64_t limit) {
-    return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
-}
-
 /* Is a copy of the values worth its cost? Those of 16 bits have to become floats. Where each of their rows begins with a cache line, it is not, unless rows are
  * so far apart that few sets of the first-level cache take all of them. */
 static bool copies_values(const fv_block *x) {
@@ -87,42 +82,6 @@ static void deal_tiles(fv_block *x) {
     }
 }
 
-/* Scaled queries of rows of one head. */
-static void scale_queries(fv_block *x, int64_t row, int64_t rows) {
-    const fovea_attention_plan *p = x->plan;
-    const fovea_tensor *q = &x->args->q;
-    const int64_t dim = p->desc.head_dim;
-    float *to = x->q + row * dim;
-    const float *from = to;
-    if (p->kernels.widen_q)
-        p->kernels.widen_q(rows, dim, fv_row_address(x, q, row), q->stride[2], to, dim);
-    else
-        from = fv_row_element(x, q, row);
-    p->kernels.scale(rows, dim, p->scale.q, from, p->kernels.widen_q ? dim : q->stride[2], to, dim,
-                     x->norm < INFINITY ? &x->norm : NULL);
-    if (!x->pairs)
-        return;
-    float *const pairs = x->pairs_q + row * p->pair_words;
-    if (p->kernels.to_pairs) {
-        p->kernels.to_pairs(rows, dim, to, dim, pairs, p->pair_words, &x->magnitudes);
-        return;
-    }
-    for (int64_t i = 0; i < rows; i++) { /* of float16 as they are: the gemm multiplies by the scale */
-        pairs[(i + 1) * p->pair_words - 1] = 0.0f;
-        memcpy(pairs + i * p->pair_words, fv_row_address(x, q, row + i), (size_t)dim * sizeof(uint16_t));
-    }
-}
-
-/* Queries of padding. */
-static void clear_queries(const fv_block *x, int64_t row, int64_t rows) {
-    const int64_t dim = x->plan->desc.head_dim, words = x->plan->pair_words;
-    if (rows == 0) /* to set nothing takes hundreds of cycles where the page was never written */
-        return;
-    memset(x->q + row * dim, 0, (size_t)(rows * dim) * sizeof(float));
-    if (x->pairs)
-        memset(x->pairs_q + row * words, 0, (size_t)(rows * words) * sizeof(float));
-}
-
 void fv_block_open(fv_block *x, int64_t item, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
@@ -140,16 +99,14 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         return;
     }
     fv_prefetch_open(&x->queue, x->deal, next);
-    x->norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
     x->pairs =
         plan->pairs && fv_float_nearest() && (!plan->tiles || x->rows >= FV_TILE_ROWS) && !fv_kv_short_pages(&x->kv->k);
-    x->magnitudes = fv_magnitudes_none();
-    const int64_t q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
+    fv_queries_open(x);
     fv_range all = {0, 0};
     bool uniform = true;
-    x->one_head = run_of_head(x, 0, x->rows) == x->rows;
+    x->one_head = fv_run_of_head(x, 0, x->rows) == x->rows;
     for (int64_t row = 0, run; row < x->rows; row += run) {
-        run = run_of_head(x, row, x->rows - row);
+        run = fv_run_of_head(x, row, x->rows - row);
         const int64_t token = fv_place_of(x, row).token;
         const fv_range first = fv_attention_range(plan, &x->sequence, token),
                        last = fv_attention_range(plan, &x->sequence, token + run - 1);
@@ -160,13 +117,6 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         for (int64_t i = row; i < row + (same ? 1 : run); i++)
             all = fv_range_union(all, x->ranges[i]);
         uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
-        /* Padding is not read. */
-        const int64_t before = fv_max(fv_min(run, q_start - token), 0),
-                      end = fv_max(fv_min(run, q_end - token), before);
-        if (before < end)
-            scale_queries(x, row + before, end - before);
-        clear_queries(x, row, before);
-        clear_queries(x, row + end, run - end);
     }
     x->range = all;
     x->uniform = uniform;
@@ -188,7 +138,7 @@ static void copy_state(const fv_block *x, int64_t first, int64_t rows, bool back
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.value_dim, stride = p->o_stride;
     for (int64_t row = first, run; row < first + rows; row += run) {
-        run = run_of_head(x, row, first + rows - row);
+        run = fv_run_of_head(x, row, first + rows - row);
         const fv_state_rows s = fv_attention_state_at(p, x->args->state, &x->sequence, fv_place_of(x, row));
         const size_t bytes = (size_t)run * sizeof(float);
         memcpy(back ? s.max : x->max + row, back ? x->max + row : s.max, bytes);
@@ -224,7 +174,7 @@ static void merge_sinks(const fv_block *x, const fv_tile_rows *tile) {
     p->kernels.merge(rows, x->m, x->l, x->max + first, x->sum + first, x->a, x->b);
     memset(x->chain, 0, (size_t)n * sizeof(float)); /* o of every row */
     for (int64_t i = 0, run; i < rows; i += run) {
-        run = run_of_head(x, first + i, rows - i);
+        run = fv_run_of_head(x, first + i, rows - i);
         p->kernels.accumulate(run, n, x->chain, 0, x->a + i, x->b + i,
                               there ? fv_row_element(x, out, first + i) : x->o + (first + i) * p->o_stride,
                               there ? out->stride[2] : p->o_stride);
@@ -246,7 +196,7 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
     if (p->desc.has_sinks)
         merge_sinks(x, tile);
     for (int64_t row = first, run; row < first + rows; row += run) {
-        run = run_of_head(x, row, first + rows - row);
+        run = fv_run_of_head(x, row, first + rows - row);
         void *to = fv_row_address(x, out, row);
         float *const own = x->o + row * p->o_stride;
         const bool narrow = p->kernels.narrow_out;

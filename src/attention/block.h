@@ -36,6 +36,8 @@ typedef struct fv_block {
     bool single_segment; /* do all keys that its rows see lie in one segment? */
     bool padding;        /* is none of them a query? Then nothing else of the item is ready */
     bool pairs;          /* may scores be those of pairs? Then pairs_q and magnitudes are those of the queries */
+    bool floats;         /* are the queries in q? */
+    bool normed;         /* is norm, if it is asked for, that of all queries? */
     fv_magnitudes magnitudes;
     bool value_pairs; /* may values be multiplied as pairs? */
     bool thin;        /* few rows (thin.h) */
@@ -55,6 +57,10 @@ typedef struct fv_block {
 /* padding.c: is no row of an item a query? What such an item writes. */
 bool fv_block_is_padding(const fv_block *block);
 void fv_block_pad(const fv_block *block);
+
+/* queries.c: those of a block that is being opened, in the forms that it needs; later as floats in q, if they are not there yet. */
+void fv_queries_open(fv_block *block);
+void fv_queries_take_floats(fv_block *block);
 
 /* A block without an item, in one thread's scratch. */
 void fv_block_init(fv_block *block, const fv_deal *deal, char *scratch);

@@ -71,7 +71,7 @@ static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile
 
 static bool exact(const fv_block *x, const fv_segment *s) { return fv_pairs_exact(x->magnitudes, s->magnitudes); }
 
-void fv_keys_open(const fv_block *x, fv_segment *s) {
+void fv_keys_open(fv_block *x, fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
     const int64_t first = fv_round_down(s->keys.begin, p->panel), words = p->pair_words;
     s->magnitudes = fv_magnitudes_none();
@@ -81,11 +81,13 @@ void fv_keys_open(const fv_block *x, fv_segment *s) {
     for (int64_t at = first; at < s->keys.end && s->pairs; at += p->panel)
         pack_panel_pairs(x, s, at, x->k + at * words);
     s->pairs = s->pairs && exact(x, s);
+    if (!s->pairs)
+        fv_queries_take_floats(x);
     for (int64_t at = first; at < s->keys.end && !s->pairs; at += p->panel)
         pack_panel(x, s, at, x->k + at * p->desc.head_dim);
 }
 
-fv_panel fv_keys_panel(const fv_block *x, fv_segment *s, int64_t at) {
+fv_panel fv_keys_panel(fv_block *x, fv_segment *s, int64_t at) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim, words = p->pair_words;
     bool pairs = s->pairs;
@@ -94,8 +96,10 @@ fv_panel fv_keys_panel(const fv_block *x, fv_segment *s, int64_t at) {
         if (pairs)
             pack_panel_pairs(x, s, at, x->k);
         pairs = pairs && exact(x, s);
-        if (!pairs)
+        if (!pairs) {
+            fv_queries_take_floats(x);
             pack_panel(x, s, at, x->k);
+        }
     }
     const int64_t place = one_tile(x) ? 0 : at;
     return pairs ? (fv_panel){x->k + place * words, x->pairs_q, words,

@@ -42,8 +42,8 @@ static void take_arithmetic(fovea_attention_plan *plan) {
         fv_kernel_best(FV_OP_gemm_blocks_masked, FV_TYPE_f32, target)->run.gemm_blocks_masked_f32;
 }
 
-/* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. Of float16 the scale multiplies scores: it has to be
- * positive, which gives zeros their sign, and so near to 1 that nothing overflows or is subnormal. */
+/* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. The scale, which has to be positive, is added to the exponents
+ * of bfloat16. Of float16 it multiplies scores: it has to be so near to 1 that nothing overflows or is subnormal. */
 static void take_pairs(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -52,10 +52,11 @@ static void take_pairs(fovea_attention_plan *plan) {
     if (type == FV_TYPE_f32 || d->k_dtype != d->dtype)
         return;
     const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm_pairs, type, target);
-    const bool scales = type == FV_TYPE_bf16 || (plan->scale.q >= 0x1p-24f && plan->scale.q <= 0x1p24f);
+    const bool bf16 = type == FV_TYPE_bf16;
+    const bool scales = plan->scale.q >= (bf16 ? 0x1p-126f : 0x1p-24f) && (bf16 || plan->scale.q <= 0x1p24f);
     const bool pairs = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && gemm->isa != FV_ISA_scalar &&
                        plan->ctx->cpu.fast_pairs && scales;
-    if (!pairs && !plan->tiles)
+    if (!pairs && !(plan->tiles && scales))
         return;
     plan->pairs = plan->tiles ? plan->tiles : gemm;
     if (d->v_dtype == FOVEA_DTYPE_BF16 && (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16)) {
@@ -63,8 +64,8 @@ static void take_pairs(fovea_attention_plan *plan) {
         plan->kernels.pair_rows = fv_kernel_best(FV_OP_pair_rows, FV_TYPE_bf16, target)->run.pair_rows_bf16;
     }
     plan->kernels.pack_pairs = fv_kernel_best(FV_OP_pack_pairs, type, target)->run.pack_pairs_bf16;
-    if (type == FV_TYPE_bf16)
-        plan->kernels.to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_f32, target)->run.to_pairs_f32;
+    if (bf16)
+        plan->kernels.to_pairs = fv_kernel_best(FV_OP_to_pairs, type, target)->run.to_pairs_bf16;
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 

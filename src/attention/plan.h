@@ -46,7 +46,7 @@ typedef struct fv_attention_kernels {
     fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_out;
     fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
-    fv_to_pairs_f32_fn *to_pairs;      /* NULL for float16, too */
+    fv_to_pairs_bf16_fn *to_pairs;     /* NULL for float16, too */
     fv_gemm_f32_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
     fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more, or keys are int8 */

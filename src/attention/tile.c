@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-void fv_segment_open(const fv_block *x, int64_t index, fv_segment *s) {
+void fv_segment_open(fv_block *x, int64_t index, fv_segment *s) {
     assert(index >= 0 && index < fv_max(x->plan->segments, 1));
     s->index = index;
     s->keys = fv_range_in_segment(x->range, index);

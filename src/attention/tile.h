@@ -50,13 +50,13 @@ static inline fv_kv_run fv_run_of(const fv_block *x, const fv_kv_side *side, con
 }
 
 /* Packs the segment's keys, unless the block is one tile. */
-void fv_keys_open(const fv_block *block, fv_segment *segment);
+void fv_keys_open(fv_block *block, fv_segment *segment);
 
 /* The panel that begins at a key of the segment: packed before, or now. */
-fv_panel fv_keys_panel(const fv_block *block, fv_segment *segment, int64_t at);
+fv_panel fv_keys_panel(fv_block *block, fv_segment *segment, int64_t at);
 
 /* Packs the segment's keys, and copies its values where they lie badly. */
-void fv_segment_open(const fv_block *block, int64_t index, fv_segment *segment);
+void fv_segment_open(fv_block *block, int64_t index, fv_segment *segment);
 
 /* Brings the block's ranges to those that its mask leaves, as far as ranges can say it. */
 void fv_block_narrow(fv_block *block);
@@ -87,6 +87,11 @@ static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
         return (fv_row_place){x->first.head, token};
     const int64_t past = token - tokens.begin, count = tokens.end - tokens.begin;
     return (fv_row_place){x->first.head + past / count, tokens.begin + past % count};
+}
+
+/* How many rows from row on, at most limit, have the same head. */
+static inline int64_t fv_run_of_head(const fv_block *x, int64_t row, int64_t limit) {
+    return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
 }
 
 static inline void *fv_address(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {

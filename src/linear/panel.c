@@ -133,7 +133,7 @@ void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers 
         for (int64_t k = 0; k < l->in && !l->to_pairs; k += channels)
             memcpy((uint16_t *)(void *)to + k, place(x, &row, k / channels, 0), (size_t)channels * sizeof(uint16_t));
         for (int64_t k = 0; k < l->in && l->to_pairs; k += channels)
-            l->to_pairs(1, channels, place(x, &row, k / channels, 0), 0, to + k / 2, 0, m);
+            l->to_pairs(1, channels, place(x, &row, k / channels, 0), 0, 0, to + k / 2, 0, m, NULL);
         fv_magnitudes_add(all, *m);
     }
 }

@@ -155,16 +155,24 @@ static void pair_rows_misses_magnitudes(PAIR_ROWS_PARAMETERS) { /* of the last r
 }
 
 #define TO_PAIRS_PARAMETERS                                                                                            \
-    int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy, fv_magnitudes *m
+    int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y, int64_t ldy, fv_magnitudes *m,    \
+        float *norm
 
 static void to_pairs_honest(TO_PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_to_pairs, FV_TYPE_f32)->run.to_pairs_f32(rows, n, x, ldx, y, ldy, m);
+    fv_kernel_scalar(FV_OP_to_pairs, FV_TYPE_bf16)->run.to_pairs_bf16(rows, n, x, ldx, exponent, y, ldy, m, norm);
 }
 
-static void to_pairs_loses(TO_PAIRS_PARAMETERS) { /* digits, silently */
-    const int before = m->most;
-    to_pairs_honest(rows, n, x, ldx, y, ldy, m);
-    m->most = m->most == 0x7f80 ? before : m->most;
+static void to_pairs_forgets_factor(TO_PAIRS_PARAMETERS) { /* in norms */
+    const float before = norm ? *norm : 0.0f;
+    to_pairs_honest(rows, n, x, ldx, exponent, y, ldy, m, norm);
+    if (norm && *norm > before)
+        *norm = ldexpf(*norm, -2 * exponent);
+}
+
+static void to_pairs_of_product(TO_PAIRS_PARAMETERS) { /* magnitudes */
+    fv_magnitudes own = fv_magnitudes_none();
+    to_pairs_honest(rows, n, x, ldx, exponent, y, ldy, &own, norm);
+    fv_magnitudes_add(m, fv_magnitudes_scaled(own, exponent));
 }
 
 #define FROM_PAIRS_PARAMETERS int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy
@@ -266,8 +274,9 @@ static const mutant mutants[] = {
     MUTANT(PASSES, pair_rows, bf16, 1, 1, pair_rows_honest),
     MUTANT(DIFFERS, pair_rows, bf16, 1, 1, pair_rows_drops_odd_row),
     MUTANT(DIFFERS_AS_REFERENCE, pair_rows, bf16, 1, 1, pair_rows_misses_magnitudes),
-    MUTANT(PASSES, to_pairs, f32, 1, 1, to_pairs_honest),
-    MUTANT(DIFFERS_AS_REFERENCE, to_pairs, f32, 1, 1, to_pairs_loses),
+    MUTANT(PASSES, to_pairs, bf16, 1, 1, to_pairs_honest),
+    MUTANT(DIFFERS_AS_REFERENCE, to_pairs, bf16, 1, 1, to_pairs_forgets_factor),
+    MUTANT(DIFFERS, to_pairs, bf16, 1, 1, to_pairs_of_product),
     MUTANT(PASSES, narrow, bf16, 1, 1, narrow_bf16_honest),
     MUTANT(PASSES_FLUSHED, narrow, bf16, 1, 1, narrow_bf16_honest),
     MUTANT(PASSES, narrow, f16, 1, 1, narrow_f16_honest),

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-enum { SIZE_ROWS, SIZE_CHANNELS, SIZE_NR, SIZE_NORM };
+enum { SIZE_ROWS, SIZE_CHANNELS, SIZE_NR, SIZE_NORM, SIZE_EXPONENT };
 enum { OPERAND_X, OPERAND_Y, OPERAND_MAGNITUDES, OPERAND_NORM };
 
 /* What both find beside what they write: brought from what was there before. */
@@ -32,6 +32,12 @@ static void verify_magnitudes(const trial *t, fv_magnitudes want) {
     const int *got = (const int *)t->operand[OPERAND_MAGNITUDES].want;
     if (got[0] != want.least || got[1] != want.most)
         trial_fail(t, "magnitudes %#x to %#x instead of %#x to %#x", got[0], got[1], want.least, want.most);
+}
+
+static void verify_norm(const trial *t, double want) {
+    const double got = (double)float_want(&t->operand[OPERAND_NORM], 0, 0);
+    if (t->size[SIZE_NORM] && fabs(got - want) > 1e-5 * want)
+        trial_fail(t, "norm is %.9g instead of %.9g", got, want);
 }
 
 /* An element: ordinary ones, or any bits. */
@@ -113,9 +119,7 @@ static void pack_verify(const trial *t) {
         highest = fmax(highest, squares);
     }
     verify_magnitudes(t, want);
-    const double got = (double)float_want(&t->operand[OPERAND_NORM], 0, 0);
-    if (t->size[SIZE_NORM] && fabs(got - highest) > 1e-5 * highest)
-        trial_fail(t, "norm is %.9g instead of %.9g", got, highest);
+    verify_norm(t, highest);
 }
 
 const op_check check_pack_pairs = {pack_trials, pack_invoke, pack_verify};
@@ -172,81 +176,67 @@ const op_check check_pair_rows = {rows_trials, rows_invoke, rows_verify};
 
 /* ----------------------------------------------------------------------------------------------------- to_pairs -- */
 
-static bool of_floats(const fv_kernel *kernel) { return kernel->type == FV_TYPE_f32; }
-
-static void set_element(const fv_kernel *kernel, operand *x, int64_t i, int64_t j, uint16_t bits) {
-    if (of_floats(kernel))
-        *float_before(x, i, j) = bits_float((uint32_t)bits << 16);
-    else
-        ((uint16_t *)x->before)[i * x->stride + j] = bits;
-}
-
-/* Of an element, as a float. */
-static uint32_t float_bits_of(const trial *t, const operand *x, int64_t i, int64_t j) {
-    return of_floats(t->checker->kernel) ? float_bits(*float_before(x, i, j))
-                                         : (uint32_t)((const uint16_t *)x->before)[i * x->stride + j] << 16;
-}
-
-static void to_trial(checker *c, int64_t rows, int64_t n, bool any, bool lost) {
-    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 "%s%s", rows, n, any ? ", any bits" : "",
-                           lost ? ", one with more digits" : "");
+static void to_trial(checker *c, int64_t rows, int64_t n, int exponent, bool any) {
+    trial *t =
+        trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " exponent=%d%s", rows, n, exponent, any ? ", any bits" : "");
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
     t->size[SIZE_CHANNELS] = n;
-    operand *x = of_floats(c->kernel) ? trial_floats(t, "x", CELL_KEPT, rows, n, some_stride(t, n))
-                                      : trial_operand(t, "x", sizeof(uint16_t), CELL_KEPT, rows, n, some_stride(t, n));
+    t->size[SIZE_EXPONENT] = exponent;
+    t->size[SIZE_NORM] = !any && rng_below(&t->rng, 2);
+    operand *x = trial_operand(t, "x", sizeof(uint16_t), CELL_KEPT, rows, n, some_stride(t, n));
     trial_floats(t, "y", CELL_BITS, rows, (n + 1) / 2, some_stride(t, (n + 1) / 2));
     add_magnitudes(t);
+    operand *norm = trial_floats(t, "norm", CELL_ANY, 1, 1, 1); /* its sums are in any order */
+    *float_before(norm, 0, 0) = 0.0f;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++)
-            set_element(c->kernel, x, i, j, element(&t->rng, any));
-    if (lost) {
-        float *one = float_before(x, rng_below(&t->rng, rows), rng_below(&t->rng, n));
-        *one = bits_float(float_bits(*one) | 1u << rng_below(&t->rng, 16));
-    }
+            ((uint16_t *)x->before)[i * x->stride + j] = rng_below(&t->rng, 9) ? element(&t->rng, any) : 0x8000;
     trial_run(t);
 }
 
 static void to_trials(checker *c) {
     for (int64_t n = 1; n <= 140; n++) {
-        to_trial(c, 1 + n % 4, n, false, false);
-        to_trial(c, 1 + n % 3, n, true, false);
-        if (of_floats(c->kernel))
-            to_trial(c, 1 + n % 3, n, false, true);
+        to_trial(c, 1 + n % 4, n, (int)(n % 17) - 8, false);
+        to_trial(c, 1 + n % 3, n, (int)n - 70, true);
     }
+    to_trial(c, 40, 64, -3, false);
 }
 
 static void to_invoke(const fv_kernel *kernel, trial *t) {
-    const int64_t rows = t->size[SIZE_ROWS], n = t->size[SIZE_CHANNELS];
-    const int64_t ldx = t->operand[OPERAND_X].stride, ldy = t->operand[OPERAND_Y].stride;
-    float *y = trial_pointer(t, OPERAND_Y);
-    fv_magnitudes *m = trial_pointer(t, OPERAND_MAGNITUDES);
-    if (of_floats(kernel))
-        kernel->run.to_pairs_f32(rows, n, trial_pointer(t, OPERAND_X), ldx, y, ldy, m);
-    else
-        kernel->run.to_pairs_bf16(rows, n, trial_pointer(t, OPERAND_X), ldx, y, ldy, m);
+    float *norm = trial_pointer(t, OPERAND_NORM);
+    kernel->run.to_pairs_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                              t->operand[OPERAND_X].stride, (int)t->size[SIZE_EXPONENT], trial_pointer(t, OPERAND_Y),
+                              t->operand[OPERAND_Y].stride, trial_pointer(t, OPERAND_MAGNITUDES),
+                              t->size[SIZE_NORM] ? norm : NULL);
 }
 
 static void to_verify(const trial *t) {
     const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
     fv_magnitudes want = before_of(t);
-    uint32_t lost = 0;
-    for (int64_t i = 0; i < x->rows; i++)
+    double highest = 0.0;
+    for (int64_t i = 0; i < x->rows; i++) {
+        double squares = 0.0;
         for (int64_t w = 0; w < y->cols; w++) {
-            const uint32_t first = float_bits_of(t, x, i, 2 * w),
-                           second = 2 * w + 1 < x->cols ? float_bits_of(t, x, i, 2 * w + 1) : 0;
-            take(&want, (uint16_t)(first >> 16));
-            take(&want, (uint16_t)(second >> 16));
-            lost |= (first | second) & 0xffff;
-            if (float_bits(float_want(y, i, w)) != ((first & 0xffff0000u) | second >> 16)) {
-                trial_fail(t, "row %" PRId64 ", word %" PRId64 " is %#" PRIx32, i, w, float_bits(float_want(y, i, w)));
+            uint32_t word = 0;
+            for (int e = 0; e < 2; e++) {
+                const uint16_t from = element_at(x, i, 2 * w + e),
+                               to = (uint16_t)(from + (from & 0x7fff ? 128 * t->size[SIZE_EXPONENT] : 0));
+                take(&want, from);
+                word |= (uint32_t)to << (e ? 0 : 16);
+                squares += pow((double)bits_float((uint32_t)to << 16), 2.0);
+            }
+            if (float_bits(float_want(y, i, w)) != word) {
+                trial_fail(t, "row %" PRId64 ", word %" PRId64 " is %#" PRIx32 " instead of %#" PRIx32, i, w,
+                           float_bits(float_want(y, i, w)), word);
                 return;
             }
         }
-    if (lost && want.most < 0x7f80)
-        want.most = 0x7f80;
+        highest = fmax(highest, squares);
+    }
     verify_magnitudes(t, want);
+    verify_norm(t, highest);
 }
 
 const op_check check_to_pairs = {to_trials, to_invoke, to_verify};
