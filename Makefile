@@ -11,7 +11,7 @@ help:
 	@echo '                      searches a text with the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
 	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct, fetched once (98 MB), as make run does at its end'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; about 30 minutes on 2 cores'
-	@echo 'make test-aarch64     all tests for 64-bit Arm, cross-compiled and emulated (qemu); about 40 minutes on 2 cores'
+	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      all tests of the Python package, with PyTorch and transformers; downloads 900 MB once'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
 	@echo 'make test-exhaustive  exp on every float, log on each row sum, activations; tuning while disturbed'
