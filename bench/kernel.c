@@ -168,7 +168,7 @@ static void call_dot_i8(const fv_kernel *kernel, operands *o) {
                                          .q_scales = o->scales,
                                          .q_sums = o->sums,
                                          .k = (const int8_t *)o->in[2],
-                                         .ldk = o->k,
+                                         .ldk = FV_KEY_GROUP * o->k,
                                          .k_scales = o->in[1],
                                          .s = o->out[0],
                                          .lds = o->n});
@@ -190,13 +190,7 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_gemm_thin(const fv_kernel *kernel, operands *o) {
-    if (kernel->type == FV_TYPE_i8) {
-        kernel->run.gemm_thin_i8(o->m, o->n, o->k, o->in[0], o->k, (const int8_t *)o->in[2], o->n, o->out[0], o->n,
-                                 NULL, NULL);
-        return;
-    }
-    kernel->run.gemm_thin_bf16(o->m, o->n, o->k, o->in[0], o->k, (const uint16_t *)o->in[2], o->n, o->out[0], o->n,
-                               NULL, NULL);
+    kernel->run.gemm_thin_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[2], o->n, o->out[0], o->n, NULL, NULL);
 }
 
 static const int64_t any = INT64_C(1) << 20;
@@ -231,7 +225,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_dot] = {call_dot, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0},
-    [FV_OP_gemm_thin] = {call_gemm_thin, 4, 128, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_gemm_thin] = {call_gemm_thin, 4, 128, 256, "mnk", any, 1, 2, 0, 0},
 };
 
 /* Is it one of those that take no more rows than their mr? */

@@ -35,15 +35,16 @@ static inline int64_t fv_i8_words(int64_t channels) { return (channels + 15) / 1
 void fv_dot_i8_queries(int64_t rows, int64_t channels, const float *q, int64_t ldq, fv_i8_word *words, float *scales,
                        int32_t *sums);
 
-/* dot of int8: s[i*lds + j] as above, of Q[i] and k[j*ldk + t], t < channels. Else as dot: columns past the last key, up to a multiple
- * of FV_LANES, are written as for a key of zeros with the scale 0. */
+/* dot of int8: s[i*lds + j] as above, of Q[i] and k[j][t], t < channels, keys being in lanes (fv_dot_args; what is behind the last
+ * channel may be anything). Columns of s past the last key, up to a multiple of FV_LANES, are written as for what lies there, with the scale 0. */
 typedef struct fv_dot_i8_args {
     int64_t rows, keys, channels; /* rows: 1 to FV_DOT_ROWS; keys >= 1; channels: 1 to FV_I8_CHANNELS */
     const fv_i8_word *q;          /* as fv_dot_i8_queries() made them, with the next two */
     const float *q_scales;        /* [rows] */
     const int32_t *q_sums;        /* [rows] */
     const int8_t *k;
-    int64_t ldk;
+    int64_t ldk; /* to the next group */
+    int first;
     const float *k_scales; /* [keys] */
     float *s;
     int64_t lds;
@@ -52,10 +53,5 @@ typedef struct fv_dot_i8_args {
     const void *next, *next_end;
 } fv_dot_i8_args;
 typedef void fv_dot_i8_fn(const fv_dot_i8_args *args);
-
-/* gemm_thin of int8: b is widened exactly, too. */
-typedef void fv_gemm_thin_i8_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const int8_t *b,
-                                int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
-                                const fv_prefetch *prefetch);
 
 #endif

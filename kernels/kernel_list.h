@@ -111,6 +111,7 @@ typedef struct fv_kernel {
         fv_dot_bf16_fn *dot_bf16;
         fv_dot_f16_fn *dot_f16;
         fv_dot_i8_fn *dot_i8;
+        fv_gemm_thin_f32_fn *gemm_thin_f32;
         fv_gemm_thin_bf16_fn *gemm_thin_bf16;
         fv_gemm_thin_f16_fn *gemm_thin_f16;
         fv_gemm_thin_i8_fn *gemm_thin_i8;

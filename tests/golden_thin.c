@@ -37,7 +37,8 @@ static void golden_dot_i8(golden *g) {
     for (int64_t j = 0; j < keys; j++)
         x[1][j] = rng_unit(&g->r);
     took(g, x[1], keys);
-    const int8_t *k = draw_int8(g, keys * channels);
+    const int64_t group = FV_KEY_GROUP * ((channels + 3) / 4 * 4);
+    const int8_t *k = draw_int8(g, (keys + FV_KEY_GROUP - 1) / FV_KEY_GROUP * group);
     begin(g);
     fv_dot_i8_queries(rows, channels, x[0], channels, words, q_scales, q_sums);
     g->kernel->run.dot_i8(&(fv_dot_i8_args){.rows = rows,
@@ -47,7 +48,7 @@ static void golden_dot_i8(golden *g) {
                                             .q_scales = q_scales,
                                             .q_sums = q_sums,
                                             .k = k,
-                                            .ldk = channels,
+                                            .ldk = group,
                                             .k_scales = x[1],
                                             .s = x[2],
                                             .lds = written});
@@ -80,15 +81,13 @@ void golden_dot(golden *g) {
 void golden_gemm_thin(golden *g) {
     const int64_t m = rng_between(&g->r, 1, FV_DOT_ROWS), n = rng_between(&g->r, 1, 130), k = rng_between(&g->r, 1, 60);
     draw(g, x[0], m * k);
-    if (g->kernel->type == FV_TYPE_i8) {
-        const int8_t *b = draw_int8(g, k * n);
-        begin(g);
-        g->kernel->run.gemm_thin_i8(m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
-    } else {
+    const void *b = x[1];
+    if (g->kernel->type == FV_TYPE_i8)
+        b = draw_int8(g, k * n);
+    else
         draw_elements(g, x[1], k * n);
-        begin(g);
-        g->kernel->run.gemm_thin_bf16(m, n, k, x[0], k, (const uint16_t *)x[1], n, x[2], n, NULL, NULL);
-    }
+    begin(g);
+    g->kernel->run.gemm_thin_f32(m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
     end();
     gave(g, x[2], m * n);
 }

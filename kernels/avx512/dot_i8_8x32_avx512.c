@@ -3,5 +3,4 @@
 #include "simd/int8_avx512.h"
 
 #define FV_NAME fv_dot_i8_8x32_avx512
-#define FV_VECTORS 2
 #include "body/dot_i8.h"

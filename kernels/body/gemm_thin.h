@@ -1,16 +1,25 @@
 /* gemm_thin: gemm of few rows whose B has 16 or 8 bits, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
- * FV_WIDEN: FV_W of them as floats.
+ * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper.
  *
- * Columns are taken by so many that their chains fill the registers. Bound: memory, or the products. Figures:
+ * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read from memory in the
+ * order in which they lie. Bound: memory, or the products. Figures:
  * docs/measurements.md, "gemm_thin.h". */
-#include "ahead.h"
+#ifdef __aarch64__
+#define FV_KEEP(x) "+w"(x)
+#else
+#define FV_KEEP(x) "+v"(x)
+#endif
+#include <stdint.h>
 
 #define THIN_INLINE static inline __attribute__((always_inline))
 
 enum {
-    CHAINS = FV_W == 8 ? 8 : 16, /* vectors of chains that registers hold beside B */
+    ROWS = 2,                    /* at once */
+    VECTORS = FV_W == 8 ? 4 : 8, /* of columns at once, with so many rows' chains in registers */
     MOST_ROWS = 8,
-    LINE_BYTES = 64
+    LINE_BYTES = 64,
+    COLUMNS = 128 / (VECTORS * FV_W) > 1 ? 128 : VECTORS *FV_W, /* whose chains are kept: as most heads have */
+    STEPS = FV_W == 16 ? 16 : 8 /* of B: what they read stays in the first-level cache for all rows and columns */
 };
 
 typedef struct thin_args {
@@ -36,21 +45,45 @@ THIN_INLINE vf thin_widen(const FV_ELEMENT *b, int64_t n) {
     return FV_WIDEN(copy);
 }
 
-/* Where the chains of so many rows begin, columns from j on; those of rows past the last are not stored. */
-static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t j, int64_t left, int rows, int vectors,
-                                                 float *chains) {
-    for (int i = 0; i < rows; i++)
-        for (int v = 0; v < vectors; v++, chains += FV_W)
-            v_store(chains, t->e->start && i < t->m
-                                ? thin_load(t->e->start + i * t->e->ldstart + j + v * FV_W, left - v * FV_W)
-                                : v_set1(0.0f));
+/* Pairs of vectors of chains are columns in order, or, where words are parted, the even ones and the odd ones. */
+THIN_INLINE void thin_part(float *chains) {
+#ifdef FV_PAIR
+    vf even, odd;
+    v_part(v_load(chains), v_load(chains + FV_W), &even, &odd);
+    v_store(chains, even);
+    v_store(chains + FV_W, odd);
+#else
+    (void)chains;
+#endif
+}
+THIN_INLINE void thin_join(float *chains) {
+#ifdef FV_PAIR
+    vf first, second;
+    v_join(v_load(chains), v_load(chains + FV_W), &first, &second);
+    v_store(chains, first);
+    v_store(chains + FV_W, second);
+#else
+    (void)chains;
+#endif
+}
+
+/* Where the chains of rows begin, columns from j on. */
+static void thin_start(thin_args *t, int64_t j, int64_t left, int64_t vectors, float *chains) {
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t v = 0; v < vectors; v++, chains += FV_W) {
+            v_store(chains, t->e->start ? thin_load(t->e->start + i * t->e->ldstart + j + v * FV_W, left - v * FV_W)
+                                        : v_set1(0.0f));
+            if (v % 2 == 1)
+                thin_part(chains - FV_W);
+        }
 }
 
 /* Chains, to where they go. */
-static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, int64_t left, int vectors,
-                                                 const float *chains) {
+static void thin_store(thin_args *t, int64_t j, int64_t left, int64_t vectors, float *chains) {
     for (int64_t i = 0; i < t->m; i++)
-        for (int v = 0; v < vectors; v++, chains += FV_W) {
+        for (int64_t v = 0; v < vectors; v++, chains += FV_W) {
+            if (v % 2 == 0 && vectors > 1)
+                thin_join(chains);
             float *to = t->c + i * t->ldc + j + v * FV_W;
             const int64_t n = left - v * FV_W;
             vf x = v_load(chains);
@@ -65,68 +98,117 @@ static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, 
         }
 }
 
-/* Columns from j on, of which left are there: vectors * FV_W, or, if vectors is 1, fewer. */
-THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, const int rows, const int vectors) {
-    vf acc[MOST_ROWS][CHAINS];
-    const float *a[MOST_ROWS];
-    float chains[CHAINS * FV_W];
-    thin_start(t, j, left, rows, vectors, chains);
-    for (int i = 0; i < rows; i++) {
-        a[i] = t->a + (i < t->m ? i : t->m - 1) * t->lda;
+/* Two vectors of columns. Each is used by several rows: compilers would read it from memory for each of them. */
+THIN_INLINE void thin_two(const FV_ELEMENT *b, vf *x) {
+#ifdef FV_PAIR
+    FV_PAIR(v_load((const float *)(const void *)b), &x[0], &x[1]);
+#else
+    x[0] = FV_WIDEN(b);
+    x[1] = FV_WIDEN(b + FV_W);
+#endif
+    __asm__("" : FV_KEEP(x[0]), FV_KEEP(x[1]));
+}
+
+/* Lines of B to fetch, so many with each step. */
+typedef struct thin_lines {
+    uintptr_t at, end;
+    int64_t count;
+} thin_lines;
+
+/* Where several blocks of columns go over the same steps, what the next steps read is fetched in the order in which it lies. */
+THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns) {
+    const int64_t bytes = STEPS * t->ldb * (int64_t)sizeof *t->b, steps = blocks * ((t->m + ROWS - 1) / ROWS) * STEPS;
+    const int fetches = blocks > 1 && t->ldb < 2 * blocks * columns;
+    return (thin_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
+}
+
+/* Takes the chains of rows from row on, of columns from j on, through steps [first, last). Of the columns left are there: all, or,
+ * if vectors is 1, fewer. */
+THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, int64_t first, int64_t last,
+                           thin_lines *lines, float *chains, const int rows, const int vectors) {
+    vf acc[ROWS][VECTORS];
+    for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
-    }
-    const FV_ELEMENT *b = t->b + j;
-    for (int64_t s = 0; s < t->k; s++, b += t->ldb) {
-        for (int v = 0; v < vectors; v++) {
-            const vf x = vectors == 1 ? thin_widen(b, left) : FV_WIDEN(b + v * FV_W);
-            for (int i = 0; i < rows; i++)
-                acc[i][v] = v_fma(v_set1(a[i][s]), x, acc[i][v]);
+    const float *a = t->a + row * t->lda;
+    const FV_ELEMENT *b = t->b + first * t->ldb + j;
+    for (int64_t s = first; s < last; s++, b += t->ldb) {
+        for (int64_t i = 0; i < lines->count && lines->at < lines->end; i++, lines->at += LINE_BYTES)
+            __builtin_prefetch((const char *)lines->at, 0, 3);
+        if (row == 0 && t->next) {
+            for (int line = 0; line < vectors * FV_W * (int)sizeof *b; line += LINE_BYTES)
+                __builtin_prefetch(t->next + line, 0, 2);
+            t->next += vectors * FV_W * (int)sizeof *b;
+            t->next = t->next < t->next_end ? t->next : NULL;
         }
-        if (!t->next)
-            continue;
-        for (int line = 0; line < (vectors * FV_W * (int)sizeof *b + LINE_BYTES - 1) / LINE_BYTES;
-             line++, t->next += LINE_BYTES)
-            __builtin_prefetch(t->next, 0, 2);
-        t->next = t->next < t->next_end ? t->next : NULL;
+        for (int v = 0; v<vectors; v += vectors> 1 ? 2 : 1) {
+            vf x[2];
+            if (vectors == 1)
+                x[0] = thin_widen(b, left);
+            else
+                thin_two(b + v * FV_W, x);
+            for (int w = 0; w < 2 && w < vectors; w++)
+                for (int i = 0; i < rows; i++)
+                    acc[i][v + w] = v_fma(v_set1(a[i * t->lda + s]), x[w], acc[i][v + w]);
+        }
     }
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
-    thin_store(t, j, left, vectors, chains);
 }
 
-THIN_INLINE void thin_all(thin_args *t, int64_t n, const int rows) {
-    const int vectors = CHAINS / rows < 8 ? CHAINS / rows : 8;
-    int64_t j = 0;
-    for (; j + vectors * FV_W <= n; j += vectors * FV_W)
-        thin_columns(t, j, vectors * FV_W, rows, vectors);
-    for (; vectors == 8 && j + 4 * FV_W <= n; j += 4 * FV_W) /* one chain alone would wait for itself */
-        thin_columns(t, j, 4 * FV_W, rows, 4);
-    for (; j < n; j += FV_W)
-        thin_columns(t, j, n - j < FV_W ? n - j : FV_W, rows, 1);
+/* So many blocks of columns from j on: a few steps at a time, so that B is read in the order in which it lies. */
+THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int vectors) {
+    float chains[MOST_ROWS * COLUMNS];
+    const int64_t columns = vectors * FV_W, block = t->m * columns, steps = t->m > ROWS || blocks > 1 ? STEPS : t->k;
+    for (int64_t i = 0; i < blocks; i++)
+        thin_start(t, j + i * columns, left, vectors, chains + i * block);
+    thin_lines lines = thin_ahead(t, blocks, columns);
+    for (int64_t first = 0, last; first < t->k; first = last) {
+        last = first + steps < t->k ? first + steps : t->k;
+        lines.at = (uintptr_t)(t->b + j) + (uintptr_t)(last * t->ldb) * sizeof *t->b;
+        lines.end = lines.count > 0 ? lines.at + (uintptr_t)(STEPS * t->ldb) * sizeof *t->b : 0;
+        for (int64_t i = 0; i < blocks; i++) {
+            float *at = chains + i * block;
+            int64_t row = 0;
+            for (; row + ROWS <= t->m; row += ROWS, at += ROWS * columns)
+                thin_rows(t, row, j + i * columns, left, first, last, &lines, at, ROWS, vectors);
+            if (row < t->m)
+                thin_rows(t, row, j + i * columns, left, first, last, &lines, at, 1, vectors);
+        }
+    }
+    for (int64_t i = 0; i < blocks; i++)
+        thin_store(t, j + i * columns, left, vectors, chains + i * block);
 }
 
-static __attribute__((noinline)) void thin_1(thin_args *t, int64_t n) { thin_all(t, n, 1); }
-static __attribute__((noinline)) void thin_2(thin_args *t, int64_t n) { thin_all(t, n, 2); }
-static __attribute__((noinline)) void thin_4(thin_args *t, int64_t n) { thin_all(t, n, 4); }
-static __attribute__((noinline)) void thin_8(thin_args *t, int64_t n) { thin_all(t, n, 8); }
+static __attribute__((noinline)) void thin_many(thin_args *t, int64_t j, int64_t blocks) {
+    thin_columns(t, j, VECTORS * FV_W, blocks, VECTORS);
+}
+static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j, int64_t left) {
+    thin_columns(t, j, left, 1, 1);
+}
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const FV_ELEMENT *b, int64_t ldb, float *c,
+void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c,
              int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     static const fv_epilogue store;
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));
-    thin_args t = {m, k, a, lda, b, ldb, c, ldc, epilogue ? epilogue : &store, NULL, NULL};
-    if (prefetch) {
-        t.next = prefetch->next;
-        t.next_end = prefetch->next_end;
+    thin_args t = {m,
+                   k,
+                   a,
+                   lda,
+                   b,
+                   ldb,
+                   c,
+                   ldc,
+                   epilogue ? epilogue : &store,
+                   prefetch ? prefetch->next : NULL,
+                   prefetch ? prefetch->next_end : NULL};
+    int64_t j = 0;
+    for (int64_t blocks; j + VECTORS * FV_W <= n; j += blocks * VECTORS * FV_W) {
+        blocks = (n - j < COLUMNS ? n - j : COLUMNS) / (VECTORS * FV_W);
+        thin_many(&t, j, blocks);
     }
-    switch (m) {
-    case 1: thin_1(&t, n); break;
-    case 2: thin_2(&t, n); break;
-    case 3:
-    case 4: thin_4(&t, n); break;
-    default: thin_8(&t, n); break;
-    }
+    for (; j < n; j += FV_W)
+        thin_one(&t, j, n - j < FV_W ? n - j : FV_W);
 }

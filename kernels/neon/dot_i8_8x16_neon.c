@@ -2,5 +2,4 @@
 #include "simd/int8_neon.h"
 
 #define FV_NAME fv_dot_i8_8x16_neon
-#define FV_VECTORS 1
 #include "body/dot_i8.h"

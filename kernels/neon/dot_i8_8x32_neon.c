@@ -3,5 +3,4 @@
 #include "simd/int8_neon.h"
 
 #define FV_NAME fv_dot_i8_8x32_neon
-#define FV_VECTORS 2
 #include "body/dot_i8.h"

@@ -136,6 +136,15 @@ static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes
 }
 static inline void v_load_transposed(vf v[4], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
+static inline void v_part(vf a, vf b, vf *even, vf *odd) {
+    *even = vuzp1q_f32(a, b);
+    *odd = vuzp2q_f32(a, b);
+}
+static inline void v_join(vf even, vf odd, vf *a, vf *b) {
+    *a = vzip1q_f32(even, odd);
+    *b = vzip2q_f32(even, odd);
+}
+
 static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const float64x2_t c = vreinterpretq_f64_f32(a), d = vreinterpretq_f64_f32(b);
     *low = half == 2 ? v_from_halves(vtrn1q_f64(c, d)) : vuzp1q_f32(a, b);

@@ -49,6 +49,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .k = (float *)(void *)(scratch + s->k),
         .v = (float *)(void *)(scratch + s->v),
         .granule = (float *)(void *)(scratch + s->granule),
+        .key_rows = (float *)(void *)(scratch + s->key_rows),
         .chain = (float *)(void *)(scratch + s->chain),
         .line = (float *)(void *)(scratch + s->line),
         .p = (float *)(void *)(scratch + s->p),

@@ -17,8 +17,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Rows: channel c of a key is at c. Lanes: groups of FV_LANES keys, at absolute positions, [channel][FV_LANES]. Keys only,
- * and then a page is a multiple of FV_LANES keys. */
+/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, as fv_dot_args has them: words of as
+ * many channels as have 4 bytes, [word][FV_KEY_GROUP]. Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
 typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
 
 /* Keys, or values. */
@@ -60,22 +60,24 @@ static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int
     return (const char *)at + elements * fv_dtype_size(side->dtype);
 }
 
-/* Of a sequence or page. */
-static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
-    return fv_kv_step(side, side->data,
-                      block * side->stride[0] + head * side->stride[1] +
-                          (side->layout == FV_KV_LANES ? key / FV_LANES : key) * side->stride[2]);
+/* Elements from the first group in lanes, groups being so many elements apart, to the first word of a key. */
+static inline int64_t fv_kv_lane(const fv_kv_side *side, int64_t stride, int64_t key) {
+    return key / FV_KEY_GROUP * stride +
+           fv_lane_of(key % FV_KEY_GROUP, 0, (int64_t)sizeof(float) / fv_dtype_size(side->dtype));
 }
 
-/* Of a run, the channel of its first key (rows), or its group of keys (lanes). */
+/* Of a sequence or page. */
+static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
+    const int64_t first = block * side->stride[0] + head * side->stride[1];
+    return fv_kv_step(
+        side, side->data,
+        first + (side->layout == FV_KV_LANES ? fv_kv_lane(side, side->stride[2], key) : key * side->stride[2]));
+}
+
+/* Of a run in rows, the channel of its first key. */
 static inline const void *fv_kv_channel(const fv_kv_side *side, const fv_kv_run *run, int64_t channel) {
     assert(side->layout == FV_KV_ROWS);
     return fv_kv_step(side, run->at, channel);
-}
-
-static inline const void *fv_kv_group(const fv_kv_side *side, const fv_kv_run *run, int64_t group) {
-    assert(side->layout == FV_KV_LANES);
-    return fv_kv_step(side, run->at, group * run->stride);
 }
 
 /* Where a key of a sequence is, counted in keys. */
@@ -100,7 +102,7 @@ static inline fv_kv_run fv_kv_run_of(const fv_kv_side *side, int64_t sequence, i
 
 /* Elements of a run if they are contiguous, else 0. */
 static inline int64_t fv_kv_contiguous(const fv_kv_side *side, const fv_kv_run *run) {
-    const int64_t keys = side->layout == FV_KV_LANES ? FV_LANES : 1;
+    const int64_t keys = side->layout == FV_KV_LANES ? FV_KEY_GROUP : 1;
     return run->stride == keys * side->channels ? (run->count + keys - 1) / keys * run->stride : 0;
 }
 

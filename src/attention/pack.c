@@ -9,13 +9,26 @@
 
 #include <math.h>
 
+/* The run that begins with a key, in rows; of keys that lie in lanes FV_LANES, whose words are transposed to a place of the block's. */
+static fv_kv_run rows_of(const fv_block *x, const fv_segment *s, int64_t key, int64_t end) {
+    const fovea_attention_plan *p = x->plan;
+    const fv_kv_side *k = &x->kv->k;
+    const fv_kv_run run = fv_run_of(x, k, s, key, end);
+    if (k->layout == FV_KV_ROWS)
+        return run;
+    const int64_t per_word = (int64_t)sizeof(float) / fv_dtype_size(k->dtype),
+                  words = fv_ceil_div(p->desc.head_dim, per_word), stride = fv_round_up(words, FV_LANES);
+    p->kernels.pack(words, FV_LANES, run.at, FV_KEY_GROUP, x->key_rows, stride, NULL);
+    return (fv_kv_run){x->key_rows, stride * per_word, fv_min(run.count, FV_LANES), NULL};
+}
+
 /* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one place
  * first. */
 static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim;
     for (int64_t at = key, count; at < end; at += count) {
-        const fv_kv_run run = fv_run_of(x, &x->kv->k, s, at, end);
+        const fv_kv_run run = rows_of(x, s, at, end);
         float *row = x->granule + (at - key) * dim;
         count = run.count;
         if (p->kernels.widen_k)
@@ -26,26 +39,27 @@ static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t 
     p->kernels.pack(end - key, dim, x->granule, dim, to, p->panel, norm);
 }
 
-/* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. Keys that lie in
- * lanes are copied, a group at a time. */
+/* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. */
 static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
     const fovea_attention_plan *p = x->plan;
     const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
     const int64_t dim = p->desc.head_dim;
     float *norm = s->norm < INFINITY ? &s->norm : NULL;
     for (int64_t key = begin, count; key < end; key += count) {
-        const fv_kv_run run = fv_run_of(x, &x->kv->k, s, key, end);
         float *to = panel + (key - at);
-        count = run.count;
-        if (x->kv->k.layout == FV_KV_LANES) {
-            for (int64_t i = 0; i < count; i += FV_LANES)
-                p->kernels.copy(dim, FV_LANES, fv_kv_group(&x->kv->k, &run, i / FV_LANES), FV_LANES, to + i, p->panel);
+        if (x->kv->k.layout == FV_KV_LANES && !p->kernels.widen_k) { /* they are packed but for their places */
+            count = key % FV_KEY_GROUP == 0 && end - key > FV_LANES && at + p->panel - key >= FV_KEY_GROUP
+                        ? FV_KEY_GROUP
+                        : FV_LANES;
+            p->kernels.copy(dim, count, fv_run_of(x, &x->kv->k, s, key, end).at, FV_KEY_GROUP, to, p->panel);
             s->norm = INFINITY; /* unknown */
             continue;
         }
-        if (p->kernels.widen_k)
-            count = 0; /* granule by granule: widened, they stay in the first-level cache */
-        else if (key + count < end)
+        fv_kv_run run = {0}; /* of 16 bits granule by granule: widened, they stay in the first-level cache */
+        if (!p->kernels.widen_k)
+            run = rows_of(x, s, key, end);
+        count = run.count;
+        if (key + count < end)
             count = fv_round_down(count, FV_LANES);
         if (count > 0)
             p->kernels.pack(count, dim, run.at, run.stride, to, p->panel, norm);
@@ -60,10 +74,13 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
 static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
     const fovea_attention_plan *p = x->plan;
     const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
-    const fv_kv_run run = fv_run_of(x, &x->kv->k, s, begin, end);
-    assert(run.count == end - begin);
-    p->kernels.pack_pairs(run.count, p->desc.head_dim, run.at, run.stride, panel + (begin - at), p->panel,
-                          &s->magnitudes, s->norm < INFINITY ? &s->norm : NULL);
+    for (int64_t key = begin, count; key < end; key += count) {
+        const fv_kv_run run = rows_of(x, s, key, end);
+        count = run.count;
+        assert(key + count == end || count % FV_LANES == 0);
+        p->kernels.pack_pairs(count, p->desc.head_dim, run.at, run.stride, panel + (key - at), p->panel, &s->magnitudes,
+                              s->norm < INFINITY ? &s->norm : NULL);
+    }
 }
 
 /* Is the block one tile? Then what the tile needs is packed when it needs it, all panels to one place. */

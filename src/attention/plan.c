@@ -70,7 +70,7 @@ static void take_pairs(fovea_attention_plan *plan) {
 }
 
 /* Kernels for keys and values as they lie: for few rows, of float32 up to FV_DOT_ROWS, and for int8, whose arithmetic no others
- * have. */
+ * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one. */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -84,8 +84,11 @@ static void take_thin(fovea_attention_plan *plan) {
         plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, target)->run.dot_f32;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_i8 = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.gemm_thin_i8;
-    else if (few && v != FV_TYPE_f32)
-        plan->kernels.value_thin = fv_kernel_best(FV_OP_gemm_thin, v, target)->run.gemm_thin_bf16;
+    else if (few) {
+        const fv_kernel *thin = fv_kernel_best(FV_OP_gemm_thin, v, target);
+        if (v != FV_TYPE_f32 || thin->isa != FV_ISA_scalar)
+            plan->kernels.value_thin = thin->run.gemm_thin_f32;
+    }
 }
 
 /* What makes floats of keys or values for kernels that take floats; NULL: they are, or none does. */

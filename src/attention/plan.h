@@ -49,10 +49,10 @@ typedef struct fv_attention_kernels {
     fv_to_pairs_bf16_fn *to_pairs;     /* NULL for float16, too */
     fv_gemm_f32_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
-    fv_dot_f32_fn *dot;               /* of few rows; NULL: there are more, or keys are int8 */
-    fv_gemm_thin_bf16_fn *value_thin; /* likewise, and the values have 16 bits */
-    fv_dot_i8_fn *dot_i8;             /* of int8 keys, any number of rows; NULL: they are not */
-    fv_gemm_thin_i8_fn *value_i8;     /* likewise of int8 values */
+    fv_dot_f32_fn *dot;              /* of few rows; NULL: there are more, or keys are int8 */
+    fv_gemm_thin_f32_fn *value_thin; /* likewise of values; NULL: value does it */
+    fv_dot_i8_fn *dot_i8;            /* of int8 keys, any number of rows; NULL: they are not */
+    fv_gemm_thin_i8_fn *value_i8;    /* likewise of int8 values */
 } fv_attention_kernels;
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
@@ -77,6 +77,7 @@ typedef struct fv_attention_scratch {
     int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
     int64_t p;             /* [tile_rows][FV_P_WORDS] weights as pairs */
     int64_t granule;       /* [FV_LANES][head_dim] keys of several runs or of 16 bits, before they are packed */
+    int64_t key_rows;      /* [FV_LANES][head_dim] keys that lie in lanes, in rows */
     int64_t chain;         /* [tile_rows][o_stride] values of all runs but the last */
     int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
     int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */

@@ -38,7 +38,7 @@ static thin_integers integers_of_call(const fv_block *x, int64_t row) {
 void fv_thin_open(fv_block *x) {
     const fv_attention_kernels *kernels = &x->plan->kernels;
     const int64_t dim = x->plan->desc.head_dim;
-    x->thin = (kernels->dot || kernels->dot_i8) && x->kv->k.layout == FV_KV_ROWS;
+    x->thin = kernels->dot || kernels->dot_i8;
     assert(!kernels->dot_i8 || (x->thin && x->rows <= x->plan->choice.tile_rows));
     for (int64_t row = 0; row < x->rows && x->thin; row += FV_DOT_ROWS)
         if (kernels->dot_i8) {
@@ -56,18 +56,27 @@ static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
 }
 
+bool fv_thin_foreseen(const fv_block *x) {
+    const int64_t most = x->kv->k.dtype == FOVEA_DTYPE_F32 ? 4 : 2;
+    return x->thin && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_thin && x->rows <= most;
+}
+
 /* Scores of all rows of the tile with a run's keys; columns from at on. */
 static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
     const fovea_attention_plan *p = x->plan;
-    const int64_t elements = run->count * p->desc.value_dim, size = fv_dtype_size(x->kv->k.dtype);
+    const fv_kv_side *side = &x->kv->k;
+    const bool lanes = side->layout == FV_KV_LANES;
     fv_prefetch prefetch = {0};
-    fv_prefetch_beside_keys(&x->queue, p->kernels.value_i8 ? elements / (int64_t)sizeof(float) : elements, &prefetch);
+    if (!fv_thin_foreseen(x))
+        fv_prefetch_beside_keys(&x->queue, run->count * p->desc.value_dim, &prefetch);
     for (int64_t row = 0; row < x->rows; row += FV_DOT_ROWS) {
         const fv_range seen = columns_of_call(x, t, row);
         const int64_t begin = fv_max(at, seen.begin), end = fv_min(at + run->count, seen.end);
         if (begin >= end)
             continue;
-        const void *k = (const char *)run->at + (begin - at) * run->stride * size;
+        const int64_t step = lanes ? fv_kv_lane(side, run->stride, begin) - fv_kv_lane(side, run->stride, at)
+                                   : (begin - at) * run->stride;
+        const void *k = fv_kv_step(side, run->at, step);
         float *const s = x->s + row * p->s_stride + begin,
                      *row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL;
         if (p->kernels.dot_i8) {
@@ -80,6 +89,7 @@ static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run 
                                                 .q_sums = q.sums,
                                                 .k = k,
                                                 .ldk = run->stride,
+                                                .first = (int)(begin % FV_KEY_GROUP),
                                                 .k_scales = run->scales + (begin - at),
                                                 .s = s,
                                                 .lds = p->s_stride,
@@ -94,6 +104,8 @@ static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run 
                                           .q = queries_of_call(x, row),
                                           .k = k,
                                           .ldk = run->stride,
+                                          .lanes = lanes,
+                                          .first = lanes ? (int)(begin % FV_KEY_GROUP) : 0,
                                           .s = s,
                                           .lds = p->s_stride,
                                           .row_max = row_max,
@@ -108,7 +120,7 @@ static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run 
 static void dot_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int64_t at, int64_t end) {
     const fv_kv_side *k = &x->kv->k;
     const int64_t size = fv_dtype_size(k->dtype), bytes = x->plan->desc.head_dim * size;
-    assert(!k->scales);
+    assert(!k->scales && k->layout == FV_KV_ROWS);
     for (int64_t key = at, count; key < end; key += count) {
         const fv_kv_run run = fv_run_of(x, k, s, key, end);
         count = run.count;
@@ -135,13 +147,23 @@ void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
     }
 }
 
-/* The weights of keys that a row does not see are -0 and stay that: their scales may be anything. */
+/* The weights of keys that a row does not see are -0 and stay that: their scales may be anything. A loop that compilers make vectors
+ * of. */
 static void scale_weights(int64_t keys, const float *scales, float *weights) {
-    for (int64_t i = 0; i < keys; i++) {
-        uint32_t bits;
-        memcpy(&bits, weights + i, sizeof bits);
-        const float scaled = weights[i] * scales[i];
-        weights[i] = bits == UINT32_C(0x80000000) ? weights[i] : scaled;
+    enum { MANY = 16 };
+    for (int64_t i = 0, count; i < keys; i += count) {
+        uint32_t before[MANY], after[MANY];
+        float scaled[MANY] = {0};
+        count = fv_min(keys - i, MANY);
+        memcpy(before, weights + i, (size_t)count * sizeof *before);
+        for (int64_t j = 0; j < count; j++)
+            scaled[j] = weights[i + j] * scales[i + j];
+        memcpy(after, scaled, sizeof after);
+        for (int64_t j = 0; j < MANY; j++) {
+            const uint32_t unseen = (uint32_t) - (int32_t)(before[j] == UINT32_C(0x80000000));
+            after[j] = (after[j] & ~unseen) | (before[j] & unseen);
+        }
+        memcpy(weights + i, after, (size_t)count * sizeof *after);
     }
 }
 

@@ -11,10 +11,14 @@ int64_t fv_thin_integer_bytes(int64_t channels);
 /* Is an opened block thin? Then its queries are interleaved for dot. */
 void fv_thin_open(fv_block *block);
 
+/* Does memory foresee what an opened block reads: keys in lanes and values, all in the order in which they lie, for so few rows that
+ * products take less time than memory? Then prefetching would only be in the way. Figures: docs/measurements.md, "dot.h". */
+bool fv_thin_foreseen(const fv_block *block);
+
 /* Scores of a tile, all rows of the block, as fv_tile_scores() begins. */
 void fv_thin_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
-/* Values of 16 or 8 bits of a run, as the gemm of values: weights are those of rows rows and the run's keys. Those of int8 values are
+/* Values of a run, as the gemm of values: weights are those of rows rows and the run's keys. Those of int8 values are
  * multiplied by the keys' scales, in place. */
 void fv_thin_values(const fovea_attention_plan *plan, int64_t rows, int64_t keys, float *weights, const fv_kv_run *run,
                     float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch);

@@ -110,6 +110,7 @@ typedef struct value_group {
     int64_t first, rows;
     fv_range keys;
     fv_gemm_f32_fn *gemm;
+    bool thin; /* instead: values as they lie */
     const float *p;
     int64_t stride, keys_of_word;
     fv_products *later; /* or NULL */
@@ -173,7 +174,7 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
         float *const weights = x->s + g->first * p->s_stride + key;
         float *const c = last ? o : chain;
         const int64_t ldc = last ? to->stride : p->o_stride;
-        if (p->kernels.value_thin || p->kernels.value_i8)
+        if (g->thin)
             fv_thin_values(p, g->rows, count, weights, &run, c, ldc, &epilogue, prefetch);
         else
             g->gemm(g->rows, p->desc.value_dim, count, weights, p->s_stride, run.at, run.stride, c, ldc, &epilogue,
@@ -187,7 +188,9 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
 void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_range of, const fv_destination *to,
                         fv_products *later) {
     const fovea_attention_plan *p = x->plan;
-    const bool scaled = p->kernels.value_i8, copied = x->copy_values || (t->mixed && p->kernels.value_thin);
+    const bool scaled = p->kernels.value_i8, lie = p->kernels.widen_v || fv_thin_foreseen(x),
+               thin = scaled || (p->kernels.value_thin && lie && !t->mixed),
+               copied = x->copy_values || (t->mixed && p->kernels.widen_v && p->kernels.value_thin);
     if (copied && !x->copy_values) /* rare at decode; and they can be asked whether they are finite */
         copy_values(x, segment);
     fv_gemm_f32_fn *value =
@@ -198,6 +201,7 @@ void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_r
                                .rows = fv_min(t->group_rows, of.end - first),
                                .keys = x->groups[first / t->group_rows],
                                .gemm = pairs ? p->kernels.value_pairs : value,
+                               .thin = thin,
                                .p = pairs ? x->p : x->s,
                                .stride = pairs ? FV_P_WORDS : p->s_stride,
                                .keys_of_word = pairs ? 2 : 1,
@@ -207,7 +211,8 @@ void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_r
             fv_no_values(x, to, first, g.rows);
             continue;
         }
-        fv_prefetch_beside_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
+        if (!fv_thin_foreseen(x))
+            fv_prefetch_beside_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
         if (copied)
             multiply_copy(x, &g, to, &prefetch);
         else

@@ -42,7 +42,8 @@ static void write_key(const appending *x, const fv_rope_turn *turn, const char *
                       int64_t position) {
     const fovea_kv_cache *c = x->cache;
     const int64_t n = c->desc.head_dim;
-    char *const to = fv_cache_at(c, FV_KEYS, page, head, position);
+    float row[FV_MOST_LANE_BYTES / sizeof(float)];
+    char *const to = c->lanes ? (char *)row : fv_cache_at(c, FV_KEYS, page, head, position);
     if (c->desc.k_dtype == FOVEA_DTYPE_I8) {
         const float scale =
             x->rope ? turn_to_integers(x, turn, from, (int8_t *)to) : fv_quantise(&x->k, n, from, (int8_t *)to);
@@ -51,6 +52,8 @@ static void write_key(const appending *x, const fv_rope_turn *turn, const char *
         fv_rope_row(x->rope, turn, &x->k, n, from, to);
     else
         fv_convert(&x->k, n, from, to);
+    if (c->lanes)
+        fv_lanes_write(c, page, head, position, 1, to);
 }
 
 static void write_value(const appending *x, const char *from, int32_t page, int64_t head, int64_t position) {

@@ -66,14 +66,15 @@ static bool row_bytes(int64_t channels, fovea_dtype dtype, int64_t *row, int64_t
     return fv_multiply(channels, fv_dtype_size(dtype), row);
 }
 
-/* A part of all heads of a page, behind those before it. */
+/* A part of a head of a page, behind those before it. */
 static bool lay_out_part(fovea_kv_cache *c, fv_cache_part part) {
-    int64_t *head = &c->part[part].head, all;
-    c->part[part].offset = c->page_bytes;
-    if (!fv_multiply(c->part[part].row, FV_PAGE_KEYS, head) || !fv_add(*head, FV_ALIGNMENT - 1, head))
-        return false;
-    *head = fv_round_down(*head, FV_ALIGNMENT);
-    return fv_multiply(*head, c->desc.kv_heads, &all) && fv_add(c->page_bytes, all, &c->page_bytes);
+    int64_t row = c->part[part].row, bytes;
+    if (part == FV_KEYS && c->lanes)
+        row = fv_round_up(row, FV_WORD_BYTES);
+    c->part[part].offset = c->head_bytes;
+    return fv_multiply(row, FV_PAGE_KEYS, &bytes) && fv_add(c->head_bytes, bytes, &c->head_bytes) &&
+           fv_add(c->head_bytes, FV_ALIGNMENT - 1, &c->head_bytes) &&
+           (c->head_bytes = fv_round_down(c->head_bytes, FV_ALIGNMENT)) >= 0;
 }
 
 /* Sizes of a page, and how many there are; 0: no room for one. */
@@ -82,9 +83,11 @@ static bool lay_out(fovea_kv_cache *c) {
     int64_t all;
     bool fits = row_bytes(d->head_dim, d->k_dtype, &c->part[FV_KEYS].row, &c->part[FV_KEY_SCALES].row) &&
                 row_bytes(d->value_dim, d->v_dtype, &c->part[FV_VALUES].row, &c->part[FV_VALUE_SCALES].row);
+    c->lanes = fits && c->part[FV_KEYS].row <= FV_MOST_LANE_BYTES &&
+               (d->k_dtype != FOVEA_DTYPE_F32 || fv_isa_lanes(c->ctx->target.isa) == FV_LANES);
     for (fv_cache_part part = 0; part < FV_CACHE_PARTS && fits; part++)
         fits = lay_out_part(c, part);
-    if (!fits)
+    if (!fits || !fv_multiply(c->head_bytes, d->kv_heads, &c->page_bytes))
         return false;
     if (d->max_pages == 0)
         d->max_pages = d->max_bytes / c->page_bytes;
@@ -207,9 +210,12 @@ fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *c) {
                             .v = fv_cache_at(c, FV_VALUES, 0, 0, 0),
                             .k_page = c->page_bytes / k,
                             .v_page = c->page_bytes / v,
-                            .k_head = c->part[FV_KEYS].head / k,
-                            .v_head = c->part[FV_VALUES].head / v,
+                            .k_head = c->head_bytes / k,
+                            .v_head = c->head_bytes / v,
+                            .k_group =
+                                c->lanes ? FV_KEY_GROUP * fv_round_up(c->part[FV_KEYS].row, FV_WORD_BYTES) / k : 0,
                             .k_scales = scales_of(c, FV_KEY_SCALES),
                             .v_scales = scales_of(c, FV_VALUE_SCALES),
-                            .scale_page = c->page_bytes / (int64_t)sizeof(float)};
+                            .scale_page = c->page_bytes / (int64_t)sizeof(float),
+                            .scale_head = c->head_bytes / (int64_t)sizeof(float)};
 }

@@ -84,6 +84,15 @@ fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
     return FOVEA_OK;
 }
 
+/* The first keys of a head, and in lanes those beside them in their group. */
+static void copy_part(const fovea_kv_cache *c, fv_cache_part part, int32_t from, int32_t to, int64_t head,
+                      int64_t keys) {
+    const bool lanes = part == FV_KEYS && c->lanes;
+    const int64_t bytes = lanes ? fv_round_up(keys, FV_KEY_GROUP) * fv_round_up(c->part[part].row, FV_WORD_BYTES)
+                                : keys * c->part[part].row;
+    memcpy(fv_cache_at(c, part, to, head, 0), fv_cache_at(c, part, from, head, 0), (size_t)bytes);
+}
+
 void fv_growth_copy(const fovea_kv_cache *c, const fv_growth *g) {
     for (fv_cache_sequence *s = g->first; s; s = s->next)
         for (int64_t layer = g->layer; layer < g->end; layer++) {
@@ -91,8 +100,7 @@ void fv_growth_copy(const fovea_kv_cache *c, const fv_growth *g) {
             const int64_t keys = list->length % FV_PAGE_KEYS;
             for (int64_t h = 0; h < c->desc.kv_heads && list->origin != FV_PAGE_NONE; h++)
                 for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
-                    memcpy(fv_cache_at(c, part, list->page[begun(list)], h, 0),
-                           fv_cache_at(c, part, list->origin, h, 0), (size_t)(keys * c->part[part].row));
+                    copy_part(c, part, list->origin, list->page[begun(list)], h, keys);
         }
 }
 

@@ -12,7 +12,9 @@
 
 #include <pthread.h>
 
-enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1 };
+/* A key of more bytes lies in rows: one in lanes is on the stack on its way there. So does float32 where vectors are shorter than
+ * FV_LANES, which read rows as fast. */
+enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1, FV_WORD_BYTES = 4, FV_MOST_LANE_BYTES = 1024 };
 
 /* Positions [begin, end). */
 typedef struct fv_cache_range {
@@ -46,9 +48,10 @@ struct fovea_kv_cache {
     const fovea_context *ctx;
     fovea_kv_cache_desc desc; /* windows: own, or NULL */
     struct {
-        int64_t row, head, offset; /* bytes of a token, and of a head in a page; where the part begins there */
-    } part[FV_CACHE_PARTS];        /* of one that there is not, row is 0 */
-    int64_t page_bytes;
+        int64_t row, offset; /* bytes of a token, and where the part begins in those of a head */
+    } part[FV_CACHE_PARTS];  /* of one that there is not, row is 0 */
+    bool lanes;              /* do keys lie in lanes (attention/kv.h)? */
+    int64_t head_bytes, page_bytes;
     char *pool;
     int64_t *windows;
     pthread_mutex_t lock;
@@ -88,11 +91,19 @@ void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 /* Frees the pages that no query at a position or later sees; returns how many nobody else has, or would have freed. */
 int64_t fv_list_leave(fovea_kv_cache *cache, int64_t layer, fv_cache_list *list, int64_t position, bool really);
 
-/* Where a part of a key of a head is in the pool. */
+/* Where a part of a key of a head is in the pool: in a row; in lanes, the first of words that are a group's lanes apart. */
 static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
-    return c->pool + page * c->page_bytes + c->part[part].offset + head * c->part[part].head +
-           key % FV_PAGE_KEYS * c->part[part].row;
+    char *const at = c->pool + page * c->page_bytes + head * c->head_bytes + c->part[part].offset;
+    const int64_t row = c->part[part].row, place = key % FV_PAGE_KEYS;
+    return part == FV_KEYS && c->lanes ? at + fv_round_down(place, FV_KEY_GROUP) * fv_round_up(row, FV_WORD_BYTES) +
+                                             place % FV_KEY_GROUP * FV_WORD_BYTES
+                                       : at + place * row;
 }
+
+/* Keys in lanes to rows of their own or back, count of them, all in one page. */
+void fv_lanes_read(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count, char *rows);
+void fv_lanes_write(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count,
+                    const char *rows);
 
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);

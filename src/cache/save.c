@@ -76,8 +76,14 @@ static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int6
     for (fv_cache_range run; row > 0 && walk_next(&w, &run);)
         for (int64_t at = run.begin, count; at < run.end; at += count) {
             count = fv_min(run.end - at, FV_PAGE_KEYS - at % FV_PAGE_KEYS);
-            char *there = fv_cache_at(c, part, list->page[at / FV_PAGE_KEYS], h, at);
-            memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
+            const int32_t page = list->page[at / FV_PAGE_KEYS];
+            char *there = fv_cache_at(c, part, page, h, at);
+            if (part != FV_KEYS || !c->lanes)
+                memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
+            else if (load)
+                fv_lanes_write(c, page, h, at, count, bytes);
+            else
+                fv_lanes_read(c, page, h, at, count, bytes);
             bytes += count * row;
         }
     return bytes;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* t->size, t->operand */
-enum { SIZE_ROWS, SIZE_KEYS, SIZE_CHANNELS, SIZE_MAXIMA, SIZE_KIND };
+enum { SIZE_ROWS, SIZE_KEYS, SIZE_CHANNELS, SIZE_MAXIMA, SIZE_KIND, SIZE_FIRST };
 enum {
     OPERAND_WORDS,
     OPERAND_Q_SCALES,
@@ -90,6 +90,13 @@ static void fill_queries(trial *t, operand *q, kind how) {
     }
 }
 
+/* Where channel c of a key is. */
+static int8_t *key_at(const trial *t, int64_t j, int64_t c) {
+    const operand *k = &t->operand[OPERAND_K];
+    const int64_t place = t->size[SIZE_FIRST] + j;
+    return (int8_t *)k->before + place / FV_KEY_GROUP * k->stride + fv_lane_of(place % FV_KEY_GROUP, c, 4);
+}
+
 static void fill_keys(trial *t, operand *k, operand *scales, kind how) {
     for (int64_t j = 0; j < k->rows; j++)
         for (int64_t c = 0; c < k->cols; c++)
@@ -97,13 +104,15 @@ static void fill_keys(trial *t, operand *k, operand *scales, kind how) {
                 (int8_t)(how == EXTREME         ? 127
                          : how == EXTREME_SIGNS ? (rng_below(&t->rng, 2) ? 127 : -127)
                                                 : rng_between(&t->rng, -127, 127));
-    for (int64_t j = 0; j < k->rows; j++)
+    for (int64_t j = 0; j < scales->cols; j++)
         *float_before(scales, 0, j) = rng_uniform(&t->rng, 0.001f, 0.1f);
-    for (int64_t j = 0; j < k->rows && how == SPECIAL; j++)
+    for (int64_t j = 0; j < scales->cols && how == SPECIAL; j++)
         if (rng_below(&t->rng, 3) == 0) {
             static const float specials[] = {0.0f, NAN, INFINITY, 0x1p-140f, 0x1p120f};
             *float_before(scales, 0, j) = specials[rng_below(&t->rng, (int64_t)(sizeof specials / sizeof specials[0]))];
-            memset((int8_t *)k->before + j * k->stride, (int)rng_below(&t->rng, 2) * 0x80, (size_t)k->cols);
+            const int8_t all = rng_below(&t->rng, 2) ? INT8_MIN : 0;
+            for (int64_t c = 0; c < t->size[SIZE_CHANNELS]; c++)
+                *key_at(t, j, c) = all;
         }
 }
 
@@ -117,12 +126,15 @@ static void dot_i8_trial(checker *c, int64_t rows, int64_t keys, int64_t channel
         return;
     const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
     const int64_t words = fv_i8_words(channels) * fv_dot_stride(rows);
-    const int64_t sizes[] = {rows, keys, channels, maxima, how};
+    const int64_t first = (keys + channels) % 3 == 0 ? FV_LANES : 0,
+                  groups = (first + keys + FV_KEY_GROUP - 1) / FV_KEY_GROUP,
+                  bytes = (channels + 3) / 4 * 4 * FV_KEY_GROUP;
+    const int64_t sizes[] = {rows, keys, channels, maxima, how, first};
     memcpy(t->size, sizes, sizeof sizes);
     operand *words_of = trial_operand(t, "words of q", sizeof(fv_i8_word), CELL_KEPT, 1, words, words);
     operand *q_scales = trial_floats(t, "scales of q", CELL_KEPT, 1, rows, rows);
     operand *q_sums = trial_operand(t, "sums of q", sizeof(int32_t), CELL_KEPT, 1, rows, rows);
-    operand *k = trial_operand(t, "k", sizeof(int8_t), CELL_KEPT, keys, channels, some_stride(t, channels));
+    operand *k = trial_operand(t, "k", sizeof(int8_t), CELL_KEPT, groups, bytes, some_stride(t, bytes));
     operand *k_scales = trial_floats(t, "scales of k", CELL_KEPT, 1, keys, keys);
     trial_floats(t, "s", CELL_NAN, rows, written, some_stride(t, written));
     operand *q = trial_floats(t, "q", CELL_KEPT, rows, channels, some_stride(t, channels));
@@ -163,23 +175,21 @@ static void dot_i8_invoke(const fv_kernel *kernel, trial *t) {
                                          .q = trial_pointer(t, OPERAND_WORDS),
                                          .q_scales = trial_pointer(t, OPERAND_Q_SCALES),
                                          .q_sums = trial_pointer(t, OPERAND_Q_SUMS),
-                                         .k = k,
+                                         .k = k + t->size[SIZE_FIRST] * 4,
+                                         .first = (int)t->size[SIZE_FIRST],
                                          .ldk = t->operand[OPERAND_K].stride,
                                          .k_scales = trial_pointer(t, OPERAND_K_SCALES),
                                          .s = trial_pointer(t, OPERAND_S),
                                          .lds = t->operand[OPERAND_S].stride,
                                          .row_max = t->size[SIZE_MAXIMA] ? trial_pointer(t, OPERAND_MAX) : NULL,
-                                         .accumulate_max = t->size[SIZE_MAXIMA] == MAXIMA_RAISED,
-                                         .next = t->size[SIZE_CHANNELS] % 3 ? k : NULL,
-                                         .next_end = t->size[SIZE_CHANNELS] % 3 ? k + 64 : NULL});
+                                         .accumulate_max = t->size[SIZE_MAXIMA] == MAXIMA_RAISED});
 }
 
 static bool score_right(const trial *t, int64_t i, int64_t j, const int64_t *integers, float scale) {
     const bool key = j < t->size[SIZE_KEYS];
-    const operand *k = &t->operand[OPERAND_K];
     int64_t sum = 0;
-    for (int64_t c = 0; c < t->size[SIZE_CHANNELS] && key; c++)
-        sum += integers[c] * ((const int8_t *)k->before)[j * k->stride + c];
+    for (int64_t c = 0; c < t->size[SIZE_CHANNELS]; c++)
+        sum += integers[c] * *key_at(t, j, c);
     const double k_scale = key ? (double)*float_before(&t->operand[OPERAND_K_SCALES], 0, j) : 0.0;
     const float scales = (float)(scale * k_scale), want = (float)((double)(float)sum * (double)scales);
     const float got = float_want(&t->operand[OPERAND_S], i, j);

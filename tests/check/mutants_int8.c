@@ -22,6 +22,17 @@ static int32_t q_of(const fv_dot_i8_args *x, int64_t i, int64_t t) {
     return 128 * word->high[t % 4] + word->low[t % 4];
 }
 
+static int32_t k_of(const fv_dot_i8_args *x, int64_t j, int64_t t) {
+    const int64_t place = x->first + j;
+    return x->k[place / FV_KEY_GROUP * x->ldk - x->first * 4 + fv_lane_of(place % FV_KEY_GROUP, t, 4)];
+}
+
+static void dot_forgets_first(const fv_dot_i8_args *x) { /* keys as if the first began a group */
+    fv_dot_i8_args y = *x;
+    y.first = 0;
+    dot_honest(&y);
+}
+
 /* Scores of another formula, columns past the keys by the honest one. */
 static void dot_by(const fv_dot_i8_args *x, float (*score)(const fv_dot_i8_args *x, int64_t i, int64_t j)) {
     fv_dot_i8_args y = *x;
@@ -36,7 +47,7 @@ static float saturated(const fv_dot_i8_args *x, int64_t i, int64_t j) { /* pairs
     for (int64_t t = 0; t < x->channels; t += 2) {
         int32_t low = 0, high = 0;
         for (int64_t u = t; u < t + 2 && u < x->channels; u++) {
-            const int32_t k = x->k[j * x->ldk + u] + 128, q = q_of(x, i, u), top = (q + 64) >> 7;
+            const int32_t k = k_of(x, j, u) + 128, q = q_of(x, i, u), top = (q + 64) >> 7;
             high += k * top;
             low += k * (q - 128 * top);
         }
@@ -49,7 +60,7 @@ static void dot_saturates(const fv_dot_i8_args *x) { dot_by(x, saturated); }
 static float in_float(const fv_dot_i8_args *x, int64_t i, int64_t j) { /* a chain of float32 */
     float sum = 0.0f;
     for (int64_t t = 0; t < x->channels; t++)
-        sum += (float)(q_of(x, i, t) * x->k[j * x->ldk + t]);
+        sum += (float)(q_of(x, i, t) * k_of(x, j, t));
     return sum * (x->q_scales[i] * x->k_scales[j]);
 }
 static void dot_adds_floats(const fv_dot_i8_args *x) { dot_by(x, in_float); }
@@ -57,7 +68,7 @@ static void dot_adds_floats(const fv_dot_i8_args *x) { dot_by(x, in_float); }
 static int32_t exact(const fv_dot_i8_args *x, int64_t i, int64_t j) {
     int32_t sum = 0;
     for (int64_t t = 0; t < x->channels; t++)
-        sum += q_of(x, i, t) * x->k[j * x->ldk + t];
+        sum += q_of(x, i, t) * k_of(x, j, t);
     return sum;
 }
 
@@ -82,7 +93,7 @@ static void dot_leaves_columns(const fv_dot_i8_args *x) { /* past the last key *
 }
 
 #define THIN_PARAMETERS                                                                                                \
-    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const int8_t *b, int64_t ldb, float *c, int64_t ldc, \
+    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void thin_honest(THIN_PARAMETERS) {
@@ -102,7 +113,7 @@ static void thin_unsigned(THIN_PARAMETERS) { /* as if b were: one segment, store
         for (int64_t j = 0; j < n; j++) {
             float acc = 0.0f;
             for (int64_t t = 0; t < k; t++)
-                acc = fmaf(a[i * lda + t], (float)(uint8_t)b[t * ldb + j], acc);
+                acc = fmaf(a[i * lda + t], (float)(uint8_t)((const int8_t *)b)[t * ldb + j], acc);
             c[i * ldc + j] = acc;
         }
 }
@@ -112,6 +123,7 @@ static const mutant mutants[] = {
     MUTANT(PASSES_FLUSHED, dot, i8, 8, 16, dot_honest),
     MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_misses_last_channel),
     MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_maxima),
+    MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_first),
     MUTANT(DIFFERS, dot, i8, 8, 16, dot_saturates),
     MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_adds_floats),
     MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_scales_in_turn),

@@ -15,6 +15,20 @@ static void dot_misses_last_channel(const fv_dot_args *x) {
     dot_honest(&y);
 }
 
+static void dot_forgets_first(const fv_dot_args *x) { /* keys as if the first began a group */
+    fv_dot_args y = *x;
+    y.first = 0;
+    dot_honest(&y);
+}
+
+static void dot_pairs_unguarded(const fv_dot_args *x) { /* what is subnormal on the way flushed */
+    fv_dot_args y = *x;
+    dot_honest(&y);
+    for (int64_t i = 0; i < x->rows && !x->row_max; i++)
+        for (int64_t j = 0; j < x->keys; j++)
+            x->s[i * x->lds + j] = fabsf(x->s[i * x->lds + j]) < 0x1p-105f ? 0.0f : x->s[i * x->lds + j];
+}
+
 static void dot_forgets_maxima(const fv_dot_args *x) { /* of the keys before */
     fv_dot_args y = *x;
     y.accumulate_max = 0;
@@ -34,8 +48,8 @@ static void dot_leaves_last_columns(const fv_dot_args *x) {
 }
 
 #define THIN_PARAMETERS                                                                                                \
-    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const uint16_t *b, int64_t ldb, float *c,            \
-        int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch
+    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
+        const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void thin_honest(THIN_PARAMETERS) {
     fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_f16)
@@ -67,6 +81,8 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_reads_stride_of_eight),
     MUTANT(DIFFERS_AS_REFERENCE, dot, bf16, 8, 16, dot_misses_last_channel),
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_maxima),
+    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_first),
+    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_pairs_unguarded),
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_leaves_last_columns),
     MUTANT(PASSES, gemm_thin, f16, 8, 1, thin_honest),
     MUTANT(PASSES_FLUSHED, gemm_thin, f16, 8, 1, thin_honest),

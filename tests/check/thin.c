@@ -5,19 +5,40 @@
 #include <inttypes.h>
 
 /* t->size, t->operand */
-enum { SIZE_ROWS, SIZE_N, SIZE_K, SIZE_STORE };
+enum {
+    SIZE_ROWS,
+    SIZE_N,
+    SIZE_K,
+    SIZE_STORE,
+    SIZE_LANES
+}; /* the last: 0 keys in rows, else 1 + the first key's place in its group */
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MAX };
 enum { OPERAND_START = OPERAND_MAX, OPERAND_MERGE_A, OPERAND_MERGE_B };
 
-/* An element of B, or of keys, as the float that it stands for. */
+static int64_t type_size(fv_type type) {
+    return type == FV_TYPE_f32  ? (int64_t)sizeof(float)
+           : type == FV_TYPE_i8 ? (int64_t)sizeof(int8_t)
+                                : (int64_t)sizeof(uint16_t);
+}
+
+/* Where element j of row i of B is, or channel j of key i, counted in elements. */
+static int64_t element_at(const trial *t, int64_t i, int64_t j) {
+    const int64_t stride = t->operand[OPERAND_B].stride, place = t->size[SIZE_LANES] - 1 + i;
+    return t->size[SIZE_LANES] ? place / FV_KEY_GROUP * stride +
+                                     fv_lane_of(place % FV_KEY_GROUP, j, 4 / type_size(t->checker->kernel->type))
+                               : i * stride + j;
+}
+
+/* It, as the float that it stands for. */
 static float element(const trial *t, int64_t i, int64_t j) {
     const operand *b = &t->operand[OPERAND_B];
     const fv_type type = t->checker->kernel->type;
+    const int64_t at = element_at(t, i, j);
     if (type == FV_TYPE_f32)
-        return *float_before(b, i, j);
+        return *float_before(b, 0, at);
     if (type == FV_TYPE_i8)
-        return ((const int8_t *)b->before)[i * b->stride + j];
-    const uint16_t bits = ((const uint16_t *)b->before)[i * b->stride + j];
+        return ((const int8_t *)b->before)[at];
+    const uint16_t bits = ((const uint16_t *)b->before)[at];
     float x;
     fv_kernel_scalar(FV_OP_widen, type)->run.widen_bf16(1, 1, &bits, 1, &x, 1);
     return x;
@@ -44,8 +65,7 @@ static void fill_int8(trial *t, operand *o) {
 
 static operand *add_b(trial *t, const char *name, int64_t rows, int64_t cols, bool special) {
     const fv_type type = t->checker->kernel->type;
-    const size_t size = type == FV_TYPE_f32 ? sizeof(float) : type == FV_TYPE_i8 ? sizeof(int8_t) : sizeof(uint16_t);
-    operand *o = trial_operand(t, name, size, CELL_KEPT, rows, cols, some_stride(t, cols));
+    operand *o = trial_operand(t, name, (size_t)type_size(type), CELL_KEPT, rows, cols, some_stride(t, cols));
     if (type == FV_TYPE_i8)
         fill_int8(t, o);
     else if (type != FV_TYPE_f32)
@@ -77,25 +97,58 @@ static bool chain_right(const trial *t, const char *what, float got, float acc, 
 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
-static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, bool special) {
-    trial *t = trial_begin(c, "rows=%" PRId64 " keys=%" PRId64 " channels=%" PRId64 "%s%s", rows, keys, channels,
+/* ORDINARY numbers; some any bits; queries that are bfloat16, which may be multiplied as pairs, and keys with which that is just exact,
+ * just not, or not as some are any bits. */
+typedef enum kind { ORDINARY, SPECIAL, PAIRED, PAIRED_LEAST, PAIRED_LESS, PAIRED_SPECIAL, KINDS } kind;
+static const char *const kind_words[KINDS] = {
+    "", ", special values", ", pairs", ", least pairs", ", too small pairs", ", pairs of special values"};
+
+/* Queries as bfloat16 from 2^-8 on, keys from the exponent on where the sum of both is -112, or -113. */
+static void fill_paired(trial *t, operand *q, operand *k, kind how) {
+    const bool bf16 = t->checker->kernel->type == FV_TYPE_bf16;
+    for (int64_t i = 0; i < q->rows; i++)
+        for (int64_t j = 0; j < q->cols; j++) {
+            const uint32_t bits = (uint32_t)rng_u64(&t->rng);
+            *float_before(q, i, j) = bits_float((bits & 0x807f0000) | (119 + (bits >> 8 & 7)) << 23);
+        }
+    *float_before(q, 0, 0) = 0x1p-8f;
+    for (int64_t i = 0; i < k->rows * k->stride && bf16 && (how == PAIRED_LEAST || how == PAIRED_LESS); i++) {
+        uint16_t *bits = (uint16_t *)k->before + i;
+        *bits = (uint16_t)((*bits & 0x807f) | (127 - 104 + (*bits >> 7 & 3)) << 7);
+    }
+    if (bf16 && how == PAIRED_LESS)
+        ((uint16_t *)k->before)[element_at(t, t->size[SIZE_N] - 1, 0)] = (127 - 105) << 7 | 1;
+}
+
+static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, kind how, int64_t lanes) {
+    trial *t = trial_begin(c, "rows=%" PRId64 " keys=%" PRId64 " channels=%" PRId64 "%s%s, lanes %" PRId64, rows, keys,
+                           channels,
                            maxima == MAXIMA_NONE  ? ""
                            : maxima == MAXIMA_NEW ? ", with maxima"
                                                   : ", maxima raised",
-                           special ? ", special values" : "");
+                           kind_words[how], lanes);
     if (!t)
         return;
-    const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
+    const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES, word = 4 / type_size(c->kernel->type);
+    const int64_t groups = (lanes - 1 + keys + FV_KEY_GROUP - 1) / FV_KEY_GROUP,
+                  words = (channels + word - 1) / word * FV_KEY_GROUP;
+    const bool special = how == SPECIAL || how == PAIRED_SPECIAL;
     t->size[SIZE_ROWS] = rows;
     t->size[SIZE_N] = keys;
     t->size[SIZE_K] = channels;
     t->size[SIZE_STORE] = maxima;
+    t->size[SIZE_LANES] = lanes;
     operand *q = trial_floats(t, "q", CELL_KEPT, channels, fv_dot_stride(rows), fv_dot_stride(rows));
     fill_normal(t, q);
-    add_b(t, "k", keys, channels, special);
+    operand *k = lanes ? add_b(t, "k", groups, words * word, special) : add_b(t, "k", keys, channels, special);
     trial_floats(t, "s", CELL_NAN, rows, written, some_stride(t, written));
-    if (special)
+    if (how >= PAIRED)
+        fill_paired(t, q, k, how);
+    else if (special)
         sprinkle_specials(t, q, 4 * channels);
+    for (int64_t i = 0; i < groups * FV_KEY_GROUP && lanes; i++) /* behind the last channel */
+        for (int64_t j = channels; j % word != 0; j++)
+            ((uint16_t *)k->before)[element_at(t, i - (lanes - 1), j)] = 0;
     if (maxima) {
         operand *max = trial_floats(t, "row_max", CELL_ZERO, rows, FV_LANES, FV_LANES);
         for (int64_t i = 0; i < rows && maxima == MAXIMA_RAISED; i++)
@@ -106,31 +159,37 @@ static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, 
 }
 
 static void dot_trials(checker *c) {
-    for (int64_t rows = 1; rows <= FV_DOT_ROWS; rows++) {
-        for (int64_t keys = 1; keys <= 66; keys++)
-            dot_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, keys % 3 == 0);
-        for (int64_t channels = 1; channels <= 130; channels += channels < 70 ? 1 : 13)
-            dot_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA), channels % 5 == 0);
-        for (int maxima = 0; maxima < MAXIMA; maxima++)
-            dot_trial(c, rows, FV_SEGMENT, 64, maxima, maxima == MAXIMA_NEW);
-    }
-    dot_trial(c, 3, 48, 577, MAXIMA_NEW, false);
+    static const int64_t lanes[] = {0, 1, 1 + FV_LANES};
+    for (int64_t rows = 1; rows <= FV_DOT_ROWS; rows++)
+        for (int l = 0; l < 3; l++) {
+            for (int64_t keys = 1; keys <= 66; keys += 1 + l)
+                dot_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, (kind)(keys % KINDS), lanes[l]);
+            for (int64_t channels = 1; channels <= 130; channels += channels < 70 ? 1 + l : 13)
+                dot_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA),
+                          (kind)((channels + rows) % KINDS), lanes[l]);
+            for (int how = 0; how < KINDS; how++)
+                dot_trial(c, rows, l == 2 ? FV_SEGMENT - FV_LANES : FV_SEGMENT, 64, how % MAXIMA, (kind)how, lanes[l]);
+        }
+    dot_trial(c, 3, 48, 577, MAXIMA_NEW, ORDINARY, 0);
+    dot_trial(c, 3, 48, 577, MAXIMA_NEW, PAIRED, 1);
 }
 
 static void dot_invoke(const fv_kernel *kernel, trial *t) {
-    const void *k = trial_pointer(t, OPERAND_B);
+    const char *k = trial_pointer(t, OPERAND_B);
     kernel->run.dot_f32(&(fv_dot_args){.rows = t->size[SIZE_ROWS],
                                        .keys = t->size[SIZE_N],
                                        .channels = t->size[SIZE_K],
                                        .q = trial_pointer(t, OPERAND_A),
-                                       .k = k,
+                                       .k = k + fv_max(t->size[SIZE_LANES] - 1, 0) * 4,
                                        .ldk = t->operand[OPERAND_B].stride,
+                                       .lanes = t->size[SIZE_LANES] > 0,
+                                       .first = (int)fv_max(t->size[SIZE_LANES] - 1, 0),
                                        .s = trial_pointer(t, OPERAND_C),
                                        .lds = t->operand[OPERAND_C].stride,
                                        .row_max = t->size[SIZE_STORE] ? trial_pointer(t, OPERAND_MAX) : NULL,
                                        .accumulate_max = t->size[SIZE_STORE] == MAXIMA_RAISED,
                                        .next = t->size[SIZE_K] % 3 ? k : NULL,
-                                       .next_end = t->size[SIZE_K] % 3 ? (const char *)k + 64 : NULL});
+                                       .next_end = t->size[SIZE_K] % 3 ? k + 64 : NULL});
 }
 
 static void dot_verify(const trial *t) {
@@ -141,7 +200,8 @@ static void dot_verify(const trial *t) {
             float acc = 0.0f;
             double sum = 0.0, magnitude = 0.0;
             for (int64_t c = 0; c < t->size[SIZE_K]; c++) {
-                const float x = *float_before(q, c, i), y = j < t->size[SIZE_N] ? element(t, j, c) : 0.0f;
+                const float x = *float_before(q, c, i),
+                            y = t->size[SIZE_LANES] || j < t->size[SIZE_N] ? element(t, j, c) : 0.0f;
                 acc = fmaf(x, y, acc);
                 sum += (double)x * y;
                 magnitude += fabs((double)x * y);
@@ -216,12 +276,7 @@ static void thin_invoke(const fv_kernel *kernel, trial *t) {
     const int64_t m = t->size[SIZE_ROWS], n = t->size[SIZE_N], k = t->size[SIZE_K];
     const float *a = trial_pointer(t, OPERAND_A);
     float *c = trial_pointer(t, OPERAND_C);
-    if (kernel->type == FV_TYPE_i8)
-        kernel->run.gemm_thin_i8(m, n, k, a, o[OPERAND_A].stride, (const int8_t *)b, o[OPERAND_B].stride, c,
-                                 o[OPERAND_C].stride, e, near);
-    else
-        kernel->run.gemm_thin_bf16(m, n, k, a, o[OPERAND_A].stride, (const uint16_t *)b, o[OPERAND_B].stride, c,
-                                   o[OPERAND_C].stride, e, near);
+    kernel->run.gemm_thin_f32(m, n, k, a, o[OPERAND_A].stride, b, o[OPERAND_B].stride, c, o[OPERAND_C].stride, e, near);
 }
 
 static void thin_verify(const trial *t) {
