@@ -70,7 +70,7 @@ static void take_pairs(fovea_attention_plan *plan) {
 }
 
 /* Kernels for keys and values as they lie: for few rows, of float32 up to FV_DOT_ROWS, and for int8, whose arithmetic no others
- * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one. */
+ * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for memory that foresees them (thin.h). */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -86,7 +86,7 @@ static void take_thin(fovea_attention_plan *plan) {
         plan->kernels.value_i8 = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.gemm_thin_i8;
     else if (few) {
         const fv_kernel *thin = fv_kernel_best(FV_OP_gemm_thin, v, target);
-        if (v != FV_TYPE_f32 || thin->isa != FV_ISA_scalar)
+        if (v != FV_TYPE_f32 || (thin->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_foreseen_rows(d->k_dtype)))
             plan->kernels.value_thin = thin->run.gemm_thin_f32;
     }
 }

@@ -55,6 +55,9 @@ typedef struct fv_attention_kernels {
     fv_gemm_thin_i8_fn *value_i8;    /* likewise of int8 values */
 } fv_attention_kernels;
 
+/* Of so many rows at most, products with keys of a type take less time than memory. Figures: docs/measurements.md, "dot.h". */
+static inline int64_t fv_foreseen_rows(fovea_dtype keys) { return keys == FOVEA_DTYPE_F32 ? 4 : 2; }
+
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
  * caller's outputs will be. */
 typedef enum fv_output { FV_OUTPUT_NONE, FV_OUTPUT_RUNNING, FV_OUTPUT_IN_PLACE } fv_output;

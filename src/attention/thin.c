@@ -57,8 +57,8 @@ static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row
 }
 
 bool fv_thin_foreseen(const fv_block *x) {
-    const int64_t most = x->kv->k.dtype == FOVEA_DTYPE_F32 ? 4 : 2;
-    return x->thin && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_thin && x->rows <= most;
+    return x->thin && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_thin &&
+           x->rows <= fv_foreseen_rows(x->kv->k.dtype);
 }
 
 /* Scores of all rows of the tile with a run's keys; columns from at on. */
