@@ -29,24 +29,20 @@ static const char *row_of(const fovea_kv_append *a, const fovea_tensor *t, int64
            (batch * t->stride[0] + head * t->stride[1] + (first + token) * t->stride[2]) * fv_dtype_size(t->dtype);
 }
 
-/* Not inline: its floats are on the stack only where they are needed. */
-static __attribute__((noinline)) float turn_to_integers(const appending *x, const fv_rope_turn *turn, const char *from,
-                                                        int8_t *to) {
+/* A key's row in the cache's type; turned floats of int8 keys become integers in their place. Not inline: the row is on the stack only
+ * here. */
+static __attribute__((noinline)) void write_key(const appending *x, const fv_rope_turn *turn, const char *from,
+                                                int32_t page, int64_t head, int64_t position) {
     const fv_converter none = {.same = true, .from_size = sizeof(float), .to_size = sizeof(float)};
-    float turned[FV_I8_CHANNELS];
-    fv_rope_floats(x->rope, turn, &x->k, x->cache->desc.head_dim, from, turned);
-    return fv_quantise(&none, x->cache->desc.head_dim, turned, to);
-}
-
-static void write_key(const appending *x, const fv_rope_turn *turn, const char *from, int32_t page, int64_t head,
-                      int64_t position) {
     const fovea_kv_cache *c = x->cache;
     const int64_t n = c->desc.head_dim;
-    float row[FV_MOST_LANE_BYTES / sizeof(float)];
+    float row[FV_I8_CHANNELS];
     char *const to = c->lanes ? (char *)row : fv_cache_at(c, FV_KEYS, page, head, position);
     if (c->desc.k_dtype == FOVEA_DTYPE_I8) {
+        if (x->rope)
+            fv_rope_floats(x->rope, turn, &x->k, n, from, row);
         const float scale =
-            x->rope ? turn_to_integers(x, turn, from, (int8_t *)to) : fv_quantise(&x->k, n, from, (int8_t *)to);
+            x->rope ? fv_quantise(&none, n, row, (int8_t *)row) : fv_quantise(&x->k, n, from, (int8_t *)row);
         memcpy(fv_cache_at(c, FV_KEY_SCALES, page, head, position), &scale, sizeof scale);
     } else if (x->rope)
         fv_rope_row(x->rope, turn, &x->k, n, from, to);

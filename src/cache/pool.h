@@ -108,7 +108,8 @@ void fv_lanes_write(const fovea_kv_cache *cache, int32_t page, int64_t head, int
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
 
-/* A row of n elements that a converter makes floats of as integers (quantise.c); returns its scale. */
+/* A row of n elements that a converter makes floats of as integers (quantise.c), which may take the place of floats; returns its
+ * scale. Keys of int8 always lie in lanes. */
 float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to);
 
 /* Sequences that are to grow by their tokens, in some layers. */
