@@ -128,7 +128,8 @@ typedef struct fovea_attention_stats {
     int64_t visited_tiles, skipped_tiles; /* their sum: all rows against all segments of their sequence */
     int64_t full_tiles;                   /* visited tiles in which every row sees every key */
     /* Visited tiles of bfloat16 whose scores this CPU multiplied in pairs (docs/promise.md), twice as fast; in the others of a
-     * plan that may do so, some number was too small for equal bits, or none. */
+     * plan that may do so, some number was too small for equal bits, or none. Tiles of few rows, whose keys are read as they lie,
+     * decide that call by call, and are not counted. */
     int64_t paired_tiles;
     int64_t shared_prefixes; /* of sequences in pages: groups of them whose common pages were read once (page_keys) */
     int64_t split_blocks;    /* blocks of rows whose keys were dealt to several threads, which else would have waited */

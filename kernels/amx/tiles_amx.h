@@ -6,11 +6,12 @@
 #define TILES_BEGIN() ((void)0)
 #define TILES_END() ((void)0)
 #define tile_zero(t) _tile_zero(t)
-/* The barrier: gcc 12 is not told that a load reads memory. */
+/* The barriers: gcc 12 is not told that a load reads memory. */
 #define tile_load(t, from, stride)                                                                                     \
     do {                                                                                                               \
         __asm__ volatile("" ::: "memory");                                                                             \
         _tile_loadd(t, from, (stride)*4);                                                                              \
+        __asm__ volatile("" ::: "memory");                                                                             \
     } while (0)
 #define tile_store(t, to, stride) _tile_stored(t, to, (stride)*4)
 #define tile_multiply(c, a, b) _tile_dpbf16ps(c, a, b)

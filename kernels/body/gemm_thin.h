@@ -1,8 +1,8 @@
-/* gemm_thin: gemm of few rows whose B has 16 or 8 bits, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
+/* gemm_thin: gemm of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
  * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper.
  *
- * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read from memory in the
- * order in which they lie. Bound: memory, or the products. Figures:
+ * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read
+ * from memory in the order in which they lie. Bound: memory, or the products. Figures:
  * docs/measurements.md, "gemm_thin.h". */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)

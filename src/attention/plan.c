@@ -73,7 +73,9 @@ static void take_pairs(fovea_attention_plan *plan) {
  * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for memory that foresees them (thin.h). */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    const fv_target target = plan->ctx->target;
+    fv_target target = plan->ctx->target;
+    if (!plan->ctx->cpu.fast_pairs)
+        target.features &= ~(unsigned)FV_HAS_avx512_bf16;
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
     const bool few = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE &&
                      plan->choice.block_rows <= (k == FV_TYPE_f32 ? FV_DOT_ROWS : FV_ATTENTION_FEW_ROWS) &&

@@ -84,16 +84,11 @@ static void take(const fv_block *x, int64_t row, int64_t segment, fv_range keys,
     fv_mask_take(&x->mask, &at, fv_first_column(x, segment), keys, bits);
 }
 
-/* How many rows from row on, at most limit, have the same head. */
-static int64_t rows_of_head(const fv_block *x, int64_t row, int64_t limit) {
-    return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
-}
-
 /* What is known without bits of rows of a segment. */
 static fv_seen look(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
     fv_seen all = FV_SEEN_SOME;
     for (int64_t i = row, run; i < row + rows; i += run) {
-        run = rows_of_head(x, i, row + rows - i);
+        run = fv_run_of_head(x, i, row + rows - i);
         const fv_mask_rows at = mask_rows(x, i);
         const fv_seen seen = fv_mask_look(&x->mask, &at, run, fv_first_column(x, segment));
         if (seen == FV_SEEN_SOME || (i > row && seen != all))
