@@ -73,17 +73,16 @@ static void take_pairs(fovea_attention_plan *plan) {
  * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for memory that foresees them (thin.h). */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    fv_target target = plan->ctx->target;
-    if (!plan->ctx->cpu.fast_pairs)
-        target.features &= ~(unsigned)FV_HAS_avx512_bf16;
+    const fv_target target = plan->ctx->target, floats = {target.isa, 0};
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
     const bool few = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE &&
                      plan->choice.block_rows <= (k == FV_TYPE_f32 ? FV_DOT_ROWS : FV_ATTENTION_FEW_ROWS) &&
                      plan->choice.block_rows <= plan->choice.tile_rows;
+    const bool pairs = k != FV_TYPE_bf16 || plan->ctx->cpu.fast_pairs; /* what features do for bfloat16 */
     if (d->k_dtype == FOVEA_DTYPE_I8)
         plan->kernels.dot_i8 = fv_kernel_best(FV_OP_dot, FV_TYPE_i8, target)->run.dot_i8;
     else if (few)
-        plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, target)->run.dot_f32;
+        plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, pairs ? target : floats)->run.dot_f32;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_i8 = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.gemm_thin_i8;
     else if (few) {
