@@ -135,7 +135,7 @@ static inline void blocks_store(float *to, int64_t ld) {
 /* Products on their way through the tiles, in order. */
 typedef struct blocks_work {
     fv_beside beside; /* the first member */
-    const fv_product *at, *end;
+    const fv_product *at;
     int64_t i, j, t; /* of *at: where its four tiles are, and the words of k that they have behind them */
     int64_t steps, done;
     float out[SIDE * SIDE];
@@ -206,7 +206,7 @@ static int64_t blocks_steps(const fv_product *x, int64_t count) {
 
 void FV_BESIDE(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
                const fv_softmax_f32_args *args) {
-    blocks_work w = {.beside = {blocks_beside}, .at = products, .end = products + count};
+    blocks_work w = {.beside = {blocks_beside}, .at = products};
     TILES_BEGIN();
     w.steps = blocks_steps(products, count);
     if (softmax) {

@@ -47,7 +47,7 @@ DOT_INLINE void dot_word(vf word, const float *q, int64_t channels, vf *acc, int
 #ifdef FV_PAIRS
     word = v_pairs_see(word, seen);
     for (int i = 0; i < rows; i++)
-        acc[i] = v_pairs_fma(v_set1(q[i]), word, acc[i]);
+        acc[i] = v_accumulate_pairs(word, v_set1(q[i]), acc[i]);
 #elif defined FV_PAIR
     vf first, second;
     FV_PAIR(word, &first, &second);

@@ -2,6 +2,7 @@
  * fv_pairs_exact() says so of queries and keys, and the caller rounds to nearest. Both are found out on the way: where it does not hold,
  * the call is done again by floats. */
 #include "simd/magnitudes_avx512.h"
+#include "simd/pairs_avx512.h"
 
 enum { PAIR_WORDS = 2048 }; /* of queries, at most: they are on the stack */
 
@@ -29,16 +30,6 @@ static inline void v_pairs_see_scores(vf scores, dot_seen *seen) {
 static inline bool dot_was_exact(const dot_seen *seen, fv_magnitudes queries) {
     const fv_magnitudes keys = {(magnitudes_smallest(seen->least) + 1) / 2, 0};
     return _mm512_reduce_max_epu32(seen->scores) < 0xff000000 && fv_pairs_exact(queries, keys);
-}
-
-/* As for v_accumulate, the form that keeps its operands. */
-static inline vf v_pairs_fma(vf a, vf b, vf acc) {
-#ifdef __clang__
-    return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b);
-#else
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(b), "vm"(a));
-    return acc;
-#endif
 }
 
 /* Interleaved rows of floats become words of pairs, interleaved likewise; false if they are too many, or some are no bfloat16. */

@@ -49,7 +49,7 @@ THIN_INLINE vf thin_widen(const FV_ELEMENT *b, int64_t n) {
 THIN_INLINE void thin_part(float *chains) {
 #ifdef FV_PAIR
     vf even, odd;
-    v_part(v_load(chains), v_load(chains + FV_W), &even, &odd);
+    v_deinterleave(v_load(chains), v_load(chains + FV_W), &even, &odd);
     v_store(chains, even);
     v_store(chains + FV_W, odd);
 #else
@@ -59,7 +59,7 @@ THIN_INLINE void thin_part(float *chains) {
 THIN_INLINE void thin_join(float *chains) {
 #ifdef FV_PAIR
     vf first, second;
-    v_join(v_load(chains), v_load(chains + FV_W), &first, &second);
+    v_interleave(v_load(chains), v_load(chains + FV_W), &first, &second);
     v_store(chains, first);
     v_store(chains + FV_W, second);
 #else

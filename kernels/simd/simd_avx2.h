@@ -131,13 +131,13 @@ static inline void v_load_transposed_words(vf v[8], const void *p, int64_t bytes
 
 static inline void v_load_transposed(vf v[8], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
-static inline void v_part(vf a, vf b, vf *even, vf *odd) {
+static inline void v_deinterleave(vf a, vf b, vf *even, vf *odd) {
     const __m256d low = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)),
                   high = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd));
     *even = _mm256_castpd_ps(_mm256_permute4x64_pd(low, 0xd8));
     *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(high, 0xd8));
 }
-static inline void v_join(vf even, vf odd, vf *a, vf *b) {
+static inline void v_interleave(vf even, vf odd, vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
     *a = _mm256_permute2f128_ps(low, high, 0x20);
     *b = _mm256_permute2f128_ps(low, high, 0x31);

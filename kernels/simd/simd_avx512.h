@@ -150,12 +150,12 @@ static inline void v_load_transposed_words(vf v[16], const void *p, int64_t byte
 
 static inline void v_load_transposed(vf v[16], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
-static inline void v_part(vf a, vf b, vf *even, vf *odd) {
+static inline void v_deinterleave(vf a, vf b, vf *even, vf *odd) {
     const __m512i order = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     *even = _mm512_permutex2var_ps(a, order, b);
     *odd = _mm512_permutex2var_ps(a, _mm512_or_si512(order, _mm512_set1_epi32(1)), b);
 }
-static inline void v_join(vf even, vf odd, vf *a, vf *b) {
+static inline void v_interleave(vf even, vf odd, vf *a, vf *b) {
     const __m512i order = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     *a = _mm512_permutex2var_ps(even, order, odd);
     *b = _mm512_permutex2var_ps(even, _mm512_or_si512(order, _mm512_set1_epi32(8)), odd);

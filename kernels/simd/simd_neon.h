@@ -136,11 +136,11 @@ static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes
 }
 static inline void v_load_transposed(vf v[4], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
-static inline void v_part(vf a, vf b, vf *even, vf *odd) {
+static inline void v_deinterleave(vf a, vf b, vf *even, vf *odd) {
     *even = vuzp1q_f32(a, b);
     *odd = vuzp2q_f32(a, b);
 }
-static inline void v_join(vf even, vf odd, vf *a, vf *b) {
+static inline void v_interleave(vf even, vf odd, vf *a, vf *b) {
     *a = vzip1q_f32(even, odd);
     *b = vzip2q_f32(even, odd);
 }

@@ -22,8 +22,8 @@
  *   v_load_transposed_quads  likewise, four words of each of W rows; vectors of 4 lanes or more
  *   v_unzip(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
  *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
- *   v_part(a, b, even, odd)  lanes 0, 2, ... of a, then of b, and lanes 1, 3, ...; v_join(even, odd, a, b)  back; vectors of 4 lanes
- *                        or more
+ *   v_deinterleave(a, b, even, odd)  lanes 0, 2, ... of a, then of b, and lanes 1, 3, ...; vectors of 4 lanes or more
+ *   v_interleave(even, odd, a, b)    back
  *   v_bytes_to_bits      bit i: mask[i] != 0, for i < n <= 64
  *   v_log                natural logarithm: SLEEF's in double, rounded
  *

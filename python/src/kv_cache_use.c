@@ -41,9 +41,10 @@ int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const i
 
 void py_cache_leave(py_kv_cache *cache, py_cache_use *use) {
     py_cache_use **at = &cache->uses;
-    while (*at != use)
+    while (*at && *at != use) /* a forked child has forgotten the uses of its parent */
         at = &(*at)->next;
-    *at = use->next;
+    if (*at)
+        *at = use->next;
 }
 
 PyObject *py_cache_raise(const py_core *core, fovea_status status) {
