@@ -1,0 +1,45 @@
+/* A cache of one sequence, for tests of what it keeps. */
+#ifndef TESTS_CACHE_HOLDER_H
+#define TESTS_CACHE_HOLDER_H
+
+#include "attention_case.h"
+
+#include <stdlib.h>
+
+static inline void require(fovea_status status, const char *what) {
+    if (!test_check(status == FOVEA_OK, "%s: %s", what, fovea_error_detail()))
+        abort();
+}
+
+/* A sequence of one layer and one head. */
+typedef struct holder {
+    fovea_kv_cache *cache;
+    int64_t sequence, dim, values;
+} holder;
+
+static inline holder hold(const fovea_context *ctx, int64_t dim, int64_t values, fovea_dtype k, fovea_dtype v) {
+    holder x = {.dim = dim, .values = values};
+    fovea_kv_cache_desc d;
+    fovea_kv_cache_desc_init(&d);
+    d.kv_heads = 1;
+    d.head_dim = dim;
+    d.value_dim = values;
+    d.k_dtype = k;
+    d.v_dtype = v;
+    d.max_pages = 4;
+    require(fovea_kv_cache_create(ctx, &d, &x.cache), "create");
+    require(fovea_kv_cache_add(x.cache, &x.sequence), "add");
+    return x;
+}
+
+static inline void append(const holder *x, const void *k, const void *v, fovea_dtype dtype, int64_t tokens) {
+    fovea_kv_append a;
+    fovea_kv_append_init(&a);
+    a.count = 1;
+    a.sequences = &x->sequence;
+    a.k = fovea_tensor_bhtd((void *)(uintptr_t)k, dtype, 1, 1, tokens, x->dim);
+    a.v = fovea_tensor_bhtd((void *)(uintptr_t)v, dtype, 1, 1, tokens, x->values);
+    require(fovea_kv_cache_append(x->cache, &a), "append");
+}
+
+#endif
