@@ -5,7 +5,7 @@
  *     pieces    at every segment; at some; with one plan of the longest piece, and with a plan for each
  *     partials  each segment into a state of its own, in descending order; merged in ascending order, finished by a call
  *               without keys
- *     prefixes  each piece finishes: what is written is the result of the keys so far
+ *     prefixes  each piece finishes, with sinks and without: what is written is the result of the keys so far
  * Further: pieces left out, copies, padding. Errors: test_state_errors.c. */
 #include "attention_case.h"
 #include "pool.h"
@@ -203,13 +203,14 @@ static void test_each(void) {
     }
 }
 
-/* What each piece writes is what one call over the keys so far writes. */
+/* What each piece writes is what one call over the keys so far writes: sinks that one has merged are not in the next. */
 static void test_prefixes(void) {
     static const int64_t q_lens[] = {1, 40, 300};
-    for (int n = 0; n < 3; n++) {
-        attention_case c = case_plain(2, 4, 2, q_lens[n], 900, 16, 20);
+    for (int n = 0; n < 6; n++) {
+        attention_case c = case_plain(2, 4, 2, q_lens[n % 3], 900, 16, 20);
         rng r = rng_stream(test_seed(), "prefixes");
-        c.desc.causal = n == 2 ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+        c.desc.causal = n % 3 == 2 ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+        c.desc.has_sinks = n / 3;
         inputs *in = inputs_make(&c, &r);
         outputs *want = outputs_make(&c, LAYOUT_ODD), *got = outputs_make(&c, LAYOUT_ODD);
         fovea_attention_state *state = NULL;
@@ -220,7 +221,8 @@ static void test_prefixes(void) {
             case_run(contexts.scalar, NULL, &c, &prefix, want);
             outputs_clear(got);
             run_piece(contexts.three, NULL, &c, in, first, keys, keys, &state, got);
-            outputs_same(got, want, "%" PRId64 " queries, %" PRId64 " keys so far", q_lens[n], first + keys);
+            outputs_same(got, want, "%" PRId64 " queries, sinks %d, %" PRId64 " keys so far", c.desc.q_len,
+                         c.desc.has_sinks, first + keys);
         }
         free(state);
         inputs_free(in);
