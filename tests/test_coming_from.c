@@ -254,6 +254,52 @@ static void test_mha_weights(const fovea_context *ctx) {
         free(all[i]);
 }
 
+/* May query i see key j, by the mask and the causality of a description? */
+static bool sees(const fovea_attention_desc *d, const fovea_attention_args *args, const int64_t at[4]) {
+    const uint8_t *mask = args->mask.data;
+    for (int axis = 0; mask && axis < 4; axis++)
+        mask += args->mask.shape[axis] == 1 ? 0 : at[axis] * args->mask.stride[axis];
+    return (!mask || *mask) && (d->causal == FOVEA_CAUSAL_NONE || at[3] <= at[2]);
+}
+
+/* The masks of a module, all ways of giving them, one after another into the same description: what each query sees. */
+static void test_mha_masks(void) {
+    enum { EACH = QUERIES * KEYS };
+    uint8_t *left_out = bits(6, BATCH * HEADS * EACH), *padding = bits(8, BATCH * KEYS);
+    uint8_t room[BATCH * HEADS * QUERIES * (KEYS + EXTRA)];
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    desc.batch = BATCH;
+    desc.q_heads = desc.kv_heads = HEADS;
+    desc.q_len = QUERIES;
+    for (int n = 0; n < 3 * 2 * 2 * (EXTRA + 1); n++) {
+        const int masks = n % 3, extra = n / 12; /* masks: none, of all, of each head */
+        const bool padded = n / 3 % 2, causal = n / 6 % 2;
+        const fovea_tensor mask[] = {
+            absent, fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
+            fovea_tensor_bhtd(left_out, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS)};
+        int64_t wrong = 0, at[4];
+        desc.kv_len = KEYS + extra;
+        fovea_from_torch_mha(&desc, &args, mask[masks], padded ? padding : NULL, KEYS, causal, room);
+        for (int64_t i = 0; i < BATCH * HEADS * QUERIES * desc.kv_len; i++) {
+            at[0] = i / desc.kv_len / QUERIES / HEADS;
+            at[1] = i / desc.kv_len / QUERIES % HEADS;
+            at[2] = i / desc.kv_len % QUERIES;
+            at[3] = i % desc.kv_len;
+            const int64_t of = masks == 2 ? (at[0] * HEADS + at[1]) * EACH : 0;
+            const bool out = (masks && left_out[of + at[2] * KEYS + at[3] % KEYS]) ||
+                             (padded && padding[at[0] * KEYS + at[3] % KEYS]) || (causal && at[3] > at[2]);
+            wrong += sees(&desc, &args, at) != (at[3] >= KEYS || !out);
+        }
+        test_check(wrong == 0, "attn_mask %d, key_padding_mask %d, causal %d, %d more keys: %d are seen otherwise",
+                   masks, padded, causal, extra, (int)wrong);
+    }
+    free(left_out);
+    free(padding);
+}
+
 static void test_edges(void) {
     const int64_t shape[5] = {2, 3, 4, 5, 6};
     float x[2 * 6] = {0};
@@ -277,6 +323,7 @@ int main(int argc, char **argv) {
     test_sdpa(ctx);
     test_mha(ctx);
     test_mha_weights(ctx);
+    test_mha_masks();
     test_edges();
     fovea_context_destroy(ctx);
     return test_end();

@@ -189,6 +189,8 @@ void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args
     args->bias = added ? attn_mask : (fovea_tensor){0};
     if (rule.mask.data || key_padding_mask || rule.causal)
         set_rule(desc, args, &rule, room);
+    else
+        set_mask(desc, args, rule.mask);
 }
 
 void fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
@@ -199,4 +201,6 @@ void fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, co
     desc->causal = use_causal_mask ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
     if (attention_mask.data || query_mask || value_mask || key_mask)
         set_rule(desc, args, &rule, room);
+    else
+        set_mask(desc, args, attention_mask);
 }
