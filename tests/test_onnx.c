@@ -213,6 +213,37 @@ static bool run_case(const fovea_context *ctx, const fovea_context *scalar, cons
     return ok;
 }
 
+/* A mask with fewer columns than there are keys, beside nonpad_kv_seqlen on either side of its width: keys are those that both
+ * have, and is_causal still counts from the last valid key. */
+static void test_narrow(const fovea_context *ctx) {
+    enum { BATCH = 2, TOKENS = 3, KEYS = 9, COLUMNS = 6 };
+    static const int64_t valid[BATCH] = {8, 4}, shape[2] = {TOKENS, COLUMNS};
+    float x[BATCH * KEYS] = {0}, v[BATCH * KEYS], out[BATCH * TOKENS];
+    uint8_t mask[TOKENS * COLUMNS];
+    int64_t room[2 * BATCH];
+    for (int i = 0; i < BATCH * KEYS; i++)
+        v[i] = (float)(i % KEYS);
+    memset(mask, 1, sizeof mask);
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    fovea_from_tensors(&desc, &args, fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1),
+                       fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
+                       fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
+                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1));
+    fovea_from_onnx(&desc, &args, fovea_tensor_aligned(mask, FOVEA_DTYPE_BOOL, 2, shape), 1, 0, valid, room);
+    if (!execute(ctx, &desc, &args, "a narrow mask and nonpad_kv_seqlen"))
+        return;
+    for (int64_t i = 0; i < BATCH * TOKENS; i++) { /* scores are 0: the mean of the values seen, 0, 1, 2 ... */
+        const int64_t b = i / TOKENS, causal = valid[b] - TOKENS + i % TOKENS,
+                      last = causal < COLUMNS - 1 ? causal : COLUMNS - 1;
+        test_check(fabs((double)out[i] - (double)last / 2) < 1e-6,
+                   "a narrow mask: query %d of %d sees up to key %g, not %d", (int)(i % TOKENS), (int)b,
+                   2 * (double)out[i], (int)last);
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "onnx", NULL);
     fovea_context *ctx = test_context_untuned(), *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
@@ -220,6 +251,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < CASES; i++)
         passed += run_case(ctx, scalar, &onnx_cases[i]);
     printf("ONNX Attention: %d of %d cases passed\n", passed, (int)CASES);
+    test_narrow(ctx);
     test_check(CASES == 93, "%d cases were recorded, not 93", (int)CASES);
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);
