@@ -305,6 +305,11 @@ static void check_all(life *x) {
 
 static void test_lives(cache_case c) {
     int64_t copied = 0, evicted = 0, full = 0;
+    fovea_rope_desc d;
+    fovea_rope *rope;
+    fovea_rope_desc_init(&d);
+    d.rotary_dim = 16;
+    test_check(fovea_rope_create(&d, &rope) == FOVEA_OK, "rope: %s", fovea_error_detail());
     c.max_pages = 24;
     const int64_t lives = test_scaled(6);
     for (int64_t i = 0; i < lives; i++) {
@@ -312,6 +317,7 @@ static void test_lives(cache_case c) {
         snprintf(name, sizeof name, "life %d", (int)i);
         c.k_dtype = i % 3 == 1 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
         c.v_dtype = i % 3 > 0 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
+        c.rope = i % 2 == 0 ? rope : NULL; /* positions stay, whatever was evicted */
         life x = {.c = &c, .cache = cache_make(&c), .r = rng_stream(test_seed(), name)};
         for (x.steps = 0; x.steps < 60; x.steps++) {
             const int64_t what = rng_below(&x.r, 16);
@@ -336,6 +342,7 @@ static void test_lives(cache_case c) {
         test_check(stats_of(x.cache).used_pages == 0 && stats_of(x.cache).shared_pages == 0, "pages are lost");
         fovea_kv_cache_destroy(x.cache);
     }
+    fovea_rope_destroy(rope);
     test_check(lives < 6 || (copied > 0 && evicted > 0 && full > 0),
                "lives that prove little: %d pages copied, %d evicted, full %d times", (int)copied, (int)evicted,
                (int)full);
