@@ -1,6 +1,8 @@
-/* Attention of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, out rounded once at the end.
- * Random problems of all kinds, on all contexts, some in another rounding mode; float32 is computed by the scalar tier. */
+/* Attention of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, out rounded once at the end, and
+ * what is asked for beside it. Random problems of all kinds, on all contexts, some in another rounding mode; float32 is computed
+ * by the scalar tier. Keys piece by piece. */
 #include "attention_case.h"
+#include "beside.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
 
@@ -70,9 +72,10 @@ static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const
 
 static void check_on(const fovea_context *ctx, const char *where, const attention_case *c,
                      const fovea_attention_args *args, const fovea_attention_desc *desc, const outputs *want,
-                     const char *text) {
+                     const beside *rest_wanted, const char *text) {
     outputs *got = outputs_make(c, c->layout);
     fovea_attention_args own = *args;
+    beside scores;
     fovea_tensor out = got->out;
     char sentence[768];
     snprintf(sentence, sizeof sentence, "%s, %s", text, where);
@@ -81,6 +84,10 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     own.out = out;
     own.lse = got->lse;
     own.weights = got->weights;
+    if (rest_wanted) {
+        ask_for_all(&scores, desc, &own);
+        scores.scores.kind = rest_wanted->scores.kind;
+    }
     if (run(ctx, desc, &own)) {
         compare_out(&out, &want->out, sentence);
         const int64_t rest = got->lse.data ? tensor_elements(&got->lse) : 0,
@@ -89,7 +96,11 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
                    "%s: another lse", sentence);
         test_check(weights == 0 || memcmp(got->weights.data, want->weights.data, (size_t)weights * sizeof(float)) == 0,
                    "%s: other weights", sentence);
+        if (rest_wanted)
+            test_same(scores.memory, rest_wanted->memory, scores.floats, "%s: other scores or statistics", sentence);
     }
+    if (rest_wanted)
+        free(scores.memory);
     outputs_free(got);
 }
 
@@ -110,6 +121,11 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
     args.q = q.wide;
     args.k = k.wide;
     args.v = v.wide;
+    beside scores, *rest = c->lse ? &scores : NULL; /* sums of keys need lse */
+    if (rest) {
+        ask_for_all(rest, &desc, &args);
+        rest->scores.kind = (fovea_score_kind)rng_below(r, FOVEA_SCORES_WEIGHTS + 1);
+    }
     if (run(contexts.scalar, &desc, &args)) {
         desc.dtype = type[0];
         desc.k_dtype = type[1] == type[0] ? 0 : type[1];
@@ -118,13 +134,15 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
         args.q = q.half;
         args.k = k.half;
         args.v = v.half;
-        check_on(contexts.scalar, "scalar", c, &args, &desc, want, text);
-        check_on(contexts.one, "one thread", c, &args, &desc, want, text);
-        check_on(contexts.three, "three threads", c, &args, &desc, want, text);
+        check_on(contexts.scalar, "scalar", c, &args, &desc, want, rest, text);
+        check_on(contexts.one, "one thread", c, &args, &desc, want, rest, text);
+        check_on(contexts.three, "three threads", c, &args, &desc, want, rest, text);
     }
     twin_free(&q);
     twin_free(&k);
     twin_free(&v);
+    if (rest)
+        free(rest->memory);
     outputs_free(want);
     inputs_free(in);
 }
@@ -162,6 +180,62 @@ static void test_long(void) {
             c.desc.causal = i % 2 ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_BOTTOM_RIGHT;
             check_case(&c, &r, type);
         }
+}
+
+/* Keys piece by piece into a state: what the last call finishes with is float32's of one call, rounded once. */
+static void test_pieces(void) {
+    enum { KEYS = 900, PIECE = 256 };
+    static const int64_t q_lens[] = {1, 40};
+    for (int n = 0; n < 2 * (TYPES - 1); n++) {
+        attention_case c = case_plain(2, 4, 2, q_lens[n % 2], KEYS, 16, 24);
+        rng r = rng_stream(test_seed(), "pieces");
+        c.desc.has_sinks = 1;
+        c.desc.softcap = 3;
+        inputs *in = inputs_make(&c, &r);
+        const fovea_dtype type = types[1 + n / 2];
+        const twin q = twin_of(&in->args.q, type), k = twin_of(&in->args.k, type), v = twin_of(&in->args.v, type);
+        outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
+        fovea_attention_args whole = case_args(in, want), args = case_args(in, got);
+        whole.q = q.wide;
+        whole.k = k.wide;
+        whole.v = v.wide;
+        args.q = q.half;
+        fovea_attention_desc piece = c.desc;
+        fovea_attention_plan *plan;
+        piece.dtype = type;
+        piece.kv_len = PIECE;
+        bool ok = run(contexts.scalar, &c.desc, &whole) &&
+                  test_check(fovea_attention_plan_create(contexts.three, &piece, &plan) == FOVEA_OK, "%s",
+                             fovea_error_detail());
+        if (!ok)
+            return;
+        const size_t size = fovea_attention_plan_state_size(plan);
+        void *memory = must_alloc((int64_t)size, 1);
+        check_status("state", fovea_attention_state_init(plan, memory, size, &args.state), FOVEA_OK, NULL);
+        fovea_attention_plan_destroy(plan);
+        args.out.dtype = type;
+        memset(args.out.data, 0xa5, (size_t)(tensor_elements(&args.out) * fv_dtype_size(type)));
+        const fovea_tensor out = args.out, lse = args.lse;
+        for (int64_t first = 0; ok && first < KEYS; first += PIECE) {
+            piece.kv_len = KEYS - first < PIECE ? KEYS - first : PIECE;
+            args.k = fovea_tensor_tokens(k.half, first, piece.kv_len);
+            args.v = fovea_tensor_tokens(v.half, first, piece.kv_len);
+            args.first_key = first;
+            args.out.data = first + PIECE < KEYS ? NULL : out.data;
+            args.lse.data = first + PIECE < KEYS ? NULL : lse.data;
+            ok = run(contexts.three, &piece, &args);
+        }
+        compare_out(&out, &want->out, "pieces");
+        test_check(memcmp(lse.data, want->lse.data, (size_t)tensor_elements(&lse) * sizeof(float)) == 0,
+                   "pieces: another lse");
+        free(memory);
+        twin_free(&q);
+        twin_free(&k);
+        twin_free(&v);
+        outputs_free(want);
+        outputs_free(got);
+        inputs_free(in);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------------- guard -- */
@@ -301,6 +375,7 @@ int main(int argc, char **argv) {
     contexts = contexts_make();
     test_random();
     test_long();
+    test_pieces();
     test_guard();
     test_errors();
     test_check(ordinary > all / 2, "only %" PRId64 " of %" PRId64 " outputs are ordinary numbers", ordinary, all);
