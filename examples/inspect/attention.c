@@ -105,15 +105,21 @@ static int read_sentence(session *s, complaint to) {
 static int compute(session *s, complaint to) {
     attention *a = &s->a;
     encoder_plan *plan;
-    const encoder_look look = {a->first_layer,
-                               a->last_layer - a->first_layer + 1,
-                               a->first_head,
-                               a->last_head - a->first_head + 1,
-                               a->weights =
-                                   calloc((size_t)(attention_chosen(a) * a->tokens * a->tokens), sizeof(float)),
-                               a->entropy = calloc((size_t)(a->layers * a->heads * a->tokens), sizeof(float))};
+    encoder_look look = {.first_layer = a->first_layer,
+                         .layers = a->last_layer - a->first_layer + 1,
+                         .first_head = a->first_head,
+                         .heads = a->last_head - a->first_head + 1};
+    const size_t rows = (size_t)(look.layers * a->heads * a->tokens);
+    look.weights = a->weights = calloc((size_t)(attention_chosen(a) * a->tokens * a->tokens), sizeof(float));
+    look.entropy = a->entropy = calloc(rows, sizeof(float));
+    look.largest = a->largest = calloc(rows, sizeof(float));
+    look.received = a->received = calloc(rows, sizeof(float));
+    look.lse = a->lse = calloc(rows, sizeof(float));
+    look.top = a->top = calloc(rows, ENCODER_TOP * sizeof(int64_t));
+    look.top_weights = a->top_weights = calloc(rows, ENCODER_TOP * sizeof(float));
     float *vector = malloc((size_t)encoder_sizes(s->e).width * sizeof(float));
-    int status = a->weights != NULL && a->entropy != NULL && vector != NULL
+    int status = look.weights && look.entropy && look.largest && look.received && look.lse && look.top &&
+                         look.top_weights && vector
                      ? encoder_plan_create(s->e, 1, a->tokens, &plan, to)
                      : out_of_memory(to);
     if (status == 0) {
@@ -186,6 +192,11 @@ static int write_all(const attention *a, const target targets[TARGETS], complain
 static void close_session(session *s) {
     free(s->a.weights);
     free(s->a.entropy);
+    free(s->a.largest);
+    free(s->a.received);
+    free(s->a.lse);
+    free(s->a.top);
+    free(s->a.top_weights);
     free(s->a.token);
     free(s->a.title);
     free(s->ids);

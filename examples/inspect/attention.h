@@ -3,6 +3,7 @@
 #ifndef INSPECT_ATTENTION_H
 #define INSPECT_ATTENTION_H
 
+#include "encoder.h"
 #include "inspect.h"
 
 /* What a token is to the summaries. */
@@ -21,7 +22,11 @@ typedef struct attention {
     int64_t first_layer, last_layer, first_head, last_head; /* those asked for */
     bool causal;                                            /* a token sees itself and those before it */
     float *weights; /* of the layers and heads asked for, [layers][heads][tokens][tokens] */
-    float *entropy; /* of each row of weights, natural logarithm: [layers asked for][heads][tokens], all heads */
+    /* Of all heads of the layers asked for, [layers][heads][tokens]: of each row of weights its entropy (natural logarithm) and its
+     * largest; the weight that each token gets from all rows; [..][ENCODER_TOP]: what each row looks at most, and these weights;
+     * the lse of each row. */
+    float *entropy, *largest, *received, *lse, *top_weights;
+    int64_t *top;
 } attention;
 
 static inline const float *attention_weights(const attention *a, int64_t layer, int64_t head) {
@@ -29,8 +34,9 @@ static inline const float *attention_weights(const attention *a, int64_t layer, 
     return a->weights + ((layer - a->first_layer) * heads + head - a->first_head) * a->tokens * a->tokens;
 }
 
-static inline const float *attention_entropy(const attention *a, int64_t layer, int64_t head) {
-    return a->entropy + ((layer - a->first_layer) * a->heads + head) * a->tokens;
+/* Where the tokens of a head are in what is of all heads. */
+static inline int64_t attention_place(const attention *a, int64_t layer, int64_t head) {
+    return ((layer - a->first_layer) * a->heads + head) * a->tokens;
 }
 
 /* How many heads were asked for. */
@@ -41,6 +47,7 @@ static inline int64_t attention_chosen(const attention *a) {
 /* A head in numbers, each the mean over the tokens that look. */
 typedef enum attention_figure {
     ATTENTION_ENTROPY,       /* of a row of weights, in bits */
+    ATTENTION_LARGEST,       /* the largest weight of a row */
     ATTENTION_MASS_CLS,      /* weight on [CLS] (<s>); NaN where the sentence has none */
     ATTENTION_MASS_SEP,      /* on all [SEP] (</s>); NaN likewise */
     ATTENTION_MASS_FIRST,    /* on the first token, whatever it is */
@@ -49,6 +56,9 @@ typedef enum attention_figure {
     ATTENTION_MASS_NEXT,     /* on the token after, likewise; NaN where tokens do not see it */
     ATTENTION_FIGURES
 } attention_figure;
+
+/* The token that gets most from all that look; of equal ones the first. */
+int64_t attention_most(const attention *a, int64_t layer, int64_t head);
 
 void attention_summarise(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
 

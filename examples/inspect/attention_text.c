@@ -6,13 +6,21 @@
 
 #include <math.h>
 
-static const char *const figure_names[ATTENTION_FIGURES] = {"entropy", "cls",      "sep", "first",
-                                                            "self",    "previous", "next"};
+static const char *const figure_names[ATTENTION_FIGURES] = {"entropy", "largest", "cls",      "sep",
+                                                            "first",   "self",    "previous", "next"};
 
 /* ------------------------------------------------------------------------------------------------------ summaries -- */
 
-/* Adds the weights of one token that looks, and their entropy; counted[] are the rows that have such a token to look at. */
-static void add_row(const attention *a, const float *row, double entropy, int64_t query, double sums[ATTENTION_FIGURES],
+int64_t attention_most(const attention *a, int64_t layer, int64_t head) {
+    const float *received = a->received + attention_place(a, layer, head);
+    int64_t most = 0;
+    for (int64_t key = 1; key < a->tokens; key++)
+        most = received[key] > received[most] ? key : most;
+    return most;
+}
+
+/* Adds the weights of one token that looks, at a place of all heads; counted[] are the rows that have such a token to look at. */
+static void add_row(const attention *a, const float *row, int64_t place, int64_t query, double sums[ATTENTION_FIGURES],
                     int64_t counted[ATTENTION_FIGURES]) {
     const int64_t visible = a->causal ? query + 1 : a->tokens;
     double on[3] = {0.0, 0.0, 0.0};
@@ -26,7 +34,8 @@ static void add_row(const attention *a, const float *row, double entropy, int64_
         bool counts;
         double value;
     } figures[] = {
-        {ATTENTION_ENTROPY, true, entropy / log(2.0)},
+        {ATTENTION_ENTROPY, true, (double)a->entropy[place] / log(2.0)},
+        {ATTENTION_LARGEST, true, (double)a->largest[place]},
         {ATTENTION_MASS_CLS, there[ATTENTION_CLS] > 0, on[ATTENTION_CLS]},
         {ATTENTION_MASS_SEP, there[ATTENTION_SEP] > 0, on[ATTENTION_SEP]},
         {ATTENTION_MASS_FIRST, true, (double)row[0]},
@@ -47,23 +56,24 @@ void attention_summarise(const attention *a, int64_t layer, int64_t head, double
     for (int i = 0; i < ATTENTION_FIGURES; i++)
         figures[i] = 0.0;
     for (int64_t query = 0; query < a->tokens; query++)
-        add_row(a, weights + query * a->tokens, (double)attention_entropy(a, layer, head)[query], query, figures,
-                counted);
+        add_row(a, weights + query * a->tokens, attention_place(a, layer, head) + query, query, figures, counted);
     for (int i = 0; i < ATTENTION_FIGURES; i++)
         figures[i] = counted[i] > 0 ? figures[i] / (double)counted[i] : (double)NAN;
 }
 
 void attention_write_table(const attention *a, FILE *to) {
-    fprintf(
-        to,
-        "%lld token%s, %lld head%s. Means over the tokens that look: entropy in bits (%.2f at most), weight on [CLS], "
-        "[SEP],\nthe first token, the token itself, the one before and the one after (-: there is none to look at)\n\n",
-        (long long)a->tokens, plural(a->tokens), (long long)attention_chosen(a), plural(attention_chosen(a)),
-        log2((double)a->tokens));
+    fprintf(to,
+            "%lld token%s, %lld head%s. Means over the tokens that look: entropy in bits (%.2f at most), the largest "
+            "weight, "
+            "weight on\n[CLS], [SEP], the first token, the token itself, the one before and the one after (-: there is "
+            "none to "
+            "look at). most: the\nnumber of the token that gets most, from 0\n\n",
+            (long long)a->tokens, plural(a->tokens), (long long)attention_chosen(a), plural(attention_chosen(a)),
+            log2((double)a->tokens));
     fputs("layer.head", to);
     for (int i = 0; i < ATTENTION_FIGURES; i++)
         fprintf(to, "%10s", figure_names[i]);
-    fputc('\n', to);
+    fprintf(to, "%10s\n", "most");
     for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
         for (int64_t head = a->first_head; head <= a->last_head; head++) {
             double figures[ATTENTION_FIGURES];
@@ -74,7 +84,7 @@ void attention_write_table(const attention *a, FILE *to) {
                     fprintf(to, "%10s", "-");
                 else
                     fprintf(to, "%10.3f", figures[i]);
-            fputc('\n', to);
+            fprintf(to, "%10lld\n", (long long)attention_most(a, layer, head));
         }
 }
 
@@ -117,7 +127,22 @@ static void write_json_head(const attention *a, int64_t layer, int64_t head, FIL
         fprintf(to, "%s\"%s\": ", i > 0 ? ", " : "", figure_names[i]);
         record_json_number(to, figures[i]);
     }
-    fputs("},\n     \"weights\": [", to);
+    const int64_t place = attention_place(a, layer, head);
+    fputs("},\n     \"received\": [", to);
+    for (int64_t key = 0; key < a->tokens; key++) {
+        if (key > 0)
+            fputs(", ", to);
+        record_json_number(to, (double)a->received[place + key]);
+    }
+    fputs("],\n     \"top\": [", to);
+    for (int64_t query = 0; query < a->tokens; query++) {
+        const int64_t *top = a->top + (place + query) * ENCODER_TOP;
+        fputs(query > 0 ? ", [" : "[", to);
+        for (int64_t i = 0; i < ENCODER_TOP && top[i] >= 0; i++)
+            fprintf(to, "%s%lld", i > 0 ? ", " : "", (long long)top[i]);
+        fputc(']', to);
+    }
+    fputs("],\n     \"weights\": [", to);
     for (int64_t query = 0; query < a->tokens; query++) {
         fputs(query > 0 ? ",\n                 [" : "[", to);
         for (int64_t key = 0; key < a->tokens; key++) {

@@ -23,8 +23,8 @@ attention)
     rm attention.svg 2>/dev/null
     expect 0 attention --heads 12 --model minilm --csv a.csv --json a.json 'who <'
     [ ! -e attention.svg ] || fail "a picture that was not asked for"
-    has out '^a.json: attention of 4 tokens, 24 heads$' '^    0\.3 +2\.000( +0\.250){6}$' \
-        '^    1\.11 +0\.000 +0\.000 +0\.000 +0\.000 +0\.250 +0\.333 +0\.333$'
+    has out '^a.json: attention of 4 tokens, 24 heads$' '^    0\.3 +2\.000( +0\.250){7} +0$' \
+        '^    1\.11 +0\.000 +1\.000 +0\.000 +0\.000 +0\.000 +0\.250 +0\.333 +0\.333 +1$'
     expect 0 attention --heads 12 --model minilm --head 1.11 --csv b.csv --json - 'who' '<'
     python3 - <<'PY' || fail "wrong numbers"
 import csv, json
@@ -39,10 +39,12 @@ def check(path, rows, wanted):
     for head in data["heads"]:
         alone = (head["layer"], head["head"]) == (1, 11)
         third = 1 / 3 if alone else 1 / 4
-        assert head["summary"].keys() == {"entropy", "cls", "sep", "first", "self", "previous", "next"}
-        for name, value in {"entropy": 2 * (not alone), "cls": 0.25 * (not alone), "sep": 0.25 * (not alone),
+        assert head["summary"].keys() == {"entropy", "largest", "cls", "sep", "first", "self", "previous", "next"}
+        for name, value in {"entropy": 2 * (not alone), "largest": 1 if alone else 0.25, "cls": 0.25 * (not alone), "sep": 0.25 * (not alone),
                             "first": 0.25 * (not alone), "self": 0.25, "previous": third, "next": third}.items():
             assert abs(head["summary"][name] - value) < 1e-6, (head["layer"], head["head"], name)
+        assert all(abs(x - (4 * (k == 1) if alone else 1)) < 1e-5 for k, x in enumerate(head["received"]))
+        assert head["top"] == [[1, 0, 2] if alone else [0, 1, 2]] * 4, head["top"]
         for q, weights in enumerate(head["weights"]):
             row = next(at)
             assert row["sentence"] == "who <" and (row["layer"], row["head"]) == (str(head["layer"]), str(head["head"]))

@@ -264,6 +264,11 @@ def check(name, spec, folder, program):
     for head in data["heads"]:
         for got, want in zip(head["weights"], wanted[head["layer"]][head["head"]], strict=True):
             worst = max(worst, *(abs(a - b) for a, b in zip(got, want, strict=True)))
+        sums = (sum(column) for column in zip(*head["weights"], strict=True))
+        assert all(abs(a - b) < 1e-5 for a, b in zip(head["received"], sums, strict=True)), name
+        for query, (top, weights) in enumerate(zip(head["top"], head["weights"], strict=True)):
+            seen = range(query + 1 if spec["causal"] else len(weights))
+            assert top == sorted(seen, key=lambda key: (-weights[key], key))[:3], (name, top)
         absent = {figure for figure, value in head["summary"].items() if value is None}
         assert absent == spec["absent"], (name, absent)
     print(f"{name}: {len(data['tokens'])} tokens, weights within {worst:.1e}")

@@ -130,18 +130,36 @@ static fovea_tensor heads_of(const encoder_plan *p, const encoder_shard *s, void
                           .stride = {g->tokens * channels, s->rows * channels, channels, 1}};
 }
 
-/* An output of sentence b, with columns for each row of each head that is looked at. */
-static fovea_tensor looked_at(const run *r, float *data, int64_t layer, int64_t b, int64_t heads, int64_t tokens,
-                              int64_t columns, int64_t stride) {
+/* An output of sentence b, with columns for each row of each head that is looked at; nothing, if there is no data. */
+static fovea_tensor looked_at(const run *r, void *data, fovea_dtype dtype, int64_t layer, int64_t b, int64_t heads,
+                              int64_t tokens, int64_t columns, int64_t stride) {
     const encoder_plan *p = r->p;
     const int64_t head = p->tokens * stride, place = (layer - r->look->first_layer) * p->batch + b;
-    return (fovea_tensor){.data = data + place * heads * head,
-                          .dtype = FOVEA_DTYPE_F32,
+    const size_t element = dtype == FOVEA_DTYPE_I64 ? sizeof(int64_t) : sizeof(float);
+    if (data == NULL)
+        return (fovea_tensor){0};
+    return (fovea_tensor){.data = (char *)data + (size_t)(place * heads * head) * element,
+                          .dtype = dtype,
                           .shape = {1, heads, tokens, columns},
                           .stride = {heads * head, head, stride, 1}};
 }
 
-/* From q, k and v to sum, [row][head][channel]. Entropy is of all heads. */
+/* Statistics of all heads. */
+static void ask_statistics(const run *r, const encoder_look *look, int64_t layer, int64_t b, int64_t tokens,
+                           fovea_attention_args *args, fovea_attention_summary *summary) {
+    const int64_t heads = r->p->e->shape.heads;
+    const fovea_dtype f32 = FOVEA_DTYPE_F32;
+    fovea_attention_summary_init(summary);
+    args->lse = looked_at(r, look->lse, f32, layer, b, heads, tokens, 1, 1);
+    summary->entropy = looked_at(r, look->entropy, f32, layer, b, heads, tokens, 1, 1);
+    summary->max_weight = looked_at(r, look->largest, f32, layer, b, heads, tokens, 1, 1);
+    summary->key_sums = looked_at(r, look->received, f32, layer, b, heads, 1, tokens, 1);
+    summary->top_keys = looked_at(r, look->top, FOVEA_DTYPE_I64, layer, b, heads, tokens, ENCODER_TOP, ENCODER_TOP);
+    summary->top_weights = looked_at(r, look->top_weights, f32, layer, b, heads, tokens, ENCODER_TOP, ENCODER_TOP);
+    args->summary = summary;
+}
+
+/* From q, k and v to sum, [row][head][channel]. */
 static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) {
     const encoder_plan *p = r->p;
     const encoder_shape *shape = &p->e->shape;
@@ -165,13 +183,10 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
             fovea_attention_scores_init(&scores);
             scores.kind = FOVEA_SCORES_WEIGHTS;
             scores.first_head = look->first_head;
-            scores.out = looked_at(r, look->weights, layer, b, look->heads, g.tokens, g.tokens, p->tokens);
+            scores.out =
+                looked_at(r, look->weights, FOVEA_DTYPE_F32, layer, b, look->heads, g.tokens, g.tokens, p->tokens);
             args.scores = &scores;
-        }
-        if (looks && look->entropy != NULL) {
-            fovea_attention_summary_init(&summary);
-            summary.entropy = looked_at(r, look->entropy, layer, p->order[g.first], shape->heads, g.tokens, 1, 1);
-            args.summary = &summary;
+            ask_statistics(r, look, layer, b, g.tokens, &args, &summary);
         }
         status = fovea_attention_execute(s->attention[g.tokens].plan, &args, s->workspace, s->workspace_size);
     }
@@ -257,10 +272,16 @@ int encoder_run(encoder_plan *p, const int32_t *ids, const int64_t *lens, float 
     if (check_input(p, ids, lens, to) != 0)
         return -1;
     if (look != NULL) { /* what is past a sentence's length */
-        const int64_t rows = look->layers * p->batch * p->tokens;
+        const int64_t rows = look->layers * p->batch * p->tokens, all = rows * p->e->shape.heads;
+        float *const statistics[] = {look->entropy, look->largest, look->received, look->lse};
         memset(look->weights, 0, (size_t)(rows * look->heads * p->tokens) * sizeof(float));
-        if (look->entropy != NULL)
-            memset(look->entropy, 0, (size_t)(rows * p->e->shape.heads) * sizeof(float));
+        for (size_t i = 0; i < sizeof statistics / sizeof statistics[0]; i++)
+            if (statistics[i] != NULL)
+                memset(statistics[i], 0, (size_t)all * sizeof(float));
+        for (int64_t i = 0; look->top != NULL && i < all * ENCODER_TOP; i++) {
+            look->top[i] = -1;
+            look->top_weights[i] = 0.0f;
+        }
     }
     encoder_plan_deal(p, lens);
     if (fovea_parallel(p->e->ctx, p->shards, shard_task, &r) != FOVEA_OK)

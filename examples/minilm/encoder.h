@@ -61,8 +61,14 @@ typedef enum encoder_part {
 typedef struct encoder_look {
     int64_t first_layer, layers, first_head, heads;
     float *weights; /* [layers][batch][heads][tokens][tokens], of these layers and heads alone */
-    float *entropy; /* optional [layers][batch][all heads][tokens]: of each row of weights, natural logarithm */
+    /* Optional, of all heads, [layers][batch][all heads][tokens]: of each row of weights its entropy (natural logarithm) and its
+     * largest; the weight that each token gets from all rows, which needs the lse of each row; [..][ENCODER_TOP]: the tokens of
+     * the largest weights of each row, in descending order, -1 where there are no more, and these weights. */
+    float *entropy, *largest, *received, *lse;
+    int64_t *top; /* with top_weights */
+    float *top_weights;
 } encoder_look;
+enum { ENCODER_TOP = 3 };
 
 /* ids[batch][tokens], of sentence b the first lens[b] (1 .. tokens) are read; out[batch][width]. Optional: seconds
  * [ENCODER_PARTS], and what to look at. */

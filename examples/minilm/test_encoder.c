@@ -159,9 +159,25 @@ static bool encode(const encoder *e, int64_t first, int64_t count, int64_t token
 
 /* unit: of the rounding of its type. */
 static void test_values(const model *m, const encoder *e, double unit, float *out) {
-    static float weights[LAYERS * BATCH * HEADS * TOKENS * TOKENS];
-    static float entropy[LAYERS * BATCH * HEADS * TOKENS], part[BATCH * TOKENS * TOKENS];
-    const encoder_look all = {0, LAYERS, 0, HEADS, weights, entropy}, one = {LAYERS - 1, 1, HEADS - 1, 1, part, NULL};
+    enum { ROWS = LAYERS * BATCH * HEADS * TOKENS };
+    static float weights[ROWS * TOKENS];
+    static float entropy[ROWS], part[BATCH * TOKENS * TOKENS];
+    static float largest[ROWS], received[ROWS], lse[ROWS], top_weights[ROWS * ENCODER_TOP];
+    static int64_t top[ROWS * ENCODER_TOP];
+    const encoder_look all = {.layers = LAYERS,
+                              .heads = HEADS,
+                              .weights = weights,
+                              .entropy = entropy,
+                              .largest = largest,
+                              .received = received,
+                              .lse = lse,
+                              .top = top,
+                              .top_weights = top_weights},
+                       one = {.first_layer = LAYERS - 1,
+                              .layers = 1,
+                              .first_head = HEADS - 1,
+                              .heads = 1,
+                              .weights = part};
     if (!encode(e, 0, BATCH, TOKENS, out, &one) || !encode(e, 0, BATCH, TOKENS, out, &all))
         return;
     for (int b = 0; b < BATCH; b++) {
@@ -172,15 +188,32 @@ static void test_values(const model *m, const encoder *e, double unit, float *ou
         test_check(worst < 32 * unit, "sentence %d is off by %.3g", b, worst);
     }
     const float *row = weights;
-    for (int i = 0; i < LAYERS * BATCH * HEADS * TOKENS; i++, row += TOKENS) {
+    for (int i = 0; i < ROWS; i++, row += TOKENS) {
         const int b = i / (HEADS * TOKENS) % BATCH, t = i % TOKENS;
-        double sum = 0.0, mean = 0.0; /* of -log w */
+        const float *column = weights + i / TOKENS * TOKENS * TOKENS + t;
+        double sum = 0.0, mean = 0.0 /* of -log w */, got = 0.0;
+        float most = 0.0f;
         for (int j = 0; j < TOKENS; j++) {
             sum += (double)row[j];
+            got += (double)column[j * TOKENS];
+            most = row[j] > most ? row[j] : most;
             mean -= row[j] > 0.0f ? (double)row[j] * log((double)row[j]) : 0.0;
         }
         test_check(fabs((double)entropy[i] - mean) < 1e-5, "entropy of row %d of sentence %d: %g, not %g", t, b,
                    (double)entropy[i], mean);
+        test_check(largest[i] == most, "largest weight of row %d of sentence %d: %g, not %g", t, b, (double)largest[i],
+                   (double)most);
+        test_check(fabs((double)received[i] - got) < 1e-5, "token %d of sentence %d gets %g, not %g", t, b,
+                   (double)received[i], got);
+        for (int j = 0; j < ENCODER_TOP; j++) {
+            const int64_t key = top[i * ENCODER_TOP + j];
+            const bool there = t < lens[b] && j < lens[b];
+            int larger = 0;
+            for (int other = 0; there && key >= 0 && other < lens[b]; other++)
+                larger += row[other] > row[key] || (row[other] == row[key] && other < key);
+            test_check(there ? key >= 0 && larger == j && row[key] == top_weights[i * ENCODER_TOP + j] : key == -1,
+                       "top token %d of row %d of sentence %d: %d", j, t, b, (int)key);
+        }
         test_check(fabs(sum - (t < lens[b] ? 1.0 : 0.0)) < 1e-6, "weights of row %d of sentence %d: sum %g", t, b, sum);
     }
     for (int b = 0; b < BATCH; b++)
