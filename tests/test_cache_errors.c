@@ -1,4 +1,4 @@
-/* What caches must refuse, and that nothing has changed after it. */
+/* What caches, and layers over them, must refuse, and that nothing has changed after it. */
 #include "cache_case.h"
 
 #include <stdlib.h>
@@ -259,6 +259,58 @@ static void test_attention(appends *x) {
     fovea_attention_plan_destroy(plan);
 }
 
+/* A layer that fails after it appended its token takes it back; one that finds the cache full has appended nothing. */
+static void test_layer(const cache_case *c) {
+    enum { FEATURES = 8, MOST = CACHE_Q_HEADS * CACHE_VALUES };
+    static float w[MOST * FEATURES], x[FEATURES], out[MOST], kept[MOST];
+    uint8_t mask[300] = {1};
+    const int64_t others = 64 / CACHE_LAYERS * FOVEA_KV_PAGE_KEYS - FOVEA_KV_PAGE_KEYS;
+    fovea_kv_cache *cache = cache_make(c);
+    fovea_attention_desc a = cache_desc(c, 0, 1, 1, 300);
+    fovea_mha_desc d;
+    fovea_mha_weights weights;
+    fovea_mha *mha;
+    fovea_attention_args args;
+    int64_t s, other, length;
+    a.page_keys = FOVEA_KV_PAGE_KEYS;
+    a.mask = FOVEA_MASK_KEY_PADDING;
+    fovea_mha_desc_init(&d);
+    d.q_features = FEATURES;
+    d.attention = &a;
+    fovea_mha_weights_init(&weights);
+    weights.q = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, CACHE_Q_HEADS * CACHE_DIM, FEATURES);
+    weights.k = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, CACHE_KV_HEADS * CACHE_DIM, FEATURES);
+    weights.v = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, CACHE_KV_HEADS * CACHE_VALUES, FEATURES);
+    check_due("layer", fovea_mha_create(c->ctx, &d, &weights, &mha), FOVEA_OK);
+    check_due("add", fovea_kv_cache_add(cache, &s), FOVEA_OK);
+    check_due("add", fovea_kv_cache_add(cache, &other), FOVEA_OK);
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, 1, FEATURES);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_VALUES);
+    args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, 300}, {0, 0, 0, 1}, NULL};
+    args.cache = cache;
+    args.cache_sequences = &s;
+    for (args.cache_layer = 0; args.cache_layer < CACHE_LAYERS; args.cache_layer++)
+        check_due("a token of a layer", fovea_mha_execute(mha, &args, NULL, 0), FOVEA_OK);
+    check_due("evict", fovea_kv_cache_evict(cache, s, 0, 1), FOVEA_OK);
+    args.cache_layer = 1;
+    for (int i = 0; i < 2; i++) {
+        poison_fill(out, MOST);
+        memcpy(kept, out, sizeof out);
+        if (i == 1) {
+            args.cache_sequences = &other;
+            check_due("reserve", fovea_kv_cache_reserve(cache, 1, &s, &others), FOVEA_OK);
+        }
+        check_due(i ? "full" : "evicted keys", fovea_mha_execute(mha, &args, NULL, 0),
+                  i ? FOVEA_ERROR_FULL : FOVEA_ERROR_UNSUPPORTED);
+        check_due("length", fovea_kv_cache_length(cache, 1, args.cache_sequences[0], &length), FOVEA_OK);
+        test_check(length == 1 - i, "a layer that failed: %d tokens", (int)length);
+        test_check(memcmp(out, kept, sizeof out) == 0, "a layer that failed: outputs");
+    }
+    fovea_mha_destroy(mha);
+    fovea_kv_cache_destroy(cache);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache-errors", NULL);
     const case_contexts contexts = contexts_make();
@@ -275,6 +327,7 @@ int main(int argc, char **argv) {
     test_append(&x);
     test_sequences(&x);
     test_attention(&x);
+    test_layer(&x.c);
     fovea_kv_cache_destroy(x.cache);
     free(x.s);
     contexts_free(&contexts);

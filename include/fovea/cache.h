@@ -99,7 +99,8 @@ FOVEA_API void fovea_kv_cache_clear(fovea_kv_cache *cache);
 FOVEA_API fovea_status fovea_kv_cache_length(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t *length);
 
 /* Takes the pages that tokens[i] more tokens of sequences[i] need, in all layers, and copies those that are shared and would be
- * written to; frees pages behind windows as appending does. Appends of that many tokens then cannot find the cache full. All or nothing: FOVEA_ERROR_FULL, and nothing has
+ * written to; frees pages behind windows as appending does. Appends of that many tokens then cannot find the cache full, unless the
+ * sequence is forked in between: its last page, if begun, is then to be copied. All or nothing: FOVEA_ERROR_FULL, and nothing has
  * changed. Also FOVEA_ERROR_NULL, _SHAPE (tokens below 0), _ARGUMENT (also: a sequence is named twice), _OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_kv_cache_reserve(fovea_kv_cache *cache, int64_t count, const int64_t *sequences,
                                               const int64_t *tokens);
@@ -151,8 +152,8 @@ typedef struct fovea_kv_cache_stats {
     int64_t sequences;    /* there are now */
     int64_t appended;     /* tokens, of any layer, since the cache was created; likewise: */
     int64_t copied_pages; /* because they were shared */
-    int64_t window_pages; /* freed behind windows */
-    int64_t evicted_pages; /* freed by fovea_kv_cache_evict() */
+    int64_t window_pages; /* that a sequence gave up behind a window */
+    int64_t evicted_pages; /* that a sequence gave up in fovea_kv_cache_evict() */
     int64_t most_pages;    /* used at once: so much memory was taken from the system */
 } fovea_kv_cache_stats;
 

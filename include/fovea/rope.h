@@ -15,7 +15,8 @@ typedef enum fovea_rope_pairing { FOVEA_ROPE_HALVES = 0, FOVEA_ROPE_ADJACENT = 1
 
 /* What becomes of f[i] = base^(-2i / rotary_dim), the angle of pair i at position 1. The formulas are transformers', in double:
  *   LINEAR   f / factor
- *   NTK      base is base * factor^(rotary_dim / (rotary_dim - 2)); needs rotary_dim of 4 or more
+ *   NTK      base is base * factor^(rotary_dim / (rotary_dim - 2)); needs rotary_dim of 4 or more. transformers' "dynamic" counts its
+ *            factor s from the model's length m: for a text of n > m positions, factor is s n / m - (s - 1)
  *   YARN     d(r) = rotary_dim * log(original_positions / (2 pi r)) / (2 log(base))
  *            low = max(floor(d(beta_fast)), 0);  high = min(ceil(d(beta_slow)), rotary_dim - 1)
  *            t = (i - low) / max(high - low, 0.001), limited to 0 ... 1;  f = f / factor * t + f * (1 - t)
