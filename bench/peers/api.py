@@ -95,6 +95,13 @@ class AttentionArgs(ctypes.Structure):
     ]
 
 
+class AttentionSummary(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        *((name, Tensor) for name in ("key_sums", "entropy", "max_weight", "top_keys", "top_weights")),
+    ]
+
+
 class CacheDesc(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -272,11 +279,11 @@ class Context:
         self.threads = info.threads
 
     def attention_plan(self, q, k, v, out, causal=False, window_left=-1, softcap=0.0, mask=None, bias=None, relative=None,
-                       sinks=None, lengths=(), dtype="f32", arithmetic="exact"):
-        """A function without arguments that computes out; it keeps all that it needs alive. relative: its kind and its
-        table; lengths: of packed sequences."""
+                       sinks=None, lengths=(), key_sums=None, dtype="f32", arithmetic="exact"):
+        """A function without arguments that computes out, and key_sums if there is an array for it; it keeps all that it needs
+        alive. relative: its kind and its table; lengths: of packed sequences."""
         c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
-        plain = not (softcap or relative or lengths) and bias is None and sinks is None
+        plain = not (softcap or relative or lengths) and bias is None and sinks is None and key_sums is None
         end = "has_bias" if plain else "page_keys"
         initialise(c, "attention_desc", desc, end if arithmetic == "exact" else None)
         desc.dtype = DTYPES[dtype]
@@ -304,10 +311,16 @@ class Context:
             args.sinks = sinks.ctypes.data_as(FLOATS)
         if lengths:
             args.q_cu_seqlens = args.kv_cu_seqlens = ends
+        summary, lse = AttentionSummary(), None
+        if key_sums is not None:
+            lse = np.empty((*q.shape[:3], 1), np.float32)
+            initialise(c, "attention_summary", summary)
+            args.lse, summary.key_sums = tensor(lse), tensor(key_sums)
+            args.summary = ctypes.cast(ctypes.byref(summary), ctypes.c_void_p)
         size = c.fovea_attention_plan_workspace_size(plan)
         workspace = np.empty(max(size, 1), np.uint8)
         arguments = (plan, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
-        owned = (self, workspace, args, q, k, v, out, mask, bias, table, sinks, ends)
+        owned = (self, workspace, args, q, k, v, out, mask, bias, table, sinks, ends, summary, lse, key_sums)
 
         def execute(execute=c.fovea_attention_execute, arguments=arguments, owned=owned):
             return execute(*arguments)

@@ -26,6 +26,7 @@ class Case:
     relative: str = ""  # a bias by positions: alibi, toeplitz or t5 (32 buckets to 128 tokens, both ways)
     softcap: float = 0.0
     sinks: bool = False
+    key_sums: bool = False  # also the sum of the weights of each key, which is then what is compared
     lengths: tuple = ()  # of the sequences of a batch, the longest q_len; each sees its own keys
     tier: str = "best"
     target: float = 0.0  # at least this many times as fast as the better of `against`; 0: shown, no target
@@ -74,6 +75,8 @@ class Case:
             text += f"/softcap:{self.softcap:g}"
         if self.sinks:
             text += "/sinks:1"
+        if self.key_sums:
+            text += "/lse:1/beside:key_sums"
         if self.lengths:
             halved = "/lengths:halved" if self.lengths[1] * 2 == self.lengths[0] else ""
             text += f"/q_lens:{min(self.lengths)}/kv_lens:{min(self.lengths)}{halved}/packed:1"
@@ -198,6 +201,7 @@ FLOAT_CASES = (
     scores("ALiBi", relative="alibi"),
     scores("Toeplitz", relative="toeplitz"),
     scores("T5 buckets", relative="t5"),
+    scores("sums of keys", key_sums=True, against=("torch",)),
     ragged("lengths 256, 512, 1024, 2048", 16, (2048, 1024, 512, 256), 3.0),
     ragged("16 documents of 768 to 256 tokens", 16, tuple(768 - 512 * b // 15 for b in range(16)), 0.0),
     decode(1, 32, 8, 4096, 3.0),

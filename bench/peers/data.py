@@ -129,8 +129,15 @@ class Data:
     def bias(self):
         return np.where(self.mask(), 0, -np.inf).astype(np.float32)
 
+    def key_sums(self, b, head):
+        """The sum of the weights of each key of a head, in float64."""
+        q, k = self.q[b, head].astype(np.float64), self.k[b, head // (self.case.heads // self.case.groups)].astype(np.float64)
+        scores = q @ k.T / self.case.head_dim**0.5
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return (p / p.sum(axis=1, keepdims=True)).sum(axis=0)
+
     def error(self, out):
-        """How far a result is from float64's: all of an exp, relatively; some rows of anything else."""
+        """How far a result is from float64's: all of an exp, relatively; sums of keys of two heads; some rows of anything else."""
         case = self.case
         if case.kind == "exp":
             return float(np.max(np.abs(out / np.exp(self.x.astype(np.float64)) - 1)))
@@ -138,6 +145,8 @@ class Data:
         rows, worst = np.unique(np.linspace(0, count - 1, 16).astype(int)), 0.0
         if case.kind == "linear":
             return float(np.max(np.abs(out[rows] - (self.x[rows].astype(np.float64) @ self.w.T + self.b))))
+        if case.key_sums:
+            return max(float(np.max(np.abs(out[b, h, 0] - self.key_sums(b, h)))) for b in range(case.batch) for h in (0, case.heads - 1))
         if case.kind == "mha":
             return max(float(np.max(np.abs(out[b, rows] - self.layer_row(b, rows)))) for b in range(case.batch))
         all_rows = rows

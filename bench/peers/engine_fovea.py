@@ -50,6 +50,7 @@ class Fovea:
             yield Form("cache", run, lambda: widen(out, case.dtype))
         q, k, v = (turn(data.pack(a) if case.lengths else a) for a in (data.q, data.k, data.v))
         out = np.empty(q.shape, element)
+        sums = np.empty((case.batch, case.heads, 1, case.kv_len), np.float32) if case.key_sums else None
         plan = self.context.attention_plan(
             q,
             k,
@@ -63,8 +64,12 @@ class Fovea:
             relative=(case.relative, data.table) if case.relative else None,
             sinks=data.sinks,
             lengths=case.lengths,
+            key_sums=sums,
             **options,
         )
+        if case.key_sums:
+            yield Form("plan", plan, lambda: sums)
+            return
         yield Form("plan", plan, lambda: data.unpack(out) if case.lengths else widen(out, case.dtype))
 
 

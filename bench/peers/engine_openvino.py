@@ -70,7 +70,7 @@ class OpenVino:
     def _attention(self, case, data):
         from openvino import opset13 as op
 
-        if case.softcap or case.sinks or case.lengths:
+        if case.softcap or case.sinks or case.lengths or case.key_sums:
             return
         q, causal = data.q, case.causal and not case.window
         if case.groups != case.heads:

@@ -98,6 +98,8 @@ class Torch:
                 yield self._sdpa("sdpa, group as rows", case, self._folded(case, q), k, v)
         elif case.lengths:
             yield self._padded(case, data, q, k, v)
+        elif case.key_sums:
+            yield self._summed(case, q, k, v)
         elif case.softcap:
             yield self._capped(case, q, k, v)
         elif case.sinks:
@@ -127,6 +129,16 @@ class Torch:
         def compute():
             scores = (q @ k.transpose(2, 3)).mul_(case.head_dim**-0.5 / cap).tanh_().mul_(cap)
             return torch.softmax(scores, -1) @ v
+
+        return self._timed("functions", compute)
+
+    def _summed(self, case, q, k, v):
+        """The matrix of weights, its product with the values and its sums over rows."""
+
+        def compute():
+            weights = self.torch.softmax((q @ k.transpose(2, 3)).mul_(case.head_dim**-0.5), -1)
+            self.summed = weights @ v
+            return weights.sum(2, keepdim=True)
 
         return self._timed("functions", compute)
 
@@ -195,7 +207,7 @@ class Zentorch(Torch):
         yield self._layer_of_functions(case, data)
 
     def _attention(self, case, data):
-        if case.softcap or case.sinks or case.lengths:
+        if case.softcap or case.sinks or case.lengths or case.key_sums:
             return
         q, k, v = (self.of(a) for a in (data.q, data.k, data.v))
         if case.groups != case.heads:
