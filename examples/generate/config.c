@@ -105,6 +105,25 @@ static int real(const object *o, const json_t *in, const char *name, double *val
     return json_is_number(v) && isfinite(*value) ? 0 : complain(o->to, o->path, "%s is not a number", name);
 }
 
+/* A setting that changes what a model computes: absent, or one of two words, of which NULL is none; or a truth. */
+static int need_word(const object *o, const char *name, const char *word, const char *other) {
+    const json_t *v = json_object_get(o->json, name);
+    const char *found = json_string_value(v);
+    if (v == NULL || json_is_null(v) ||
+        (found != NULL && (strcmp(found, word) == 0 || (other != NULL && strcmp(found, other) == 0))))
+        return 0;
+    return complain(o->to, o->path, "%s is %.40s; only %s is computed here", name, found != NULL ? found : "no word",
+                    word);
+}
+
+static int need_truth(const object *o, const char *name, bool truth) {
+    const json_t *v = json_object_get(o->json, name);
+    return v == NULL || json_is_null(v) || (json_is_boolean(v) && json_is_true(v) == truth)
+               ? 0
+               : complain(o->to, o->path, "%s is not %s; no other model is computed here", name,
+                          truth ? "true" : "false");
+}
+
 /* Rotary settings: rope_theta and rope_scaling, or rope_parameters with both. */
 static int read_rope(const object *o, config *c) {
     const json_t *in = json_object_get(o->json, "rope_parameters");
@@ -113,8 +132,12 @@ static int read_rope(const object *o, config *c) {
     const char *type = json_string_value(json_object_get(in, "rope_type"));
     if (type == NULL)
         type = json_string_value(json_object_get(in, "type"));
-    if (real(o, o->json, "rope_theta", &c->rope.base) != 0 || real(o, in, "rope_theta", &c->rope.base) != 0)
+    double part = 1.0;
+    if (real(o, o->json, "rope_theta", &c->rope.base) != 0 || real(o, in, "rope_theta", &c->rope.base) != 0 ||
+        real(o, o->json, "partial_rotary_factor", &part) != 0 || real(o, in, "partial_rotary_factor", &part) != 0)
         return -1;
+    if (part != 1.0)
+        return complain(o->to, o->path, "turns but a part of the channels of a head, which is not read here");
     if (type == NULL || strcmp(type, "default") == 0)
         return 0;
     c->rope.scaling = strcmp(type, "linear") == 0 ? FOVEA_ROPE_LINEAR : FOVEA_ROPE_LLAMA3;
@@ -127,7 +150,8 @@ static int read_rope(const object *o, config *c) {
                : 0;
 }
 
-static int read_llama(const object *o, config *c) {
+static int read_llama(const object *o, const weights *w, config *c) {
+    int64_t rows, columns;
     c->names = &llama_safetensors;
     if (integer(o, "num_hidden_layers", NULL, -1, LAYERS_MOST, &c->layers) != 0 ||
         integer(o, "hidden_size", NULL, -1, WIDTH_MOST, &c->width) != 0 ||
@@ -138,7 +162,12 @@ static int read_llama(const object *o, config *c) {
         integer(o, "max_position_embeddings", NULL, -1, TOKENS_MOST, &c->most_tokens) != 0)
         return -1;
     c->eps = 1e-6;
-    return real(o, o->json, "rms_norm_eps", &c->eps) != 0 ? -1 : read_rope(o, c);
+    if (json_is_false(json_object_get(o->json, "tie_word_embeddings")) &&
+        !weights_shape(w, c->names->head, &rows, &columns))
+        return complain(o->to, o->path, "has a head of its own, but there is no %s", c->names->head);
+    return real(o, o->json, "rms_norm_eps", &c->eps) != 0 || need_word(o, "hidden_act", "silu", NULL) != 0
+               ? -1
+               : read_rope(o, c);
 }
 
 static int read_gpt2(const object *o, const weights *w, config *c) {
@@ -152,7 +181,11 @@ static int read_gpt2(const object *o, const weights *w, config *c) {
         integer(o, "n_inner", NULL, 4 * c->width, WIDTH_MOST, &c->inner) != 0 ||
         integer(o, "n_positions", "max_position_embeddings", -1, TOKENS_MOST, &c->most_tokens) != 0)
         return -1;
-    return real(o, o->json, "layer_norm_epsilon", &c->eps);
+    return need_word(o, "activation_function", "gelu_new", "gelu_pytorch_tanh") != 0 ||
+                   need_truth(o, "scale_attn_weights", true) != 0 ||
+                   need_truth(o, "scale_attn_by_inverse_layer_idx", false) != 0
+               ? -1
+               : real(o, o->json, "layer_norm_epsilon", &c->eps);
 }
 
 static int read_json(const weights *w, config *c, complaint to) {
@@ -167,7 +200,7 @@ static int read_json(const weights *w, config *c, complaint to) {
     const object o = {root, path, to};
     const char *type = json_string_value(json_object_get(root, "model_type"));
     const int status =
-        type != NULL && strcmp(type, "llama") == 0 ? read_llama(&o, c)
+        type != NULL && strcmp(type, "llama") == 0 ? read_llama(&o, w, c)
         : type != NULL && strcmp(type, "gpt2") == 0
             ? read_gpt2(&o, w, c)
             : complain(to, path, "is of the type %.40s; llama and gpt2 are known", type != NULL ? type : "(none)");

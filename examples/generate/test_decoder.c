@@ -142,6 +142,76 @@ static void test_hostile(void) {
     fovea_context_destroy(ctx);
 }
 
+/* Copies a file, with other words in the place of the first ones of their kind; returns whether they were there. */
+static bool copy_file(const char *from, const char *to_path, const char *words, const char *others) {
+    static char bytes[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to_path, "wb");
+    const size_t count = in != NULL ? fread(bytes, 1, sizeof bytes, in) : 0, length = strlen(words);
+    size_t at = 0;
+    while (at + length <= count && memcmp(bytes + at, words, length) != 0)
+        at++;
+    const bool found = at + length <= count;
+    bool good = count > 0 && count < sizeof bytes && out != NULL;
+    at = found ? at : count;
+    good = good && fwrite(bytes, 1, at, out) == at && (!found || fputs(others, out) >= 0) &&
+           (!found || fwrite(bytes + at + length, 1, count - at - length, out) == count - at - length);
+    if (in != NULL)
+        fclose(in);
+    test_check(good && fclose(out) == 0, "%s cannot be copied to %s", from, to_path);
+    return found;
+}
+
+/* Copies of a tiny model with words that are others: one that is not computed is refused, not answered by another model. */
+static void test_settings(const char *name, int shards, const char *const (*cases)[3], int count) {
+    fovea_context *ctx = test_context_untuned();
+    for (int i = 0; i < count; i++) {
+        char folder[TEST_FOLDER], file[64], from[PATH_MOST], there[PATH_MOST];
+        bool found = false;
+        model *m;
+        test_folder_begin(folder);
+        for (int k = -1; k <= shards; k++) {
+            if (k > 0)
+                snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", k, shards);
+            else
+                snprintf(file, sizeof file, "%s", k == 0 ? "config.json" : "model.safetensors.index.json");
+            snprintf(from, sizeof from, "%s/%s/%s", FOVEA_GENERATE_TINY, name, file);
+            snprintf(there, sizeof there, "%s/%s", folder, file);
+            found = copy_file(from, there, cases[i][0], cases[i][1]) || found;
+        }
+        sentence[0] = '\0';
+        const int status = model_load(ctx, folder, FOVEA_DTYPE_F32, &m, to);
+        const char *words = cases[i][2];
+        test_check(found && (words == NULL ? status == 0 : status != 0 && strstr(sentence, words) != NULL),
+                   "%s: %s for %s: \"%s\" does not say %s", name, cases[i][1], cases[i][0], sentence,
+                   words != NULL ? words : "nothing");
+        model_free(m);
+        test_folder_end(folder);
+    }
+    fovea_context_destroy(ctx);
+}
+
+/* What is in a file, what takes its place, and what is said of it; NULL: it is a model. */
+static const char *const llama_settings[][3] = {
+    {"\"silu\"", "\"silu\"", NULL},
+    {"\"silu\"", "\"gelu\"", "hidden_act is gelu; only silu"},
+    {"\"silu\"", "7", "hidden_act is no word"},
+    {"\"llama3\"", "\"yarn\"", "scales its rotary embedding by yarn"},
+    {"\"rope_theta\"", "\"partial_rotary_factor\": 0.5, \"rope_theta\"", "a part of the channels"},
+    {"\"llama\"", "\"mistral\"", "is of the type mistral"},
+    {"\"num_attention_heads\": 6", "\"num_attention_heads\": 5", "no such attention"},
+    {"\"hidden_size\": 48", "\"hidden_size\": 47", "not of 47 columns"},
+    {"\"hidden_size\": 48", "\"hidden_size\": 1e30", "hidden_size is not a number"},
+    {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "model.layers.2."},
+    {"\"intermediate_size\": 80", "\"intermediate_size\": 81", "not 81 x 48"},
+    {"lm_head.weight", "lm_tail.weight", "there is no lm_head.weight"},
+};
+static const char *const gpt2_settings[][3] = {
+    {"\"gelu_new\"", "\"gelu_pytorch_tanh\"", NULL},
+    {"\"gelu_new\"", "\"relu\"", "activation_function is relu"},
+    {"\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights is not true"},
+    {"layer_idx\": false", "layer_idx\": true", "inverse_layer_idx is not false"},
+};
+
 int main(int argc, char **argv) {
     static const char *const names[] = {"llama", "gpt2"};
     static const struct {
@@ -163,5 +233,7 @@ int main(int argc, char **argv) {
     }
     test_refused();
     test_hostile();
+    test_settings("llama", 5, llama_settings, sizeof llama_settings / sizeof llama_settings[0]);
+    test_settings("gpt2", 6, gpt2_settings, sizeof gpt2_settings / sizeof gpt2_settings[0]);
     return test_end();
 }
