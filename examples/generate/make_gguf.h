@@ -65,7 +65,8 @@ static inline void made_good(made_gguf *g) {
                                          "ab",
                                          ("\xc4\xa0"
                                           "a"),
-                                         "<|im_start|>"};
+                                         "<|im_start|>",
+                                         "12"};
     g->size = 0;
     memcpy(g->bytes, "GGUF", 4);
     g->size = 4;
@@ -76,21 +77,25 @@ static inline void made_good(made_gguf *g) {
     made_u32(g, "general.alignment", 64);
     made_word(g, "tokenizer.ggml.model", "gpt2");
     made_word(g, "tokenizer.ggml.pre", "smollm");
-    made_array(g, "tokenizer.ggml.tokens", GGUF_TEXT, 8);
-    for (int i = 0; i < 8; i++)
+    made_array(g, "tokenizer.ggml.tokens", GGUF_TEXT, 9);
+    for (int i = 0; i < 9; i++)
         made_text(g, tokens[i]);
-    made_array(g, "tokenizer.ggml.token_type", GGUF_I32, 8);
-    for (int i = 0; i < 8; i++)
+    made_array(g, "tokenizer.ggml.token_type", GGUF_I32, 9);
+    for (int i = 0; i < 9; i++)
         made_bits(g, i == 7 ? 3 : 1, 4);
-    made_array(g, "tokenizer.ggml.merges", GGUF_TEXT, 2);
+    made_array(g, "tokenizer.ggml.merges", GGUF_TEXT, 3);
+    made_text(g, "1 2"); /* digits come alone by SmolLM's rule, whatever merges say */
     made_text(g, "a b");
     made_text(g, "\xc4\xa0 a");
     for (int i = 0; i < MADE_TENSORS; i++)
         made_tensor(g, names[i], 64, types[i], 256 * (uint64_t)i);
     while (g->size % 64 != 0)
         made_bits(g, 0, 1);
-    for (int i = 0; i < 256 * MADE_TENSORS; i++)
-        made_bits(g, (uint64_t)(i * 37 % 251 & 0x3f), 1); /* no scale is infinite */
+    for (int i = 0; i < 256 * MADE_TENSORS; i++) {
+        const int block = i / 256 < 3 ? 0 : i / 256 == 3 ? 18 : i / 256 == 4 ? 20 : 34, scales = block == 20 ? 4 : 2;
+        const bool integer = block > 0 && i % 256 % block >= scales; /* else no number is infinite, nor below 0 */
+        made_bits(g, (uint64_t)(i * 37 % 251 & (integer ? 0xff : 0x3f)), 1);
+    }
 }
 
 #endif

@@ -189,6 +189,27 @@ static void test_text(void) {
     free(copy);
 }
 
+/* By GPT-2's rule, which does not cut digits, the same merges apply to them. */
+static void test_digits(void) {
+    made_gguf g;
+    uint8_t *copy;
+    gguf *f;
+    text_codec *t = NULL;
+    int32_t ids[16];
+    made_good(&g);
+    replace(&g, "tokenizer.ggml.pre", 4, 5, 8);
+    for (size_t i = 0; i + 6 < g.size; i++)
+        if (memcmp(g.bytes + i, "smollm", 6) == 0) {
+            memcpy(g.bytes + i, "gpt-2", 5);
+            memmove(g.bytes + i + 5, g.bytes + i + 6, g.size - i - 6);
+        }
+    if (test_check(open_copy(&g, &copy, &f) == 0 && text_from_gguf(f, &t, to) == 0, "%s", sentence))
+        test_check(text_tokens(t, "12", 2, ids, 16) == 1 && ids[0] == 8, "12 is not one token by GPT-2's rule");
+    text_free(t);
+    gguf_close(f);
+    free(copy);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "gguf", NULL);
     test_values();
@@ -196,5 +217,6 @@ int main(int argc, char **argv) {
     test_flipped();
     test_sentences();
     test_text();
+    test_digits();
     return test_end();
 }
