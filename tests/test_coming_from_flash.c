@@ -1,10 +1,11 @@
 /* test-coming-from-flash: descriptions filled by fovea_from_flash*(), against masks and biases by the formulas that
- * FlashAttention documents, and packed sequences against each alone, bit for bit. */
+ * FlashAttention documents, packed sequences against each alone, and caches in pages against rows, bit for bit. */
 #include "attention_case.h"
 #include "recorded.h"
 #include "test.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { HEADS = 4, BATCH = 2 };
 
@@ -73,6 +74,51 @@ static void flash(const fovea_context *ctx, int64_t q_len, const int32_t *cache_
     free(v);
 }
 
+/* Caches in pages: the bits of the same keys one after another. */
+static void flash_paged(const fovea_context *ctx, bool causal, int64_t left, int64_t right) {
+    enum { PAGE = 4, PAGES = 7, COLUMNS = 3, D = 8, NEW = 3, MOST = PAGE * COLUMNS, KV_HEADS = 2 };
+    static const int32_t table[BATCH][COLUMNS] = {{5, 0, 3}, {2, 6, -1}}, cache_seqlens[BATCH] = {8, 4};
+    const int64_t page = PAGE * KV_HEADS * D;
+    float *q = fill(1, BATCH * NEW * HEADS * D), *k = fill(2, PAGES * page), *v = fill(3, PAGES * page);
+    float k_rows[BATCH * MOST * KV_HEADS * D] = {0}, v_rows[BATCH * MOST * KV_HEADS * D] = {0};
+    float got[BATCH * NEW * HEADS * D], want[BATCH * NEW * HEADS * D];
+    int64_t room[3 * BATCH];
+    for (int n = 0; n < BATCH * COLUMNS; n++)
+        if (table[n / COLUMNS][n % COLUMNS] >= 0) {
+            const size_t bytes = (size_t)page * sizeof(float);
+            memcpy(k_rows + n * page, k + table[n / COLUMNS][n % COLUMNS] * page, bytes);
+            memcpy(v_rows + n * page, v + table[n / COLUMNS][n % COLUMNS] * page, bytes);
+        }
+    for (int paged = 0; paged < 2; paged++) {
+        fovea_attention_desc desc;
+        fovea_attention_args args;
+        fovea_kv_pages pages;
+        fovea_attention_desc_init(&desc);
+        fovea_attention_args_init(&args);
+        fovea_kv_pages_init(&pages);
+        fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, NEW, HEADS, D),
+                           fovea_tensor_bthd(k_rows, FOVEA_DTYPE_F32, BATCH, MOST, KV_HEADS, D),
+                           fovea_tensor_bthd(v_rows, FOVEA_DTYPE_F32, BATCH, MOST, KV_HEADS, D),
+                           fovea_tensor_bthd(paged ? got : want, FOVEA_DTYPE_F32, BATCH, NEW, HEADS, D));
+        if (paged) {
+            pages.k = fovea_tensor_bthd(k, FOVEA_DTYPE_F32, PAGES, PAGE, KV_HEADS, D);
+            pages.v = fovea_tensor_bthd(v, FOVEA_DTYPE_F32, PAGES, PAGE, KV_HEADS, D);
+            pages.table = table[0];
+            pages.table_stride = COLUMNS;
+            desc.page_keys = PAGE;
+            args.pages = &pages;
+            args.k = args.v = absent;
+        }
+        fovea_from_flash_kvcache(&desc, &args, cache_seqlens, NEW, NULL, causal, left, right, room);
+        execute(ctx, &desc, &args, "flash_attn_with_kvcache, block_table");
+    }
+    test_same(got, want, BATCH * NEW * HEADS * D, "block_table: causal %d, window %d, %d", causal, (int)left,
+              (int)right);
+    free(q);
+    free(k);
+    free(v);
+}
+
 /* Sequences of different lengths in one axis of tokens: the bits of each alone. */
 static void flash_varlen(const fovea_context *ctx, bool causal, int64_t left, int64_t right) {
     enum { SEQUENCES = 4, Q_TOKENS = 12, KV_TOKENS = 17, D = 8, MOST_Q = 6, MOST_K = 9 };
@@ -118,6 +164,7 @@ static void test_flash(const fovea_context *ctx) {
     for (int w = 0; w < 6; w++)
         for (int causal = 0; causal < 2; causal++) {
             flash_varlen(ctx, causal, windows[w][0], windows[w][1]);
+            flash_paged(ctx, causal, windows[w][0], windows[w][1]);
             for (int64_t q_len = 1; q_len <= 7; q_len += 2) {
                 flash(ctx, q_len, NULL, NULL, causal, windows[w][0], windows[w][1], w % 2);
                 flash(ctx, q_len, cache_seqlens, NULL, causal, windows[w][0], windows[w][1], w % 2);

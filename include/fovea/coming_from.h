@@ -90,8 +90,9 @@ FOVEA_API void fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attenti
                                        int64_t *room);
 
 /* flash_attn_with_kvcache: the same with a cache. k and v are the caches; new_keys tokens are already written behind
- * the cache_seqlens[b] older ones, of which the first cache_leftpad[b] ([batch] or NULL) are padding. room: 3 * batch
- * elements. */
+ * the cache_seqlens[b] older ones, of which the first cache_leftpad[b] ([batch] or NULL) are padding. With a
+ * block_table: args->pages and desc->page_keys (cache.h), no k and v, and desc->kv_len by hand; it goes without
+ * cache_leftpad. room: 3 * batch elements. */
 FOVEA_API void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args,
                                         const int32_t *cache_seqlens, int64_t new_keys, const int32_t *cache_leftpad,
                                         int causal, int64_t window_left, int64_t window_right, int64_t *room);
