@@ -14,7 +14,7 @@ help:
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      all tests of the Python package, with PyTorch and transformers; downloads 900 MB once'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
-	@echo 'make test-exhaustive  exp on every float, log on each row sum, activations; tuning while disturbed'
+	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum; tuning while disturbed'
 	@echo 'make fuzz             the readers of tuning files, saved caches and GGUF by libFuzzer, for FUZZ_SECONDS=3600 each'
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
@@ -74,9 +74,10 @@ wheel: setup-python
 	@python/tools/wheel.sh
 
 test-exhaustive: build/release/build.ninja
-	@cmake --build --preset release --target test-activation test-exp test-log test-tune-noise
+	@cmake --build --preset release --target test-activation test-exp test-log test-tanh test-tune-noise
 	@build/release/tests/test-exp --exhaustive
 	@build/release/tests/test-log --exhaustive
+	@build/release/tests/test-tanh --exhaustive
 	@build/release/tests/test-activation --exhaustive
 	@build/release/tune/test-tune-noise
 
