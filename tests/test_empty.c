@@ -83,6 +83,64 @@ static void test_attention(void) {
                  "q_heads 4|kv_heads 0");
 }
 
+/* With each feature, too: its operands have no elements either, or, a prepared mask, none to say. */
+static void check_feature(attention_case c, int feature, const char *text) {
+    static const int64_t zeros[8] = {0};
+    static const float sinks[8] = {0};
+    fovea_attention_plan *plan;
+    fovea_mask *mask = NULL;
+    case_feature(&c, feature);
+    fovea_attention_desc d = c.desc;
+    if (c.say_mask != FOVEA_MASK_NONE)
+        d.mask = c.say_mask;
+    d.mask_block_rows = d.mask_block_keys = 2;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q_cu_seqlens = args.kv_cu_seqlens = d.packed ? zeros : NULL;
+    if (d.has_sinks && d.q_heads > 0)
+        args.sinks = sinks;
+    if (d.mask == FOVEA_MASK_PREPARED) {
+        fovea_mask_desc m;
+        fovea_mask_desc_init(&m);
+        m.kind = feature % 2 ? FOVEA_MASK_BITS : FOVEA_MASK_RANGES;
+        m.batch = d.packed ? 1 : d.batch;
+        m.q_heads = d.q_heads;
+        m.q_len = d.packed ? 0 : d.q_len;
+        m.kv_len = d.packed ? 0 : d.kv_len;
+        check_status(text, fovea_mask_create(ctx, &m, &mask), FOVEA_OK, NULL);
+        args.prepared = mask;
+    }
+    fovea_attention_stats stats;
+    fovea_attention_stats_init(&stats);
+    args.stats = &stats;
+    check_status(text, fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK, NULL);
+    check_status(text, fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    test_check(stats.visited_tiles == 0 && stats.full_tiles == 0, "%s: visits a tile", text);
+    fovea_attention_plan_destroy(plan);
+    fovea_mask_destroy(mask);
+}
+
+static void test_features(void) {
+    static const struct {
+        int64_t batch, q_heads, kv_heads, q_len, kv_len;
+        const char *text;
+    } cases[] = {{0, 4, 2, 5, 6, "no sequences"},
+                 {3, 0, 0, 5, 6, "no heads"},
+                 {3, 0, 2, 5, 6, "no query heads"},
+                 {3, 4, 2, 0, 6, "no queries"},
+                 {0, 0, 0, 0, 0, "nothing"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int feature = 0; feature < CASE_FEATURES; feature++)
+            for (int packed = 0; packed < 2; packed++) {
+                char text[80];
+                snprintf(text, sizeof text, "%s%s, feature %d", cases[i].text, packed ? ", packed" : "", feature);
+                attention_case c = case_plain(cases[i].batch, cases[i].q_heads, cases[i].kv_heads, cases[i].q_len,
+                                              cases[i].kv_len, 8, 12);
+                c.desc.packed = packed;
+                check_feature(c, feature, text);
+            }
+}
+
 static void test_one_call(void) {
     static const int64_t sizes[][5] = {{0, 4, 2, 5, 6}, {2, 0, 0, 5, 6}, {2, 4, 2, 0, 6}, {0, 0, 0, 0, 0}};
     for (int i = 0; i < 4; i++)
@@ -180,6 +238,7 @@ int main(int argc, char **argv) {
     for (int threads = 1; threads <= 2; threads++) {
         ctx = context_of(FOVEA_ISA_BEST, threads, NULL);
         test_attention();
+        test_features();
         test_maps();
         test_no_keys();
         fovea_context_destroy(ctx);

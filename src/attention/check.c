@@ -105,18 +105,23 @@ void fv_attention_array_spans(const fovea_attention_desc *d, const fovea_attenti
     spans[LENGTHS] = (fv_span){"sinks", sinks, sinks ? sinks + (uintptr_t)d->q_heads * sizeof(float) : sinks};
 }
 
-static fovea_status check_sinks(const fovea_attention_desc *d, const float *sinks) {
-    if (d->has_sinks && !sinks)
+/* The shape of the tensors. */
+typedef struct shape {
+    int64_t batch, q_tokens, kv_tokens;
+} shape;
+
+/* Is there a row to compute? */
+static bool has_rows(const fovea_attention_desc *d, const shape *s) {
+    return d->batch > 0 && d->q_heads > 0 && s->q_tokens > 0;
+}
+
+static fovea_status check_sinks(const fovea_attention_desc *d, const float *sinks, const shape *s) {
+    if (d->has_sinks && !sinks && has_rows(d, s))
         return fv_fail(FOVEA_ERROR_NULL, "sinks is NULL, and desc.has_sinks is set");
     if (!d->has_sinks && sinks)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "sinks is given, but desc.has_sinks is 0");
     return FOVEA_OK;
 }
-
-/* The shape of the tensors. */
-typedef struct shape {
-    int64_t batch, q_tokens, kv_tokens;
-} shape;
 
 static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attention_args *args, shape *s) {
     *s = (shape){d->batch, d->q_len, d->kv_len};
@@ -185,7 +190,7 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
          d->has_bias && keys,
          {"bias", FOVEA_DTYPE_F32, {s->batch, d->q_heads, s->q_tokens, s->kv_tokens}, false, true}},
         {&args->relative,
-         d->relative != FOVEA_RELATIVE_NONE && s->kv_tokens > 0,
+         d->relative != FOVEA_RELATIVE_NONE && has_rows(d, s) && s->kv_tokens > 0,
          {"relative",
           FOVEA_DTYPE_F32,
           {d->batch, d->q_heads, 1, fv_relative_entries(d, &args->relative)},
@@ -279,7 +284,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
     if (status == FOVEA_OK)
-        status = check_sinks(d, args->sinks);
+        status = check_sinks(d, args->sinks, &s);
     if (status == FOVEA_OK && args->stats)
         status = fv_struct_check(FV_STRUCT(fovea_attention_stats, full_tiles), args->stats);
     if (status != FOVEA_OK)
