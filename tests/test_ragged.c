@@ -8,6 +8,7 @@
  *     both     padding before and behind it, as much as is drawn
  *     packed   all on one token axis
  *     gaps     likewise, but the axis begins before the first and ends behind the last, and lengths leave out their ends
+ * A boolean mask is also given as each other kind. Each feature is at each place, alone.
  * All that is no sequence's holds NaN (boolean masks: attend). Operands end, or begin, at a forbidden page. Whole outputs
  * are compared: padding is +0 (lse -inf); of packed sequences it is not written. */
 #include "ragged.h"
@@ -16,21 +17,64 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void check_run(const fovea_context *ctx, const fv_attention_choice *choice, ragged *x, const outputs *want,
-                      const char *text) {
+static int64_t seen[FOVEA_MASK_PREPARED + 1]; /* runs with masks of each kind */
+
+/* KEY_PADDING from a mask that is the same for all heads and queries of a sequence; keys of none have a flag, too. */
+static void say_padding(mask_words *w, const ragged *x, const inputs *in) {
+    const int64_t entries = ragged_packed(x) ? 1 : x->count, columns = x->k.t.shape[2];
+    uint8_t *flags = must_alloc(entries * columns, 1);
+    memset(flags, 7, (size_t)(entries * columns));
+    for (int64_t n = 0; n < x->count; n++)
+        for (int64_t j = 0; j < x->kv_len[n]; j++)
+            flags[ragged_entry(x, n) * columns + x->kv_at[n] + j] = mask_attends(&in->args.mask, x->first + n, 0, 0, j);
+    *w = (mask_words){.desc = x->desc, .args = x->args, .memory = {flags}};
+    w->desc.mask = FOVEA_MASK_KEY_PADDING;
+    w->args.mask = fovea_tensor_bhtd(flags, FOVEA_DTYPE_BOOL, entries, 1, 1, columns);
+}
+
+/* The problem with its mask said as a kind, if that can be. */
+static mask_words said(const fovea_context *ctx, const ragged *x, const attention_case *c, const inputs *in) {
+    static const fovea_mask_kind inner[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS};
+    mask_words w;
+    fovea_attention_desc d = x->desc;
+    const bool other =
+        d.mask == FOVEA_MASK_BOOLEAN && c->say_mask > FOVEA_MASK_ADDITIVE && x->k.t.shape[2] > 0 && x->q.t.shape[2] > 0;
+    if (other && c->say_mask == FOVEA_MASK_KEY_PADDING && mask_words_can(&in->args, FOVEA_MASK_KEY_PADDING)) {
+        say_padding(&w, x, in);
+        return w;
+    }
+    if (ragged_packed(x)) { /* as large as the tensors */
+        d.batch = 1;
+        d.q_len = x->q.t.shape[2];
+        d.kv_len = x->k.t.shape[2];
+    }
+    mask_words_make(&w, ctx, &d, &x->args, other && mask_words_can(&x->args, c->say_mask) ? c->say_mask : d.mask,
+                    inner[x->q.t.shape[2] % 4], (int64_t[]){1, 1});
+    w.desc.batch = x->desc.batch;
+    w.desc.q_len = x->desc.q_len;
+    w.desc.kv_len = x->desc.kv_len;
+    return w;
+}
+
+static void check_run(const fovea_context *ctx, const fv_attention_choice *choice, ragged *x, const attention_case *c,
+                      const inputs *in, const outputs *want, const char *text) {
     static const fv_attention_choice defaults = {0};
     fovea_attention_plan *plan;
-    fovea_status status = fv_attention_plan_create_chosen(ctx, &x->desc, choice ? choice : &defaults, &plan);
-    if (!test_check(status == FOVEA_OK, "plan: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text))
-        return;
-    ragged_clear(x);
-    const size_t size = fovea_attention_plan_workspace_size(plan);
-    guard *workspace = guard_alloc("workspace", size, GUARD_END);
-    status = fovea_attention_execute(plan, &x->args, workspace->data, size);
-    if (test_check(status == FOVEA_OK, "execute: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text))
-        ragged_check(x, want, text);
-    guard_free(workspace);
-    fovea_attention_plan_destroy(plan);
+    mask_words w = said(ctx, x, c, in);
+    fovea_status status = fv_attention_plan_create_chosen(ctx, &w.desc, choice ? choice : &defaults, &plan);
+    if (test_check(status == FOVEA_OK, "plan: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text)) {
+        ragged_clear(x);
+        const size_t size = fovea_attention_plan_workspace_size(plan);
+        guard *workspace = guard_alloc("workspace", size, GUARD_END);
+        status = fovea_attention_execute(plan, &w.args, workspace->data, size);
+        if (test_check(status == FOVEA_OK, "execute: %s (%s, mask %d, %s)", fovea_error_detail(), place_words[x->kind],
+                       (int)w.desc.mask, text))
+            ragged_check(x, want, text);
+        guard_free(workspace);
+        fovea_attention_plan_destroy(plan);
+        seen[w.desc.mask]++;
+    }
+    mask_words_free(&w);
 }
 
 /* By the planner's choice and another, on one thread and three. */
@@ -40,8 +84,8 @@ static void check_place(const case_contexts *x, place_kind kind, const attention
     ragged_make(&there, kind, c, in, first, count, r);
     const fv_attention_choice choice = choice_random(r);
     const bool turn = rng_below(r, 2);
-    check_run(turn ? x->one : x->three, NULL, &there, want, text);
-    check_run(turn ? x->three : x->one, &choice, &there, want, text);
+    check_run(turn ? x->one : x->three, NULL, &there, c, in, want, text);
+    check_run(turn ? x->three : x->one, &choice, &there, c, in, want, text);
     ragged_free(&there);
 }
 
@@ -71,6 +115,29 @@ static void test_random(const case_contexts *x, int64_t first, int64_t count) {
         check_places(x, &c, in, &r, text);
         inputs_free(in);
     }
+}
+
+/* Each feature alone. */
+static void test_features(const case_contexts *x) {
+    static const int64_t q_lens[] = {9, 0, 70, 1}, kv_lens[] = {300, 40, 257, 600};
+    int64_t number = 0;
+    for (int i = 0; i < CASE_FEATURES; i++)
+        for (int causal = 0; causal < 2; causal++) {
+            if (!test_takes(number++))
+                continue;
+            char text[48];
+            attention_case c = case_plain(4, 4, 2, 70, 600, 8, 12);
+            snprintf(text, sizeof text, "feature %d%s", i, causal ? ", causal" : "");
+            rng r = rng_stream(test_seed(), text);
+            case_feature(&c, i);
+            c.desc.causal = causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+            c.q_lens = c.kv_lens = c.weights = true;
+            inputs *in = inputs_make_given(&c, &r, q_lens, kv_lens, NULL);
+            check_places(x, &c, in, &r, text);
+            inputs_free(in);
+        }
+    for (int kind = 0; kind <= FOVEA_MASK_PREPARED; kind++)
+        test_check(seen[kind] > 0 || test_scaled(100) < 100, "no mask of kind %d", kind);
 }
 
 /* A problem of these lengths. */
@@ -179,6 +246,7 @@ int main(int argc, char **argv) {
     const case_contexts x = contexts_make();
     test_random(&x, one ? atoll(one) : 0, one ? 1 : test_scaled(150));
     if (!one) {
+        test_features(&x);
         test_chosen(&x);
         test_refused(&x);
     }
