@@ -1,9 +1,11 @@
 /* Masks of all kinds: the same visibility, said as each kind and prepared, gives the bits of the boolean mask on the scalar
  * tier; what no row sees is not read; tiles that are visited are those that arithmetic says. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "attention/plan.h"
 #include "attention_case.h"
 #include "guard.h"
 #include "mask_words.h"
+#include "reference.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -162,51 +164,112 @@ static void test_random(void) {
 
 /* ---------------------------------------------------------------------------------------------------------- tiles -- */
 
-/* T x T, heads of one tile size: tiles of 32 rows, segments of 256 keys, counted key by key. */
+enum { ROWS = 32 }; /* of a tile at most; a block has at most four */
+
+/* Tiles of some rows and a segment of 256 keys, counted pair by pair: those in which a row sees a key, in which each sees all, and all. */
+typedef struct tiles {
+    int64_t visited, full, all;
+} tiles;
+
+/* Blocks are of equal parts of at most 4 ROWS rows, and so are tiles of a block: of all rows of a key head, its query heads one after
+ * another, or, where positions limit what many queries see, of each query head. */
+static tiles count_tiles(const attention_case *c, const inputs *in) {
+    const fovea_attention_desc *d = &c->desc;
+    const bool limited = d->causal != FOVEA_CAUSAL_NONE || d->window_left >= 0 || d->window_right >= 0;
+    const int64_t group = d->q_heads / d->kv_heads,
+                  heads = limited && d->q_len >= FV_COPY_ROWS ? 1 : group; /* of a part */
+    const int64_t rows = heads * d->q_len, blocks = (rows + 4 * ROWS - 1) / (4 * ROWS),
+                  block = (rows + blocks - 1) / blocks;
+    tiles n = {0, 0, 0};
+    for (int64_t at = 0; at < d->batch * d->q_heads / heads; at++)
+        for (int64_t first = 0; first < rows; first += block) {
+            const int64_t b = at * heads / d->q_heads, kv_len = in->args.kv_lens ? in->args.kv_lens[b] : d->kv_len;
+            const int64_t count = first + block < rows ? block : rows - first, parts = (count + ROWS - 1) / ROWS;
+            for (int64_t t = 0, row = first; t < parts; t++) {
+                const int64_t end = row + count / parts + (t < count % parts);
+                for (int64_t s = 0; s < kv_len; s += 256, n.all++) {
+                    bool any = false, every = true;
+                    for (int64_t i = row; i < end; i++)
+                        for (int64_t j = s; j < s + 256 && j < kv_len; j++) {
+                            const bool sees = reference_attends(d, &in->args, b, at * heads % d->q_heads + i / d->q_len,
+                                                                i % d->q_len, j);
+                            any = any || sees;
+                            every = every && sees;
+                        }
+                    n.visited += any;
+                    n.full += every;
+                }
+                row = end;
+            }
+        }
+    return n;
+}
+
+/* What a call counts of a problem whose boolean mask, if there is one, is said as a kind. */
+static void check_count(const attention_case *c, const inputs *in, fovea_mask_kind kind, fovea_mask_kind inner,
+                        bool split, const char *text) {
+    outputs *out = outputs_make(c, LAYOUT_BHTD);
+    const fv_attention_choice choice = {.block_rows = 4 * ROWS, .tile_rows = ROWS, .split_segments = split ? 1 : -1};
+    fovea_attention_stats stats;
+    fovea_attention_stats_init(&stats);
+    stats.full_tiles = 77;
+    run_as(contexts.own, &choice, c, in, kind, inner, (int64_t[]){1, 1}, out, &stats);
+    const tiles want = count_tiles(c, in);
+    test_check(stats.visited_tiles == want.visited && stats.visited_tiles + stats.skipped_tiles == want.all,
+               "%s as kind %d: %" PRId64 " tiles visited and %" PRId64 " skipped, instead of %" PRId64 " of %" PRId64,
+               text, (int)kind, stats.visited_tiles, stats.skipped_tiles, want.visited, want.all);
+    test_check(stats.full_tiles == want.full, "%s as kind %d: %" PRId64 " full tiles instead of %" PRId64, text,
+               (int)kind, stats.full_tiles, want.full);
+    outputs_free(out);
+}
+
 static void check_stats(pattern p, fovea_mask_kind kind, fovea_mask_kind inner, bool split) {
-    enum { T = 700, HEADS = 2, ROWS = 32 };
+    enum { T = 700, HEADS = 2 };
     attention_case c = case_plain(1, HEADS, HEADS, split ? 1 : T, T, 8, 8);
     c.desc.mask = FOVEA_MASK_BOOLEAN;
     c.mask_repeats[2] = p == PADDING;
     c.mask_repeats[1] = p == PADDING;
     rng r = rng_stream(test_seed(), "stats");
     inputs *in = inputs_make(&c, &r);
-    outputs *out = outputs_make(&c, LAYOUT_BHTD);
     write_pattern(p, in, T);
-    const fv_attention_choice choice = {.block_rows = 4 * ROWS, .tile_rows = ROWS, .split_segments = split ? 1 : -1};
-    fovea_attention_stats stats;
-    fovea_attention_stats_init(&stats);
-    stats.full_tiles = 77;
-    run_as(contexts.own, &choice, &c, in, kind, inner, (int64_t[]){1, 1}, out, &stats);
-    /* Blocks are of equal parts of at most block_rows, and so are tiles of a block. */
-    const int64_t rows = c.desc.q_len, blocks = (rows + 4 * ROWS - 1) / (4 * ROWS),
-                  block = (rows + blocks - 1) / blocks;
-    int64_t visited = 0, all = 0, full = 0;
-    for (int64_t h = 0; h < HEADS; h++)
-        for (int64_t first = 0; first < rows; first += block) {
-            const int64_t count = first + block < rows ? block : rows - first, tiles = (count + ROWS - 1) / ROWS;
-            for (int64_t t = 0, row = first; t < tiles; t++) {
-                const int64_t end = row + count / tiles + (t < count % tiles);
-                for (int64_t s = 0; s < T; s += 256, all++) {
-                    bool any = false, every = true;
-                    for (int64_t i = row; i < end; i++)
-                        for (int64_t j = s; j < s + 256 && j < T; j++) {
-                            any = any || sees(p, h, i, j, T);
-                            every = every && sees(p, h, i, j, T);
-                        }
-                    visited += any;
-                    full += every;
-                }
-                row = end;
-            }
-        }
-    test_check(stats.visited_tiles == visited && stats.visited_tiles + stats.skipped_tiles == all,
-               "%s as kind %d: %" PRId64 " tiles visited and %" PRId64 " skipped, instead of %" PRId64 " of %" PRId64,
-               pattern_names[p], (int)kind, stats.visited_tiles, stats.skipped_tiles, visited, all);
-    test_check(stats.full_tiles == full, "%s as kind %d: %" PRId64 " full tiles instead of %" PRId64, pattern_names[p],
-               (int)kind, stats.full_tiles, full);
+    check_count(&c, in, kind, inner, split, pattern_names[p]);
     inputs_free(in);
-    outputs_free(out);
+}
+
+/* By causality, windows and lengths, alone and beside a mask. */
+static void test_positions(void) {
+    static const struct {
+        fovea_causal causal;
+        int64_t q_len, left, right, offset;
+        const char *text;
+    } cases[] = {{FOVEA_CAUSAL_NONE, 150, -1, -1, 0, "no limit"},
+                 {FOVEA_CAUSAL_TOP_LEFT, 400, -1, -1, 0, "top left"},
+                 {FOVEA_CAUSAL_BOTTOM_RIGHT, 130, -1, -1, 0, "bottom right"},
+                 {FOVEA_CAUSAL_OFFSET, 130, -1, -1, 251, "an offset"},
+                 {FOVEA_CAUSAL_TOP_LEFT, 400, 100, -1, 0, "a window"},
+                 {FOVEA_CAUSAL_BOTTOM_RIGHT, 1, 255, -1, 0, "decoding in a window"},
+                 {FOVEA_CAUSAL_NONE, 300, 20, 40, 256, "a window on both sides"},
+                 {FOVEA_CAUSAL_NONE, 300, 0, 0, -100, "a window of one key"}};
+    static const int64_t kv_lens[] = {900, 513};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int more = 0; more < 4; more++) { /* lengths, a mask */
+            attention_case c = case_plain(2, 6, 2, cases[i].q_len, 900, 8, 8);
+            const int64_t offsets[] = {cases[i].offset, cases[i].offset + 3};
+            c.desc.causal = cases[i].causal;
+            c.desc.window_left = cases[i].left;
+            c.desc.window_right = cases[i].right;
+            c.q_offsets = cases[i].offset != 0;
+            c.kv_lens = more % 2;
+            c.desc.mask = more / 2 ? FOVEA_MASK_BOOLEAN : FOVEA_MASK_NONE;
+            rng r = rng_stream(test_seed(), "positions");
+            inputs *in = inputs_make_given(&c, &r, NULL, kv_lens, offsets);
+            if (c.desc.mask)
+                write_pattern(TILES, in, 900);
+            check_count(&c, in, c.desc.mask, 0, i % 2, cases[i].text);
+            check_count(&c, in, c.desc.mask ? FOVEA_MASK_PREPARED : FOVEA_MASK_NONE, FOVEA_MASK_BITS, false,
+                        cases[i].text);
+            inputs_free(in);
+        }
 }
 
 static void test_stats(void) {
@@ -221,6 +284,7 @@ static void test_stats(void) {
                     check_stats(patterns[p], kinds[k], FOVEA_MASK_BITS, split);
     check_stats(PADDING, FOVEA_MASK_KEY_PADDING, 0, false);
     check_stats(PADDING, FOVEA_MASK_PREPARED, FOVEA_MASK_KEY_PADDING, false);
+    test_positions();
 }
 
 /* Memory of a segment that no row sees is not read: it may not be touched. */
