@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const place_words[PLACES] = {"alone", "left", "start", "both", "packed", "gaps"};
+const char *const place_words[PLACES + 1] = {"alone", "left", "start", "both", "packed", "gaps", "paged"};
 
 static int64_t q_len_of(const attention_case *c, const inputs *in, int64_t b) {
     return in->q_lens ? in->q_lens[b] : c->desc.q_len;
@@ -58,7 +58,7 @@ void ragged_copy_columns(const ragged *x, int64_t n, const fovea_tensor *from, c
                              tensor_index(to, entry, h, x->q_at[n] + i, x->kv_at[n] + j));
 }
 
-bool ragged_packed(const ragged *x) { return x->kind == PLACE_PACKED || x->kind == PLACE_GAPS; }
+bool ragged_packed(const ragged *x) { return x->kind >= PLACE_PACKED; }
 
 int64_t ragged_entry(const ragged *x, int64_t n) { return ragged_packed(x) ? 0 : n; }
 
@@ -106,20 +106,23 @@ void ragged_make(ragged *x, place_kind kind, const attention_case *c, const inpu
     x->desc.batch = count;
     if (ragged_packed(x)) {
         draw_ends(x, x->q_at, x->q_len, &q_tokens, r);
-        draw_ends(x, x->kv_at, x->kv_len, &kv_tokens, r);
+        if (kind != PLACE_PAGED)
+            draw_ends(x, x->kv_at, x->kv_len, &kv_tokens, r);
         x->desc.packed = 1;
         x->desc.q_len = longest_of(x->q_len, count) + rng_between(r, 20, 40); /* more does no harm */
         x->desc.kv_len = longest_of(x->kv_len, count) + rng_between(r, 20, 300);
+        if (kind == PLACE_PAGED)
+            kv_tokens = x->desc.kv_len;
     } else {
         draw_places(x, x->q_at, x->q_len, longest_of(x->q_len, count), &q_tokens, r);
         draw_places(x, x->kv_at, x->kv_len, longest_of(x->kv_len, count), &kv_tokens, r);
         x->desc.q_len = q_tokens;
         x->desc.kv_len = kv_tokens;
     }
-    const int64_t entries = ragged_packed(x) ? 1 : count;
+    const int64_t entries = ragged_packed(x) ? 1 : count, kv_entries = kind == PLACE_PAGED ? count : entries;
     x->q = place_tensor("q", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->head_dim, r);
-    x->k = place_tensor("k", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->head_dim, r);
-    x->v = place_tensor("v", FOVEA_DTYPE_F32, entries, d->kv_heads, kv_tokens, d->value_dim, r);
+    x->k = place_tensor("k", FOVEA_DTYPE_F32, kv_entries, d->kv_heads, kv_tokens, d->head_dim, r);
+    x->v = place_tensor("v", FOVEA_DTYPE_F32, kv_entries, d->kv_heads, kv_tokens, d->value_dim, r);
     x->out = place_tensor("out", FOVEA_DTYPE_F32, entries, d->q_heads, q_tokens, d->value_dim, r);
     x->args = in->args;
     const fovea_dtype mask_dtype = d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32;
@@ -134,8 +137,9 @@ void ragged_make(ragged *x, place_kind kind, const attention_case *c, const inpu
     for (int64_t n = 0; n < count; n++) {
         const int64_t b = first + n, entry = ragged_entry(x, n);
         ragged_copy_rows(&in->args.q, b, &x->q.t, entry, x->q_at[n], x->q_len[n]);
-        ragged_copy_rows(&in->args.k, b, &x->k.t, entry, x->kv_at[n], x->kv_len[n]);
-        ragged_copy_rows(&in->args.v, b, &x->v.t, entry, x->kv_at[n], x->kv_len[n]);
+        const int64_t kv_entry = kind == PLACE_PAGED ? n : entry;
+        ragged_copy_rows(&in->args.k, b, &x->k.t, kv_entry, x->kv_at[n], x->kv_len[n]);
+        ragged_copy_rows(&in->args.v, b, &x->v.t, kv_entry, x->kv_at[n], x->kv_len[n]);
         if (x->mask.memory)
             ragged_copy_columns(x, n, &in->args.mask, &x->mask.t, entry);
         if (x->bias.memory)
@@ -150,14 +154,14 @@ void ragged_make(ragged *x, place_kind kind, const attention_case *c, const inpu
         x->args.relative.data = tensor_row(&in->args.relative, first, 0, 0);
         x->args.relative.shape[0] = count;
     }
-    const bool lens = kind != PLACE_ALONE && kind != PLACE_START && kind != PLACE_PACKED;
+    const bool lens = kind != PLACE_ALONE && kind != PLACE_START && kind != PLACE_PACKED && kind != PLACE_PAGED;
     const bool starts = kind != PLACE_ALONE && !ragged_packed(x);
     x->args.q_lens = lens ? x->q_len : NULL;
-    x->args.kv_lens = lens ? x->kv_len : NULL;
+    x->args.kv_lens = lens || kind == PLACE_PAGED ? x->kv_len : NULL;
     x->args.q_starts = starts ? x->q_at : NULL;
     x->args.kv_starts = starts ? x->kv_at : NULL;
     x->args.q_cu_seqlens = ragged_packed(x) ? x->q_at : NULL;
-    x->args.kv_cu_seqlens = ragged_packed(x) ? x->kv_at : NULL;
+    x->args.kv_cu_seqlens = ragged_packed(x) && kind != PLACE_PAGED ? x->kv_at : NULL;
     x->args.q_offsets = in->q_offsets ? x->offset : NULL;
 }
 
@@ -166,6 +170,45 @@ void ragged_free(ragged *x) {
                              x->mask.memory, x->bias.memory, x->lse.memory, x->weights.memory};
     for (int i = 0; i < OPERANDS; i++)
         guard_free(memory[i]);
+}
+
+/* -------------------------------------------------------------------------------------------------------- masks -- */
+
+/* KEY_PADDING from a mask that is the same for all heads and queries of a sequence; keys of none have a flag, too. */
+static void say_padding(mask_words *w, const ragged *x, const inputs *in) {
+    const int64_t entries = ragged_packed(x) ? 1 : x->count, columns = x->k.t.shape[2];
+    uint8_t *flags = must_alloc(entries * columns, 1);
+    memset(flags, 7, (size_t)(entries * columns));
+    for (int64_t n = 0; n < x->count; n++)
+        for (int64_t j = 0; j < x->kv_len[n]; j++)
+            flags[ragged_entry(x, n) * columns + x->kv_at[n] + j] = mask_attends(&in->args.mask, x->first + n, 0, 0, j);
+    *w = (mask_words){.desc = x->desc, .args = x->args, .memory = {flags}};
+    w->desc.mask = FOVEA_MASK_KEY_PADDING;
+    w->args.mask = fovea_tensor_bhtd(flags, FOVEA_DTYPE_BOOL, entries, 1, 1, columns);
+}
+
+mask_words ragged_said(const fovea_context *ctx, const ragged *x, const attention_case *c, const inputs *in) {
+    static const fovea_mask_kind inner[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS};
+    mask_words w;
+    fovea_attention_desc d = x->desc;
+    const bool other =
+        d.mask == FOVEA_MASK_BOOLEAN && c->say_mask > FOVEA_MASK_ADDITIVE && x->k.t.shape[2] > 0 && x->q.t.shape[2] > 0;
+    if (other && x->kind != PLACE_PAGED && c->say_mask == FOVEA_MASK_KEY_PADDING &&
+        mask_words_can(&in->args, FOVEA_MASK_KEY_PADDING)) {
+        say_padding(&w, x, in);
+        return w;
+    }
+    if (ragged_packed(x)) { /* as large as the tensors */
+        d.batch = 1;
+        d.q_len = x->q.t.shape[2];
+        d.kv_len = x->k.t.shape[2];
+    }
+    mask_words_make(&w, ctx, &d, &x->args, other && mask_words_can(&x->args, c->say_mask) ? c->say_mask : d.mask,
+                    inner[x->q.t.shape[2] % 4], (int64_t[]){1, 1});
+    w.desc.batch = x->desc.batch;
+    w.desc.q_len = x->desc.q_len;
+    w.desc.kv_len = x->desc.kv_len;
+    return w;
 }
 
 /* ------------------------------------------------------------------------------------------------------- checks -- */

@@ -5,6 +5,7 @@
 
 #include "attention_case.h"
 #include "guard.h"
+#include "mask_words.h"
 
 typedef enum place_kind {
     PLACE_ALONE,
@@ -13,7 +14,8 @@ typedef enum place_kind {
     PLACE_BOTH,
     PLACE_PACKED,
     PLACE_GAPS,
-    PLACES
+    PLACES,
+    PLACE_PAGED = PLACES /* queries packed; keys, still to be put into pages, padded on the right */
 } place_kind;
 
 enum { MOST_BATCH = 8, OPERANDS = 8 };
@@ -37,7 +39,10 @@ typedef struct ragged {
 
 bool ragged_packed(const ragged *x);
 
-extern const char *const place_words[PLACES];
+extern const char *const place_words[PLACES + 1];
+
+/* The problem with its mask said as c->say_mask, if that can be. Freed by mask_words_free(). */
+mask_words ragged_said(const fovea_context *ctx, const ragged *x, const attention_case *c, const inputs *in);
 
 /* Fills the outputs with a number that no result is. */
 void ragged_clear(const ragged *x);

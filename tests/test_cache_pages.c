@@ -3,6 +3,7 @@
  * others decode. What attention over pages must refuse. */
 #include "cache_case.h"
 #include "pool.h"
+#include "ragged.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +86,9 @@ static void test_pools(const case_contexts *x) {
         char name[32];
         snprintf(name, sizeof name, "pool %d", (int)i);
         rng r = rng_stream(test_seed(), name);
-        const attention_case c = case_random(&r, 200000);
+        attention_case c = case_random(&r, 200000);
+        if (i % 4 > 1)
+            case_random_scores(&c, &r);
         inputs *in = inputs_make(&c, &r);
         if (!c.desc.packed && !in->args.kv_starts) {
             outputs *want = outputs_make(&c, c.layout);
@@ -99,6 +102,65 @@ static void test_pools(const case_contexts *x) {
         inputs_free(in);
     }
     test_check(test_scaled(100) < 100 || tried > 5, "only %d problems were of such a kind", (int)tried);
+}
+
+/* Packed queries over pages: masks, biases and weights have a column for each position. */
+static void check_packed(const fovea_context *ctx, const attention_case *c, const inputs *in, const outputs *want,
+                         int64_t page_keys, rng *r, const char *text) {
+    ragged x;
+    ragged_make(&x, PLACE_PAGED, c, in, 0, c->desc.batch, r);
+    const int64_t each = (x.desc.kv_len + page_keys - 1) / page_keys, pages = x.count * each;
+    int32_t *table = must_alloc(pages + 1, sizeof *table);
+    for (int64_t i = 0; i < pages; i++)
+        table[i] = (int32_t)(pages - 1 - i);
+    mask_words w = ragged_said(ctx, &x, c, in);
+    fovea_attention_plan *plan;
+    fovea_kv_pages p;
+    fovea_kv_pages_init(&p);
+    p.k = pool_of(&w.args.k, page_keys, pages, table, each, true);
+    p.v = pool_of(&w.args.v, page_keys, pages, table, each, false);
+    p.table = table;
+    p.table_stride = each;
+    w.args.k.data = w.args.v.data = NULL;
+    w.args.pages = &p;
+    w.desc.page_keys = page_keys;
+    ragged_clear(&x);
+    fovea_status status = fovea_attention_plan_create(ctx, &w.desc, &plan);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(plan, &w.args, NULL, 0);
+    if (test_check(status == FOVEA_OK, "packed, pages of %d keys: %s (%s)", (int)page_keys, fovea_error_detail(), text))
+        ragged_check(&x, want, text);
+    fovea_attention_plan_destroy(plan);
+    mask_words_free(&w);
+    free(p.k.data);
+    free(p.v.data);
+    free(table);
+    ragged_free(&x);
+}
+
+static void test_packed(const case_contexts *x) {
+    static const int64_t sizes[] = {1, 16, 100, 256, 512};
+    for (int64_t i = 0; i < test_scaled(80) + CASE_FEATURES; i++) {
+        char name[32], text[600];
+        snprintf(name, sizeof name, "packed %d", (int)i);
+        rng r = rng_stream(test_seed(), name);
+        attention_case c = case_plain(3, 4, 2, 20, 600, 8, 12);
+        if (i < CASE_FEATURES)
+            case_feature(&c, (int)i);
+        else {
+            c = case_random(&r, 200000);
+            case_random_scores(&c, &r);
+        }
+        c.q_lens = c.kv_lens = true;
+        const int at = snprintf(text, sizeof text, "%s: ", name);
+        case_text(&c, text + at, sizeof text - (size_t)at);
+        inputs *in = inputs_make(&c, &r);
+        outputs *want = outputs_make(&c, c.layout);
+        if (case_run(x->scalar, NULL, &c, in, want))
+            check_packed(i % 2 ? x->one : x->three, &c, in, want, sizes[i % 5], &r, text);
+        outputs_free(want);
+        inputs_free(in);
+    }
 }
 
 /* A sequence's keys or values in pages of 16 bits, in descending order. */
@@ -272,6 +334,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "cache-pages", NULL);
     const case_contexts x = contexts_make();
     test_pools(&x);
+    test_packed(&x);
     test_half_pools(&x);
     test_mixed(&x);
     contexts_free(&x);

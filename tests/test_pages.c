@@ -112,7 +112,9 @@ static void test_random(const case_contexts *x) {
         char name[32];
         snprintf(name, sizeof name, "pages %d", (int)i);
         rng r = rng_stream(test_seed(), name);
-        const attention_case c = case_random(&r, 600000);
+        attention_case c = case_random(&r, 600000);
+        if (i % 2)
+            case_random_scores(&c, &r);
         inputs *in = inputs_make(&c, &r);
         check_all(x, &c, in, &r);
         inputs_free(in);
@@ -290,7 +292,9 @@ static void test_scaled_cases(const case_contexts *x) {
         char name[32];
         snprintf(name, sizeof name, "int8 %d", (int)i);
         rng r = rng_stream(test_seed(), name);
-        const attention_case c = case_random(&r, 600000);
+        attention_case c = case_random(&r, 600000);
+        if (i % 2)
+            case_random_scores(&c, &r);
         check_scaled_case(x, &c, -1, &r);
     }
     for (int i = 0; i < CASE_FEATURES; i++) {

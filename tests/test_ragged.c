@@ -19,48 +19,11 @@
 
 static int64_t seen[FOVEA_MASK_PREPARED + 1]; /* runs with masks of each kind */
 
-/* KEY_PADDING from a mask that is the same for all heads and queries of a sequence; keys of none have a flag, too. */
-static void say_padding(mask_words *w, const ragged *x, const inputs *in) {
-    const int64_t entries = ragged_packed(x) ? 1 : x->count, columns = x->k.t.shape[2];
-    uint8_t *flags = must_alloc(entries * columns, 1);
-    memset(flags, 7, (size_t)(entries * columns));
-    for (int64_t n = 0; n < x->count; n++)
-        for (int64_t j = 0; j < x->kv_len[n]; j++)
-            flags[ragged_entry(x, n) * columns + x->kv_at[n] + j] = mask_attends(&in->args.mask, x->first + n, 0, 0, j);
-    *w = (mask_words){.desc = x->desc, .args = x->args, .memory = {flags}};
-    w->desc.mask = FOVEA_MASK_KEY_PADDING;
-    w->args.mask = fovea_tensor_bhtd(flags, FOVEA_DTYPE_BOOL, entries, 1, 1, columns);
-}
-
-/* The problem with its mask said as a kind, if that can be. */
-static mask_words said(const fovea_context *ctx, const ragged *x, const attention_case *c, const inputs *in) {
-    static const fovea_mask_kind inner[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_RANGES, FOVEA_MASK_BLOCKS};
-    mask_words w;
-    fovea_attention_desc d = x->desc;
-    const bool other =
-        d.mask == FOVEA_MASK_BOOLEAN && c->say_mask > FOVEA_MASK_ADDITIVE && x->k.t.shape[2] > 0 && x->q.t.shape[2] > 0;
-    if (other && c->say_mask == FOVEA_MASK_KEY_PADDING && mask_words_can(&in->args, FOVEA_MASK_KEY_PADDING)) {
-        say_padding(&w, x, in);
-        return w;
-    }
-    if (ragged_packed(x)) { /* as large as the tensors */
-        d.batch = 1;
-        d.q_len = x->q.t.shape[2];
-        d.kv_len = x->k.t.shape[2];
-    }
-    mask_words_make(&w, ctx, &d, &x->args, other && mask_words_can(&x->args, c->say_mask) ? c->say_mask : d.mask,
-                    inner[x->q.t.shape[2] % 4], (int64_t[]){1, 1});
-    w.desc.batch = x->desc.batch;
-    w.desc.q_len = x->desc.q_len;
-    w.desc.kv_len = x->desc.kv_len;
-    return w;
-}
-
 static void check_run(const fovea_context *ctx, const fv_attention_choice *choice, ragged *x, const attention_case *c,
                       const inputs *in, const outputs *want, const char *text) {
     static const fv_attention_choice defaults = {0};
     fovea_attention_plan *plan;
-    mask_words w = said(ctx, x, c, in);
+    mask_words w = ragged_said(ctx, x, c, in);
     fovea_status status = fv_attention_plan_create_chosen(ctx, &w.desc, choice ? choice : &defaults, &plan);
     if (test_check(status == FOVEA_OK, "plan: %s (%s, %s)", fovea_error_detail(), place_words[x->kind], text)) {
         ragged_clear(x);
