@@ -1,6 +1,7 @@
 /* Caches for tests (cache_case.h). */
 #include "cache_case.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,30 @@ void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q) {
             token_row(s->token[s->length - rows + i], layer, h, 2, CACHE_DIM, q + (h * rows + i) * CACHE_DIM);
 }
 
+/* What a case has beside q, k and v; positions of a bias are those of a sequence's first columns keys. */
+static void set_features(const cache_case *c, fovea_attention_args *args, int64_t columns) {
+    enum { ENTRIES = 101 };
+    static float sinks[CACHE_Q_HEADS], bias[CACHE_Q_HEADS * CACHE_LONGEST], table[CACHE_Q_HEADS * ENTRIES];
+    rng r = {1};
+    if (c->features == 0)
+        return;
+    rng_fill_normal(&r, sinks, CACHE_Q_HEADS);
+    rng_fill_normal(&r, bias, CACHE_Q_HEADS * CACHE_LONGEST);
+    rng_fill_normal(&r, table, CACHE_Q_HEADS * ENTRIES);
+    for (int64_t i = 0; i < CACHE_Q_HEADS * CACHE_LONGEST; i += 7)
+        bias[i] = -INFINITY;
+    if (c->features & CACHE_SINKS)
+        args->sinks = sinks;
+    if (c->features & CACHE_BIAS) {
+        args->bias = fovea_tensor_bhtd(bias, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, columns);
+        args->bias.stride[0] = 0;
+        args->bias.stride[1] = CACHE_LONGEST;
+    }
+    const int64_t entries = c->features & CACHE_ALIBI ? 1 : c->features & CACHE_T5 ? 32 : ENTRIES;
+    if (c->features & (CACHE_ALIBI | CACHE_TOEPLITZ | CACHE_T5))
+        args->relative = fovea_tensor_bhtd(table, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, entries);
+}
+
 fovea_attention_desc cache_desc(const cache_case *c, int64_t layer, int64_t batch, int64_t rows, int64_t keys) {
     fovea_attention_desc d;
     fovea_attention_desc_init(&d);
@@ -117,7 +142,11 @@ fovea_attention_desc cache_desc(const cache_case *c, int64_t layer, int64_t batc
     d.v_dtype = c->v_dtype;
     d.out_dtype = FOVEA_DTYPE_F32;
     d.arithmetic = c->arithmetic;
-    return d;
+    attention_case with = {.desc = d};
+    for (int i = 0; i < CASE_FEATURES; i++)
+        if (c->features >> i & 1)
+            case_feature(&with, i);
+    return with.desc;
 }
 
 void cache_narrow(const cache_case *c, float *q, int64_t n) {
@@ -211,6 +240,7 @@ void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t row
     fovea_attention_args_init(&args);
     args.q = fovea_tensor_bhtd(q, c->q_dtype, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
+    set_features(c, &args, s->length);
     if (scaled) {
         want_scaled(c, s, layer, &d, &args);
         free(q);
@@ -251,6 +281,7 @@ int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *s
         args.cache_layer = layer;
         args.cache_sequences = numbers;
         args.stats = &stats;
+        set_features(c, &args, CACHE_LONGEST);
         run(c->ctx, &d, &args, what);
         for (int64_t i = 0; i < count; i++) {
             cache_want(c, sequences[i], layer, rows, want);

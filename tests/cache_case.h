@@ -22,7 +22,17 @@ typedef struct cache_case {
     int64_t windows[CACHE_LAYERS]; /* -1: none */
     const fovea_rope *rope;
     int64_t max_pages;
+    unsigned features; /* bit i: feature i of case_feature(), of those that are no masks; default 0 */
 } cache_case;
+
+enum { /* of cache_case.features */
+       CACHE_SOFTCAP = 1,
+       CACHE_SINKS = 2,
+       CACHE_BIAS = 4,
+       CACHE_ALIBI = 16,
+       CACHE_TOEPLITZ = 32,
+       CACHE_T5 = 64
+};
 
 /* What a sequence should hold. */
 typedef struct shadow {

@@ -66,8 +66,10 @@ static void test_chunks(cache_case c, const fovea_context *threads) {
     check_chunks(&c, "bfloat16 and float32, threads");
 }
 
-/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. */
+/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. Biases forbid to read pages
+ * once for several. */
 static void test_shared(cache_case c, const fovea_context *threads) {
+    const int groups = !(c.features & ~(unsigned)(CACHE_SOFTCAP | CACHE_SINKS));
     enum { COUNT = 7 };
     static const int64_t lengths[COUNT] = {600, 600, 600, 300, 512, 300, 20};
     fovea_kv_cache *cache = cache_make(&c);
@@ -89,9 +91,10 @@ static void test_shared(cache_case c, const fovea_context *threads) {
     }
     for (int64_t rows = 1; rows <= 3; rows++) {
         c.ctx = rows == 2 ? threads : c.ctx;
-        test_check(cache_check(&c, cache, s, COUNT, rows, "shared prefixes") == 1, "not one group of %d", COUNT);
+        test_check(cache_check(&c, cache, s, COUNT, rows, "shared prefixes") == groups, "not one group of %d", COUNT);
         test_check(cache_check(&c, cache, (shadow *[]){s[3], s[6]}, 2, rows, "strangers") == 0, "a group of strangers");
-        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[0], s[3], s[5], s[1]}, 5, rows, "two groups") == 2,
+        test_check(cache_check(&c, cache, (shadow *[]){s[3], s[0], s[3], s[5], s[1]}, 5, rows, "two groups") ==
+                       2 * groups,
                    "not two groups");
     }
     fovea_kv_cache_destroy(cache);
@@ -111,6 +114,25 @@ static void test_arithmetics(cache_case c, const fovea_context *threads) {
     c.arithmetic = FOVEA_ARITHMETIC_BF16_TILE;
     check_chunks(&c, "arithmetic bf16_tile");
     test_shared(c, threads);
+}
+
+/* What happens to scores. */
+static void test_features(cache_case c, const fovea_context *threads) {
+    static const unsigned features[] = {CACHE_SOFTCAP,
+                                        CACHE_SINKS,
+                                        CACHE_SOFTCAP | CACHE_SINKS,
+                                        CACHE_BIAS,
+                                        CACHE_ALIBI | CACHE_SINKS,
+                                        CACHE_TOEPLITZ | CACHE_BIAS,
+                                        CACHE_T5 | CACHE_SOFTCAP};
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8};
+    for (int i = 0; i < 7; i++) {
+        c.features = features[i];
+        c.q_dtype = types[i % 2];
+        c.k_dtype = c.v_dtype = types[i % 3];
+        test_shared(c, threads);
+        check_chunks(&c, "features");
+    }
 }
 
 static void test_rope(cache_case c) {
@@ -304,6 +326,8 @@ static void check_all(life *x) {
 }
 
 static void test_lives(cache_case c) {
+    static const unsigned features[] = {
+        0, CACHE_SOFTCAP | CACHE_SINKS, CACHE_ALIBI, CACHE_T5 | CACHE_SINKS, CACHE_BIAS | CACHE_TOEPLITZ, CACHE_BIAS};
     int64_t copied = 0, evicted = 0, full = 0;
     fovea_rope_desc d;
     fovea_rope *rope;
@@ -315,6 +339,7 @@ static void test_lives(cache_case c) {
     for (int64_t i = 0; i < lives; i++) {
         char name[32];
         snprintf(name, sizeof name, "life %d", (int)i);
+        c.features = features[i % 6];
         c.k_dtype = i % 3 == 1 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
         c.v_dtype = i % 3 > 0 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
         c.rope = i % 2 == 0 ? rope : NULL; /* positions stay, whatever was evicted */
@@ -357,6 +382,7 @@ int main(int argc, char **argv) {
     test_windows(c);
     test_tight(c);
     test_shared(c, x.three);
+    test_features(c, x.three);
     test_arithmetics(c, x.three);
     test_scaled_types(c, x.three);
     test_lives(c);
