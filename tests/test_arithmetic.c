@@ -46,13 +46,17 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     own.lse = got->lse;
     own.weights = got->weights;
     own.stats = &stats;
-    if (run(ctx, desc, &own)) {
+    attention_case said = *c;
+    said.desc = *desc;
+    mask_words words = case_said(ctx, &said, &own);
+    if (run(ctx, &words.desc, &words.args)) {
         compare(&got->out, &want->out, "out", sentence);
         compare(&got->lse, &want->lse, "lse", sentence);
         compare(&got->weights, &want->weights, "weights", sentence);
         if (ctx == over_tiles)
             *(over_tiles->cpu.emulates_tiles ? &emulated : &native) += stats.paired_tiles;
     }
+    mask_words_free(&words);
     outputs_free(got);
 }
 

@@ -88,7 +88,10 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
         ask_for_all(&scores, desc, &own);
         scores.scores.kind = rest_wanted->scores.kind;
     }
-    if (run(ctx, desc, &own)) {
+    attention_case said = *c;
+    said.desc = *desc;
+    mask_words words = case_said(ctx, &said, &own);
+    if (run(ctx, &words.desc, &words.args)) {
         compare_out(&out, &want->out, sentence);
         const int64_t rest = got->lse.data ? tensor_elements(&got->lse) : 0,
                       weights = got->weights.data ? tensor_elements(&got->weights) : 0;
@@ -101,6 +104,7 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     }
     if (rest_wanted)
         free(scores.memory);
+    mask_words_free(&words);
     outputs_free(got);
 }
 
