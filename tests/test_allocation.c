@@ -209,12 +209,14 @@ static void fail_mask(const fovea_context *ctx, bool later) {
     free(bytes);
 }
 
-/* A mask of [1, 1, T, T] is kept once for 64 heads, prepared or not, and is never expanded. */
+/* A mask or bias of [1, 1, T, T] is kept once for 64 heads, prepared or not, and is never expanded. */
 static void test_flat_masks(void) {
-    enum { T = 600 };
+    enum { T = 600, KINDS = 4 }; /* boolean, prepared, added, a bias */
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     uint8_t *bytes = must_alloc(T * T, 1);
-    long long prepared[2], planned[2];
+    float *added = must_alloc(T * T, sizeof *added);
+    long long prepared[2], planned[KINDS][2];
+    memset(added, 0, T * T * sizeof *added);
     for (int many = 0; many < 2; many++) {
         const int64_t heads = many ? 64 : 1;
         const fovea_mask_desc d = scattered(bytes, heads, T);
@@ -222,9 +224,12 @@ static void test_flat_masks(void) {
         long long before = asked;
         test_check(fovea_mask_create(ctx, &d, &mask) == FOVEA_OK, "%s", fovea_error_detail());
         prepared[many] = asked - before;
-        for (int kind = 0; kind < 2; kind++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            static const fovea_mask_kind masks[KINDS] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_PREPARED, FOVEA_MASK_ADDITIVE,
+                                                         FOVEA_MASK_NONE};
             attention_case c = case_plain(1, heads, heads, T, T, 8, 8);
-            c.desc.mask = kind ? FOVEA_MASK_PREPARED : FOVEA_MASK_BOOLEAN;
+            c.desc.mask = masks[kind];
+            c.desc.has_bias = kind == 3;
             float *floats = must_alloc(4 * heads * T * 8, sizeof *floats);
             rng r = rng_stream(test_seed(), "flat");
             rng_fill_normal(&r, floats, 4 * heads * T * 8);
@@ -233,15 +238,15 @@ static void test_flat_masks(void) {
             fovea_tensor *all[] = {&args.q, &args.k, &args.v, &args.out};
             for (int i = 0; i < 4; i++)
                 *all[i] = fovea_tensor_bhtd(floats + i * heads * T * 8, FOVEA_DTYPE_F32, 1, heads, T, 8);
-            if (kind)
-                args.prepared = mask;
-            else
-                args.mask = d.mask;
+            args.prepared = kind == 1 ? mask : NULL;
+            if (kind != 1)
+                *(kind == 3 ? &args.bias : &args.mask) =
+                    kind == 0 ? d.mask : fovea_tensor_bhtd(added, FOVEA_DTYPE_F32, 1, 1, T, T);
             fovea_attention_plan *plan;
             before = asked;
             test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "%s", fovea_error_detail());
             test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
-            planned[many] = asked - before;
+            planned[kind][many] = asked - before;
             fovea_attention_plan_destroy(plan);
             free(floats);
         }
@@ -249,8 +254,11 @@ static void test_flat_masks(void) {
     }
     test_check(prepared[0] == prepared[1], "a prepared mask takes %lld bytes for a head, %lld for 64", prepared[0],
                prepared[1]);
-    test_check(planned[0] == planned[1], "an attention takes %lld bytes for a head, %lld for 64", planned[0],
-               planned[1]);
+    for (int kind = 0; kind < KINDS; kind++)
+        test_check(planned[kind][0] == planned[kind][1],
+                   "kind %d: an attention takes %lld bytes for a head, %lld for 64", kind, planned[kind][0],
+                   planned[kind][1]);
+    free(added);
     free(bytes);
     fovea_context_destroy(ctx);
 }

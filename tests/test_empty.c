@@ -5,6 +5,7 @@
 #include "guard.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -141,6 +142,54 @@ static void test_features(void) {
             }
 }
 
+/* Queries without keys: the operands that have a column for each key have no elements, and rows are empty, or have their sink alone. */
+static void check_keyless(int feature, bool packed) {
+    enum { BATCH = 2, HEADS = 4, ROWS = 3, DIM = 8, VALUES = 12, ALL = BATCH * HEADS * ROWS };
+    static const float sinks[HEADS] = {0.5F, -3, 0, 7};
+    static const int64_t q_ends[] = {0, ROWS, 2 * ROWS}, kv_ends[] = {0, 0, 0};
+    float q[ALL * DIM], out[ALL * VALUES], lse[ALL];
+    attention_case c = case_plain(BATCH, HEADS, 2, ROWS, 0, DIM, VALUES);
+    case_feature(&c, feature);
+    c.desc.packed = packed;
+    c.desc.mask = c.say_mask;
+    c.desc.mask_block_rows = c.desc.mask_block_keys = 2;
+    fovea_mask *mask = NULL;
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    const int64_t batch = packed ? 1 : BATCH, rows = packed ? BATCH * ROWS : ROWS;
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, batch, HEADS, rows, DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, batch, HEADS, rows, VALUES);
+    args.lse = fovea_tensor_bhtd(lse, FOVEA_DTYPE_F32, batch, HEADS, rows, 1);
+    args.q_cu_seqlens = packed ? q_ends : NULL;
+    args.kv_cu_seqlens = packed ? kv_ends : NULL;
+    args.sinks = c.desc.has_sinks ? sinks : NULL;
+    if (c.desc.mask == FOVEA_MASK_PREPARED) {
+        fovea_mask_desc m;
+        fovea_mask_desc_init(&m);
+        m.kind = FOVEA_MASK_BOOLEAN;
+        m.batch = batch;
+        m.q_heads = HEADS;
+        m.q_len = rows;
+        check_status("a mask without keys", fovea_mask_create(ctx, &m, &mask), FOVEA_OK, NULL);
+        args.prepared = mask;
+    }
+    poison_fill(q, ALL * DIM);
+    poison_fill(out, ALL * VALUES);
+    poison_fill(lse, ALL);
+    check_status("no keys", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    check_status("no keys", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < ALL * VALUES; i++)
+        wrong += float_bits(out[i]) != 0;
+    for (int64_t i = 0; i < ALL; i++)
+        wrong += lse[i] != (c.desc.has_sinks ? sinks[i / rows % HEADS] : -INFINITY);
+    test_check(wrong == 0, "no keys, feature %d%s: %" PRId64 " results are wrong", feature, packed ? ", packed" : "",
+               wrong);
+    fovea_attention_plan_destroy(plan);
+    fovea_mask_destroy(mask);
+}
+
 static void test_one_call(void) {
     static const int64_t sizes[][5] = {{0, 4, 2, 5, 6}, {2, 0, 0, 5, 6}, {2, 4, 2, 0, 6}, {0, 0, 0, 0, 0}};
     for (int i = 0; i < 4; i++)
@@ -239,6 +288,8 @@ int main(int argc, char **argv) {
         ctx = context_of(FOVEA_ISA_BEST, threads, NULL);
         test_attention();
         test_features();
+        for (int feature = 0; feature < 2 * CASE_FEATURES; feature++)
+            check_keyless(feature / 2, feature % 2);
         test_maps();
         test_no_keys();
         fovea_context_destroy(ctx);

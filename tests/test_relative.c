@@ -116,6 +116,25 @@ static void test_expanded(const fovea_context *ctx, fovea_relative relative, int
     inputs_free(in);
 }
 
+/* Tables are not expanded: memory for them does not grow with the tokens. */
+static void test_memory(const fovea_context *ctx) {
+    enum { T = 1 << 16, MOST = 64 << 10 };
+    size_t bytes[FOVEA_RELATIVE_WINDOW_2D + 1];
+    for (int kind = 0; kind <= FOVEA_RELATIVE_WINDOW_2D; kind++) {
+        attention_case c = case_plain(1, 8, 8, T, T, 64, 64);
+        fovea_attention_plan *plan;
+        c.desc.relative = (fovea_relative)kind;
+        c.desc.relative_buckets = 32;
+        c.desc.relative_max_distance = 128;
+        c.desc.relative_height = c.desc.relative_width = 256;
+        check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+        bytes[kind] = fovea_attention_plan_workspace_size(plan);
+        fovea_attention_plan_destroy(plan);
+        test_check(bytes[kind] <= bytes[0] + MOST, "relative %d: a workspace of %zu bytes, %zu without", kind,
+                   bytes[kind], bytes[0]);
+    }
+}
+
 /* -------------------------------------------------------------------------------------------------------- errors -- */
 
 static void check_desc(const fovea_context *ctx, fovea_attention_desc d, fovea_status want, const char *words) {
@@ -199,6 +218,7 @@ int main(int argc, char **argv) {
                 test_expanded(contexts[i], (fovea_relative)kind, 3, 300, (int64_t)1 << 60, FOVEA_MASK_NONE);
             }
         }
+    test_memory(x.one);
     test_descriptions(x.one);
     for (int kind = FOVEA_RELATIVE_ALIBI; kind <= FOVEA_RELATIVE_WINDOW_2D; kind++)
         test_arguments(x.one, (fovea_relative)kind);

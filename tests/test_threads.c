@@ -1,13 +1,14 @@
 /* Threads of callers, on both sides of a fork.
  *
- *   callers    8 threads with contexts, plans, tiers and workspaces of their own; 8 threads on one plan; 8 threads in
- *              fovea_sdpa_f32(), whose first call is made by one of them
+ *   callers    8 threads with contexts, plans, tiers and workspaces of their own; 8 threads on one plan and one prepared
+ *              mask; 8 threads in fovea_sdpa_f32(), whose first call is made by one of them
  *   forked     in the child of a process whose OpenMP threads have run: no deadlock, the same bits
  *
  * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a
  * build without OpenMP. Threads of the library: test_pools.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
+#include "mask_words.h"
 #include "pool.h"
 #include "thread_problems.h"
 
@@ -91,6 +92,7 @@ static void *call_with_own(void *arg) {
 }
 
 static fovea_attention_plan *shared_plans[PROBLEMS];
+static mask_words shared_words[PROBLEMS]; /* boolean masks are prepared */
 
 static void *call_shared(void *arg) {
     const int number = *(const int *)arg;
@@ -100,7 +102,10 @@ static void *call_shared(void *arg) {
             const problem *p = &problems[(n + (number & 1)) % PROBLEMS];
             const fovea_attention_plan *plan = shared_plans[p - problems];
             outputs *got = outputs_make(&p->c, p->c.layout);
-            fovea_attention_args args = case_args(p->in, got);
+            fovea_attention_args args = shared_words[p - problems].args;
+            args.out = got->out;
+            args.lse = got->lse;
+            args.weights = got->weights;
             size_t size = fovea_attention_plan_workspace_size(plan);
             void *workspace = number & 2 ? NULL : must_alloc((int64_t)size, 1);
             fovea_status status = fovea_attention_execute(plan, &args, workspace, workspace ? size : 0);
@@ -113,12 +118,19 @@ static void *call_shared(void *arg) {
 }
 
 static void test_shared(fovea_context *ctx) {
-    for (int n = 0; n < PROBLEMS; n++)
-        test_check(fovea_attention_plan_create(ctx, &problems[n].c.desc, &shared_plans[n]) == FOVEA_OK, "plan: %s",
+    for (int n = 0; n < PROBLEMS; n++) {
+        const fovea_attention_desc *d = &problems[n].c.desc;
+        mask_words_make(&shared_words[n], ctx, d, &problems[n].in->args,
+                        d->mask == FOVEA_MASK_BOOLEAN ? FOVEA_MASK_PREPARED : d->mask, FOVEA_MASK_BITS,
+                        (int64_t[]){1, 1});
+        test_check(fovea_attention_plan_create(ctx, &shared_words[n].desc, &shared_plans[n]) == FOVEA_OK, "plan: %s",
                    fovea_error_detail());
+    }
     on_callers(call_shared);
-    for (int n = 0; n < PROBLEMS; n++)
+    for (int n = 0; n < PROBLEMS; n++) {
         fovea_attention_plan_destroy(shared_plans[n]);
+        mask_words_free(&shared_words[n]);
+    }
 }
 
 /* -------------------------------------------------------------------------------------------------------- forked -- */

@@ -14,13 +14,16 @@ void problems_make(void) {
         problem *p = &problems[n];
         do
             p->c = case_random(&r, 300000);
-        while (p->c.desc.kv_len < 100)
-            ;
+        while (p->c.desc.kv_len < 100);
         case_random_scores(&p->c, &r);
         if (n == 0) /* rows that are split over segments */
             p->c = case_plain(1, 4, 2, 1, 2000, 16, 16);
         if (n == 1) /* many blocks of rows */
             p->c = case_plain(2, 6, 2, 120, 120, 16, 16);
+        if (n == MASKED) {
+            p->c = case_plain(2, 6, 2, 120, 300, 16, 16);
+            p->c.desc.mask = FOVEA_MASK_BOOLEAN;
+        }
         if (n == SPLIT_WEIGHTS) {
             p->c = case_plain(1, 4, 2, 1, 2000, 16, 16);
             p->c.weights = true;

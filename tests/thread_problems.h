@@ -4,7 +4,11 @@
 
 #include "attention_case.h"
 
-enum { PROBLEMS = 10, SPLIT_WEIGHTS = 2 /* rows that are split over segments, with weights */ };
+enum {
+    PROBLEMS = 10,
+    SPLIT_WEIGHTS = 2, /* rows that are split over segments, with weights */
+    MASKED             /* by a boolean mask */
+};
 
 /* Read by many threads at once. */
 typedef struct problem {
