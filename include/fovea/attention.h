@@ -42,7 +42,7 @@ typedef enum fovea_causal {
  *   WINDOW_2D  tokens are the cells of a window of relative_height x relative_width, row by row, as in Swin. With
  *              i + offset = yi * width + xi and j = yj * width + xj:
  *              t = table[(yi - yj + height - 1) * (2 width - 1) + xi - xj + width - 1]
- *              of (2 height - 1) (2 width - 1) entries. All keys and queries must lie in the window. */
+ *              of (2 height - 1) (2 width - 1) entries. All keys and queries must lie in the window (FOVEA_ERROR_SHAPE). */
 typedef enum fovea_relative {
     FOVEA_RELATIVE_NONE = 0,
     FOVEA_RELATIVE_ALIBI = 1,
@@ -53,16 +53,16 @@ typedef enum fovea_relative {
 
 typedef struct fovea_attention_desc {
     size_t struct_size;
-    fovea_dtype dtype;    /* of q: FOVEA_DTYPE_F32 (default), _BF16 or _F16; and of k, v and out, unless these say */
-    int has_scale;        /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
-    int64_t batch;        /* >= 0, default 1; without sequences, heads or queries, a call does nothing */
-    int64_t q_heads;      /* >= 0, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
-    int64_t kv_heads;     /* >= 0 */
-    int64_t q_len;        /* >= 0 queries in a sequence (in the longest, if q_lens is given) */
-    int64_t kv_len;       /* >= 0 keys in a sequence (in the longest, if kv_lens is given) */
-    int64_t head_dim;     /* >= 1 channels of q and k */
-    int64_t value_dim;    /* >= 1 channels of v and out */
-    double scale;         /* if has_scale: any finite number, even 0; rounded to float32 once */
+    fovea_dtype dtype; /* of q: FOVEA_DTYPE_F32 (default), _BF16 or _F16; and of k, v and out, unless these say */
+    int has_scale;     /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
+    int64_t batch;     /* >= 0, default 1; without sequences, heads or queries, a call does nothing, data may be NULL */
+    int64_t q_heads;   /* >= 0, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
+    int64_t kv_heads;  /* >= 0 */
+    int64_t q_len;     /* >= 0 queries in a sequence (in the longest, if q_lens is given) */
+    int64_t kv_len;    /* >= 0 keys in a sequence (in the longest, if kv_lens is given) */
+    int64_t head_dim;  /* >= 1 channels of q and k */
+    int64_t value_dim; /* >= 1 channels of v and out */
+    double scale;      /* if has_scale: any finite number, even 0; rounded to float32 once */
     fovea_causal causal;  /* default FOVEA_CAUSAL_NONE */
     fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
     int64_t window_left;  /* how many keys before its position a query sees; default -1: no limit */
@@ -76,9 +76,9 @@ typedef struct fovea_attention_desc {
     int64_t relative_max_distance; /* T5: D, from E + 1 to 2^30 */
     int64_t relative_height;       /* WINDOW_2D: each from 1 to 2^20 */
     int64_t relative_width;
-    double
-        softcap; /* > 0: s = softcap * tanh(s / softcap), after the scale, before bias and mask (Gemma 2); from 2^-126 to
-                       2^126, rounded to float32 once; default 0: none */
+    /* > 0: s = softcap * tanh(s / softcap), after the scale, before biases and masks (Gemma 2); from 2^-126 to 2^126, rounded to
+     * float32 once; default 0: none. tanh is at most 2^-24 off, and never beyond 1. */
+    double softcap;
     int has_sinks; /* nonzero: args.sinks joins the denominator of each row; default 0 */
     fovea_dtype k_dtype, v_dtype,
         out_dtype; /* the same choice for each, k and v of caches also _I8; default 0: dtype */
@@ -180,7 +180,7 @@ typedef struct fovea_attention_args {
      * entries are contiguous. */
     fovea_tensor relative;
     /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score and zeros as its value.
-     * lse and weights count it. A row without keys gives out +0 and lse = the sink. */
+     * lse and weights count it. A row without keys gives out +0 and lse = the sink. -inf is no sink; +inf and NaN give rows of NaN. */
     const float *sinks;
     const fovea_attention_scores *scores;   /* optional: scores of chosen heads, queries and keys (outputs.h) */
     const fovea_attention_summary *summary; /* optional: statistics of the weights (outputs.h) */
@@ -197,7 +197,13 @@ FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t
 /* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_attention_plan fovea_attention_plan;
 
-/* Checks desc and chooses kernels and tiles. After an error *plan is NULL. ctx must outlive the plan. Thread-safe.
+/* Checks desc and chooses kernels and tiles. ctx must outlive the plan. Thread-safe. After an error *plan is NULL:
+ *   FOVEA_ERROR_SHAPE        a size is negative, or 0 where it may not be; q_heads is no multiple of kv_heads
+ *   FOVEA_ERROR_ARGUMENT     an enumerator that is none; a scale that is no finite float; softcap, window_left, window_right or a size of
+ *                            T5's buckets out of range; has_bias beside FOVEA_MASK_ADDITIVE
+ *   FOVEA_ERROR_DTYPE        a type that attention does not take there
+ *   FOVEA_ERROR_UNSUPPORTED  an arithmetic that does not take these types
+ *   FOVEA_ERROR_OVERFLOW, _NULL, _VERSION, _OUT_OF_MEMORY
  *
  * To decode, make one plan with q_len 1 and the longest kv_len that the buffers of k and v can hold. For each token, pass the
  * number of keys so far in kv_lens: time and memory traffic follow kv_lens, not kv_len. With FOVEA_CAUSAL_BOTTOM_RIGHT the
@@ -219,13 +225,15 @@ FOVEA_API fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention
  * terminates the text if size > 0, and returns the length of the whole text without the terminator. Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
 
-/* out = softmax(scale * q k^T + mask) v, row by row.
- *   - A row that sees no key (or whose scores are all -inf) gives out +0, lse -inf, weights +0. So do rows before
- *     q_starts[b] and rows from q_starts[b] + q_lens[b] on.
- *   - Columns of mask and weights are those of the tensors: the first key of sequence b has column kv_starts[b].
+/* out = softmax(s) v, row by row, over the keys that a query sees. s is scale * q k^T, then capped (desc.softcap); then args.bias, or
+ * an additive mask, and then the bias of positions are added.
+ *   - A row that sees no key (or whose scores are all -inf) gives out +0, lse -inf (with sinks, its sink), weights +0. So do
+ *     rows before q_starts[b] and rows from q_starts[b] + q_lens[b] on.
+ *   - Columns of mask, bias and weights are those of the tensors: the first key of sequence b has column kv_starts[b].
  *   - Masked keys and padding are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN or
- *     uninitialised, and no output bit changes. NaN in an attended q or k, or a score of +inf, gives a row of NaN. NaN in
- *     an attended v gives NaN in that channel. Output NaN is always 0x7fc00000, output zero always +0.
+ *     uninitialised, and no output bit changes. So may elements of biases and tables that no attended pair uses. NaN in an
+ *     attended q or k, or a score of +inf, gives a row of NaN. NaN in an attended v gives NaN in that channel. Output NaN is
+ *     always 0x7fc00000, output zero always +0.
  *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(). It is scratch, and
  *     must not be shared with a concurrent call. With a workspace, nothing is allocated. With NULL (and size 0), memory is
  *     allocated for this call; if that fails, FOVEA_ERROR_OUT_OF_MEMORY, and outputs are unchanged.
@@ -236,6 +244,9 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - All threads use the caller's rounding mode and flush-to-zero setting. The call runs on the calling thread alone if it
  *     is made from within a parallel region or a task of its own parallel_for, or, without a parallel_for, in the forked
  *     child of a process that had more than one thread.
+ *   - Errors, after which outputs are unchanged: FOVEA_ERROR_NULL (an operand that desc asks for is missing), _ARGUMENT (one that
+ *     it does not ask for is given, an offset or a list of blocks is out of range), _SHAPE (a size, length or start contradicts
+ *     another), _DTYPE, _STRIDE, _ALIAS, _OVERFLOW, _WORKSPACE, _VERSION, _OUT_OF_MEMORY; of keys in pages see there.
  * Thread-safe, on one plan or many. */
 FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                                void *workspace, size_t workspace_size);

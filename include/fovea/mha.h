@@ -125,8 +125,9 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (1 group: plain
  *            rows); with FOVEA_MHA_PROJECTED the heads, as in attention
  *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
- *   mask, lengths, starts, offsets, lse, weights, scores, summary are those of the heads' attention. Rows past q_lens: o_bias,
- *            or +0.
+ *   mask, prepared, bias, relative, sinks, lengths, starts, offsets, lse, weights, scores, summary, stats are those of the heads'
+ *            attention. Rows past q_lens: o_bias, or +0.
+ *   state    is absent: FOVEA_ERROR_UNSUPPORTED
  *   packed   if the attention is: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens and
  *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those past its
  *            q_lens or kv_lens, are neither read nor written. The bits are those of a call for each sequence.
@@ -139,7 +140,8 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *            appended nothing, earlier ones have; fovea_kv_cache_reserve() before the first layer avoids it. The bits are those of
  *            its steps called one by one, whatever the chunks in which tokens come. Where q_norm or k_norm is given and types
  *            have 16 bits, memory is allocated for the call.
- * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row. Everything else, including errors and
+ * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row; fovea_mha_create() refuses it beside a softcap or sinks
+ * (FOVEA_ERROR_UNSUPPORTED). Everything else, including errors and
  * workspace, is as there. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
                                          size_t workspace_size);
