@@ -358,9 +358,15 @@ static void test_shared_prefix(void) {
             args.k.shape[0] = args.v.shape[0] = 1;
             args.q_offsets = args.kv_lens = args.q_cu_seqlens = args.kv_cu_seqlens = NULL;
         }
+        fovea_attention_stats stats;
+        fovea_attention_stats_init(&stats);
+        args.stats = &stats;
         args.state = more.state = state_of(way == ALONE ? after : plan);
         check_status("the prefix", fovea_attention_execute(way == ALONE ? after : plan, &args, NULL, 0), FOVEA_OK,
                      NULL);
+        if (q_len == 1) /* rows of all sequences are one tile, so each segment is read once for each key head */
+            test_check(stats.visited_tiles == 2 * PREFIX / SEGMENT * (way == ALONE ? BATCH : 1),
+                       "a prefix, way %d: %" PRId64 " tiles", way, stats.visited_tiles);
         more.k = fovea_tensor_tokens(more.k, PREFIX, more.k.shape[2] - PREFIX);
         more.v = fovea_tensor_tokens(more.v, PREFIX, more.v.shape[2] - PREFIX);
         more.kv_lens = left;
