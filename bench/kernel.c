@@ -179,12 +179,15 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
         call_dot_i8(kernel, o);
         return;
     }
+    const bool lanes = o->n % FV_KEY_GROUP == 0 && o->k % 2 == 0; /* as caches keep keys */
     kernel->run.dot_f32(&(fv_dot_args){.rows = o->m,
                                        .keys = o->n,
                                        .channels = o->k,
                                        .q = o->in[1],
                                        .k = o->in[2],
-                                       .ldk = o->k,
+                                       .ldk = lanes ? o->k * FV_KEY_GROUP : o->k,
+                                       .lanes = lanes,
+                                       .subnormals = 1,
                                        .s = o->out[0],
                                        .lds = o->n});
 }

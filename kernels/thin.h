@@ -23,6 +23,7 @@ typedef struct fv_dot_args {
     const void *k;
     int64_t ldk; /* to the next key, in lanes to the next group */
     int lanes, first;
+    int subnormals; /* are products with subnormal operands as fast as others here? Never changes a bit */
     float *s;
     int64_t lds;
     float *row_max; /* as in fv_epilogue, with accumulate_max: NULL, or keys is a multiple of FV_LANES */

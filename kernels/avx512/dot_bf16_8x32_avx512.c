@@ -4,5 +4,6 @@
 #define FV_NAME fv_dot_bf16_8x32_avx512
 #define FV_ELEMENT uint16_t
 #define FV_PAIR v_pair_bf16
-#define FV_PAIRS fv_dot_bf16_8x16_avx512
+#define FV_AS_PAIRS
+#define FV_GUARDED fv_dot_bf16_8x16_avx512
 #include "body/dot.h"

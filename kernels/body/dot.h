@@ -1,6 +1,6 @@
 /* dot: scores of few rows from keys as they lie in memory (kernels.h has the contract). FV_ELEMENT: that of a key; FV_PAIR,
- * where it has 16 bits: parts words of two. FV_PAIRS: words of keys in lanes are multiplied as pairs, where that is exact
- * (dot_pairs.h); all else is done by the kernel that FV_PAIRS names.
+ * where it has 16 bits: parts words of two. FV_GUARDED: words of keys in lanes are multiplied in a faster way where that is exact, as
+ * pairs (dot_pairs.h, if FV_AS_PAIRS) or by floats of another scale (dot_scaled.h); all else is done by the kernel that FV_GUARDED names.
  *
  * Words of FV_W keys are multiplied in registers: those that lie in rows are transposed there, never stored; those in lanes are read
  * as they lie. Bound: memory, or the products; beside them, of rows, loads of 16 bytes and two shuffles a vector. Keys in rows are
@@ -24,15 +24,27 @@ enum {
     BLOCK_LINES = (BLOCK_BYTES + LINE_BYTES - 1) / LINE_BYTES
 };
 
-#ifdef FV_PAIRS
+#ifdef FV_AS_PAIRS
 #include "dot_pairs.h"
 enum { STEP = 1 }; /* elements of a row of queries that a word of keys is multiplied with */
 #else
-typedef int dot_seen;
 enum { STEP = WORD };
+#ifdef FV_GUARDED
+#include "dot_scaled.h"
+#else
+typedef int dot_seen;
+DOT_INLINE vf dot_see(vf words, dot_seen *seen) {
+    (void)seen;
+    return words;
+}
+DOT_INLINE void dot_see_scores(vf scores, dot_seen *seen) {
+    (void)scores;
+    (void)seen;
+}
+#endif
 #endif
 
-/* The queries of a call: floats, or pairs, of so many rows, interleaved. */
+/* The queries of a call: floats, maybe of another scale, or pairs, of so many rows, interleaved. */
 typedef struct dot_queries {
     const float *q;
     dot_seen *seen;
@@ -43,9 +55,8 @@ DOT_INLINE void dot_word(vf word, const float *q, int64_t channels, vf *acc, int
                          dot_seen *seen) {
     (void)channels;
     (void)stride;
-    (void)seen;
-#ifdef FV_PAIRS
-    word = v_pairs_see(word, seen);
+    word = dot_see(word, seen);
+#ifdef FV_AS_PAIRS
     for (int i = 0; i < rows; i++)
         acc[i] = v_accumulate_pairs(word, v_set1(q[i]), acc[i]);
 #elif defined FV_PAIR
@@ -66,10 +77,7 @@ DOT_INLINE int64_t dot_columns(const fv_dot_args *x) { return (x->keys + FV_LANE
 
 /* Scores of a row and FV_W keys. */
 DOT_INLINE void dot_store(const fv_dot_args *x, int64_t row, int64_t key, vf scores, dot_seen *seen) {
-    (void)seen;
-#ifdef FV_PAIRS
-    v_pairs_see_scores(scores, seen);
-#endif
+    dot_see_scores(scores, seen);
     v_store(x->s + row * x->lds + key, scores);
     if (!x->row_max)
         return;
@@ -78,7 +86,7 @@ DOT_INLINE void dot_store(const fv_dot_args *x, int64_t row, int64_t key, vf sco
 }
 
 #include "dot_lanes.h"
-#ifndef FV_PAIRS
+#ifndef FV_GUARDED
 #include "dot_rows.h"
 #endif
 
@@ -98,13 +106,13 @@ typedef void dot_fn(const fv_dot_args *x, const dot_queries *q);
 static int dot_place(const fv_dot_args *x) { return x->rows <= 2 ? (int)x->rows - 1 : x->rows <= 4 ? 2 : 3; }
 
 DOT_FUNCTIONS(lanes)
-#ifdef FV_PAIRS
-/* As pairs; false if that was not exact, and then maxima are as they were. */
-static __attribute__((noinline)) bool dot_as_pairs(const fv_dot_args *x) {
-    float words[PAIR_WORDS], kept[FV_DOT_ROWS * FV_LANES];
+#ifdef FV_GUARDED
+/* In the faster way; false if that was not exact, and then maxima are as they were. */
+static __attribute__((noinline)) bool dot_fast(const fv_dot_args *x) {
+    float words[QUERY_FLOATS], kept[FV_DOT_ROWS * FV_LANES];
     dot_seen seen = dot_sees_none();
-    fv_magnitudes queries;
-    if (!dot_pair_queries(x, words, &queries))
+    dot_met queries;
+    if (!dot_queries_ready(x, words, &queries))
         return false;
     if (x->row_max)
         memcpy(kept, x->row_max, (size_t)(x->rows * FV_LANES) * sizeof(float));
@@ -124,9 +132,9 @@ void FV_NAME(const fv_dot_args *x) {
     assert(!x->row_max || x->keys % FV_LANES == 0);
     assert(x->rows == 1 || x->lds >= x->keys);
     assert(!x->lanes || x->first == 0 || x->first == FV_LANES);
-#ifdef FV_PAIRS
-    if (!x->lanes || !dot_as_pairs(x))
-        FV_PAIRS(x);
+#ifdef FV_GUARDED
+    if (!x->lanes || !dot_fast(x))
+        FV_GUARDED(x);
 #else
     dot_seen none = 0;
     (x->lanes ? lanes_dots : rows_dots)[dot_place(x)](x, &(dot_queries){x->q, &none});

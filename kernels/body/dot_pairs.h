@@ -4,39 +4,40 @@
 #include "simd/magnitudes_avx512.h"
 #include "simd/pairs_avx512.h"
 
-enum { PAIR_WORDS = 2048 }; /* of queries, at most: they are on the stack */
+enum { QUERY_FLOATS = 2048 }; /* words of queries, at most: they are on the stack */
 
 /* Of keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; of scores, the largest bits: with a key that is infinite
  * or NaN, they are, too. */
 typedef struct dot_seen {
     __m512i least, scores;
 } dot_seen;
+typedef fv_magnitudes dot_met; /* of queries */
 
-static inline dot_seen dot_sees_none(void) { return (dot_seen){_mm512_set1_epi16(-1), _mm512_setzero_si512()}; }
+DOT_INLINE dot_seen dot_sees_none(void) { return (dot_seen){_mm512_set1_epi16(-1), _mm512_setzero_si512()}; }
 
 /* Words of keys as pairs, the first channel in the high half. */
-static inline vf v_pairs_see(vf words, dot_seen *seen) {
+DOT_INLINE vf dot_see(vf words, dot_seen *seen) {
     const __m512i halves = _mm512_castps_si512(words), twice = _mm512_add_epi16(halves, halves);
     seen->least = _mm512_min_epu16(seen->least, _mm512_sub_epi16(twice, _mm512_set1_epi16(1)));
     return _mm512_castsi512_ps(_mm512_rol_epi32(halves, 16));
 }
 
-static inline void v_pairs_see_scores(vf scores, dot_seen *seen) {
+DOT_INLINE void dot_see_scores(vf scores, dot_seen *seen) {
     const __m512i bits = _mm512_castps_si512(scores);
     seen->scores = _mm512_max_epu32(seen->scores, _mm512_add_epi32(bits, bits));
 }
 
 /* Were sums of pairs of these keys with these queries exact? */
-static inline bool dot_was_exact(const dot_seen *seen, fv_magnitudes queries) {
+DOT_INLINE bool dot_was_exact(const dot_seen *seen, dot_met queries) {
     const fv_magnitudes keys = {(magnitudes_smallest(seen->least) + 1) / 2, 0};
     return _mm512_reduce_max_epu32(seen->scores) < 0xff000000 && fv_pairs_exact(queries, keys);
 }
 
 /* Interleaved rows of floats become words of pairs, interleaved likewise; false if they are too many, or some are no bfloat16. */
-DOT_INLINE bool dot_pair_queries(const fv_dot_args *x, float *words, fv_magnitudes *met) {
+DOT_INLINE bool dot_queries_ready(const fv_dot_args *x, float *words, dot_met *met) {
     const int64_t stride = fv_dot_stride(x->rows), count = (x->channels + 1) / 2 * stride,
                   floats = x->channels * stride;
-    if (count > PAIR_WORDS - FV_W || (_mm_getcsr() & 0x6000) != 0)
+    if (count > QUERY_FLOATS - FV_W || (_mm_getcsr() & 0x6000) != 0)
         return false;
     int32_t order[FV_W];
     for (int32_t i = 0; i < FV_W; i++)

@@ -1,5 +1,6 @@
 /* gemm_thin: gemm of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
- * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper.
+ * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY, where widening costs so much: more rows
+ * share it.
  *
  * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read
  * from memory in the order in which they lie. Bound: memory, or the products. Figures:
@@ -9,17 +10,31 @@
 #else
 #define FV_KEEP(x) "+v"(x)
 #endif
+#include <stdbool.h>
 #include <stdint.h>
 
 #define THIN_INLINE static inline __attribute__((always_inline))
 
 enum {
-    ROWS = 2,                    /* at once */
-    VECTORS = FV_W == 8 ? 4 : 8, /* of columns at once, with so many rows' chains in registers */
     MOST_ROWS = 8,
     LINE_BYTES = 64,
-    COLUMNS = 128 / (VECTORS * FV_W) > 1 ? 128 : VECTORS *FV_W, /* whose chains are kept: as most heads have */
-    STEPS = FV_W == 16 ? 16 : 8 /* of B: what they read stays in the first-level cache for all rows and columns */
+    MOST_COLUMNS = 128, /* whose chains are kept: as most heads have */
+};
+
+/* Registers hold the chains of so many rows and vectors of columns. Few rows take all columns of a few steps of B, which stay in the
+ * first-level cache, in the order in which they lie: nothing else has fetched them. Where widening costs more, more rows take all steps of
+ * some columns, widened once for four rows. */
+enum {
+    FEW_ROWS = 2,
+    FEW_VECTORS = FV_W == 8 ? 4 : 8,
+    FEW_STEPS = FV_W == 16 ? 16 : 8,
+#ifdef FV_MANY
+    HAS_MANY = 1,
+#else
+    HAS_MANY = 0,
+#endif
+    MANY_ROWS = 4,
+    MANY_VECTORS = 4
 };
 
 typedef struct thin_args {
@@ -115,10 +130,11 @@ typedef struct thin_lines {
     int64_t count;
 } thin_lines;
 
-/* Where several blocks of columns go over the same steps, what the next steps read is fetched in the order in which it lies. */
+/* Where several blocks of columns go over the same few steps, what the next ones read is fetched in the order in which it lies. */
 THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns) {
-    const int64_t bytes = STEPS * t->ldb * (int64_t)sizeof *t->b, steps = blocks * ((t->m + ROWS - 1) / ROWS) * STEPS;
-    const int fetches = blocks > 1 && t->ldb < 2 * blocks * columns;
+    const int64_t bytes = FEW_STEPS * t->ldb * (int64_t)sizeof *t->b,
+                  steps = blocks * ((t->m + FEW_ROWS - 1) / FEW_ROWS) * FEW_STEPS;
+    const bool fetches = blocks > 1 && t->ldb < 2 * blocks * columns;
     return (thin_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
 }
 
@@ -126,7 +142,7 @@ THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns)
  * if vectors is 1, fewer. */
 THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, int64_t first, int64_t last,
                            thin_lines *lines, float *chains, const int rows, const int vectors) {
-    vf acc[ROWS][VECTORS];
+    vf acc[MANY_ROWS][FEW_VECTORS];
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
@@ -157,35 +173,46 @@ THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, i
             v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
 }
 
-/* So many blocks of columns from j on: a few steps at a time, so that B is read in the order in which it lies. */
-THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int vectors) {
-    float chains[MOST_ROWS * COLUMNS];
-    const int64_t columns = vectors * FV_W, block = t->m * columns, steps = t->m > ROWS || blocks > 1 ? STEPS : t->k;
+/* So many blocks of columns from j on. */
+THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int most,
+                              const int vectors) {
+    float chains[MOST_ROWS * MOST_COLUMNS];
+    const int64_t columns = vectors * FV_W, block = t->m * columns,
+                  steps = most == FEW_ROWS && (t->m > most || blocks > 1) ? FEW_STEPS : t->k;
     for (int64_t i = 0; i < blocks; i++)
         thin_start(t, j + i * columns, left, vectors, chains + i * block);
-    thin_lines lines = thin_ahead(t, blocks, columns);
+    thin_lines lines = most == FEW_ROWS ? thin_ahead(t, blocks, columns) : (thin_lines){0};
     for (int64_t first = 0, last; first < t->k; first = last) {
         last = first + steps < t->k ? first + steps : t->k;
         lines.at = (uintptr_t)(t->b + j) + (uintptr_t)(last * t->ldb) * sizeof *t->b;
-        lines.end = lines.count > 0 ? lines.at + (uintptr_t)(STEPS * t->ldb) * sizeof *t->b : 0;
+        lines.end = lines.count > 0 ? lines.at + (uintptr_t)(FEW_STEPS * t->ldb) * sizeof *t->b : 0;
         for (int64_t i = 0; i < blocks; i++) {
             float *at = chains + i * block;
             int64_t row = 0;
-            for (; row + ROWS <= t->m; row += ROWS, at += ROWS * columns)
-                thin_rows(t, row, j + i * columns, left, first, last, &lines, at, ROWS, vectors);
-            if (row < t->m)
-                thin_rows(t, row, j + i * columns, left, first, last, &lines, at, 1, vectors);
+#define THIN_ROWS(count) thin_rows(t, row, j + i * columns, left, first, last, &lines, at, count, vectors)
+            for (; row + most <= t->m; row += most, at += most * columns)
+                THIN_ROWS(most);
+            if (most > 2 && t->m - row == 3)
+                THIN_ROWS(3);
+            else if (most > 2 && t->m - row == 2)
+                THIN_ROWS(2);
+            else if (row < t->m)
+                THIN_ROWS(1);
+#undef THIN_ROWS
         }
     }
     for (int64_t i = 0; i < blocks; i++)
         thin_store(t, j + i * columns, left, vectors, chains + i * block);
 }
 
+static __attribute__((noinline)) void thin_few(thin_args *t, int64_t j, int64_t blocks) {
+    thin_columns(t, j, FEW_VECTORS * FV_W, blocks, FEW_ROWS, FEW_VECTORS);
+}
 static __attribute__((noinline)) void thin_many(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, VECTORS * FV_W, blocks, VECTORS);
+    thin_columns(t, j, MANY_VECTORS * FV_W, blocks, MANY_ROWS, MANY_VECTORS);
 }
 static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j, int64_t left) {
-    thin_columns(t, j, left, 1, 1);
+    thin_columns(t, j, left, 1, FEW_ROWS, 1);
 }
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c,
@@ -205,9 +232,11 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
                    prefetch ? prefetch->next : NULL,
                    prefetch ? prefetch->next_end : NULL};
     int64_t j = 0;
-    for (int64_t blocks; j + VECTORS * FV_W <= n; j += blocks * VECTORS * FV_W) {
-        blocks = (n - j < COLUMNS ? n - j : COLUMNS) / (VECTORS * FV_W);
-        thin_many(&t, j, blocks);
+    const bool many = HAS_MANY && m > FEW_ROWS;
+    const int64_t columns = (many ? MANY_VECTORS : FEW_VECTORS) * FV_W;
+    for (int64_t blocks; j + columns <= n; j += blocks * columns) {
+        blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
+        (many ? thin_many : thin_few)(&t, j, blocks);
     }
     for (; j < n; j += FV_W)
         thin_one(&t, j, n - j < FV_W ? n - j : FV_W);

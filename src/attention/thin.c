@@ -105,6 +105,7 @@ static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run 
                                           .k = k,
                                           .ldk = run->stride,
                                           .lanes = lanes,
+                                          .subnormals = p->ctx->cpu.fast_subnormals,
                                           .first = lanes ? (int)(begin % FV_KEY_GROUP) : 0,
                                           .s = s,
                                           .lds = p->s_stride,
@@ -147,24 +148,34 @@ void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
     }
 }
 
-/* The weights of keys that a row does not see are -0 and stay that: their scales may be anything. A loop that compilers make vectors
- * of. */
-static void scale_weights(int64_t keys, const float *scales, float *weights) {
-    enum { MANY = 16 };
-    for (int64_t i = 0, count; i < keys; i += count) {
-        uint32_t before[MANY], after[MANY];
-        float scaled[MANY] = {0};
-        count = fv_min(keys - i, MANY);
-        memcpy(before, weights + i, (size_t)count * sizeof *before);
-        for (int64_t j = 0; j < count; j++)
-            scaled[j] = weights[i + j] * scales[i + j];
-        memcpy(after, scaled, sizeof after);
-        for (int64_t j = 0; j < MANY; j++) {
-            const uint32_t unseen = (uint32_t) - (int32_t)(before[j] == UINT32_C(0x80000000));
-            after[j] = (after[j] & ~unseen) | (before[j] & unseen);
-        }
-        memcpy(weights + i, after, (size_t)count * sizeof *after);
+/* So many weights at once, a loop that compilers make vectors of. Those of keys that a row does not see are -0 and stay that: their scales
+ * may be anything. */
+enum { SCALED = 16 };
+static void scale_many(const float *scales, float *weights) {
+    uint32_t before[SCALED], after[SCALED];
+    float scaled[SCALED];
+    memcpy(before, weights, sizeof before);
+    for (int i = 0; i < SCALED; i++)
+        scaled[i] = weights[i] * scales[i];
+    memcpy(after, scaled, sizeof after);
+    for (int i = 0; i < SCALED; i++) {
+        const uint32_t unseen = (uint32_t) - (int32_t)(before[i] == UINT32_C(0x80000000));
+        after[i] = (after[i] & ~unseen) | (before[i] & unseen);
     }
+    memcpy(weights, after, sizeof after);
+}
+
+static void scale_weights(int64_t keys, const float *scales, float *weights) {
+    const int64_t whole = fv_round_down(keys, SCALED);
+    for (int64_t i = 0; i < whole; i += SCALED)
+        scale_many(scales + i, weights + i);
+    if (whole == keys)
+        return;
+    float last_scales[SCALED] = {0}, last[SCALED] = {0};
+    memcpy(last_scales, scales + whole, (size_t)(keys - whole) * sizeof *scales);
+    memcpy(last, weights + whole, (size_t)(keys - whole) * sizeof *weights);
+    scale_many(last_scales, last);
+    memcpy(weights + whole, last, (size_t)(keys - whole) * sizeof *weights);
 }
 
 void fv_thin_values(const fovea_attention_plan *p, int64_t rows, int64_t keys, float *weights, const fv_kv_run *run,

@@ -98,10 +98,17 @@ static bool chain_right(const trial *t, const char *what, float got, float acc, 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
 /* ORDINARY numbers; some any bits; queries that are bfloat16, which may be multiplied as pairs, and keys with which that is just exact,
- * just not, or not as some are any bits. */
+ * just not, or not as some are any bits. The same of float16, which may be multiplied in another scale. */
 typedef enum kind { ORDINARY, SPECIAL, PAIRED, PAIRED_LEAST, PAIRED_LESS, PAIRED_SPECIAL, KINDS } kind;
 static const char *const kind_words[KINDS] = {
     "", ", special values", ", pairs", ", least pairs", ", too small pairs", ", pairs of special values"};
+
+/* The largest query with keys that are all subnormal, or a larger one. */
+static void fill_scaled(trial *t, operand *q, uint16_t *keys, int64_t count, kind how) {
+    for (int64_t i = 0; i < count && how == PAIRED_LEAST; i++)
+        keys[i] &= 0x83ff;
+    *float_before(q, rng_below(&t->rng, q->rows), 0) = how == PAIRED_LEAST ? 0x1.fffffep15f : -0x1p16f;
+}
 
 /* Queries as bfloat16 from 2^-8 on. Keys from the exponent on where the sum of both is -112, or -113, and the last one's products all but
  * cancel out: what is left is 2^-126, or 2^-127, which VDPBF16PS would flush. */
@@ -111,9 +118,13 @@ static void fill_paired(trial *t, operand *q, operand *k, kind how) {
             const uint32_t bits = (uint32_t)rng_u64(&t->rng);
             *float_before(q, i, j) = bits_float((bits & 0x807f0000) | (119 + (bits >> 8 & 7)) << 23);
         }
-    if (t->checker->kernel->type != FV_TYPE_bf16 || (how != PAIRED_LEAST && how != PAIRED_LESS) || q->rows < 2)
+    if (how != PAIRED_LEAST && how != PAIRED_LESS)
         return;
     uint16_t *const keys = (uint16_t *)k->before;
+    if (t->checker->kernel->type == FV_TYPE_f16)
+        fill_scaled(t, q, keys, k->rows * k->stride, how);
+    if (t->checker->kernel->type != FV_TYPE_bf16 || q->rows < 2)
+        return;
     const int least = 127 - (how == PAIRED_LEAST ? 104 : 105);
     for (int64_t i = 0; i < k->rows * k->stride; i++)
         keys[i] = (uint16_t)((keys[i] & 0x807f) | (least + (keys[i] >> 7 & 3)) << 7);
@@ -188,6 +199,7 @@ static void dot_invoke(const fv_kernel *kernel, trial *t) {
                                        .k = k + fv_max(t->size[SIZE_LANES] - 1, 0) * 4,
                                        .ldk = t->operand[OPERAND_B].stride,
                                        .lanes = t->size[SIZE_LANES] > 0,
+                                       .subnormals = t->size[SIZE_N] % 8 != 7,
                                        .first = (int)fv_max(t->size[SIZE_LANES] - 1, 0),
                                        .s = trial_pointer(t, OPERAND_C),
                                        .lds = t->operand[OPERAND_C].stride,

@@ -1,0 +1,42 @@
+/* dot of float16 by floats of another scale (dot.h): exponent and fraction of a float16, moved to those of a float, are the number
+ * times 2^-112, be it subnormal or not, in half the time of a conversion. Queries are multiplied by 2^112, so that each product is the
+ * same number, and sums have the bits of kernels.h.
+ *
+ * Not so with keys that are infinite or NaN, with queries of 2^16 or more, and where subnormal operands are taken as zeros. That is found
+ * out on the way, and then the call is done again by conversions. */
+#include <immintrin.h>
+
+enum { QUERY_FLOATS = 2048, ZERO_OPERANDS = 0x40 /* of MXCSR */ }; /* queries, at most: they are on the stack */
+
+/* The sign of a half word changes where 1 is added to its exponent, if that has all bits: of halves of keys, changes of any bit. */
+typedef vf dot_seen;
+typedef int dot_met;
+
+DOT_INLINE dot_seen dot_sees_none(void) { return v_set1(0.0f); }
+DOT_INLINE vf dot_see(vf words, dot_seen *seen) {
+    *seen = v_see_f16(words, *seen);
+    return words;
+}
+DOT_INLINE void dot_see_scores(vf scores, dot_seen *seen) {
+    (void)scores;
+    (void)seen;
+}
+DOT_INLINE bool dot_was_exact(const dot_seen *seen, dot_met met) {
+    (void)met;
+    return !v_sees_special_f16(*seen);
+}
+
+/* Queries as they are multiplied; false if they may not be, or are too many or too large. */
+DOT_INLINE bool dot_queries_ready(const fv_dot_args *x, float *scaled, dot_met *met) {
+    const int64_t count = x->channels * fv_dot_stride(x->rows);
+    vf most = v_set1(0.0f);
+    *met = 0;
+    if (!x->subnormals || count > QUERY_FLOATS - FV_W || (_mm_getcsr() & ZERO_OPERANDS) != 0)
+        return false;
+    for (int64_t i = 0; i < count; i += FV_W) {
+        const vf q = count - i < FV_W ? v_load_n(x->q + i, count - i) : v_load(x->q + i);
+        most = v_max_abs(most, q);
+        v_store(scaled + i, v_mul(q, v_set1(0x1p112f)));
+    }
+    return v_to_bits(v_not_lt(most, v_set1(0x1p16f))) == 0;
+}
