@@ -5,4 +5,5 @@
 #define FV_ELEMENT uint16_t
 #define FV_WIDEN v_load_bf16
 #define FV_PAIR v_pair_bf16
+#define FV_MANY_ROWS 2
 #include "body/gemm_thin.h"

@@ -4,5 +4,5 @@
 #define FV_NAME fv_gemm_thin_f16_8x16_avx512
 #define FV_ELEMENT uint16_t
 #define FV_WIDEN v_load_f16
-#define FV_MANY
+#define FV_MANY_ROWS 4
 #include "body/gemm_thin.h"

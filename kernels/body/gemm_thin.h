@@ -1,6 +1,6 @@
 /* gemm_thin: gemm of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
- * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY, where widening costs so much: more rows
- * share it.
+ * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: so many rows share what
+ * is widened, where there are more than two.
  *
  * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read
  * from memory in the order in which they lie. Bound: memory, or the products. Figures:
@@ -22,19 +22,19 @@ enum {
 };
 
 /* Registers hold the chains of so many rows and vectors of columns. Few rows take all columns of a few steps of B, which stay in the
- * first-level cache, in the order in which they lie: nothing else has fetched them. Where widening costs more, more rows take all steps of
- * some columns, widened once for four rows. */
+ * first-level cache, in the order in which they lie: nothing else has fetched them. More rows take all steps of some columns, where that
+ * is faster. */
 enum {
     FEW_ROWS = 2,
     FEW_VECTORS = FV_W == 8 ? 4 : 8,
     FEW_STEPS = FV_W == 16 ? 16 : 8,
-#ifdef FV_MANY
-    HAS_MANY = 1,
+#ifdef FV_MANY_ROWS
+    MANY_ROWS = FV_MANY_ROWS,
 #else
-    HAS_MANY = 0,
+    MANY_ROWS = 0,
 #endif
-    MANY_ROWS = 4,
-    MANY_VECTORS = 4
+    MANY_VECTORS = 4,
+    ROWS = MANY_ROWS > FEW_ROWS ? MANY_ROWS : FEW_ROWS
 };
 
 typedef struct thin_args {
@@ -142,7 +142,7 @@ THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns)
  * if vectors is 1, fewer. */
 THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, int64_t first, int64_t last,
                            thin_lines *lines, float *chains, const int rows, const int vectors) {
-    vf acc[MANY_ROWS][FEW_VECTORS];
+    vf acc[ROWS][FEW_VECTORS];
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
@@ -174,14 +174,14 @@ THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, i
 }
 
 /* So many blocks of columns from j on. */
-THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int most,
-                              const int vectors) {
+THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int most, const int vectors,
+                              const bool all) {
     float chains[MOST_ROWS * MOST_COLUMNS];
     const int64_t columns = vectors * FV_W, block = t->m * columns,
-                  steps = most == FEW_ROWS && (t->m > most || blocks > 1) ? FEW_STEPS : t->k;
+                  steps = !all && (t->m > most || blocks > 1) ? FEW_STEPS : t->k;
     for (int64_t i = 0; i < blocks; i++)
         thin_start(t, j + i * columns, left, vectors, chains + i * block);
-    thin_lines lines = most == FEW_ROWS ? thin_ahead(t, blocks, columns) : (thin_lines){0};
+    thin_lines lines = !all ? thin_ahead(t, blocks, columns) : (thin_lines){0};
     for (int64_t first = 0, last; first < t->k; first = last) {
         last = first + steps < t->k ? first + steps : t->k;
         lines.at = (uintptr_t)(t->b + j) + (uintptr_t)(last * t->ldb) * sizeof *t->b;
@@ -193,7 +193,7 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blo
             for (; row + most <= t->m; row += most, at += most * columns)
                 THIN_ROWS(most);
             if (most > 2 && t->m - row == 3)
-                THIN_ROWS(3);
+                THIN_ROWS(ROWS > 2 ? 3 : 1);
             else if (most > 2 && t->m - row == 2)
                 THIN_ROWS(2);
             else if (row < t->m)
@@ -206,13 +206,13 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blo
 }
 
 static __attribute__((noinline)) void thin_few(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, FEW_VECTORS * FV_W, blocks, FEW_ROWS, FEW_VECTORS);
+    thin_columns(t, j, FEW_VECTORS * FV_W, blocks, FEW_ROWS, FEW_VECTORS, false);
 }
 static __attribute__((noinline)) void thin_many(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, MANY_VECTORS * FV_W, blocks, MANY_ROWS, MANY_VECTORS);
+    thin_columns(t, j, MANY_VECTORS * FV_W, blocks, ROWS, MANY_VECTORS, true);
 }
 static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j, int64_t left) {
-    thin_columns(t, j, left, 1, FEW_ROWS, 1);
+    thin_columns(t, j, left, 1, FEW_ROWS, 1, false);
 }
 
 void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c,
@@ -232,7 +232,7 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
                    prefetch ? prefetch->next : NULL,
                    prefetch ? prefetch->next_end : NULL};
     int64_t j = 0;
-    const bool many = HAS_MANY && m > FEW_ROWS;
+    const bool many = MANY_ROWS > 0 && m > FEW_ROWS;
     const int64_t columns = (many ? MANY_VECTORS : FEW_VECTORS) * FV_W;
     for (int64_t blocks; j + columns <= n; j += blocks * columns) {
         blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
