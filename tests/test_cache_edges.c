@@ -2,6 +2,7 @@
  * that are turned already, positions up to the last. */
 #include "cache_case.h"
 #include "core/core.h"
+#include "rng.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +267,65 @@ static void test_last_position(const cache_case *c) {
     free(s);
 }
 
+/* A two-dimensional window has the positions of the sequence, not of desc.kv_len, which may be more. */
+static void test_window_2d(const cache_case *c) {
+    enum { SIDE = 4, TOKENS = SIDE * SIDE, ROOM = 64 };
+    static float k[CACHE_KV_HEADS * TOKENS * CACHE_DIM], v[CACHE_KV_HEADS * TOKENS * CACHE_VALUES], table[49];
+    static float want[CACHE_KV_HEADS * TOKENS * CACHE_VALUES], got[CACHE_KV_HEADS * TOKENS * CACHE_VALUES];
+    rng r = rng_stream(test_seed(), "window");
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++)
+        k[i] = rng_normal(&r);
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+        v[i] = rng_normal(&r);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        table[i] = rng_normal(&r);
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s = add(cache);
+    fovea_kv_append a;
+    fovea_kv_append_init(&a);
+    a.count = 1;
+    a.sequences = &s->number;
+    a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, TOKENS, CACHE_DIM);
+    a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, TOKENS, CACHE_VALUES);
+    test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "append: %s", fovea_error_detail());
+    for (int pages = 0; pages < 2; pages++) {
+        fovea_attention_desc d;
+        fovea_attention_args args;
+        fovea_attention_plan *plan;
+        fovea_attention_desc_init(&d);
+        d.q_heads = d.kv_heads = CACHE_KV_HEADS;
+        d.q_len = TOKENS;
+        d.kv_len = pages ? ROOM : TOKENS;
+        d.head_dim = CACHE_DIM;
+        d.value_dim = CACHE_VALUES;
+        d.relative = FOVEA_RELATIVE_WINDOW_2D;
+        d.relative_height = d.relative_width = SIDE;
+        d.page_keys = pages ? 256 : 0;
+        test_check(fovea_attention_plan_create(c->ctx, &d, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+        fovea_attention_args_init(&args);
+        args.q = a.k;
+        if (pages) {
+            args.cache = cache;
+            args.cache_sequences = &s->number;
+        } else {
+            args.k = a.k;
+            args.v = a.v;
+        }
+        args.out = fovea_tensor_bhtd(pages ? got : want, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, TOKENS, CACHE_VALUES);
+        args.relative = fovea_tensor_bhtd(table, FOVEA_DTYPE_F32, 1, 1, 1, 49);
+        test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
+        if (pages) {
+            test_check(memcmp(want, got, sizeof want) == 0, "a window over a cache has other bits than over tensors");
+            test_check(append_one(cache, s, 0) == FOVEA_OK, "append: %s", fovea_error_detail());
+            test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_ERROR_SHAPE, "more keys than positions");
+            test_check(memcmp(want, got, sizeof want) == 0, "a refused call wrote");
+        }
+        fovea_attention_plan_destroy(plan);
+    }
+    fovea_kv_cache_destroy(cache);
+    free(s);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache-edges", NULL);
     const case_contexts x = contexts_make();
@@ -275,6 +335,7 @@ int main(int argc, char **argv) {
     test_full_windows(c);
     test_window_edge(c);
     test_touching(&c);
+    test_window_2d(&c);
     fovea_rope_desc d;
     fovea_rope *rope;
     fovea_rope_desc_init(&d);

@@ -1,6 +1,7 @@
 /* Attention over pages (paged.h). */
 #include "attention/paged.h"
 
+#include "attention/relative.h"
 #include "attention/visible.h"
 #include "cache/cache.h"
 
@@ -197,7 +198,8 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
         paged->kv.attended = r.bits;
         paged->kv.attended_stride = p.bits_stride;
     }
-    return check_seen(plan, paged, r.first);
+    status = check_seen(plan, paged, r.first);
+    return status == FOVEA_OK ? fv_relative_check_sequences(plan, &paged->args) : status;
 }
 
 static void open_pages(const fovea_attention_plan *plan, const fovea_attention_args *args, char *room,

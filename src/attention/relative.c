@@ -81,6 +81,14 @@ fovea_status fv_relative_check_args(const fovea_attention_plan *plan, const fove
     if (args->first_key < 0 || args->first_key > positions)
         return fv_fail(FOVEA_ERROR_SHAPE, "first_key is %lld, the window has %lld positions",
                        (long long)args->first_key, (long long)positions);
+    return args->cache && !args->kv_lens ? FOVEA_OK : fv_relative_check_sequences(plan, args);
+}
+
+fovea_status fv_relative_check_sequences(const fovea_attention_plan *plan, const fovea_attention_args *args) {
+    const fovea_attention_desc *d = &plan->desc;
+    const int64_t positions = d->relative_height * d->relative_width;
+    if (d->relative != FOVEA_RELATIVE_WINDOW_2D || !args->relative.data)
+        return FOVEA_OK;
     for (int64_t b = 0; b < d->batch; b++) {
         const fv_sequence s = fv_attention_sequence(plan, args, b);
         const int64_t first = s.offset + args->first_key;
