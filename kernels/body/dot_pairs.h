@@ -4,7 +4,7 @@
 #include "simd/magnitudes_avx512.h"
 #include "simd/pairs_avx512.h"
 
-enum { QUERY_FLOATS = 2048 }; /* words of queries, at most: they are on the stack */
+enum { QUERY_FLOATS = 2048 }; /* words of queries, at most: they are on the stack; whole vectors */
 
 /* Of keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; of scores, the largest bits: with a key that is infinite
  * or NaN, they are, too. */
@@ -37,7 +37,7 @@ DOT_INLINE bool dot_was_exact(const dot_seen *seen, dot_met queries) {
 DOT_INLINE bool dot_queries_ready(const fv_dot_args *x, float *words, dot_met *met) {
     const int64_t stride = fv_dot_stride(x->rows), count = (x->channels + 1) / 2 * stride,
                   floats = x->channels * stride;
-    if (count > QUERY_FLOATS - FV_W || (_mm_getcsr() & 0x6000) != 0)
+    if (count > QUERY_FLOATS || (_mm_getcsr() & 0x6000) != 0)
         return false;
     int32_t order[FV_W];
     for (int32_t i = 0; i < FV_W; i++)

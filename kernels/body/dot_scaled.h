@@ -1,14 +1,17 @@
-/* dot of float16 by floats of another scale (dot.h): exponent and fraction of a float16, moved to those of a float, are the number
- * times 2^-112, be it subnormal or not, in half the time of a conversion. Queries are multiplied by 2^112, so that each product is the
- * same number, and sums have the bits of kernels.h.
+/* dot of float16 by floats of another scale (dot.h). The exponent and fraction of a float16, shifted to their places in a float, make the
+ * number times 2^-112, subnormal or not, in half the time of a conversion. Queries are multiplied by 2^112. So each product is the same
+ * number, and sums have the bits of kernels.h, in any rounding mode.
  *
- * Not so with keys that are infinite or NaN, with queries of 2^16 or more, and where subnormal operands are taken as zeros. That is found
- * out on the way, and then the call is done again by conversions. */
+ * This fails if a key is infinite or NaN, if a query is 2^16 or more, and if the caller has denormals-are-zero set. The last two are
+ * checked first. Keys are checked along the way: if one is special, the call is repeated by conversions. */
 #include <immintrin.h>
 
-enum { QUERY_FLOATS = 2048, ZERO_OPERANDS = 0x40 /* of MXCSR */ }; /* queries, at most: they are on the stack */
+enum {
+    QUERY_FLOATS = 2048, /* queries, at most: they are on the stack; whole vectors */
+    ZERO_OPERANDS = 0x40 /* MXCSR: denormals are zero */
+};
 
-/* The sign of a half word changes where 1 is added to its exponent, if that has all bits: of halves of keys, changes of any bit. */
+/* The bits of keys that 1 added to the exponent changes. It changes the sign only if the exponent is all ones: infinity or NaN. */
 typedef vf dot_seen;
 typedef int dot_met;
 
@@ -26,12 +29,12 @@ DOT_INLINE bool dot_was_exact(const dot_seen *seen, dot_met met) {
     return !v_sees_special_f16(*seen);
 }
 
-/* Queries as they are multiplied; false if they may not be, or are too many or too large. */
+/* The queries times 2^112; false if there are too many, or one is too large, or this way is slow or wrong here. */
 DOT_INLINE bool dot_queries_ready(const fv_dot_args *x, float *scaled, dot_met *met) {
     const int64_t count = x->channels * fv_dot_stride(x->rows);
     vf most = v_set1(0.0f);
     *met = 0;
-    if (!x->subnormals || count > QUERY_FLOATS - FV_W || (_mm_getcsr() & ZERO_OPERANDS) != 0)
+    if (!x->subnormals || count > QUERY_FLOATS || (_mm_getcsr() & ZERO_OPERANDS) != 0)
         return false;
     for (int64_t i = 0; i < count; i += FV_W) {
         const vf q = count - i < FV_W ? v_load_n(x->q + i, count - i) : v_load(x->q + i);

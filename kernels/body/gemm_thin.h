@@ -1,6 +1,6 @@
 /* gemm_thin: gemm of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
- * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: so many rows share what
- * is widened, where there are more than two.
+ * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: how many
+ * rows share each widened element in calls of more than two rows.
  *
  * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read
  * from memory in the order in which they lie. Bound: memory, or the products. Figures:
@@ -21,9 +21,8 @@ enum {
     MOST_COLUMNS = 128, /* whose chains are kept: as most heads have */
 };
 
-/* Registers hold the chains of so many rows and vectors of columns. Few rows take all columns of a few steps of B, which stay in the
- * first-level cache, in the order in which they lie: nothing else has fetched them. More rows take all steps of some columns, where that
- * is faster. */
+/* How many rows and vectors of columns have their chains in registers. Few rows take a few steps of B over all columns, so that B is read
+ * from memory in the order in which it lies. More rows take all steps over a few columns, on the tiers where that is faster. */
 enum {
     FEW_ROWS = 2,
     FEW_VECTORS = FV_W == 8 ? 4 : 8,
@@ -130,7 +129,7 @@ typedef struct thin_lines {
     int64_t count;
 } thin_lines;
 
-/* Where several blocks of columns go over the same few steps, what the next ones read is fetched in the order in which it lies. */
+/* Where several blocks of columns go over the same few steps, the next steps are prefetched in the order in which they lie. */
 THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns) {
     const int64_t bytes = FEW_STEPS * t->ldb * (int64_t)sizeof *t->b,
                   steps = blocks * ((t->m + FEW_ROWS - 1) / FEW_ROWS) * FEW_STEPS;

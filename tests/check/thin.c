@@ -186,6 +186,9 @@ static void dot_trials(checker *c) {
             for (int how = 0; how < KINDS; how++)
                 dot_trial(c, rows, l == 2 ? FV_SEGMENT - FV_LANES : FV_SEGMENT, 64, how % MAXIMA, (kind)how, lanes[l]);
         }
+    for (int64_t channels = 255; channels <= 257; channels++) /* as many queries as are kept on the stack, and more */
+        for (int how = 0; how < KINDS; how++)
+            dot_trial(c, 8, 48, how % 2 ? 2 * channels : channels, MAXIMA_NEW, (kind)how, 1);
     dot_trial(c, 3, 48, 577, MAXIMA_NEW, ORDINARY, 0);
     dot_trial(c, 3, 48, 577, MAXIMA_NEW, PAIRED, 1);
 }
