@@ -1,5 +1,6 @@
 /* Caches for tests (cache_case.h). */
 #include "cache_case.h"
+#include "core/core.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,6 +38,25 @@ fovea_kv_cache *cache_make(const cache_case *c) {
     if (!test_check(fovea_kv_cache_create(c->ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail()))
         abort();
     return cache;
+}
+
+shadow *cache_add(fovea_kv_cache *cache) {
+    shadow *s = must_alloc(1, sizeof *s);
+    s->length = 0;
+    test_check(fovea_kv_cache_add(cache, &s->number) == FOVEA_OK, "add: %s", fovea_error_detail());
+    return s;
+}
+
+fovea_kv_cache_stats cache_stats(fovea_kv_cache *cache) {
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
+    return stats;
+}
+
+void cache_seal(char *data, size_t size) {
+    const uint64_t hash = fv_hash(FV_HASH_BEGIN, data, size - sizeof hash);
+    memcpy(data + size - sizeof hash, &hash, sizeof hash);
 }
 
 /* A row of a token's channels, as float32. kind: keys, values, queries. */

@@ -46,6 +46,14 @@ cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar
 
 fovea_kv_cache *cache_make(const cache_case *c);
 
+/* A new sequence; the caller frees its shadow. */
+shadow *cache_add(fovea_kv_cache *cache);
+
+fovea_kv_cache_stats cache_stats(fovea_kv_cache *cache);
+
+/* Makes the checksum of a saved sequence right again after its bytes were changed. */
+void cache_seal(char *data, size_t size);
+
 /* Appends tokens to all layers of sequences, and to their shadows; fails as a whole or not at all. */
 fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64_t count, const int64_t *tokens,
                           int32_t first_token);

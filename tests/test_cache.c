@@ -7,22 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static shadow *add(fovea_kv_cache *cache) {
-    shadow *s = must_alloc(1, sizeof *s);
-    s->length = 0;
-    test_check(fovea_kv_cache_add(cache, &s->number) == FOVEA_OK, "add: %s", fovea_error_detail());
-    return s;
-}
-
 static void append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int32_t first) {
     test_check(cache_append(cache, &s, 1, &tokens, first) == FOVEA_OK, "append: %s", fovea_error_detail());
-}
-
-static fovea_kv_cache_stats stats_of(fovea_kv_cache *cache) {
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
-    return stats;
 }
 
 /* The same 300 tokens in three ways; each way's every row, and all rows of all ways at the end in one call. */
@@ -33,7 +19,7 @@ static void check_chunks(const cache_case *c, const char *what) {
     fovea_kv_cache *cache = cache_make(c);
     shadow *s[3];
     for (int i = 0; i < 3; i++) {
-        s[i] = add(cache);
+        s[i] = cache_add(cache);
         for (int64_t at = 0; at < 300; at += chunks[i]) {
             const int64_t tokens = chunks[i] < 300 - at ? chunks[i] : 300 - at;
             append(cache, s[i], tokens, 1000 + (int32_t)at);
@@ -44,13 +30,13 @@ static void check_chunks(const cache_case *c, const char *what) {
     cache_check(c, cache, s, 3, 44, what);
     for (int i = 0; i < 3; i++)
         free(s[i]);
-    const fovea_kv_cache_stats stats = stats_of(cache);
+    const fovea_kv_cache_stats stats = cache_stats(cache);
     test_check(stats.appended == 3 * 300 * CACHE_LAYERS && stats.sequences == 3 &&
                    stats.used_pages == 3 * 2 * CACHE_LAYERS,
                "%s: statistics: %d tokens, %d sequences, %d pages", what, (int)stats.appended, (int)stats.sequences,
                (int)stats.used_pages);
     fovea_kv_cache_clear(cache);
-    test_check(stats_of(cache).used_pages == 0 && stats_of(cache).sequences == 0, "%s: clear leaves pages", what);
+    test_check(cache_stats(cache).used_pages == 0 && cache_stats(cache).sequences == 0, "%s: clear leaves pages", what);
     fovea_kv_cache_destroy(cache);
 }
 
@@ -73,10 +59,10 @@ static void test_shared(cache_case c, const fovea_context *threads) {
     enum { COUNT = 7 };
     static const int64_t lengths[COUNT] = {600, 600, 600, 300, 512, 300, 20};
     fovea_kv_cache *cache = cache_make(&c);
-    shadow *s[COUNT], *origin = add(cache);
+    shadow *s[COUNT], *origin = cache_add(cache);
     append(cache, origin, 900, 1);
     for (int i = 0; i < COUNT; i++) {
-        s[i] = i == 3 ? add(cache) : must_alloc(1, sizeof *s[i]);
+        s[i] = i == 3 ? cache_add(cache) : must_alloc(1, sizeof *s[i]);
         if (i == 3) /* a stranger among them */
             append(cache, s[i], 700, 40000);
         else {
@@ -156,7 +142,7 @@ static void test_tight(cache_case c) {
     c.windows[1] = 0;
     c.max_pages = 4;
     fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = add(cache);
+    shadow *s = cache_add(cache);
     for (int64_t at = 0; at + 256 < CACHE_LONGEST; at += 256) {
         append(cache, s, 256, (int32_t)at);
         cache_check(&c, cache, &s, 1, 30, "tight windows");
@@ -170,7 +156,7 @@ static void test_windows(cache_case c) {
     c.windows[0] = 300;
     c.windows[1] = 0;
     fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = add(cache), *fork = NULL;
+    shadow *s = cache_add(cache), *fork = NULL;
     for (int64_t at = 0, tokens; at + 90 < CACHE_LONGEST; at += tokens) {
         tokens = 1 + at % 89;
         append(cache, s, tokens, (int32_t)at);
@@ -183,7 +169,7 @@ static void test_windows(cache_case c) {
     }
     append(cache, fork, 40, 5000);
     cache_check(&c, cache, (shadow *[]){s, fork}, 2, 1, "windows, forked");
-    const fovea_kv_cache_stats stats = stats_of(cache);
+    const fovea_kv_cache_stats stats = cache_stats(cache);
     test_check(stats.window_pages > 3 && stats.used_pages <= 10, "windows: %d pages freed, %d in use",
                (int)stats.window_pages, (int)stats.used_pages);
     test_check(fovea_kv_cache_truncate(cache, s->number, 400) == FOVEA_ERROR_ARGUMENT, "cut behind a window");
@@ -253,7 +239,7 @@ typedef struct life {
 
 static void grow(life *x) {
     shadow *some[MOST];
-    int64_t tokens[MOST], count = 0, numbers[MOST], before = stats_of(x->cache).used_pages;
+    int64_t tokens[MOST], count = 0, numbers[MOST], before = cache_stats(x->cache).used_pages;
     for (int64_t i = 0; i < x->count; i++)
         if (rng_below(&x->r, 2)) {
             some[count] = x->s[i];
@@ -269,7 +255,7 @@ static void grow(life *x) {
     if (status != FOVEA_ERROR_FULL)
         return;
     x->full++;
-    test_check(stats_of(x->cache).used_pages == before, "a full cache: pages were taken");
+    test_check(cache_stats(x->cache).used_pages == before, "a full cache: pages were taken");
     for (int64_t i = 0, length; i < count; i++)
         test_check(fovea_kv_cache_length(x->cache, 0, numbers[i], &length) == FOVEA_OK && length == some[i]->length,
                    "a full cache: a sequence is longer");
@@ -278,7 +264,7 @@ static void grow(life *x) {
 static void add_one(life *x) {
     if (x->count == MOST)
         return;
-    shadow *s = add(x->cache);
+    shadow *s = cache_add(x->cache);
     if (x->count > 0 && rng_below(&x->r, 3)) {
         const shadow *from = x->s[rng_below(&x->r, x->count)];
         test_check(fovea_kv_cache_remove(x->cache, s->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
@@ -359,12 +345,12 @@ static void test_lives(cache_case c) {
             if (x.steps % 3 == 0)
                 check_all(&x);
         }
-        copied += stats_of(x.cache).copied_pages;
-        evicted += stats_of(x.cache).evicted_pages;
+        copied += cache_stats(x.cache).copied_pages;
+        evicted += cache_stats(x.cache).evicted_pages;
         full += x.full;
         while (x.count > 0)
             remove_one(&x);
-        test_check(stats_of(x.cache).used_pages == 0 && stats_of(x.cache).shared_pages == 0, "pages are lost");
+        test_check(cache_stats(x.cache).used_pages == 0 && cache_stats(x.cache).shared_pages == 0, "pages are lost");
         fovea_kv_cache_destroy(x.cache);
     }
     fovea_rope_destroy(rope);

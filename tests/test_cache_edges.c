@@ -1,18 +1,10 @@
 /* Caches at their edges: full but for one page, windows at the key where a page goes, forks behind windows, ranges that touch, keys
  * that are turned already, positions up to the last. */
 #include "cache_case.h"
-#include "core/core.h"
 #include "rng.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static shadow *add(fovea_kv_cache *cache) {
-    shadow *s = must_alloc(1, sizeof *s);
-    s->length = 0;
-    test_check(fovea_kv_cache_add(cache, &s->number) == FOVEA_OK, "add: %s", fovea_error_detail());
-    return s;
-}
 
 static shadow *fork_of(fovea_kv_cache *cache, const shadow *from) {
     shadow *s = must_alloc(1, sizeof *s);
@@ -23,13 +15,6 @@ static shadow *fork_of(fovea_kv_cache *cache, const shadow *from) {
 
 static fovea_status append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int32_t first) {
     return cache_append(cache, &s, 1, &tokens, first);
-}
-
-static fovea_kv_cache_stats stats_of(fovea_kv_cache *cache) {
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
-    return stats;
 }
 
 /* One token of ones to a layer. */
@@ -50,17 +35,17 @@ static fovea_status append_one(fovea_kv_cache *cache, const shadow *s, int64_t l
 /* What fovea_kv_cache_info() counts, after each thing that changes it. */
 static void test_statistics(const cache_case *c) {
     fovea_kv_cache *cache = cache_make(c);
-    shadow *s = add(cache), *fork;
+    shadow *s = cache_add(cache), *fork;
     const int64_t layers = CACHE_LAYERS, row = CACHE_KV_HEADS * (CACHE_DIM + CACHE_VALUES) * (int64_t)sizeof(float);
     test_check(append(cache, s, 300, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     fork = fork_of(cache, s);
-    fovea_kv_cache_stats now = stats_of(cache);
+    fovea_kv_cache_stats now = cache_stats(cache);
     test_check(now.used_pages == 2 * layers && now.shared_pages == 2 * layers && now.sequences == 2 &&
                    now.copied_pages == 0 && now.appended == 300 * layers && now.max_pages == c->max_pages &&
                    now.token_bytes == layers * row && now.page_bytes == 256 * row,
                "statistics of a fork");
     test_check(append(cache, fork, 1, 400) == FOVEA_OK, "append: %s", fovea_error_detail());
-    now = stats_of(cache);
+    now = cache_stats(cache);
     test_check(now.used_pages == 3 * layers && now.shared_pages == layers && now.copied_pages == layers &&
                    now.appended == 301 * layers && now.most_pages == 3 * layers,
                "statistics of a fork that grew");
@@ -70,7 +55,7 @@ static void test_statistics(const cache_case *c) {
                "a number was given again");
     test_check(fovea_kv_cache_remove(cache, other) == FOVEA_OK, "remove: %s", fovea_error_detail());
     test_check(fovea_kv_cache_evict(cache, s->number, 0, 256) == FOVEA_OK, "evict: %s", fovea_error_detail());
-    now = stats_of(cache);
+    now = cache_stats(cache);
     test_check(now.used_pages == layers && now.shared_pages == 0 && now.sequences == 1 && now.evicted_pages == layers &&
                    now.most_pages == 3 * layers && now.window_pages == 0,
                "statistics of a sequence of which a page was evicted");
@@ -83,20 +68,22 @@ static void test_statistics(const cache_case *c) {
 static void test_full(cache_case c) {
     c.max_pages = 2 * CACHE_LAYERS - 1;
     fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = add(cache);
+    shadow *s = cache_add(cache);
     test_check(append(cache, s, 256, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     test_check(append(cache, s, 1, 300) == FOVEA_ERROR_FULL, "%d layers on one page", CACHE_LAYERS);
-    test_check(stats_of(cache).used_pages == CACHE_LAYERS, "a full cache: pages were taken");
+    test_check(cache_stats(cache).used_pages == CACHE_LAYERS, "a full cache: pages were taken");
     test_check(append_one(cache, s, 0) == FOVEA_OK, "the last page: %s", fovea_error_detail());
     test_check(append_one(cache, s, 1) == FOVEA_ERROR_FULL, "a page that there is not");
     test_check(fovea_kv_cache_truncate(cache, s->number, 256) == FOVEA_OK, "cut: %s", fovea_error_detail());
-    test_check(stats_of(cache).used_pages == CACHE_LAYERS, "%d pages after cutting", (int)stats_of(cache).used_pages);
+    test_check(cache_stats(cache).used_pages == CACHE_LAYERS, "%d pages after cutting",
+               (int)cache_stats(cache).used_pages);
     cache_check(&c, cache, &s, 1, 9, "full");
     test_check(fovea_kv_cache_truncate(cache, s->number, 250) == FOVEA_OK, "cut: %s", fovea_error_detail());
     s->length = 250;
     shadow *fork = fork_of(cache, s), *both[2] = {s, fork}; /* each needs pages of its own */
     test_check(append(cache, fork, 1, 400) == FOVEA_ERROR_FULL, "copies of %d layers on one page", CACHE_LAYERS);
-    test_check(stats_of(cache).copied_pages == 0 && stats_of(cache).shared_pages == CACHE_LAYERS, "full: was copied");
+    test_check(cache_stats(cache).copied_pages == 0 && cache_stats(cache).shared_pages == CACHE_LAYERS,
+               "full: was copied");
     cache_check(&c, cache, both, 2, 9, "full, forked");
     test_check(fovea_kv_cache_remove(cache, fork->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
     test_check(append(cache, s, 6, 500) == FOVEA_OK, "nobody shares them: %s", fovea_error_detail());
@@ -111,10 +98,10 @@ static void test_full_windows(cache_case c) {
     c.windows[0] = 10;
     c.max_pages = 5;
     fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = add(cache);
+    shadow *s = cache_add(cache);
     test_check(append(cache, s, 500, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     test_check(append(cache, s, 300, 600) == FOVEA_ERROR_FULL, "4 pages on one and one behind a window");
-    test_check(stats_of(cache).used_pages == 4 && stats_of(cache).window_pages == 0,
+    test_check(cache_stats(cache).used_pages == 4 && cache_stats(cache).window_pages == 0,
                "full: pages behind a window went");
     test_check(fovea_kv_cache_truncate(cache, s->number, 200) == FOVEA_OK, "cut: %s", fovea_error_detail());
     s->length = 200;
@@ -150,12 +137,12 @@ static void test_window_edge(cache_case c) {
     c.windows[0] = 300;
     c.windows[1] = 300;
     fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = add(cache);
+    shadow *s = cache_add(cache);
     test_check(append(cache, s, 555, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     for (int i = 0; i < 2; i++) {
         test_check(append(cache, s, 1, 600 + i) == FOVEA_OK, "append: %s", fovea_error_detail());
-        test_check(stats_of(cache).window_pages == i * CACHE_LAYERS, "position %d: %d pages went", 555 + i,
-                   (int)stats_of(cache).window_pages);
+        test_check(cache_stats(cache).window_pages == i * CACHE_LAYERS, "position %d: %d pages went", 555 + i,
+                   (int)cache_stats(cache).window_pages);
         cache_check(&c, cache, &s, 1, 1, "the edge of a window");
     }
     shadow *fork = fork_of(cache, s), *both[2] = {s, fork}; /* of what is gone, forks lack as much */
@@ -174,12 +161,6 @@ static void test_window_edge(cache_case c) {
     free(s);
 }
 
-/* Seals bytes of a saved sequence as fovea_kv_cache_save() does. */
-static void seal(char *data, size_t size) {
-    const uint64_t hash = fv_hash(FV_HASH_BEGIN, data, size - sizeof hash);
-    memcpy(data + size - sizeof hash, &hash, sizeof hash);
-}
-
 static char *save(fovea_kv_cache *cache, const shadow *s, size_t *size) {
     test_check(fovea_kv_cache_save(cache, s->number, NULL, 0, size) == FOVEA_OK, "size: %s", fovea_error_detail());
     char *data = must_alloc((int64_t)*size, 1);
@@ -193,21 +174,21 @@ static void test_touching(const cache_case *c) {
                                         {600, 600}, {640, 700}, {620, 650}};
     static const int pages[] = {3, 2, 2, 1, 1, 1, 1}; /* of each layer, of 700 tokens */
     fovea_kv_cache *cache = cache_make(c);
-    shadow *s = add(cache), *loaded = must_alloc(1, sizeof *loaded);
+    shadow *s = cache_add(cache), *loaded = must_alloc(1, sizeof *loaded);
     test_check(append(cache, s, 700, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         const int64_t begin = ranges[i][0], end = ranges[i][1];
         test_check(fovea_kv_cache_evict(cache, s->number, begin, end) == FOVEA_OK, "evict: %s", fovea_error_detail());
         memset(s->attended + begin, 0, (size_t)(end - begin));
-        test_check(stats_of(cache).used_pages == pages[i] * CACHE_LAYERS, "range %d: %d pages are left", (int)i,
-                   (int)stats_of(cache).used_pages);
+        test_check(cache_stats(cache).used_pages == pages[i] * CACHE_LAYERS, "range %d: %d pages are left", (int)i,
+                   (int)cache_stats(cache).used_pages);
         size_t size;
         char *data = save(cache, s, &size);
         *loaded = *s;
         test_check(fovea_kv_cache_load(cache, data, size, &loaded->number) == FOVEA_OK, "load: %s",
                    fovea_error_detail());
-        test_check(stats_of(cache).used_pages == 2 * pages[i] * CACHE_LAYERS, "range %d: %d pages with what was loaded",
-                   (int)i, (int)stats_of(cache).used_pages);
+        test_check(cache_stats(cache).used_pages == 2 * pages[i] * CACHE_LAYERS,
+                   "range %d: %d pages with what was loaded", (int)i, (int)cache_stats(cache).used_pages);
         cache_check(c, cache, (shadow *[]){s, loaded}, 2, 5, "ranges that touch");
         test_check(fovea_kv_cache_remove(cache, loaded->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
         free(data);
@@ -220,7 +201,7 @@ static void test_touching(const cache_case *c) {
 /* Keys of a shadow, turned by the caller, to each layer. */
 static void test_turned(const cache_case *c) {
     fovea_kv_cache *cache = cache_make(c);
-    shadow *s = add(cache), *turned = must_alloc(1, sizeof *turned);
+    shadow *s = cache_add(cache), *turned = must_alloc(1, sizeof *turned);
     test_check(append(cache, s, 40, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     *turned = *s;
     test_check(fovea_kv_cache_add(cache, &turned->number) == FOVEA_OK, "add: %s", fovea_error_detail());
@@ -249,7 +230,7 @@ static void test_last_position(const cache_case *c) {
     enum { WORD = 8, HEAD = 10 * WORD, LAYER = 3 * WORD };
     const int64_t length = FOVEA_ROPE_MAX_POSITION, end = length - 1;
     fovea_kv_cache *cache = cache_make(c);
-    shadow *s = add(cache);
+    shadow *s = cache_add(cache);
     size_t size;
     test_check(append(cache, s, 300, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     test_check(fovea_kv_cache_evict(cache, s->number, 0, 299) == FOVEA_OK, "evict: %s", fovea_error_detail());
@@ -257,7 +238,7 @@ static void test_last_position(const cache_case *c) {
     for (int i = 0; i < CACHE_LAYERS; i++)
         memcpy(data + HEAD + i * LAYER + WORD, &length, sizeof length);
     memcpy(data + HEAD + CACHE_LAYERS * LAYER + WORD, &end, sizeof end);
-    seal(data, size);
+    cache_seal(data, size);
     test_check(fovea_kv_cache_load(cache, data, size, &s->number) == FOVEA_OK, "load: %s", fovea_error_detail());
     test_check(append_one(cache, s, 0) == FOVEA_OK, "the last position: %s", fovea_error_detail());
     test_check(append_one(cache, s, 0) == FOVEA_ERROR_ARGUMENT, "a position that a rope has not");
@@ -280,7 +261,7 @@ static void test_window_2d(const cache_case *c) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         table[i] = rng_normal(&r);
     fovea_kv_cache *cache = cache_make(c);
-    shadow *s = add(cache);
+    shadow *s = cache_add(cache);
     fovea_kv_append a;
     fovea_kv_append_init(&a);
     a.count = 1;

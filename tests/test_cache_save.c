@@ -2,7 +2,6 @@
  * another tier's context; and hostile bytes: every cut, flips with and without the right checksum, and heads of other caches are
  * refused or harmless. */
 #include "cache_case.h"
-#include "core/core.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,12 +18,7 @@ static void *save(fovea_kv_cache *cache, int64_t sequence, size_t *size) {
     return data;
 }
 
-static int64_t used(fovea_kv_cache *cache) {
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    fovea_kv_cache_info(cache, &stats);
-    return stats.used_pages;
-}
+static int64_t used(fovea_kv_cache *cache) { return cache_stats(cache).used_pages; }
 
 /* A sequence with a past. */
 static shadow *make(fovea_kv_cache *cache, bool evict) {
@@ -73,11 +67,6 @@ static void check_loads(const cache_case *c, const fovea_context *other, bool ev
     fovea_kv_cache_destroy(to);
 }
 
-static void seal(char *data, size_t size) {
-    const uint64_t hash = fv_hash(FV_HASH_BEGIN, data, size - sizeof hash);
-    memcpy(data + size - sizeof hash, &hash, sizeof hash);
-}
-
 /* Loads bytes from memory of exactly their size; what comes of it must be a status, and if it is a sequence, one that lives. */
 static fovea_status try(fovea_kv_cache *cache, const char *data, size_t size) {
     char *exact = must_alloc((int64_t)size + 1, 1);
@@ -117,17 +106,17 @@ static void test_hostile(const cache_case *c) {
         memcpy(bad + rng_below(&r, 28) * 8, &numbers[rng_below(&r, 10)], 8);
         if (i % 3 == 0)
             memcpy(bad + rng_below(&r, 28) * 8, &numbers[rng_below(&r, 10)], 8);
-        seal(bad, size);
+        cache_seal(bad, size);
         (void)try(cache, bad, size);
         const size_t shorter = (size_t)rng_between(&r, 8, (int64_t)size - 1);
         memcpy(bad, data, size);
-        seal(bad, shorter);
+        cache_seal(bad, shorter);
         test_check(try(cache, bad, shorter) != FOVEA_OK, "%d bytes, sealed: taken", (int)shorter);
     }
     memcpy(bad, data, size);
     const int64_t version = 3;
     memcpy(bad + 8, &version, 8);
-    seal(bad, size);
+    cache_seal(bad, size);
     test_check(try(cache, bad, size) == FOVEA_ERROR_VERSION, "a newer version: %s", fovea_error_detail());
     test_check(fovea_kv_cache_load(cache, NULL, 8, &s->number) == FOVEA_ERROR_NULL, "no data");
     test_check(fovea_kv_cache_load(cache, data, size, NULL) == FOVEA_ERROR_NULL, "no sequence");
@@ -151,7 +140,7 @@ static void test_impossible(const cache_case *c) {
             memcpy(bad + size - sizeof(uint64_t) - sizeof(float), &scales[i], sizeof(float));
         else /* of the last head's values */
             bad[size - sizeof(uint64_t) - 2 * 705 * sizeof(float) - 1] = -128;
-        seal(bad, size);
+        cache_seal(bad, size);
         test_check(try(cache, bad, size) == (i == 3 || i == 4 ? FOVEA_OK : FOVEA_ERROR_FILE), "impossible %d: %s", i,
                    fovea_error_detail());
     }

@@ -114,7 +114,7 @@ static void test_poison(void) {
 
 /* ---------------------------------------------------------------------------------------------- sinks and scales -- */
 
-/* Head 0 has a sink, head 1 an ordinary one. Keys are hidden from query 0, which then has its sink alone. */
+/* Head 0 has the sink, head 1 an ordinary one. Without keys, rows have their sink alone. */
 static void check_sink(float sink, int64_t q_len, bool keys) {
     attention_case c = case_plain(1, 2, 1, q_len, 300, 8, 5);
     rng r = rng_stream(test_seed(), "sink");

@@ -105,7 +105,8 @@ static int real(const object *o, const json_t *in, const char *name, double *val
     return json_is_number(v) && isfinite(*value) ? 0 : complain(o->to, o->path, "%s is not a number", name);
 }
 
-/* A setting that changes what a model computes: absent, or one of two words, of which NULL is none; or a truth. */
+/* A setting that changes what a model computes must be absent or have the value that is computed here: a word, for which there may be
+ * another, or a truth. */
 static int need_word(const object *o, const char *name, const char *word, const char *other) {
     const json_t *v = json_object_get(o->json, name);
     const char *found = json_string_value(v);

@@ -64,10 +64,8 @@ void attention_summarise(const attention *a, int64_t layer, int64_t head, double
 void attention_write_table(const attention *a, FILE *to) {
     fprintf(to,
             "%lld token%s, %lld head%s. Means over the tokens that look: entropy in bits (%.2f at most), the largest "
-            "weight, "
-            "weight on\n[CLS], [SEP], the first token, the token itself, the one before and the one after (-: there is "
-            "none to "
-            "look at). most: the\nnumber of the token that gets most, from 0\n\n",
+            "weight, weight on\n[CLS], [SEP], the first token, the token itself, the one before and the one after (-: "
+            "there is none to look at). most: the\nnumber of the token that gets most, from 0\n\n",
             (long long)a->tokens, plural(a->tokens), (long long)attention_chosen(a), plural(attention_chosen(a)),
             log2((double)a->tokens));
     fputs("layer.head", to);

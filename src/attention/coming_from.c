@@ -115,7 +115,7 @@ void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *
         kv_lens[b] = cache_seqlens[b] + new_keys - kv_starts[b];
     }
     args->kv_lens = kv_lens;
-    args->kv_starts = cache_leftpad ? kv_starts : NULL; /* which keys in pages have none of */
+    args->kv_starts = cache_leftpad ? kv_starts : NULL; /* keys in pages take none */
     fovea_from_flash(desc, args, causal, window_left, window_right, room + 2 * desc->batch);
 }
 
