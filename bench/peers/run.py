@@ -3,7 +3,7 @@ and finds Python; writes peers.md, peers.svg and peers.json to the folder of thi
 docs/peers/README.md, where all CPUs stand side by side. Exit status 1 if a result of Fovea's is wrong.
 
   cases.py    what is compared                    engines.py  by whom; engine_*.py, encoder_*.py: in which forms
-  data.py     operands and exact results          api.py      Fovea from Python
+  data.py     operands and exact results          api.py      Fovea from Python; structs.py: what it passes
   worker.py   measures, one process per tier      turns.py    how an engine is measured
   remote.py   an engine in another process        report.py   the table; chart.py: the picture
 """
