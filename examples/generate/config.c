@@ -138,7 +138,7 @@ static int read_rope(const object *o, config *c) {
         real(o, o->json, "partial_rotary_factor", &part) != 0 || real(o, in, "partial_rotary_factor", &part) != 0)
         return -1;
     if (part != 1.0)
-        return complain(o->to, o->path, "turns but a part of the channels of a head, which is not read here");
+        return complain(o->to, o->path, "rotates only a part of the channels of a head, which is not read here");
     if (type == NULL || strcmp(type, "default") == 0)
         return 0;
     c->rope.scaling = strcmp(type, "linear") == 0 ? FOVEA_ROPE_LINEAR : FOVEA_ROPE_LLAMA3;
