@@ -169,6 +169,9 @@ def main():
         "cases": records,
     }
     print(report.markdown(chosen, run) if options.only != "*" else report.table(chosen, run))
+    if status != 0:
+        print("not written: figures of a worker that ended early are missing; run it again", file=sys.stderr)
+        return status
     folder = pathlib.Path(options.output) / cpu_folder(fields)
     if options.update:
         run = merged(run, folder)
