@@ -170,7 +170,7 @@ def main():
     }
     print(report.markdown(chosen, run) if options.only != "*" else report.table(chosen, run))
     if status != 0:
-        print("not written: figures of a worker that ended early are missing; run it again", file=sys.stderr)
+        print("not written: a worker ended with an error (above), so figures are wrong or missing", file=sys.stderr)
         return status
     folder = pathlib.Path(options.output) / cpu_folder(fields)
     if options.update:
