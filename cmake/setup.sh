@@ -67,6 +67,7 @@ need gcc command -v cc
 need g++ command -v c++
 need cmake command -v cmake
 need ninja-build command -v ninja
+need ccache command -v ccache
 need pkg-config command -v pkg-config
 need libc6-dev header stdlib.h
 need python3 command -v python3
