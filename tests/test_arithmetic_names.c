@@ -33,11 +33,9 @@ static int taken(const fovea_context *ctx, const fovea_attention_desc *d, fovea_
     return found;
 }
 
-/* What FASTEST takes of bfloat16: the CPU's units for it, if they gain anything. */
+/* What FASTEST takes of bfloat16: the CPU's units for it, if they gain anything. Never tiles, which no CPU has been timed with. */
 static fovea_arithmetic by_features(const fovea_context *ctx, bool linear) {
 #ifdef FV_HAVE_X86
-    if (ctx->target.features & FV_HAS_amx_bf16)
-        return FOVEA_ARITHMETIC_BF16_TILE;
     if ((ctx->target.features & FV_HAS_avx512_bf16) && ctx->cpu.fast_pairs && !linear) /* maps in bf16 are exact */
         return FOVEA_ARITHMETIC_BF16;
 #endif
@@ -74,6 +72,22 @@ static void test_types(const fovea_context *ctx) {
     fovea_attention_desc d = attention_of(FOVEA_DTYPE_BF16, 0, 0, (fovea_arithmetic)7);
     test_check(taken(ctx, &d, &status) < 0 && status == FOVEA_ERROR_ARGUMENT, "an arithmetic of number 7");
     test_check(fovea_attention_plan_arithmetic(NULL) == FOVEA_ARITHMETIC_EXACT, "the arithmetic of nothing");
+}
+
+/* The same on CPUs that are not at hand: with and without AMX, with and without pairs that gain anything. */
+static void test_made_up_cpus(const fovea_context *ctx) {
+#ifdef FV_HAVE_X86
+    static const unsigned features[] = {FV_HAS_amx_bf16, FV_HAS_avx512_bf16, FV_HAS_amx_bf16 | FV_HAS_avx512_bf16};
+    for (int i = 0; i < 6; i++) {
+        fovea_context made = *ctx;
+        made.target.features = features[i / 2];
+        made.cpu.fast_pairs = i % 2 == 1;
+        test_check(fv_arithmetic_fastest(&made, FV_ARITHMETIC_OF_attention, true) == by_features(&made, false) &&
+                       fv_arithmetic_fastest(&made, FV_ARITHMETIC_OF_linear, true) == by_features(&made, true),
+                   "features %x, fast pairs %d: fastest is another", made.target.features, made.cpu.fast_pairs);
+    }
+#endif
+    (void)ctx;
 }
 
 /* FOVEA_ARITHMETIC narrows FASTEST and nothing else. */
@@ -115,6 +129,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++) {
         fovea_context *ctx = context_of(tiers[i], 1, NULL);
         test_types(ctx);
+        test_made_up_cpus(ctx);
         fovea_context_destroy(ctx);
     }
     test_environment();

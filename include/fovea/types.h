@@ -82,9 +82,9 @@ typedef enum fovea_arithmetic {
     FOVEA_ARITHMETIC_BF16 = 1,
     /* Of bfloat16 operands: as bf16, and all sums go by blocks of 32 products, as AMX computes them. */
     FOVEA_ARITHMETIC_BF16_TILE = 2,
-    /* An option: the one of these that is fastest on this CPU for this operation and these types, never by sizes, threads or
-     * tuning. Plans name what it took (fovea_attention_plan_arithmetic()): ask for that elsewhere to have the same bits there.
-     * FOVEA_ARITHMETIC (context.h) narrows it. */
+    /* An option: the one of these that was measured to be fastest on such a CPU, for this operation and these types; sizes, threads
+     * and tuning play no part. It never chooses BF16_TILE, which has not been timed on a CPU with AMX. Plans name its choice
+     * (fovea_attention_plan_arithmetic()): ask for that one to get the same bits elsewhere. FOVEA_ARITHMETIC (context.h) narrows it. */
     FOVEA_ARITHMETIC_FASTEST = 3
 } fovea_arithmetic;
 

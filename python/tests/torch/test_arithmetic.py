@@ -66,9 +66,9 @@ def test_config(qkv, name):
 
 
 def test_fastest(qkv):
-    """One of the named, as info() says; exact for other types."""
+    """As info() says, and never bf16_tile, which has not been timed on a CPU with AMX; exact for other types."""
     named = fovea.info()["models_arithmetic"]
-    assert named in NAMED and fovea.info()["models_linear_arithmetic"] in NAMED
+    assert named in ("exact", "bf16") and fovea.info()["models_linear_arithmetic"] == "exact"
     x, w = torch.randn(3, 64).bfloat16(), torch.randn(40, 64).bfloat16()
     of_maps = fovea.info()["models_linear_arithmetic"]
     assert same(fovea.Linear(w, arithmetic="fastest")(x), fovea.Linear(w, arithmetic=of_maps)(x))
