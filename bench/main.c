@@ -278,21 +278,22 @@ static void print_kinds(void) {
 }
 
 static int read_settings(int argc, char **argv, settings *s) {
-    const cli program = {.program = "fovea-bench",
-                         .version = fovea_version(),
-                         .exit_statuses =
-                             "0 success; 1 a result was wrong (its row says so); 2 wrong usage, or FOVEA_ISA "
-                             "is not a tier",
-                         .environment = environment,
-                         .examples = examples,
-                         .more = print_kinds,
-                         .passes = "--benchmark_",
-                         .commands = &command,
-                         .command_count = 1,
-                         .options = options_table,
-                         .option_count = sizeof options_table / sizeof options_table[0],
-                         .kinds = arguments,
-                         .kind_count = sizeof arguments / sizeof arguments[0]};
+    const cli program = {
+        .program = "fovea-bench",
+        .version = fovea_version(),
+        .exit_statuses =
+            "0 success; 1 a result was wrong (its row says so), or output was lost; 2 wrong usage, or FOVEA_ISA "
+            "is not a tier",
+        .environment = environment,
+        .examples = examples,
+        .more = print_kinds,
+        .passes = "--benchmark_",
+        .commands = &command,
+        .command_count = 1,
+        .options = options_table,
+        .option_count = sizeof options_table / sizeof options_table[0],
+        .kinds = arguments,
+        .kind_count = sizeof arguments / sizeof arguments[0]};
     const cli_command *only;
     *s = (settings){.shim = {.min_time = 0.5, .repetitions = 1}};
     s->shim.passed = s->passed;

@@ -123,6 +123,32 @@ static int refuse(const cli *c, const cli_command *command, const cli_option *o,
     return CLI_USAGE;
 }
 
+/* -------------------------------------------------------------------------------------------------- lost output -- */
+
+/* What check_output() ends. */
+static const char *ending_program;
+static int ending_status;
+
+/* What stdio still holds may not fit on the disk either, and only the end of main finds that out. */
+static void check_output(void) {
+    static const char sentence[] = "standard output was not written completely";
+    const bool lost = ferror(stdout) != 0;
+    if (fflush(stdout) != 0)
+        fprintf(stderr, "%s: %s: %s\n", ending_program, sentence, strerror(errno));
+    else if (lost)
+        fprintf(stderr, "%s: %s\n", ending_program, sentence);
+    else
+        return;
+    _Exit(ending_status);
+}
+
+static void check_output_at_exit(const cli *c) {
+    if (ending_program == NULL && atexit(check_output) != 0)
+        fprintf(stderr, "%s: lost output will not be noticed: atexit() failed\n", c->program);
+    ending_program = c->program;
+    ending_status = c->failure != 0 ? c->failure : 1;
+}
+
 /* ------------------------------------------------------------------------------------------------------- parsing -- */
 
 static int unknown(const cli *c, const cli_command *command, const char *what, const char *word) {
@@ -219,6 +245,7 @@ static int find_command(const cli *c, int argc, char **argv, const cli_command *
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count) {
     int first;
+    check_output_at_exit(c);
     const int status = find_command(c, argc, argv, command, &first);
     *word_count = 0;
     if (status >= 0)

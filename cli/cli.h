@@ -60,6 +60,7 @@ typedef struct cli {
     const char *program, *version, *summary;
     const char *description;   /* a paragraph of the man page */
     const char *exit_statuses; /* "0 good; 1 something failed" */
+    int failure;               /* the one of these for output that was lost; 0: 1 */
     const char *environment;   /* lines, as files and examples */
     const char *files;
     const char *examples;
@@ -75,7 +76,8 @@ typedef struct cli {
 } cli;
 
 /* Fills options (a struct) and words[] (of the most_words of the command); -1, or what the program ends with at once:
- * CLI_GOOD after --help, --version, man or completion, CLI_USAGE after a sentence to stderr. */
+ * CLI_GOOD after --help, --version, man or completion, CLI_USAGE after a sentence to stderr. From this call on, a program
+ * whose standard output could not be written (a full disk) ends with a sentence and the status of failure, whatever main returns. */
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count);
 

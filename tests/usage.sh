@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage.sh NAME PROGRAM: the command line of a program, as that of all programs here: --help and --version end with 0;
-# wrong usage ends with 2, after one line on standard error that names the program, and nothing on standard output.
+# wrong usage ends with 2, after one line on standard error that names the program, and nothing on standard output; output
+# that a full disk loses ends with 1, or the status of failure that --help names (4), and such a line.
 # Run by ctest (fovea_test_usage() in cmake/FoveaTest.cmake), which sets SCRATCH, a folder of its own.
 step=usage name=$1 program=$2
 . "$(dirname "$0")/support/program.sh"
@@ -26,6 +27,13 @@ has page '^usage: ' '^options$' '^exit status$' '^  2    wrong usage' '--help, -
 [ "$(sed -n '/^exit status/q; p' page | wc -L)" -le 120 ] || fail "--help has long lines"
 expect 0 --version
 has out "^$name [0-9]+[.][0-9]+[.][0-9]+$"
+if [ -c /dev/full ]; then
+    failure=$(sed -n 's/^  \([0-9]*\) *failure$/\1/p; s/^  \([0-9]*\) *something failed$/\1/p' page)
+    "$program" --help >/dev/full 2>err
+    [ $? = "${failure:-1}" ] || fail "status not ${failure:-1} although --help was lost on a full disk: $name"
+    [ "$(wc -l <err)" = 1 ] || fail "not one line for lost output: $name"
+    has err "^$name: standard output was not written completely"
+fi
 refused 'no (option|command) --no-such-option' --no-such-option
 commands=$(sed -n '/^commands$/,/^$/s/^  \([a-z]*\)\( .*\)*$/\1/p' page)
 if [ -z "$commands" ]; then

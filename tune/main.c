@@ -60,9 +60,5 @@ int main(int argc, char **argv) {
         if (strcmp(commands[i].name, options.command) == 0)
             status = commands[i].run(&options);
     tune_problem_end();
-    if (fflush(stdout) != 0) {
-        perror("fovea-tune");
-        status = TUNE_FAILED;
-    }
     return status;
 }

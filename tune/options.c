@@ -111,6 +111,7 @@ int tune_options_read(int argc, char **argv, tune_options *options) {
             "find the fastest kernels and block sizes of libfovea on this machine, and prove that they are faster",
         .description = description,
         .exit_statuses = exit_statuses,
+        .failure = TUNE_FAILED,
         .files = files,
         .examples = examples,
         .commands = commands,
@@ -145,6 +146,7 @@ int tune_options_read_with(const cli *program, const cli_option *own, int own_co
     memcpy(all, own, (size_t)own_count * sizeof *own);
     memcpy(all + own_count, options_table, sizeof options_table);
     c.version = fovea_version();
+    c.failure = TUNE_FAILED;
     c.options = all;
     c.option_count = own_count + COUNT(options_table);
     c.kinds = kinds;

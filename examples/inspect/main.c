@@ -35,9 +35,5 @@ int main(int argc, char **argv) {
     for (size_t i = 0; status < 0 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(commands[i].name, options.command) == 0)
             status = commands[i].run(&options);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("fovea-inspect: standard output");
-        status = INSPECT_FAILED;
-    }
     return status;
 }
