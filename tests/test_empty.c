@@ -65,7 +65,9 @@ static void test_attention(void) {
         for (int kind = 0; kind < 4; kind++) {
             attention_case c =
                 case_plain(cases[i].batch, cases[i].q_heads, cases[i].kv_heads, cases[i].q_len, cases[i].kv_len, 8, 12);
-            c.desc.causal = kind == 1 ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
+            c.desc.causal = kind == 1                        ? FOVEA_CAUSAL_BOTTOM_RIGHT
+                            : kind == 2 && c.desc.batch == 0 ? FOVEA_CAUSAL_OFFSET /* of no sequences */
+                                                             : FOVEA_CAUSAL_NONE;
             c.desc.mask = kind == 2 ? FOVEA_MASK_ADDITIVE : FOVEA_MASK_NONE;
             c.desc.packed = kind == 3;
             check_attention(c.desc, NULL, cases[i].text);
@@ -140,6 +142,77 @@ static void test_features(void) {
                 c.desc.packed = packed;
                 check_feature(c, feature, text);
             }
+}
+
+/* A mask without elements is not read, and nobody looks at its strides. */
+static void check_mask(fovea_mask_kind kind, const int64_t sizes[4], const int64_t strides[4], void *nowhere) {
+    const bool lists = kind == FOVEA_MASK_BLOCKS, padding = kind == FOVEA_MASK_KEY_PADDING;
+    attention_case c = case_plain(sizes[0], sizes[1], sizes[1], sizes[2], sizes[3], 8, 12);
+    fovea_mask_desc m;
+    fovea_mask_desc_init(&m);
+    m.kind = c.desc.mask = kind;
+    m.batch = sizes[0];
+    m.q_heads = sizes[1];
+    m.q_len = sizes[2];
+    m.kv_len = sizes[3];
+    m.block_rows = m.block_keys = c.desc.mask_block_rows = c.desc.mask_block_keys = 2;
+    m.mask = (fovea_tensor){nowhere,
+                            lists || kind == FOVEA_MASK_RANGES ? FOVEA_DTYPE_I64
+                            : kind == FOVEA_MASK_BITS          ? FOVEA_DTYPE_BITS
+                                                               : FOVEA_DTYPE_BOOL,
+                            {sizes[0], padding ? 1 : sizes[1], padding || lists ? 1 : sizes[2],
+                             lists                       ? (sizes[2] + 1) / 2 + 1
+                             : kind == FOVEA_MASK_RANGES ? 4
+                             : kind == FOVEA_MASK_BITS   ? (sizes[3] + 7) / 8
+                                                         : sizes[3]},
+                            {strides[0], strides[1], strides[2], strides[3]},
+                            NULL};
+    const int64_t *shape = m.mask.shape;
+    if (shape[0] > 0 && shape[1] > 0 && shape[2] > 0 && shape[3] > 0)
+        return;
+    fovea_mask *mask;
+    check_status("a mask without elements", fovea_mask_create(ctx, &m, &mask), FOVEA_OK, NULL);
+    fovea_mask_destroy(mask);
+    if (sizes[3] == 0) /* there are rows to write */
+        return;
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.mask = m.mask;
+    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    check_status("execution with it", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_attention_plan_destroy(plan);
+}
+
+static void test_masks(void) {
+    static const int64_t sizes[][4] = {{0, 4, 5, 6},
+                                       {3, 0, 5, 6},
+                                       {3, 4, 0, 6},
+                                       {3, 4, 5, 0},
+                                       {(int64_t)1 << 40, 0, 5, 6},
+                                       {(int64_t)1 << 40, 4, 0, 6}};
+    static const int64_t strides[][4] = {{0, 0, 0, 0}, {0, 0, 0, 1}, {INT64_MIN, -1, INT64_MAX, 7}};
+    guard *nowhere = guard_alloc("mask", 0, GUARD_START);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int kind = FOVEA_MASK_BOOLEAN; kind <= FOVEA_MASK_BLOCKS; kind++)
+            for (int s = 0; s < 3 && kind != FOVEA_MASK_ADDITIVE; s++)
+                check_mask((fovea_mask_kind)kind, sizes[i], strides[s], nowhere->data);
+    guard_free(nowhere);
+}
+
+/* No sequences have no pages. */
+static void test_pages(void) {
+    attention_case c = case_plain(0, 4, 2, 3, 7, 8, 12);
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_kv_pages pages;
+    c.desc.page_keys = 16;
+    fovea_attention_args_init(&args);
+    fovea_kv_pages_init(&pages);
+    args.pages = &pages;
+    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    check_status("no sequences in pages", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_attention_plan_destroy(plan);
 }
 
 /* Queries without keys: the operands that have a column for each key have no elements, and rows are empty, or have their sink alone. */
@@ -288,6 +361,8 @@ int main(int argc, char **argv) {
         ctx = context_of(FOVEA_ISA_BEST, threads, NULL);
         test_attention();
         test_features();
+        test_masks();
+        test_pages();
         for (int feature = 0; feature < 2 * CASE_FEATURES; feature++)
             check_keyless(feature / 2, feature % 2);
         test_maps();

@@ -332,6 +332,16 @@ static void test_refused_args(const fovea_context *ctx) {
     bad.y = p->y;
     refuse(linear, p, &bad, room, size, "lens in the workspace", FOVEA_ERROR_ALIAS, "lens overlaps the workspace");
     test_check(room[0] == 5 && room[1] == 5, "lens were written");
+    bad = good;
+    bad.stats = (fovea_linear_stats *)(void *)room;
+    fovea_linear_stats_init(bad.stats);
+    bad.x.data = room;
+    refuse(linear, p, &bad, NULL, 0, "stats over x", FOVEA_ERROR_ALIAS, "x overlaps stats");
+    bad.x = good.x;
+    bad.y = y;
+    refuse(linear, p, &bad, NULL, 0, "stats over y", FOVEA_ERROR_ALIAS, "y[1] overlaps stats");
+    bad.y = p->y;
+    refuse(linear, p, &bad, room, size, "stats in the workspace", FOVEA_ERROR_ALIAS, "stats overlaps the workspace");
     free(room);
     char small[16];
     refuse(linear, p, &good, small, sizeof small, "workspace", FOVEA_ERROR_WORKSPACE, "16 bytes");

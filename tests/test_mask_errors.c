@@ -116,13 +116,15 @@ static void test_wrong_args(void) {
     inputs *in = inputs_make(&c, &r);
     outputs *out = outputs_make(&c, LAYOUT_BHTD), *blank = outputs_make(&c, LAYOUT_BHTD);
     good_mask g;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         fovea_mask *mask = NULL;
         fovea_attention_plan *plan;
         fovea_attention_stats stats;
         make_good(&g, FOVEA_MASK_RANGES);
         g.desc.q_len -= i == 1;
         g.desc.mask.shape[2] -= i == 1;
+        if (i == 4)
+            g.desc.batch = g.desc.mask.shape[0] = 0;
         check_status("create", fovea_mask_create(ctx, &g.desc, &mask), FOVEA_OK, NULL);
         fovea_attention_stats_init(&stats);
         c.desc.mask = i == 3 ? FOVEA_MASK_NONE : FOVEA_MASK_PREPARED;
@@ -136,7 +138,8 @@ static void test_wrong_args(void) {
         } want[] = {{FOVEA_ERROR_NULL, "prepared is NULL"},
                     {FOVEA_ERROR_SHAPE, "prepared is a mask of 2 x 3 x 9 x 20"},
                     {FOVEA_ERROR_VERSION, "fovea_attention_stats"},
-                    {FOVEA_ERROR_ARGUMENT, "prepared is given, but desc.mask is FOVEA_MASK_NONE"}};
+                    {FOVEA_ERROR_ARGUMENT, "prepared is given, but desc.mask is FOVEA_MASK_NONE"},
+                    {FOVEA_ERROR_SHAPE, "prepared is a mask of 0 x 3 x 10 x 20"}};
         test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "%s", fovea_error_detail());
         check_status(want[i].words, fovea_attention_execute(plan, &args, NULL, 0), want[i].status, want[i].words);
         outputs_same(out, blank, "%s", want[i].words);

@@ -239,6 +239,11 @@ static void test_identity(void) {
     whole.lse = parts[0].out = parts[0].lse = fovea_tensor_bhtd(NULL, FOVEA_DTYPE_F32, 0, 1, 2, 1);
     parts[0].out.shape[3] = 4;
     check_status("an empty batch", fovea_attention_merge(parts, 1, NULL, &whole), FOVEA_OK, NULL);
+    whole.lse = parts[0].lse = (fovea_tensor){0};
+    check_status("an empty batch without lse", fovea_attention_merge(parts, 1, NULL, &whole), FOVEA_OK, NULL);
+    whole.out.shape[0] = (int64_t)1 << 60;
+    whole.out.shape[2] = 0;
+    check_status("many sequences without queries", fovea_attention_merge(NULL, 0, NULL, &whole), FOVEA_OK, NULL);
 }
 
 /* ----------------------------------------------------------------------------------------------------- errors -- */

@@ -223,9 +223,14 @@ static void test_refused(const fovea_context *ctx) {
                     {FOVEA_ERROR_ARGUMENT, "mask is given"},
                     {FOVEA_ERROR_ALIAS, "lse overlaps out"},
                     {FOVEA_ERROR_ALIAS, "out overlaps q_lens"},
+                    {FOVEA_ERROR_ALIAS, "stats|overlaps q"},
+                    {FOVEA_ERROR_ALIAS, "stats overlaps out"},
                     {FOVEA_ERROR_SHAPE, "weights"}};
-    for (int i = 0; i < 13; i++) {
+    for (int i = 0; i < 15; i++) {
         bad = good;
+        float *const place = i == 12 ? l->x[0] : out;
+        fovea_attention_stats *stats = (fovea_attention_stats *)(((uintptr_t)place + 7) / 8 * 8), saved;
+        memcpy(&saved, stats, sizeof saved);
         switch (i) {
         case 0: bad.struct_size++; break;
         case 1: bad.q.data = NULL; break;
@@ -239,9 +244,15 @@ static void test_refused(const fovea_context *ctx) {
         case 9: bad.mask = fovea_tensor_bhtd(blank, FOVEA_DTYPE_F32, 2, 2, 5, 5); break;
         case 10: bad.lse = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 2, 2, 5, 1); break;
         case 11: bad.q_lens = bad.out.data; break;
+        case 12:
+        case 13:
+            fovea_attention_stats_init(stats);
+            bad.stats = stats;
+            break;
         default: bad.weights = fovea_tensor_bhtd(out + n, FOVEA_DTYPE_F32, 2, 2, 5, 4); break;
         }
         check_status(expected[i].words, fovea_mha_execute(mha, &bad, NULL, 0), expected[i].want, expected[i].words);
+        memcpy(stats, &saved, sizeof saved);
         test_same(out, blank, 2 * n, "after %s", expected[i].words);
     }
     char small[8];

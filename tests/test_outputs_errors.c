@@ -169,6 +169,37 @@ static void check_state(call *c) {
     free(memory);
 }
 
+/* stats is an output, too: over anything else it is refused, and not written. */
+static void check_stats(call *c) {
+    const struct {
+        const char *words;
+        void *at;
+    } all[] = {{"stats|q", c->args.q.data},
+               {"stats|k", c->args.k.data},
+               {"stats|v", c->args.v.data},
+               {"stats|out", c->args.out.data},
+               {"stats|lse", c->args.lse.data},
+               {"stats|scores", c->scores.out.data},
+               {"stats|key_sums", c->summary.key_sums.data},
+               {"stats|top_keys", c->keys},
+               {"stats|kv_lens", must_alloc(1, sizeof(fovea_attention_stats))}};
+    enum { ALL = sizeof all / sizeof all[0] };
+    for (int i = 0; i < ALL; i++) {
+        fovea_attention_stats *at = (fovea_attention_stats *)(((uintptr_t)all[i].at + 7) / 8 * 8), before, fresh;
+        memcpy(&before, at, sizeof before);
+        fovea_attention_stats_init(&fresh);
+        memcpy(at, &fresh, sizeof fresh);
+        c->args.stats = at;
+        c->args.kv_lens = i == ALL - 1 ? (const int64_t *)(const void *)at : NULL;
+        check_status(all[i].words, fovea_attention_execute(c->plan, &c->args, NULL, 0), FOVEA_ERROR_ALIAS,
+                     all[i].words);
+        test_check(memcmp(at, &fresh, sizeof fresh) == 0, "%s: written", all[i].words);
+        memcpy(at, &before, sizeof before);
+    }
+    free(all[ALL - 1].at);
+    fill(c);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "outputs-errors", NULL);
     fovea_context *ctx = test_context_untuned();
@@ -182,6 +213,7 @@ int main(int argc, char **argv) {
     check_scores(&c);
     check_summary(&c);
     check_state(&c);
+    check_stats(&c);
     fovea_attention_plan_destroy(c.plan);
     inputs_free(c.in);
     free(c.memory);

@@ -202,6 +202,49 @@ static void test_arguments(const fovea_context *ctx, fovea_relative relative) {
     inputs_free(in);
 }
 
+/* Where no sequence has a key, no pair has a position: a piece of a state is anywhere, queries too. */
+static void test_window_without_keys(const fovea_context *ctx) {
+    enum { SIDE = 3, TOKENS = SIDE * SIDE };
+    static const int64_t none[] = {0};
+    attention_case c = case_plain(1, 2, 2, TOKENS, TOKENS, 8, 8);
+    c.desc.relative = FOVEA_RELATIVE_WINDOW_2D;
+    c.desc.relative_height = c.desc.relative_width = SIDE;
+    rng r = rng_stream(test_seed(), "window");
+    inputs *in = inputs_make(&c, &r);
+    outputs *want = outputs_make(&c, LAYOUT_BHTD), *got = outputs_make(&c, LAYOUT_BHTD);
+    case_run(ctx, NULL, &c, in, want);
+    fovea_attention_plan *plan;
+    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    const size_t size = fovea_attention_plan_state_size(plan);
+    void *memory = must_alloc((int64_t)size, 1);
+    fovea_attention_args args = in->args;
+    check_status("a state", fovea_attention_state_init(plan, memory, size, &args.state), FOVEA_OK, NULL);
+    check_status("the keys", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    args.out = got->out;
+    args.lse = got->lse;
+    args.kv_lens = none;
+    args.first_key = 1024; /* past the window */
+    check_status("a piece without keys", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    outputs_same(got, want, "a piece without keys");
+    args.kv_lens = NULL;
+    check_args(plan, &args, FOVEA_ERROR_SHAPE, "1033 keys|9 positions");
+    args.first_key = 255;
+    check_args(plan, &args, FOVEA_ERROR_ARGUMENT, "first_key is 255");
+    args.first_key = INT64_MIN;
+    check_args(plan, &args, FOVEA_ERROR_ARGUMENT, "first_key");
+    fovea_attention_plan_destroy(plan);
+    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
+    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    args = case_args(in, got);
+    args.kv_lens = none;
+    check_status("no keys before the queries", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_attention_plan_destroy(plan);
+    free(memory);
+    inputs_free(in);
+    outputs_free(want);
+    outputs_free(got);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "relative", NULL);
     const case_contexts x = contexts_make();
@@ -222,6 +265,7 @@ int main(int argc, char **argv) {
     test_descriptions(x.one);
     for (int kind = FOVEA_RELATIVE_ALIBI; kind <= FOVEA_RELATIVE_WINDOW_2D; kind++)
         test_arguments(x.one, (fovea_relative)kind);
+    test_window_without_keys(x.one);
     contexts_free(&x);
     return test_end();
 }

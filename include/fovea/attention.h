@@ -173,7 +173,7 @@ typedef struct fovea_attention_args {
     const int64_t *mask_blocks;   /* FOVEA_MASK_BLOCKS: [mask_block_count] blocks of keys, list after list */
     int64_t mask_block_count;
     const fovea_mask *prepared;   /* FOVEA_MASK_PREPARED: of these sizes; batch or heads may be 1 */
-    fovea_attention_stats *stats; /* optional; written by the call; not shared with a concurrent call */
+    fovea_attention_stats *stats; /* optional; an output: overlaps nothing, is not shared with a concurrent call */
     fovea_attention_state *state; /* NULL, or what carries results from piece to piece of the keys (state.h) */
     int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
     /* FOVEA_DTYPE_F32 [batch, q_heads, 1, entries], if desc.relative; batch and q_heads may be 1 or have a stride of 0,

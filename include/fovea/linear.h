@@ -93,7 +93,7 @@ typedef struct fovea_linear_args {
                                      out: the layout that attention reads */
     const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself */
     const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */
-    fovea_linear_stats *stats; /* optional; written by the call; not shared with a concurrent call */
+    fovea_linear_stats *stats; /* optional; an output: overlaps nothing, is not shared with a concurrent call */
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */

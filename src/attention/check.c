@@ -73,7 +73,7 @@ static fovea_status check_packed(const pieces *p, int64_t batch) {
 }
 
 static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *offsets) {
-    if (d->causal == FOVEA_CAUSAL_OFFSET && !offsets)
+    if (d->causal == FOVEA_CAUSAL_OFFSET && !offsets && d->batch > 0)
         return fv_fail(FOVEA_ERROR_NULL, "q_offsets is NULL, but causal is FOVEA_CAUSAL_OFFSET");
     if (offsets && (d->causal == FOVEA_CAUSAL_TOP_LEFT || d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "q_offsets is given, but causal is %s, which sets the offsets itself",
@@ -161,11 +161,6 @@ fovea_status fv_attention_check_mask(const fovea_attention_desc *d, const fovea_
     return d->mask == FOVEA_MASK_ADDITIVE ? check_added(&mask, spans) : fv_mask_check(&mask, spans);
 }
 
-static fv_span stats_span(const fovea_attention_args *args) {
-    const uintptr_t begin = (uintptr_t)args->stats;
-    return (fv_span){"stats", begin, args->stats ? begin + args->stats->struct_size : begin};
-}
-
 static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_attention_args *args, const shape *s,
                                   fv_span *workspace) {
     const fovea_attention_desc *d = &plan->desc;
@@ -228,7 +223,7 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     const fovea_status masked = fv_attention_check_mask(d, args, &spans[MASKS]);
     if (masked != FOVEA_OK)
         return masked;
-    spans[STATS] = stats_span(args);
+    spans[STATS] = fv_struct_span("stats", args->stats);
     const fovea_status state = fv_attention_state_check(plan, args, &spans[STATE]);
     if (state != FOVEA_OK)
         return state;
@@ -237,8 +232,9 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
         return outputs;
     bool written[OPERANDS + 1] = {false};
     for (int i = 0; i < OPERANDS; i++)
-        written[i] = i < TENSORS ? all[i].rule.output
-                                 : i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
+        written[i] = i < TENSORS
+                         ? all[i].rule.output
+                         : i == STATS || i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
     spans[OPERANDS] = *workspace;
     for (int i = 0; i < OPERANDS; i++)
         for (int j = 0; j <= OPERANDS; j++) {
@@ -292,5 +288,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     const uintptr_t begin = (uintptr_t)workspace;
     fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)plan->bytes : begin};
     status = fv_relative_check_args(plan, args);
-    return status == FOVEA_OK ? check_tensors(plan, args, &s, &span) : status;
+    if (status == FOVEA_OK)
+        status = check_tensors(plan, args, &s, &span);
+    return status == FOVEA_OK && !args->cache ? fv_relative_check_sequences(plan, args) : status;
 }

@@ -369,7 +369,7 @@ fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
     if (channels == 0 && d->kind == FOVEA_MASK_RANGES && (t->shape[3] < 2 || t->shape[3] % 2 != 0))
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements: ranges are pairs",
                        (long long)t->shape[3]);
-    if (!form->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1)
+    if (!form->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1 && !fv_tensor_empty(t))
         return fv_fail(FOVEA_ERROR_STRIDE, "mask: channel stride is %lld; it must be 1", (long long)t->stride[3]);
     const int64_t own = d->kind == FOVEA_MASK_RANGES ? t->shape[3] : channels;
     if (!form->repeats_columns && t->shape[3] != own)
@@ -378,5 +378,5 @@ fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
     const fv_tensor_rule rule = {
         "mask", form->dtype, {d->batch, one_head_row ? 1 : d->q_heads, rows, own}, false, true};
     const fovea_status status = fv_tensor_check(t, &rule, &spans[0]);
-    return status == FOVEA_OK && d->kind == FOVEA_MASK_BLOCKS ? check_blocks(d) : status;
+    return status == FOVEA_OK && d->kind == FOVEA_MASK_BLOCKS && !fv_tensor_empty(t) ? check_blocks(d) : status;
 }

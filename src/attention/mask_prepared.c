@@ -125,7 +125,7 @@ static void read_head(fovea_mask *m, const fv_mask *source, const fv_mask_rows *
 }
 
 static void read_ranges(fovea_mask *m, const fv_mask *source, const fv_mask_rows *head) {
-    for (int64_t row = 0; row < m->kept_rows && m->kv_len > 0; row++) {
+    for (int64_t row = 0; row < m->kept_rows; row++) {
         const fv_mask_rows at = {head->batch, head->head, row};
         m->ranges[head_of(m, head) * m->kept_rows + row] = fv_mask_hull(source, &at, (fv_range){0, m->kv_len});
     }
@@ -217,7 +217,7 @@ fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *
     m->kept_rows = source.one_row ? fv_min(d.q_len, 1) : d.q_len;
     m->row_tiles = fv_ceil_div(m->kept_rows, TILE_ROWS);
     m->segments = fv_ceil_div(d.kv_len, FV_SEGMENT);
-    status = read_mask(m, &source);
+    status = fv_mask_empty(&d) ? FOVEA_OK : read_mask(m, &source); /* nobody asks one without elements */
     if (status != FOVEA_OK) {
         fovea_mask_destroy(m);
         return status;
@@ -238,7 +238,7 @@ void fovea_mask_destroy(fovea_mask *mask) {
 fovea_status fv_mask_check_prepared(const fovea_mask_desc *d, const fovea_mask *m) {
     if (!m)
         return fv_fail(FOVEA_ERROR_NULL, "prepared is NULL, and desc.mask is FOVEA_MASK_PREPARED");
-    if ((m->kept_batch > 1 && m->batch != d->batch) || (m->kept_heads > 1 && m->q_heads != d->q_heads) ||
+    if ((m->kept_batch != 1 && m->batch != d->batch) || (m->kept_heads != 1 && m->q_heads != d->q_heads) ||
         m->q_len != d->q_len || m->kv_len != d->kv_len)
         return fv_fail(FOVEA_ERROR_SHAPE,
                        "prepared is a mask of %lld x %lld x %lld x %lld, the description asks for %lld x %lld x %lld x "

@@ -109,9 +109,9 @@ static fovea_status check_part(const fovea_attention_part *part, int64_t index, 
         x[i].span = (fv_span){x[i].name, 0, 0};
         const fv_tensor_rule rule = {
             x[i].name, FOVEA_DTYPE_F32, {shape[0], shape[1], shape[2], i == OUT ? shape[3] : 1}, index < 0, false};
-        if (t->data || (shape[0] == 0 || shape[1] == 0 || shape[2] == 0))
+        if (t->data)
             status = fv_tensor_check(t, &rule, &x[i].span);
-        else if (index >= 0 || i == OUT)
+        else if ((index >= 0 || i == OUT) && shape[0] > 0 && shape[1] > 0 && shape[2] > 0)
             status = fv_fail(FOVEA_ERROR_NULL, "%s is NULL", x[i].name);
     }
     return status;
@@ -159,6 +159,8 @@ fovea_status fovea_attention_merge(const fovea_attention_part *parts, int64_t co
     FV_HOLD_EXCEPTIONS();
     const fovea_context *ctx;
     fovea_status status = check(parts, count, sinks, whole);
+    if (status == FOVEA_OK && fv_tensor_empty(&whole->out))
+        return FOVEA_OK;
     if (status == FOVEA_OK)
         status = fv_context_default(&ctx);
     if (status != FOVEA_OK)

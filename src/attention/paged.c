@@ -78,7 +78,7 @@ static fovea_status check_pages(const fovea_attention_desc *d, const fovea_atten
     fovea_status status = fv_struct_check(FV_STRUCT(fovea_kv_pages, starts), p);
     if (status != FOVEA_OK)
         return status;
-    if (!args->kv_lens || !p->table)
+    if (d->batch > 0 && (!args->kv_lens || !p->table))
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL, and pages are given",
                        args->kv_lens ? "the table of pages" : "kv_lens");
     if (pages < 0 || pages > FV_SIZE_LIMIT || p->table_stride < 0 || p->table_stride > FV_SIZE_LIMIT)
@@ -89,9 +89,9 @@ static fovea_status check_pages(const fovea_attention_desc *d, const fovea_atten
         {"v of the pages", d->v_dtype, {pages, d->kv_heads, d->page_keys, d->value_dim}, false, false}};
     const fovea_tensor *tensors[] = {&p->k, &p->v};
     for (int i = 0; i < 2 && status == FOVEA_OK; i++)
-        if (tensors[i]->data || pages * d->kv_heads == 0)
+        if (tensors[i]->data)
             status = fv_tensor_check(tensors[i], &rules[i], &spans[i]);
-        else
+        else if (pages > 0 && d->kv_heads > 0)
             status = fv_fail(FOVEA_ERROR_NULL, "%s has no data", rules[i].name);
     int64_t entries = 0;
     for (int64_t b = 0; b < d->batch && status == FOVEA_OK; b++) {
@@ -101,7 +101,8 @@ static fovea_status check_pages(const fovea_attention_desc *d, const fovea_atten
         entries = fv_max(entries, (p->starts ? p->starts[b] : b * p->table_stride) +
                                       fv_ceil_div(args->kv_lens[b], d->page_keys));
     }
-    spans[2] = (fv_span){"the table of pages", (uintptr_t)p->table, (uintptr_t)(p->table + entries)};
+    const uintptr_t table = (uintptr_t)p->table;
+    spans[2] = (fv_span){"the table of pages", table, table + (uintptr_t)entries * sizeof *p->table};
     if (p->starts)
         spans[3] = (fv_span){"starts of the table", (uintptr_t)p->starts, (uintptr_t)(p->starts + d->batch)};
     return status;

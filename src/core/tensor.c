@@ -35,11 +35,6 @@ fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t cou
 /* Where an axis has one element, too: a loop may step past its end before it stops. */
 static const int64_t stride_limit = (int64_t)1 << 48;
 
-/* Has it no elements? Then nobody looks at its strides: numpy, say, gives empty arrays any. */
-static bool is_empty(const fovea_tensor *t) {
-    return t->shape[0] == 0 || t->shape[1] == 0 || t->shape[2] == 0 || t->shape[3] == 0;
-}
-
 static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rule) {
     static const char *const axes[4] = {"batch", "head", "token", "channel"};
     for (int i = 0; i < 4; i++)
@@ -47,7 +42,7 @@ static fovea_status check_shape(const fovea_tensor *t, const fv_tensor_rule *rul
             return fv_fail(FOVEA_ERROR_SHAPE, "%s: %s axis has %lld element%s, but the description says %lld",
                            rule->name, axes[i], (long long)t->shape[i], fv_plural(t->shape[i]),
                            (long long)rule->shape[i]);
-    if (is_empty(t))
+    if (fv_tensor_empty(t))
         return FOVEA_OK;
     for (int i = 0; i < 4; i++) {
         if (t->stride[i] < 0)
@@ -102,7 +97,7 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
         return status;
     const uintptr_t begin = (uintptr_t)tensor->data;
     *span = (fv_span){rule->name, begin, begin};
-    if (is_empty(tensor))
+    if (fv_tensor_empty(tensor))
         return FOVEA_OK;
     int64_t last = 0; /* offset of the last element */
     for (int i = 0; i < 4; i++) {
@@ -129,6 +124,11 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
 fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch) {
     const uintptr_t begin = (uintptr_t)lens;
     return (fv_span){name, begin, lens ? begin + (uintptr_t)batch * sizeof *lens : begin};
+}
+
+fv_span fv_struct_span(const char *name, const void *given) {
+    const uintptr_t begin = (uintptr_t)given;
+    return (fv_span){name, begin, begin + (given ? *(const size_t *)given : 0)};
 }
 
 fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b) {

@@ -24,16 +24,17 @@ typedef struct fv_span {
 /* Bytes of an element. */
 static inline int64_t fv_dtype_size(fovea_dtype dtype) {
     switch (dtype) {
-    case FOVEA_DTYPE_F32:
-        return 4;
-    case FOVEA_DTYPE_I64:
-        return 8;
+    case FOVEA_DTYPE_F32: return 4;
+    case FOVEA_DTYPE_I64: return 8;
     case FOVEA_DTYPE_BF16:
-    case FOVEA_DTYPE_F16:
-        return 2;
-    default:
-        return 1;
+    case FOVEA_DTYPE_F16: return 2;
+    default: return 1;
     }
+}
+
+/* Has it no elements? Then nobody looks at its strides: numpy, say, gives empty arrays any. */
+static inline bool fv_tensor_empty(const fovea_tensor *t) {
+    return t->shape[0] == 0 || t->shape[1] == 0 || t->shape[2] == 0 || t->shape[3] == 0;
 }
 
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
@@ -41,6 +42,9 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
 
 /* The span of lengths or offsets, one for each sequence of the batch; empty if there are none. */
 fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch);
+
+/* The span of a struct that begins with struct_size; empty if there is none. */
+fv_span fv_struct_span(const char *name, const void *given);
 
 /* Fails if the spans share a byte. */
 fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b);

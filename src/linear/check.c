@@ -206,9 +206,16 @@ static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
     return same;
 }
 
-/* Part p's output against the input, the lengths, all residuals, the outputs of later parts and the workspace. */
+/* What is written beside outputs: nothing else may be there. */
+enum { WORKSPACE, STATS, BESIDE };
+static fovea_status check_beside(const fv_span *span, const fv_span beside[BESIDE]) {
+    const fovea_status status = fv_spans_disjoint(span, &beside[WORKSPACE]);
+    return status == FOVEA_OK ? fv_spans_disjoint(span, &beside[STATS]) : status;
+}
+
+/* Part p's output against the input, the lengths, all residuals, the outputs of later parts and what is beside them. */
 static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_args *args, int64_t p, const fv_span *x,
-                                   const fv_span *lens, const fv_span *workspace) {
+                                   const fv_span *lens, const fv_span beside[BESIDE]) {
     char name[PART_NAME], other_name[PART_NAME];
     fv_span own, other;
     fovea_status status = check_output(l, args, p, true, name, &own);
@@ -217,14 +224,14 @@ static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_arg
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&own, lens);
     if (status == FOVEA_OK)
-        status = fv_spans_disjoint(&own, workspace);
+        status = check_beside(&own, beside);
     for (int64_t q = 0; status == FOVEA_OK && q < l->part_count; q++) {
         if (args->residual) {
             status = check_output(l, args, q, false, other_name, &other);
             if (status == FOVEA_OK && !(p == q && same_elements(&args->y[p], &args->residual[q])))
                 status = fv_spans_disjoint(&own, &other);
             if (status == FOVEA_OK)
-                status = fv_spans_disjoint(&other, workspace);
+                status = check_beside(&other, beside);
         }
         if (status == FOVEA_OK && q > p) {
             status = check_output(l, args, q, true, other_name, &other);
@@ -255,14 +262,17 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
     fv_span x;
     fovea_status status = check_x(l, args, &x);
     const uintptr_t begin = (uintptr_t)workspace;
-    const fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin};
+    const fv_span beside[BESIDE] = {{"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin},
+                                    fv_struct_span("stats", args->stats)};
     const fv_span lens = fv_lens_span("lens", args->lens, args->x.shape[0]);
     if (status == FOVEA_OK)
-        status = fv_spans_disjoint(&x, &span);
+        status = check_beside(&x, beside);
     if (status == FOVEA_OK)
-        status = fv_spans_disjoint(&lens, &span);
+        status = check_beside(&lens, beside);
+    if (status == FOVEA_OK)
+        status = fv_spans_disjoint(&beside[STATS], &beside[WORKSPACE]);
     for (int64_t p = 0; status == FOVEA_OK && p < l->part_count; p++)
-        status = check_overlaps(l, args, p, &x, &lens, &span);
+        status = check_overlaps(l, args, p, &x, &lens, beside);
     /* Only now: x's batch, by which lens is read, is that of all. */
     for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)
         if (args->lens[b] < 0 || args->lens[b] > args->x.shape[2])

@@ -113,14 +113,17 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
     fovea_status status = fv_attention_check_mask(a, &r->inner, &read[FV_ATTENTION_ARRAYS]);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(out, workspace);
-    fv_span outputs[FV_ATTENTION_OUTPUTS];
+    enum { STATS = FV_ATTENTION_OUTPUTS };
+    fv_span outputs[STATS + 1];
+    outputs[STATS] = fv_struct_span("stats", args->stats);
     if (status == FOVEA_OK)
         status = fv_attention_check_outputs(a, args, outputs);
-    for (int o = 0; status == FOVEA_OK && o < FV_ATTENTION_OUTPUTS; o++) {
+    for (int o = 0; status == FOVEA_OK && o <= STATS; o++) {
+        const bool written = o < FV_ATTENTION_OUTPUTS_WRITTEN || o == STATS;
         status = fv_spans_disjoint(&outputs[o], out);
         if (status == FOVEA_OK)
             status = fv_spans_disjoint(&outputs[o], workspace);
-        for (int i = 0; status == FOVEA_OK && o < FV_ATTENTION_OUTPUTS_WRITTEN && i < FV_MHA_ROLES; i++)
+        for (int i = 0; status == FOVEA_OK && written && i < FV_MHA_ROLES; i++)
             status = fv_spans_disjoint(&outputs[o], &inputs[i]);
     }
     for (int i = 0; status == FOVEA_OK && i < READ; i++) {
