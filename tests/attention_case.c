@@ -20,36 +20,6 @@ void *must_alloc(int64_t n, size_t size) {
     return memory;
 }
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLOWED 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define SLOWED 1
-#endif
-
-static double scale(void) {
-#ifdef SLOWED
-    double factor = 0.2;
-#else
-    double factor = 1;
-#endif
-    const char *text = getenv("FOVEA_TEST_SCALE");
-    if (text && *text)
-        factor = atof(text);
-    return factor;
-}
-
-int64_t test_scaled(int64_t n) {
-    const double scaled = (double)n * scale();
-    return scaled < 1 ? 1 : (int64_t)scaled;
-}
-
-bool test_takes(int64_t n) {
-    const double factor = scale();
-    return factor >= 1 || n == 0 || floor((double)n * factor) > floor((double)(n - 1) * factor);
-}
-
 /* ------------------------------------------------------------------------------------------------------ cases -- */
 
 attention_case case_plain(int64_t batch, int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,

@@ -139,12 +139,6 @@ typedef struct case_contexts {
 case_contexts contexts_make(void);
 void contexts_free(const case_contexts *x);
 
-/* n, scaled by FOVEA_TEST_SCALE (a factor; the default is 1, or less under ThreadSanitizer); at least 1. */
-int64_t test_scaled(int64_t n);
-
-/* Whether case n of a list is one of those that are run: all of them, or as many as that factor says, evenly. */
-bool test_takes(int64_t n);
-
 /* malloc that ends the program. */
 void *must_alloc(int64_t n, size_t size);
 

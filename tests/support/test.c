@@ -6,6 +6,7 @@
 #include "guard.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -259,4 +260,35 @@ bool test_same(const float *got, const float *want, int64_t n, const char *forma
     fail(format, arguments, detail);
     va_end(arguments);
     return false;
+}
+
+/* ThreadSanitizer takes ten times as long. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLOWED 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define SLOWED 1
+#endif
+
+static double scale(void) {
+#ifdef SLOWED
+    double factor = 0.2;
+#else
+    double factor = 1;
+#endif
+    const char *text = getenv("FOVEA_TEST_SCALE");
+    if (text && *text)
+        factor = atof(text);
+    return factor;
+}
+
+int64_t test_scaled(int64_t n) {
+    const double scaled = (double)n * scale();
+    return scaled < 1 ? 1 : (int64_t)scaled;
+}
+
+bool test_takes(int64_t n) {
+    const double factor = scale();
+    return factor >= 1 || n == 0 || floor((double)n * factor) > floor((double)(n - 1) * factor);
 }

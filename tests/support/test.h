@@ -70,6 +70,12 @@ void test_skip(const char *format, ...) TEST_PRINTF(1, 2);
  */
 bool test_same(const float *got, const float *want, int64_t n, const char *format, ...) TEST_PRINTF(4, 5);
 
+/* n, scaled by FOVEA_TEST_SCALE (a factor; the default is 1, or less under ThreadSanitizer); at least 1. */
+int64_t test_scaled(int64_t n);
+
+/* Whether case n of a list is one of those that are run: all of them, or as many as that factor says, evenly. */
+bool test_takes(int64_t n);
+
 /* Adds results that were counted elsewhere. */
 void test_count(int64_t passed, int64_t failed, int64_t skipped);
 
