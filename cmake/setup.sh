@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh [--clang] [--aarch64] [--mca] [--python]: installs what the build needs and this machine lacks, by apt-get, with
-# sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing.
+# sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
+# it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
 #   --aarch64  what builds for 64-bit Arm and runs that: Debian's cross compiler and arm64 packages, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
@@ -22,10 +23,10 @@ fail() {
     printf '%s\n' "$@" >&2
     exit 1
 }
-as_root() {
-    local words=(env DEBIAN_FRONTEND=noninteractive "$@")
-    [ "$(id -u)" = 0 ] || words=(sudo "${words[@]}")
-    "${words[@]}"
+root=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C)
+[ "$(id -u)" = 0 ] || root=(sudo "${root[@]}")
+megabytes() { # megabytes apt-get install OPTION... PACKAGE...: what that will download
+    "$@" -qq --print-uris 2>/dev/null | awk '{ sum += $3 } END { printf "%.1f", sum / 1e6 }'
 }
 # Of the packages that are missing, those that the distribution has.
 choose_missing() {
@@ -55,11 +56,12 @@ install_missing() {
         fail "Fovea needs what Debian and Ubuntu call: $names" "There is no apt-get here: please install these."
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         fail "Fovea needs: $names" "You are not root and there is no sudo. As root: apt-get install -y $names"
-    echo "Fovea needs: $names"
+    local install=(apt-get install -q -y --no-install-recommends)
     # A fresh machine knows of no packages before.
-    { as_root apt-get update -q && choose_missing &&
-        as_root apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||
-        fail "That did not work. Please do it by hand, as root: apt-get install -y $names"
+    cmake/quiet.sh "Listing packages" "${root[@]}" apt-get update -q && choose_missing &&
+        echo "Installing ${missing[*]} ($(megabytes "${install[@]}" "${missing[@]}") MB to download)" &&
+        cmake/quiet.sh "Installing" "${root[@]}" "${install[@]}" "${missing[@]}" ||
+        fail "Please install by hand, as root: apt-get install -y $names"
     missing=()
 }
 
@@ -124,7 +126,7 @@ case "${missing[*]-}" in
 *:arm64*)
     dpkg --print-foreign-architectures | grep -qx arm64 || {
         echo "Fovea needs packages of another architecture: dpkg --add-architecture arm64"
-        as_root dpkg --add-architecture arm64 || fail "That did not work."
+        "${root[@]}" dpkg --add-architecture arm64 || fail "That did not work."
     }
     ;;
 esac
@@ -134,9 +136,9 @@ install_missing
 # clang's OpenMP runtime for arm64 has the same path as this machine's: unpacked apart, where the toolchain file looks.
 apart=build/sysroot-arm64
 if [ "$clang$aarch64" = yesyes ] && [ ! -e $apart/libomp.so ]; then
-    echo "Fovea needs libomp5-14:arm64, unpacked into $apart"
+    echo "Fetching libomp5-14:arm64 (0.4 MB), unpacked into $apart"
     mkdir -p $apart && (
-        cd $apart && apt-get download -q libomp5-14:arm64 && dpkg -x libomp5-14_*_arm64.deb . &&
+        cd $apart && apt-get download -qq libomp5-14:arm64 && dpkg -x libomp5-14_*_arm64.deb . &&
             ln -sf usr/lib/llvm-14/lib/libomp.so.5 libomp.so.5 && ln -sf libomp.so.5 libomp.so
     ) || fail "That did not work."
 fi
@@ -147,7 +149,7 @@ version=$(cmake --version | sed -n '1s/[^0-9]*//p')
 if ! printf '%s\n' $oldest "$version" | sort --version-sort --check=silent; then
     need python3-venv python3 -c 'import ensurepip, venv'
     install_missing
-    echo "CMake here is $version and not $oldest: putting one into build/tools"
-    { python3 -m venv build/tools && build/tools/bin/pip install -q "cmake>=$oldest,<4"; } ||
-        fail "That did not work. Please install CMake $oldest or newer."
+    echo "Fetching CMake (30 MB), since $version here is older than $oldest, into build/tools"
+    cmake/quiet.sh "Installing CMake" sh -c "python3 -m venv build/tools && build/tools/bin/pip install -q 'cmake>=$oldest,<4'" ||
+        fail "Please install CMake $oldest or newer."
 fi

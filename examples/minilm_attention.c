@@ -1,13 +1,14 @@
 /* fovea-minilm: attention on the queries, keys and values of a real model reading a real text; what `make run` runs.
  *
  * Runs the same attention with plain C, with every tier of the library that this CPU has (one thread), and with the
- * best tier on all threads. Prints for each how well it agrees with the answer in float64, whether its bits are those
- * of the scalar tier, and how fast it is; then what dispatch chose and why.
+ * best tier on all threads. Prints for each whether its bits are those of the scalar tier, its error against float64,
+ * and how fast it is. --verbose: also what the columns mean, other measures of the error, and what dispatch chose and why.
  * While it measures, it shows on a terminal (standard error) how far it is.
  */
 #include "cli.h"
 #include "minilm_bout.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ typedef struct options {
     const char *data;
     int threads;
     double seconds;
+    bool verbose;
 } options;
 
 static int read_options(int argc, char **argv, options *opts) {
@@ -27,6 +29,8 @@ static int read_options(int argc, char **argv, options *opts) {
          "number of threads in the last line of the table (default: all CPUs this process may use)"},
         {"--seconds", "S", "5", cli_read_real, 0, 3600, offsetof(options, seconds), 1,
          "about how long to measure in total (default: 5)"},
+        {"--verbose", NULL, NULL, NULL, 0, 0, offsetof(options, verbose), 1,
+         "also explain the columns, and print more measures of the error and the plan"},
     };
     static const cli_command command = {
         "",
@@ -65,7 +69,7 @@ int main(int argc, char **argv) {
 
     bout_add_contestants(&b, opts.threads);
     bout_measure(&b, opts.seconds);
-    const int wrong = bout_report(&b);
+    const int wrong = bout_report(&b, opts.verbose);
     bout_free(&b);
     free(b.scores);
     reference_free(&b.ref);

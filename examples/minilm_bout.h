@@ -8,6 +8,8 @@
 
 #include <fovea/fovea.h>
 
+#include <stdbool.h>
+
 enum { BOUT_ROUNDS = 5, BOUT_ROWS = 16 };
 
 /* One line of the table. */
@@ -59,7 +61,7 @@ void bout_measure(bout *b, double seconds);
 /* Frees what these two made. */
 void bout_free(bout *b);
 
-/* Prints all; 0 if nothing is wrong. */
-int bout_report(bout *b);
+/* Prints the table and what it comes to; verbose: legends, errors and the plan, too. 0 if nothing is wrong. */
+int bout_report(bout *b, bool verbose);
 
 #endif

@@ -25,12 +25,10 @@ static double flops(const minilm_data *data) {
 static void print_head(const bout *b) {
     const minilm_data *d = &b->data;
     const contestant *best = &b->rows[b->row_count - 1];
-    printf("Fovea %s on %s\n", fovea_version(), best->info.cpu[0] != 0 ? best->info.cpu : "a CPU without a name");
-    printf("%s, layer %lld: %lld token%s, %lld head%s of %lld channel%s.\n", d->title, (long long)d->layer,
-           (long long)d->tokens, plural(d->tokens), (long long)d->heads, plural(d->heads), (long long)d->head_dim,
-           plural(d->head_dim));
-    printf("Computes softmax(q k^T / sqrt(%lld)) v in float32: %.1f MFLOP and %.2f million exp.\n\n",
-           (long long)d->head_dim, 1e-6 * flops(d), 1e-6 * (double)d->heads * (double)d->tokens * (double)d->tokens);
+    printf("Fovea %s on %s: attention in float32, layer %lld of\n", fovea_version(),
+           best->info.cpu[0] != 0 ? best->info.cpu : "a CPU without a name", (long long)d->layer);
+    printf("%s: %lld token%s, %lld head%s of %lld channel%s\n", d->title, (long long)d->tokens, plural(d->tokens),
+           (long long)d->heads, plural(d->heads), (long long)d->head_dim, plural(d->head_dim));
 }
 
 /* Says so if other programs had CPUs that the runs needed.
@@ -44,65 +42,75 @@ static void print_busy(const bout *b) {
     const int threads = b->rows[b->row_count - 1].info.threads;
     const double had = threads * b->all.worked / b->all.passed; /* not a number if one thread is all */
     if (b->all.passed > 0.1 * threads && threads - had > 0.2 + 0.02 * threads)
-        printf("This machine is busy: the %d threads of the last line got %.1f CPUs. Other programs used the rest, or\n"
-               "OpenMP's settings made threads sleep. On an idle machine they may be much faster.\n",
-               threads, had);
+        printf(
+            "This machine is busy: the %d threads of the last line got %.1f CPUs; on an idle one they may be faster.\n",
+            threads, had);
     else if (b->one.passed > 1.1 * b->one.worked)
-        printf("This machine is busy: other programs used this CPU for %.0f%% of the time, so more than one thread\n"
-               "cannot be measured well.\n",
+        printf("This machine is busy: other programs used this CPU for %.0f%% of the time, which disturbs several "
+               "threads.\n",
                100.0 * (1.0 - b->one.worked / b->one.passed));
 }
 
 static void print_table(bout *b) {
-    printf("                  error against float64      bits as              speed,   FMA peak,   share   times\n"
-           "tier     threads  absolute relative  scaled  scalar  time, ms  GFLOP/s   GFLOP/s   of peak  plain C\n"
-           "-------  -------  -------- --------  ------  ------  --------  -------  ---------  -------  -------\n");
+    puts("tier     threads  same bits    error  time, ms  GFLOP/s  of peak  times plain C");
     double plain_time = median(b->rows[0].samples, b->rows[0].sample_count);
     for (int i = 0; i < b->row_count; i++) {
         contestant *row = &b->rows[i];
         double time = median(row->samples, row->sample_count), speed = 1e-9 * flops(&b->data) / time;
-        char peak[16] = "-", share[16] = "-";
-        if (row->peak > 0.0) {
-            snprintf(peak, sizeof peak, "%.1f", row->peak);
-            snprintf(share, sizeof share, "%.1f%%", 100.0 * speed / row->peak);
-        }
-        printf("%-7s  %7d  %8.1e %8.1e  %6.1f  %6s  %8.3f  %7.2f  %9s  %7s  %6.1fx\n", row->name,
-               row->plan == NULL ? 1 : row->info.threads, row->errors.absolute, row->errors.relative,
-               row->errors.scaled,
+        char share[16] = "-";
+        if (row->peak > 0.0)
+            snprintf(share, sizeof share, "%.0f%%", 100.0 * speed / row->peak);
+        printf("%-7s  %7d  %9s  %7.1e  %8.3f  %7.2f  %7s  %12.1fx\n", row->name,
+               row->plan == NULL ? 1 : row->info.threads,
                row->plan == NULL ? "-"
                : row->same_bits  ? "yes"
                                  : "NO",
-               1e3 * time, speed, peak, share, plain_time / time);
+               row->errors.relative, 1e3 * time, speed, share, plain_time / time);
     }
-    if (b->missing[0] != 0)
-        printf("Not run: %s (of another architecture, or see dispatch below).\n", b->missing);
     print_busy(b);
 }
 
 static void print_columns(const bout *b) {
     puts("\n"
-         "absolute       largest |o - o64|; o64 is the output in float64, from the data file\n"
-         "relative       sqrt(sum of (o - o64)^2 / sum of o64^2)\n"
-         "scaled         largest |o - o64| / (2^-23 * sum p|v|): in units of one rounding of every term.\n"
-         "               Rounding a score s changes it by about 2^-23 |s|, and its weight p by that share of p.\n"
-         "               So where scores are large, as in some rows here, float32 needs more than a few units\n"
-         "bits as        yes: every output has the same 32 bits as in the scalar tier\n"
+         "same bits      yes: every output has the same 32 bits as in the scalar tier\n"
+         "error          sqrt(sum of (o - o64)^2 / sum of o64^2); o64 is the output in float64, from the data file\n"
          "time           median of warm runs, in turns with the other lines. One thread: its CPU time, which\n"
          "               other programs hardly disturb. Several threads: elapsed time");
-    printf("speed          multiplications and additions of q k^T and p v. Not counted: one exp for each %lld of\n"
-           "               them, maxima, sums and packing\n",
-           4 * (long long)b->data.head_dim);
-    puts("FMA peak       the most that FMA instructions of the tier reached between these runs, on one thread, in\n"
-         "               registers only; the scalar tier's fma is a call of libm if the CPU may lack it\n"
-         "share of peak  speed / FMA peak\n"
+    printf("GFLOP/s        multiplications and additions of q k^T and p v, %.1f million. Not counted: one exp for\n"
+           "               each %lld of them, maxima, sums and packing\n",
+           1e-6 * flops(&b->data), 4 * (long long)b->data.head_dim);
+    puts("of peak        share of the FMA peak: the most that FMA instructions of the tier reached between these\n"
+         "               runs, on one thread, in registers only; the scalar tier's fma is a call of libm if the\n"
+         "               CPU may lack it\n"
          "plain C        three plain loops with libm's expf (examples/plain_attention.c), one thread,\n"
          "               compiled like the library's portable C, for no particular CPU");
-    printf("\nThe float64 output was computed again here; it differs by at most %.0f * 2^-52 * sum p|v|.\n",
+}
+
+static void print_errors(const bout *b) {
+    puts("\n"
+         "tier     threads  absolute  scaled  of limit  FMA peak, GFLOP/s");
+    for (int i = 0; i < b->row_count; i++) {
+        const contestant *row = &b->rows[i];
+        char peak[16] = "-";
+        if (row->peak > 0.0)
+            snprintf(peak, sizeof peak, "%.1f", row->peak);
+        printf("%-7s  %7d  %8.1e  %6.1f  %7.0f%%  %17s\n", row->name, row->plan == NULL ? 1 : row->info.threads,
+               row->errors.absolute, row->errors.scaled, 100.0 * row->errors.of_limit, peak);
+    }
+    puts(
+        "absolute       largest |o - o64|\n"
+        "scaled         largest |o - o64| / (2^-23 * sum p|v|): in units of one rounding of every term.\n"
+        "               Rounding a score s changes it by about 2^-23 |s|, and its weight p by that share of p.\n"
+        "               So where scores are large, as in some rows here, float32 needs more than a few units\n"
+        "of limit       the same as a share of its row's limit, 4 + 4 * (largest scale * sum |q||k| of the row) units");
+    printf("The float64 output was computed again here; it differs by at most %.0f * 2^-52 * sum p|v|.\n",
            b->ref.drift);
 }
 
 static void print_dispatch(const bout *b) {
     const contestant *best = &b->rows[b->row_count - 1];
+    if (b->missing[0] != 0)
+        printf("\nNot run: %s.", b->missing);
     printf("\nDispatch: %s, %d thread%s.\n  %s\n", best->name, best->info.threads, plural(best->info.threads),
            best->info.reason);
     size_t size = fovea_attention_plan_describe(best->plan, NULL, 0) + 1;
@@ -118,7 +126,6 @@ static void print_dispatch(const bout *b) {
 static int print_verdict(const bout *b) {
     int wrong = 0;
     double worst = 0.0;
-    putchar('\n');
     if (!(b->ref.drift < 0x1p20)) {
         puts("WRONG: the output in the data file does not belong to its q, k and v.");
         wrong = 1;
@@ -133,16 +140,19 @@ static int print_verdict(const bout *b) {
         }
     }
     if (!wrong)
-        printf("All right: the same bits on every line, and no error above %.0f%% of its row's limit of\n"
-               "4 + 4 * (largest scale * sum |q||k| of the row) units (plain C: %.0f%%).\n",
+        printf("All right: the same bits on every line, and no error above %.0f%% of its limit (plain C: %.0f%%).\n",
                100.0 * worst, 100.0 * b->rows[0].errors.of_limit);
     return wrong;
 }
 
-int bout_report(bout *b) {
+int bout_report(bout *b, bool verbose) {
     print_head(b);
     print_table(b);
-    print_columns(b);
-    print_dispatch(b);
-    return print_verdict(b);
+    const int wrong = print_verdict(b);
+    if (verbose) {
+        print_columns(b);
+        print_errors(b);
+        print_dispatch(b);
+    }
+    return wrong;
 }

