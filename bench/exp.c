@@ -78,6 +78,8 @@ static bench *exp_make(const char *words, char error[BENCH_ERROR_SIZE]) {
         [FV_ISA_scalar] = bench_sleef_exp_scalar,
 #ifdef FV_HAVE_X86
         [FV_ISA_avx2] = bench_sleef_exp_avx2,
+#endif
+#ifdef FV_HAVE_AVX512
         [FV_ISA_avx512] = bench_sleef_exp_avx512,
 #endif
 #ifdef FV_HAVE_ARM64

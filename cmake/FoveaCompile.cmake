@@ -1,12 +1,14 @@
 # How everything in this repository is compiled.
 #   FOVEA_X86, FOVEA_ARM64        true where the kernels of that architecture are built
-#   FOVEA_TIERS                   the tiers that have kernels, lowest first
+#   FOVEA_BUILT_TIERS             the tiers that have kernels, lowest first: those of FOVEA_TIERS (CMakeLists.txt)
 #   FOVEA_KERNEL_FLAGS            what intrinsics are compiled with, and FOVEA_KERNEL_FLAGS_<tier>
-#   FOVEA_ARCHITECTURE            the definition that tells the code: FV_HAVE_X86, FV_HAVE_ARM64 or nothing
+#   FOVEA_ARCHITECTURE            the definitions that tell the code: FV_HAVE_X86, also FV_HAVE_AVX512 where that tier
+#                                 is built, FV_HAVE_ARM64, or nothing
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
 #   fovea_check_assembler(VARIABLE FILE...)   can the compiler assemble these? (Language ASM)
 #   fovea_object_library(TARGET)  an OBJECT library that goes into libfovea; add its sources and flags afterwards
 include(CheckCSourceCompiles)
+include(CheckCSourceRuns)
 
 # Asks the compiler, not the machine: a cross compiler or -m32 may aim elsewhere.
 function(fovea_check_target macro variable)
@@ -16,19 +18,53 @@ function(fovea_check_target macro variable)
         #endif
         int main(void) { return 0; }" ${variable})
 endfunction()
+
+# fovea_host_has(WORDS VARIABLE): true where the CPU that builds has all of these, by __builtin_cpu_supports().
+function(fovea_host_has words variable)
+    set(name FOVEA_HOST_HAS_${words})
+    string(MAKE_C_IDENTIFIER "${name}" name)
+    if(CMAKE_CROSSCOMPILING)
+        set(${name} FALSE)
+    elseif(NOT DEFINED ${name})
+        string(REPLACE " " "\") && __builtin_cpu_supports(\"" supports "${words}")
+        check_c_source_runs("int main(void) { return !(__builtin_cpu_supports(\"${supports}\")); }" ${name})
+    endif()
+    set(${variable} "${${name}}" PARENT_SCOPE)
+endfunction()
+
+# Does FOVEA_TIERS ask for this tier? words: what __builtin_cpu_supports() calls its features.
+function(fovea_tier_wanted tier words variable)
+    set(wanted FALSE)
+    if(FOVEA_TIERS STREQUAL all OR tier IN_LIST FOVEA_TIERS)
+        set(wanted TRUE)
+    elseif(FOVEA_TIERS STREQUAL host)
+        fovea_host_has("${words}" wanted)
+    endif()
+    set(${variable} ${wanted} PARENT_SCOPE)
+endfunction()
+
 fovea_check_target(__x86_64__ FOVEA_TARGET_IS_X86_64)
 fovea_check_target(__aarch64__ FOVEA_TARGET_IS_ARM64)
 set(FOVEA_X86 FALSE)
 set(FOVEA_ARM64 FALSE)
-set(FOVEA_TIERS scalar)
+set(FOVEA_BUILT_TIERS scalar)
 set(FOVEA_ARCHITECTURE)
 if(FOVEA_TARGET_IS_X86_64 AND NOT FOVEA_PORTABLE)
-    set(FOVEA_X86 TRUE)
-    list(APPEND FOVEA_TIERS avx2 avx512)
-    set(FOVEA_ARCHITECTURE FV_HAVE_X86)
+    # A CPU with a tier has all below it; without any, what is built is portable.
+    fovea_tier_wanted(avx2 "avx2 fma" wanted)
+    if(wanted)
+        set(FOVEA_X86 TRUE)
+        list(APPEND FOVEA_BUILT_TIERS avx2)
+        list(APPEND FOVEA_ARCHITECTURE FV_HAVE_X86)
+        fovea_tier_wanted(avx512 "avx512f avx512bw avx512dq avx512vl" wanted)
+        if(wanted)
+            list(APPEND FOVEA_BUILT_TIERS avx512)
+            list(APPEND FOVEA_ARCHITECTURE FV_HAVE_AVX512)
+        endif()
+    endif()
 elseif(FOVEA_TARGET_IS_ARM64 AND NOT FOVEA_PORTABLE)
     set(FOVEA_ARM64 TRUE)
-    list(APPEND FOVEA_TIERS neon)
+    list(APPEND FOVEA_BUILT_TIERS neon)
     set(FOVEA_ARCHITECTURE FV_HAVE_ARM64)
 endif()
 
@@ -37,6 +73,12 @@ endif()
 set(FOVEA_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
                        $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
 set(FOVEA_KERNEL_FLAGS_scalar)
+if(FOVEA_SCALAR_FMA AND FOVEA_X86)
+    fovea_host_has("fma" has_fma)
+    if(has_fma)
+        set(FOVEA_KERNEL_FLAGS_scalar -mfma)
+    endif()
+endif()
 set(FOVEA_KERNEL_FLAGS_avx2 -mavx2 -mfma)
 set(FOVEA_KERNEL_FLAGS_avx512 ${FOVEA_KERNEL_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
                               -mprefer-vector-width=512)

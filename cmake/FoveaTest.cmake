@@ -14,7 +14,7 @@ endif()
 # Tests in which kernels differ by CPU and compiler, and which have the label "kernels", too.
 set(FOVEA_KERNEL_TESTS activation arithmetic arithmetic_linear arrays cache_int8 check check.flush-to-zero exp gated gemms golden half
                        half_linear half_linear_pairs half_mha linear log mha_cache modes norm promise reference rope split tanh types)
-set(FOVEA_TEST_TIERS "${FOVEA_TIERS}" CACHE STRING "Tiers under which every test is run")
+set(FOVEA_TEST_TIERS "${FOVEA_BUILT_TIERS}" CACHE STRING "Tiers under which every test is run")
 
 function(fovea_add_test_once name)
     add_test(NAME ${name} COMMAND ${ARGN})

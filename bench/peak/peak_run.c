@@ -10,6 +10,8 @@ double peak_run(int isa, int64_t rounds) {
         [FV_ISA_scalar] = peak_sum_scalar,
 #ifdef FV_HAVE_X86
         [FV_ISA_avx2] = peak_sum_avx2,
+#endif
+#ifdef FV_HAVE_AVX512
         [FV_ISA_avx512] = peak_sum_avx512,
 #endif
 #ifdef FV_HAVE_ARM64

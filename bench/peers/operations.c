@@ -16,8 +16,10 @@ EXPORT int peers_sleef_version(void);
 
 EXPORT void peers_sleef(int isa, int64_t n, const float *x, float *y) {
     switch ((fv_isa)isa) {
-#ifdef FV_HAVE_X86
+#ifdef FV_HAVE_AVX512
     case FV_ISA_avx512: bench_sleef_exp_avx512(n, x, y); break;
+#endif
+#ifdef FV_HAVE_X86
     case FV_ISA_avx2: bench_sleef_exp_avx2(n, x, y); break;
 #endif
     default: bench_sleef_exp_scalar(n, x, y); break;

@@ -3,7 +3,7 @@
 
 #include "probes/probes.h"
 
-#ifdef FV_HAVE_X86
+#ifdef FV_HAVE_AVX512
 void fv_emulate_vdpbf16ps(int64_t pairs, const uint32_t *a, const uint32_t *b, const float *c, uint32_t *y) {
     for (int j = 0; j < FV_PROBE_OUTPUTS; j++) {
         float acc = c[j];

@@ -43,8 +43,10 @@ static void detect_isa(fv_cpu *cpu, uint64_t saved) {
         const char *needs;
     } tiers[] = {
         {FV_ISA_avx2, bit(one.ecx, 28) && bit(one.ecx, 12) && bit(seven.ebx, 5), (saved & YMM) == YMM, "AVX2 and FMA3"},
+#ifdef FV_HAVE_AVX512
         {FV_ISA_avx512, bit(seven.ebx, 16) && bit(seven.ebx, 17) && bit(seven.ebx, 30) && bit(seven.ebx, 31),
          (saved & ZMM) == ZMM, "AVX-512 F, DQ, BW and VL"},
+#endif
     };
     cpu->target.isa = FV_ISA_scalar;
     for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {

@@ -22,7 +22,7 @@ void fv_tiles_enter(const fv_kernel *kernel) {
         return;
     if (f == FORM_EMULATED)
         fv_tiles_configure_emulated();
-#ifdef FV_HAVE_X86
+#ifdef FV_HAVE_AVX512
     else
         fv_tiles_configure_amx();
 #endif
@@ -35,7 +35,7 @@ void fv_tiles_leave(const fv_kernel *kernel) {
         return;
     if (f == FORM_EMULATED)
         fv_tiles_release_emulated();
-#ifdef FV_HAVE_X86
+#ifdef FV_HAVE_AVX512
     else
         fv_tiles_release_amx();
 #endif
@@ -46,7 +46,7 @@ void fv_tiles_softmax(const fv_kernel *kernel, const fv_product *products, int64
     assert(form_of(kernel) != FORM_NONE && depth[form_of(kernel)] > 0);
     if (form_of(kernel) == FORM_EMULATED)
         fv_softmax_beside_emulated(products, count, softmax, args);
-#ifdef FV_HAVE_X86
+#ifdef FV_HAVE_AVX512
     else
         fv_softmax_beside_amx(products, count, softmax, args);
 #endif

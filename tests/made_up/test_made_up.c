@@ -124,8 +124,7 @@ static void test_feature(void) {
 
 /* A cap takes the features of higher tiers, and no others. */
 static void test_cap(void) {
-    const fv_isa best = fv_isa_below(FV_ISA_lone);
-    fovea_context *ctx = context_on(best, FV_HAS_fancy | ~0u >> (32 - FV_FEATURE_COUNT), FOVEA_ISA_SCALAR);
+    fovea_context *ctx = context_on(FV_ISA_lone, FV_HAS_fancy | ~0u >> (32 - FV_FEATURE_COUNT), FOVEA_ISA_SCALAR);
     test_check(ctx->target.isa == FV_ISA_scalar && ctx->target.features == FV_HAS_fancy, "capped: features 0x%x",
                ctx->target.features);
     fovea_context_destroy(ctx);
