@@ -25,7 +25,7 @@ static void test_plan(void) {
     char words[2048];
     fovea_attention_plan_create(ctx, &c.desc, &plan);
     fovea_attention_plan_describe(plan, words, sizeof words);
-    test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 3") && strstr(words, "1.043"),
+    test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 4") && strstr(words, "1.043"),
                "describe a tuned plan: %s", words);
     test_check(strstr(words, "of 20 rows, in tiles of 7") && /* 100 rows in equal parts of 21 at most */
                    strstr(words, fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target())->name),

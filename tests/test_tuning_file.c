@@ -289,6 +289,9 @@ static void test_locked(void) {
     int lock;
     snprintf(path, sizeof path, "%s", files_name("locked/tuning"));
     fovea_tuning *tuning = tuning_sound(1);
+    test_check(fv_file_lock(path, 1, &lock, error) == FOVEA_ERROR_FILE && strstr(error, "its folder does not exist"),
+               "lock of a folder that is none: %s", error);
+    fv_file_make_folders(path);
     if (!test_check(fv_file_lock(path, 1, &lock, error) == FOVEA_OK, "lock: %s", error))
         return;
     struct timespec begin, end;

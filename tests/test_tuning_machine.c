@@ -32,13 +32,13 @@ static void test_text(void) {
     static const struct {
         const char *from, *to, *with, *words;
     } wrongs[] = {
-        {"cache_scale=400", " :", "cache_scale=9", "line 3|cache_scale=9|10 to 6400"},
-        {"cache_scale=400", " :", "cache_scale=6401", "line 3|6401"},
-        {"cache_scale=400", " :", "", "line 3"},
-        {"cache_scale=400", " :", "cache_scale=400 cores=2", "line 3|\"cores\" is not a known word about a machine"},
-        {": isa=scalar", " threads", ":", "line 3|isa= is missing"},
-        {" gain=", " low", "", "line 3|gain= is missing"},
-        {" : isa", "\n", "", "line 3|evidence|missing"},
+        {"cache_scale=400", " :", "cache_scale=9", "line 4|cache_scale=9|10 to 6400"},
+        {"cache_scale=400", " :", "cache_scale=6401", "line 4|6401"},
+        {"cache_scale=400", " :", "", "line 4"},
+        {"cache_scale=400", " :", "cache_scale=400 cores=2", "line 4|\"cores\" is not a known word about a machine"},
+        {": isa=scalar", " threads", ":", "line 4|isa= is missing"},
+        {" gain=", " low", "", "line 4|gain= is missing"},
+        {" : isa", "\n", "", "line 4|evidence|missing"},
     };
     static char text[FV_TUNING_BYTES];
     fovea_tuning *tuning = tuning_scaled(400, 0), *loaded;
@@ -46,7 +46,7 @@ static void test_text(void) {
     test_check(strstr(text, line) != NULL, "no line of the machine:\n%s", text);
     char error[FV_FILE_ERROR];
     if (test_check(fv_tuning_parse(text, strlen(text), &loaded, error) == FOVEA_OK, "parse: %s", error)) {
-        test_check(loaded->machine[0].cache_scale == 400 && loaded->machine[0].line == 3 &&
+        test_check(loaded->machine[0].cache_scale == 400 && loaded->machine[0].line == 4 &&
                        fv_tuning_cache_scale(loaded, 0) == 400 && fv_tuning_cache_scale(loaded, -1) == 100,
                    "read: %" PRId64, loaded->machine[0].cache_scale);
         fovea_tuning_destroy(loaded);
@@ -61,7 +61,7 @@ static void test_text(void) {
     strcat(text, line);
     tuning_close(text, sizeof text);
     file_write(files_name("twice"), text, strlen(text));
-    check_defaults("twice", files_name("twice"), FOVEA_ERROR_TUNING, "line 4|the same as line 3");
+    check_defaults("twice", files_name("twice"), FOVEA_ERROR_TUNING, "line 5|the same as line 4");
     fovea_tuning_destroy(tuning);
 }
 
@@ -75,7 +75,8 @@ static void test_applied(void) {
     fovea_info info;
     fovea_info_init(&info);
     fovea_context_info(with, &info);
-    test_check(info.tuning_status == FOVEA_OK && strstr(info.tuning, "caches count as 400 %"), "info: %s", info.tuning);
+    test_check(info.tuning_status == FOVEA_OK && strstr(info.tuning, "cache sizes: 400% of those reported"), "info: %s",
+               info.tuning);
     int others = 0;
     for (int64_t rows = 20; rows <= 4096; rows *= 4) { /* up to 72 are one tile, whatever the caches */
         attention_case c = case_plain(1, 2, 2, rows, 4096, 64, 64);

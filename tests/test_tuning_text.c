@@ -21,7 +21,7 @@ static void test_round_trip(void) {
     if (test_check(parse(text, size, &again, error) == FOVEA_OK, "round trip: %s", error)) {
         tuning_text(again, NULL, NULL, NULL, second, sizeof second);
         test_check(strcmp(text, second) == 0, "round trip: another text:\n%s\n%s", text, second);
-        test_check(again->rows == tuning->rows && again->row[0].line == 3 && again->row[1].line == 4, "rows, lines");
+        test_check(again->rows == tuning->rows && again->row[0].line == 4 && again->row[1].line == 5, "rows, lines");
         fovea_tuning_destroy(again);
     }
     /* Every beginning of it is refused, and so is every byte that is another. */
@@ -46,46 +46,46 @@ typedef struct wrong {
 static const wrong wrongs[] = {
     {"no number of a version", "fovea-tuning 2", "\ncpu", "fovea-tuning two", "line 1|does not begin"},
     {"no tuning file", "fovea-tuning 2", "\ncpu", "#!/bin/sh", "line 1|does not begin"},
-    {"unknown operation", "attention_few_f32", " isa=", "convolution_f32", "line 4|convolution_f32"},
-    {"unknown kernel", "score=", " block", "score=gemm_f32_99x99_avx512", "line 3|gemm_f32_99x99_avx512|no kernel"},
-    {"a kernel of another operation", "score=", " block", "score=exp_f32_1x1_scalar", "line 3|exp_f32|operation"},
-    {"an empty tier", "attention_f32 isa=", " threads", "attention_f32 isa=", "line 3|isa="},
-    {"unknown tier", "attention_f32 isa=", " threads", "attention_f32 isa=sse9", "line 3|isa=sse9"},
-    {"block of no rows", "block_rows=21", " tile_rows", "block_rows=0", "line 3|block_rows"},
-    {"block too large", "block_rows=21", " tile_rows", "block_rows=4097", "line 3|block_rows=4097|4096"},
-    {"tile below zero", "tile_rows=7", " :", "tile_rows=-7", "line 3|tile_rows=-7"},
-    {"tile too large", "tile_rows=7", " :", "tile_rows=999999999", "line 3|tile_rows"},
-    {"tile beyond any number", "tile_rows=7", " :", "tile_rows=99999999999999999999", "line 3|tile_rows"},
-    {"tile with zeros before", "tile_rows=7", " :", "tile_rows=007", "line 3|tile_rows"},
-    {"tile in words", "tile_rows=7", " :", "tile_rows=seven", "line 3|tile_rows"},
-    {"split below never", "tile_rows=7", " :", "tile_rows=7 split_segments=-2", "line 3|split_segments"},
-    {"no threads", "threads=1", " head_dim", "threads=0", "line 3|threads"},
-    {"empty interval", "head_dim=1..1024", " value_dim", "head_dim=9..3", "line 3|head_dim|empty"},
-    {"interval out of range", "head_dim=1..1024", " value_dim", "head_dim=0..3", "line 3|head_dim|at least 1"},
-    {"few rows that are many", " :", " score", " rows=3 :", "line 3|rows=3|at least 17"},
+    {"unknown operation", "attention_few_f32", " isa=", "convolution_f32", "line 5|convolution_f32"},
+    {"unknown kernel", "score=", " block", "score=gemm_f32_99x99_avx512", "line 4|gemm_f32_99x99_avx512|no kernel"},
+    {"a kernel of another operation", "score=", " block", "score=exp_f32_1x1_scalar", "line 4|exp_f32|operation"},
+    {"an empty tier", "attention_f32 isa=", " threads", "attention_f32 isa=", "line 4|isa="},
+    {"unknown tier", "attention_f32 isa=", " threads", "attention_f32 isa=sse9", "line 4|isa=sse9"},
+    {"block of no rows", "block_rows=21", " tile_rows", "block_rows=0", "line 4|block_rows"},
+    {"block too large", "block_rows=21", " tile_rows", "block_rows=4097", "line 4|block_rows=4097|4096"},
+    {"tile below zero", "tile_rows=7", " :", "tile_rows=-7", "line 4|tile_rows=-7"},
+    {"tile too large", "tile_rows=7", " :", "tile_rows=999999999", "line 4|tile_rows"},
+    {"tile beyond any number", "tile_rows=7", " :", "tile_rows=99999999999999999999", "line 4|tile_rows"},
+    {"tile with zeros before", "tile_rows=7", " :", "tile_rows=007", "line 4|tile_rows"},
+    {"tile in words", "tile_rows=7", " :", "tile_rows=seven", "line 4|tile_rows"},
+    {"split below never", "tile_rows=7", " :", "tile_rows=7 split_segments=-2", "line 4|split_segments"},
+    {"no threads", "threads=1", " head_dim", "threads=0", "line 4|threads"},
+    {"empty interval", "head_dim=1..1024", " value_dim", "head_dim=9..3", "line 4|head_dim|empty"},
+    {"interval out of range", "head_dim=1..1024", " value_dim", "head_dim=0..3", "line 4|head_dim|at least 1"},
+    {"few rows that are many", " :", " score", " rows=3 :", "line 4|rows=3|at least 17"},
     {"a word twice", "head_dim=1..1024", " value_dim", "head_dim=1..1024 head_dim=1..1024",
-     "line 3|head_dim= is there twice"},
+     "line 4|head_dim= is there twice"},
     {"words in another order", "head_dim=1..1024 value_dim", " :", "value_dim=7 head_dim=7",
-     "line 3|head_dim= is there twice or out of order"},
-    {"no tier", "attention_f32 isa=", " threads", "attention_f32", "line 3|isa= is missing"},
-    {"no gain", " gain=", " low", "", "line 3|gain= is missing"},
-    {"no interval", " high=", " blocks", "", "line 3|high= is missing"},
-    {"no choice", " : score=", " : gain", "", "line 3|\"gain\" is not a known choice"},
-    {"no evidence", " : gain", "\nattention_few", "", "line 3|evidence|is missing"},
-    {"any size in a word", "head_dim=1..1024", " value_dim", "head_dim=any", "line 3|head_dim=any"},
-    {"the default in a word", "tile_rows=7", " :", "tile_rows=default", "line 3|tile_rows=default"},
-    {"a key that is none", "head_dim=1..1024", " value_dim", "depth=3", "line 3|\"depth\" is not a known key"},
-    {"a choice that is none", "tile_rows=7", " :", "tile_rows=7 depth=3", "line 3|\"depth\" is not a known choice"},
-    {"two spaces", "threads=1", " head_dim", "threads=1 ", "line 3|one space"},
-    {"gain without fraction", "gain=1.043", " low", "gain=1", "line 3|gain"},
-    {"gain nan", "gain=1.043", " low", "gain=nan", "line 3"},
-    {"shapes with a path", "shapes=b1_h2", "\n", "shapes=../../etc/passwd", "line 3|shapes"},
-    {"words after the end of a row", "shapes=b1_h2", "\n", "shapes=b1_h2 more=1", "line 3|more"},
-    {"carriage return", "shapes=b1_h2", "\n", "shapes=b1_h2\r", "line 3|0x0d"},
-    {"not ASCII", "shapes=b1_h2", "\n", "shapes=\xc3\xa4", "line 3|0xc3"},
-    {"row before cpu", "cpu vendor", "attention_f32", "", "line 2|before the first cpu"},
-    {"cpu without cores", " cores=", " kernels", "", "line 2|cores="},
-    {"hash too short", "kernels=", "\nattention_f32", "kernels=abc", "line 2|kernels=abc"},
+     "line 4|head_dim= is there twice or out of order"},
+    {"no tier", "attention_f32 isa=", " threads", "attention_f32", "line 4|isa= is missing"},
+    {"no gain", " gain=", " low", "", "line 4|gain= is missing"},
+    {"no interval", " high=", " blocks", "", "line 4|high= is missing"},
+    {"no choice", " : score=", " : gain", "", "line 4|\"gain\" is not a known choice"},
+    {"no evidence", " : gain", "\nattention_few", "", "line 4|evidence|is missing"},
+    {"any size in a word", "head_dim=1..1024", " value_dim", "head_dim=any", "line 4|head_dim=any"},
+    {"the default in a word", "tile_rows=7", " :", "tile_rows=default", "line 4|tile_rows=default"},
+    {"a key that is none", "head_dim=1..1024", " value_dim", "depth=3", "line 4|\"depth\" is not a known key"},
+    {"a choice that is none", "tile_rows=7", " :", "tile_rows=7 depth=3", "line 4|\"depth\" is not a known choice"},
+    {"two spaces", "threads=1", " head_dim", "threads=1 ", "line 4|one space"},
+    {"gain without fraction", "gain=1.043", " low", "gain=1", "line 4|gain"},
+    {"gain nan", "gain=1.043", " low", "gain=nan", "line 4"},
+    {"shapes with a path", "shapes=b1_h2", "\n", "shapes=../../etc/passwd", "line 4|shapes"},
+    {"words after the end of a row", "shapes=b1_h2", "\n", "shapes=b1_h2 more=1", "line 4|more"},
+    {"carriage return", "shapes=b1_h2", "\n", "shapes=b1_h2\r", "line 4|0x0d"},
+    {"not ASCII", "shapes=b1_h2", "\n", "shapes=\xc3\xa4", "line 4|0xc3"},
+    {"row before cpu", "cpu vendor", "attention_f32", "", "line 3|before the first cpu"},
+    {"cpu without cores", " cores=", " kernels", "", "line 3|cores="},
+    {"hash too short", "kernels=", "\nattention_f32", "kernels=abc", "line 3|kernels=abc"},
 };
 
 /* A context from that text: says status and words, and computes what one without computes. */
@@ -136,14 +136,14 @@ static void test_wrong(void) {
     fv_tuning_print_row(&tuning->row[0], row);
     snprintf(line, sizeof line, "\n%s\nattention_few", row);
     tuning_text(tuning, "\nattention_few", "_f32 isa", line, text, sizeof text);
-    check_context("a row twice", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|same as line 3");
+    check_context("a row twice", text, strlen(text), FOVEA_ERROR_TUNING, "line 5|same as line 4");
     fv_tuning_row other = tuning->row[0];
     other.key[FV_ATTENTION_KEY_head_dim] = (fv_interval){64, INT64_MAX};
     other.knob[FV_ATTENTION_KNOB_tile_rows].number = 8;
     fv_tuning_print_row(&other, row);
     snprintf(line, sizeof line, "\n%s\nattention_few", row);
     tuning_text(tuning, "\nattention_few", "_f32 isa", line, text, sizeof text);
-    check_context("a contradictory row", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|contradicts line 3");
+    check_context("a contradictory row", text, strlen(text), FOVEA_ERROR_TUNING, "line 5|contradicts line 4");
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
     strcat(text, "# more\n");
     check_context("something after the end", text, strlen(text), FOVEA_ERROR_TUNING, "follows the end");
@@ -165,7 +165,8 @@ static void test_foreign(void) {
     }
     /* Another build may have kernels and operations that this one does not know. */
     tuning_text(tuning, " kernels=", "\n", " kernels=0123456789abcdef", text, sizeof text);
-    check_context("another build", text, strlen(text), FOVEA_ERROR_FOREIGN, "another build|0123456789abcdef");
+    check_context("another build", text, strlen(text), FOVEA_ERROR_FOREIGN,
+                  "another build|Fovea " FOVEA_VERSION_STRING " (kernels=0123456789abcdef)|this is Fovea");
     char *row = strstr(text, "\nattention_f32"), unknown[4096];
     snprintf(unknown, sizeof unknown, "%.*s\nlinear_f16 isa=sve2 anything=at all\n", (int)(row - text), text);
     tuning_close(unknown, sizeof unknown);
@@ -187,12 +188,12 @@ static void test_foreign(void) {
     test_check(fv_tuning_create(&tuning, error) == FOVEA_OK && fv_tuning_put(tuning, &lesser, &any, error) == FOVEA_OK,
                "put: %s", error);
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
-    check_context("a tier that the CPU lacks", text, strlen(text), FOVEA_ERROR_TUNING, "line 3|no more than scalar");
+    check_context("a tier that the CPU lacks", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|no more than scalar");
     fovea_tuning_destroy(tuning);
     /* A row of one tier with a kernel of a higher one. One of a lower tier is as good as any. */
     tuning = tuning_sound(1);
     tuning_text(tuning, "attention_f32 isa=", " threads", "attention_f32 isa=scalar", text, sizeof text);
-    check_context("a kernel of a higher tier", text, strlen(text), FOVEA_ERROR_TUNING, "line 3|needs");
+    check_context("a kernel of a higher tier", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|needs");
     const char *path = files_name("lower");
     tuning_text(tuning, "score=", " block", "score=gemm_f32_4x4_scalar", text, sizeof text);
     file_write(path, text, strlen(text));
@@ -292,9 +293,51 @@ static void test_newer(void) {
     fovea_tuning_destroy(tuning);
 }
 
+/* The comment above a cpu line names the release of its build. Other comments mean nothing, and without one it is
+ * unknown, until a file that says it is merged. */
+static void test_release(void) {
+    static const struct {
+        const char *comments, *release;
+    } cases[] = {{"# Fovea 9.8.7-rc1\n", "9.8.7-rc1"},      {"", ""},
+                 {"# by hand\n\n# Fovea 1.2.3\n", "1.2.3"}, {"# Fovea 1.2.3\n# for the fleet\n", "1.2.3"},
+                 {"# Fovea a release of 16 bytes\n", ""},   {"# Fovea 1.2 3\n", ""}};
+    fovea_tuning *own = tuning_sound(1), *loaded, *without;
+    char error[FV_FILE_ERROR], with[64], words[128], written[4096];
+    tuning_text(own, "# Fovea ", "\ncpu", "#", text, sizeof text);
+    if (!test_check(parse(text, strlen(text), &without, error) == FOVEA_OK, "no release: %s", error))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text, "fovea-tuning 2\n%s%s", cases[i].comments, own->section[0].text);
+        memcpy(strstr(text, " kernels="), " kernels=0123456789abcdef", 25);
+        strcat(text, "\ngemm_f16 isa=sve2 : size=1 : gain=1.1\n");
+        tuning_close(text, sizeof text);
+        snprintf(words, sizeof words, "%s%s (kernels=0123456789abcdef)|this is Fovea " FOVEA_VERSION_STRING,
+                 cases[i].release[0] ? "Fovea " : "an unknown release", cases[i].release);
+        check_context("a release", text, strlen(text), FOVEA_ERROR_FOREIGN, words);
+        if (!test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "release %zu: %s", i, error))
+            continue;
+        test_check(strcmp(loaded->section[0].release, cases[i].release) == 0, "release %zu: %s", i,
+                   loaded->section[0].release);
+        test_check(fovea_tuning_merge(loaded, own) == FOVEA_OK && fovea_tuning_merge(loaded, without) == FOVEA_OK,
+                   "merge: %s", fovea_error_detail());
+        snprintf(with, sizeof with, "\n# Fovea %s\ncpu", cases[i].release);
+        tuning_text(loaded, NULL, NULL, NULL, written, sizeof written);
+        test_check(!cases[i].release[0] == !strstr(written, with), "release %zu: written as\n%s", i, written);
+        test_check(strstr(written, "\n# Fovea " FOVEA_VERSION_STRING "\ncpu") != NULL, "own release: written as\n%s",
+                   written);
+        fovea_tuning_destroy(loaded);
+    }
+    test_check(!without->section[0].release[0] && fovea_tuning_merge(without, own) == FOVEA_OK &&
+                   strcmp(without->section[0].release, FOVEA_VERSION_STRING) == 0,
+               "a merge tells the release: %s", without->section[0].release);
+    fovea_tuning_destroy(without);
+    fovea_tuning_destroy(own);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tuning_text", NULL);
     files_begin();
+    test_release();
     test_older();
     test_newer();
     test_round_trip();

@@ -118,8 +118,7 @@ int64_t tune_memory_left(const char *root) {
 
 int64_t tune_memory_allowed(void) { return tune_memory_left("") / 4; }
 
-/* The share of a tenth of a second that the process did not get, and how evenly the same work went. */
-static void print_steadiness(const fovea_context *ctx) {
+tune_steadiness tune_measure_steadiness(const fovea_context *ctx) {
     enum { RUNS = 40 };
     double least = INFINITY, all = 0;
     const tune_noise before = tune_noise_now();
@@ -130,17 +129,23 @@ static void print_steadiness(const fovea_context *ctx) {
         all += time;
     }
     const tune_noise after = tune_noise_now();
-    const double excess = all / RUNS / least - 1;
-    printf("steady    %s: the same work took %.1f %% longer on average than at best, %ld involuntary switches, %lld "
-           "ticks stolen, %lld periods throttled\n",
-           excess < 0.03   ? "yes"
-           : excess < 0.25 ? "not quite"
-                           : "no",
-           100 * excess, after.involuntary - before.involuntary, after.steal - before.steal,
-           after.throttled - before.throttled);
+    return (tune_steadiness){.excess = fmax(all / RUNS / least - 1, 0),
+                             .noise = {after.involuntary - before.involuntary, after.steal - before.steal,
+                                       after.throttled - before.throttled}};
 }
 
-void tune_machine_print(const fovea_context *ctx) {
+bool tune_is_busy(const tune_steadiness *s) { return s->excess > 2; }
+
+static void print_steadiness(const tune_steadiness *s) {
+    printf("steady    %s: the same work took %.1f%% longer on average than at best, %ld involuntary switches, %lld "
+           "ticks stolen, %lld periods throttled\n",
+           s->excess < 0.03   ? "yes"
+           : s->excess < 0.25 ? "not quite"
+                              : "no",
+           100 * s->excess, s->noise.involuntary, s->noise.steal, s->noise.throttled);
+}
+
+void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady) {
     const fv_cpu *cpu = &ctx->cpu;
     const int quota = fv_cpu_quota("");
     printf("machine   %s, stepping %" PRId64 ", tier %s\n", cpu->name, cpu->stepping, fv_isa_word(ctx->target.isa));
@@ -155,7 +160,7 @@ void tune_machine_print(const fovea_context *ctx) {
         printf("no cgroup quota");
     printf("; %d thread%s\nmemory    %" PRId64 " MiB available\n", ctx->threads.count, plural(ctx->threads.count),
            tune_memory_allowed() >> 20);
-    print_steadiness(ctx);
+    print_steadiness(steady);
 }
 
 #ifdef FOVEA_TUNE_POOL /* a build without OpenMP: see CMakeLists.txt */

@@ -29,8 +29,19 @@ int64_t tune_memory_left(const char *root);
 /* Bytes of memory that may be taken: a quarter of that. */
 int64_t tune_memory_allowed(void);
 
+/* How evenly the same work goes on one thread, for about a tenth of a second. */
+typedef struct tune_steadiness {
+    double excess;    /* of the average time over the least, as a share of the least */
+    tune_noise noise; /* meanwhile */
+} tune_steadiness;
+
+tune_steadiness tune_measure_steadiness(const fovea_context *ctx);
+
+/* So uneven that nothing could be told: this process got less than a third of a core. */
+bool tune_is_busy(const tune_steadiness *s);
+
 /* One line each on what is seen: CPU, caches, cores, quota, steadiness. */
-void tune_machine_print(const fovea_context *ctx);
+void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady);
 
 double tune_now(void); /* seconds, of a clock that does not jump */
 void tune_rest(double seconds);

@@ -57,8 +57,8 @@ static const cli_option options_table[] = {
     {"--log", "FILE", "@file shapes.log", cli_read_text, 0, 0, AT(log), RUN | REGRET | EXPLAIN,
      "shapes that a program logged with FOVEA_LOG_SHAPES=FILE"},
     {"--output", "FILE", "@file tuning", cli_read_text, 0, 0, AT(output), RUN | MERGE | REPORT,
-     "file to write; - is standard output (default: the tuning file that this user's programs load; report: "
-     "tune.html)"},
+     "file to write, in a folder that exists; - is standard output (default: the tuning file that this user's programs "
+     "load; report: tune.html)"},
     {"--isa", "TIER", tiers, cli_read_choice, FV_ISA_scalar, 0, AT(isa), RUN | REGRET | SHOW | CHECK | EXPLAIN | REPORT,
      "tier (default: the best of this CPU)"},
     {"--threads", "N", "1 2 4 8", cli_read_int, 1, 4096, AT(threads), RUN | REGRET | SHOW | CHECK | EXPLAIN | REPORT,
@@ -74,7 +74,8 @@ static const cli_command commands[] = {
     {"check", CHECK, 0, 1, "[FILE]", "--budget 10s",
      "check that a tuning file is for this CPU and build, and that its choices are still faster"},
     {"merge", MERGE, 1, TUNE_WORDS, "FILE... -o FILE", "tuning.a tuning.b -o tuning",
-     "join files of several machines; if two files have a row for the same shapes, the later file's is kept"},
+     "join files of several machines; if two files have a row for the same shapes, the later file's is kept; empty "
+     "files are skipped"},
     {"explain", EXPLAIN, 0, 0, "--shape WORDS", "--shape \"q_heads=12 q_len=512 head_dim=64\"",
      "print the plan that a shape gets on this machine, and where it comes from; --preset and --log name shapes, too"},
     {"report", REPORT, 0, 1, "[FILE]", "-o tune.html",
@@ -83,8 +84,8 @@ static const cli_command commands[] = {
 static const cli_kind kinds[] = {{"TIME", "a time from 1s to 24h"}, {"WORDS", "a shape"}, {"NAMES", "names of models"}};
 
 static const char exit_statuses[] = "0 success; 1 check: a choice is no longer faster; 2 wrong usage; 3 too noisy or "
-                                    "too little time to tell: nothing was "
-                                    "stored; 4 failure; 5 check: there is no tuning file, or it is damaged, or for "
+                                    "too little time to tell: nothing was stored (with -o -, a file without rows was "
+                                    "written); 4 failure; 5 check: there is no tuning file, or it is damaged, or for "
                                     "another CPU, build, tier or number of "
                                     "threads; 130 interrupted: what was proved so far was stored";
 

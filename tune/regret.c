@@ -310,7 +310,8 @@ int main(int argc, char **argv) {
     const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     if (count <= 0)
         return TUNE_USAGE;
-    tune_machine_print(ctx);
+    const tune_steadiness steady = tune_measure_steadiness(ctx);
+    tune_machine_print(ctx, &steady);
     tune_into(contexts[TUNED], options, classes, count);
     if (own.again)
         tune_into(contexts[AGAIN], options, classes, count);

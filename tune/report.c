@@ -47,8 +47,11 @@ static void head(const page *p, const char *tuning) {
         p->file);
     fputs("<h1>Fovea on this machine</h1>\n<p>", p->file);
     put_text(p, p->ctx->cpu.name);
-    fprintf(p->file, ", tier %s, %d thread%s.<br><span class=\"faint\">Tuning file: ",
-            fovea_isa_name((fovea_isa)p->ctx->target.isa), p->ctx->threads.count, plural(p->ctx->threads.count));
+    fv_tuning_section own;
+    fv_tuning_section_of(&p->ctx->cpu, &own);
+    fprintf(p->file, ", tier %s, %d thread%s; Fovea %s (%s).<br><span class=\"faint\">Tuning file: ",
+            fovea_isa_name((fovea_isa)p->ctx->target.isa), p->ctx->threads.count, plural(p->ctx->threads.count),
+            own.release, strstr(own.text, "kernels="));
     put_text(p, tuning);
     fputs(".</span></p>\n", p->file);
 }
@@ -74,7 +77,7 @@ static void bars(const page *p) {
     int n = 0;
     double most = 0.02;
     fputs("<h2>Gain of each choice</h2>\n<p>How much faster than the default, as it was proved; the thin line is the "
-          "95 % "
+          "95% "
           "interval.</p>\n",
           p->file);
     for (int i = 0; p->tuning && i < p->tuning->rows; i++)
@@ -83,7 +86,8 @@ static void bars(const page *p) {
             most = fmax(most, (double)p->tuning->row[i].evidence.gain / 1000 - 1);
         }
     if (n == 0) {
-        fputs("<p>No row of a file is for this CPU, build, tier and number of threads: the defaults serve.</p>\n",
+        fputs("<p>No row of the tuning file is for this CPU, build, tier and number of threads: programs use the "
+              "defaults.</p>\n",
               p->file);
         return;
     }
@@ -94,7 +98,7 @@ static void bars(const page *p) {
         fprintf(
             p->file,
             "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text class=\"faint middle\" x=\"%.1f\" "
-            "y=\"%d\">%.0f %%</text>\n",
+            "y=\"%d\">%.0f%%</text>\n",
             LEFT + scale * i * step, LEFT + scale * i * step, TOP, bottom, LEFT + scale * i * step, bottom + 18,
             100 * i * step);
     for (int i = 0, y = TOP; i < p->tuning->rows; i++) {
@@ -110,7 +114,7 @@ static void bars(const page *p) {
         fprintf(p->file,
                 "<text class=\"end\" x=\"%d\" y=\"%d\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
                 "height=\"16\" rx=\"2\"><title>%s</title></rect><path class=\"ink\" d=\"M%.1f %dH%.1fM%.1f %dv8M%.1f "
-                "%dv8\"/><text x=\"%.1f\" y=\"%d\">%.1f %%</text>\n",
+                "%dv8\"/><text x=\"%.1f\" y=\"%d\">%.1f%%</text>\n",
                 LEFT - 10, y + 17, c.name, report_style(c.operation), LEFT, y + 5, scale * fmin(gain, end), text,
                 LEFT + scale * low, y + 13, LEFT + scale * high, LEFT + scale * low, y + 9, LEFT + scale * high, y + 9,
                 LEFT + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);

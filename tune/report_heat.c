@@ -100,17 +100,24 @@ void report_heat_map(const page *p, const tune_class *c, double until) {
         least = h.time[i] > 0 ? fmin(least, h.time[i]) : least;
         most = fmax(most, h.time[i]);
     }
+    fprintf(p->file, "<h2>Time over %s and %s: %s</h2>\n", a.down_name, a.across_name,
+            tune_shape_name(&c->search, name, sizeof name));
+    if (most <= 0) {
+        fputs("<p>Not measured: the machine was too busy.</p>\n", p->file);
+        return;
+    }
     const double range = fmax(log(most / least), 0.05); /* differences that are noise look alike */
     const fv_tuning_value *kernel = h.chosen.knob;
-    fprintf(p->file,
-            "<h2>Time over %s and %s: %s</h2>\n<p>With %s%s%s, measured now, as time / time of the default. "
-            "Lighter is faster. The frame marks the plan's choice.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
-            a.down_name, a.across_name, tune_shape_name(&c->search, name, sizeof name), kernel[0].kernel->name,
-            kernel[1].kernel ? " and " : "", kernel[1].kernel ? kernel[1].kernel->name : "", HIGH * h.downs + 64);
+    fprintf(
+        p->file,
+        "<p>With %s%s%s, measured now, as time / time of the default. Lighter is faster. The frame marks the plan's "
+        "choice.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
+        kernel[0].kernel->name, kernel[1].kernel ? " and " : "", kernel[1].kernel ? kernel[1].kernel->name : "",
+        HIGH * h.downs + 64);
     for (int i = 0; i < h.downs * h.acrosses; i++) {
         const int x = LEFT + WIDE * (i % h.acrosses), y = TOP + HIGH * (i / h.acrosses);
         if (h.time[i] <= 0) {
-            fprintf(p->file, "<text class=\"faint middle\" x=\"%d\" y=\"%d\">too noisy</text>\n", x + WIDE / 2,
+            fprintf(p->file, "<text class=\"faint middle\" x=\"%d\" y=\"%d\">not measured</text>\n", x + WIDE / 2,
                     y + HIGH / 2 + 4);
             continue;
         }

@@ -60,19 +60,18 @@ static void roofline_grid(const page *p, const plane *a) {
             LEFT + WIDTH / 2, TOP + HEIGHT + 38);
 }
 
-void report_roofline(const page *p, const tune_class *classes, int count, double until) {
-    const double bandwidth = tune_bandwidth(p->ctx), peak = tune_peak(p->ctx);
+static void put_measured(const page *p, double rate, const char *format) {
+    if (rate > 0)
+        fprintf(p->file, format, rate * 1e-9);
+    else
+        fputs("not measured", p->file);
+}
+
+/* The line of what the machine allows, and the points below it. */
+static void roofline(const page *p, double peak, double bandwidth, const point *points, int n) {
     const plane a = {log10(2 * peak), log10(2 * peak) - 2.4};
-    static point points[MOST_POINTS];
-    const int n = roofline_points(p, classes, count, until, points);
     const double ridge = peak / bandwidth, start = fmax(pow(10, a.bottom) / bandwidth, 0.1);
-    fprintf(
-        p->file,
-        "<h2>How close the limits are</h2>\n<p>Measured now: %.0f GF/s of fused multiply-adds, %.1f GB/s from memory. "
-        "The line is what these allow. Points are the defaults of <span style=\"color:var(--attention)\">attentions"
-        "</span> and <span style=\"color:var(--linear)\">linear maps</span>, numbered as in the table. With "
-        "operands in cache, points may lie above the slope.</p>\n<svg viewBox=\"0 0 960 %d\" role=\"img\">\n",
-        peak * 1e-9, bandwidth * 1e-9, TOP + HEIGHT + 48);
+    fprintf(p->file, "<svg viewBox=\"0 0 960 %d\" role=\"img\">\n", TOP + HEIGHT + 48);
     roofline_grid(p, &a);
     fprintf(p->file, "<polyline class=\"ink\" points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\"/>\n", across(start),
             down(&a, start * bandwidth), across(ridge), down(&a, peak), across(1000), down(&a, peak));
@@ -84,16 +83,48 @@ void report_roofline(const page *p, const tune_class *classes, int count, double
             "</title></circle><text class=\"middle\" x=\"%.1f\" y=\"%.1f\">%d</text></g>\n",
             report_style(points[i].c->operation), x, y, points[i].c->name, x, y + 3.5, i + 1);
     }
-    fputs("</svg>\n<table><tr><th></th><th>class</th><th>time</th><th>GF/s</th><th>of the peak</th><th>GB/s</th><th>of "
-          "the bandwidth</th></tr>\n",
+    fputs("</svg>\n", p->file);
+}
+
+/* A share of a bound that was not measured is none. */
+static void put_share(const page *p, double rate, double bound) {
+    if (bound > 0)
+        fprintf(p->file, "<td>%.0f%%</td>", 100 * rate / bound);
+    else
+        fputs("<td>-</td>", p->file);
+}
+
+void report_roofline(const page *p, const tune_class *classes, int count, double until) {
+    const double bandwidth = tune_bandwidth(p->ctx), peak = tune_peak(p->ctx); /* 0: every run was interrupted */
+    static point points[MOST_POINTS];
+    const int n = roofline_points(p, classes, count, until, points);
+    fputs("<h2>How close the limits are</h2>\n<p>Fused multiply-adds: ", p->file);
+    put_measured(p, peak, "%.0f GF/s");
+    fputs("; reading from memory: ", p->file);
+    put_measured(p, bandwidth, "%.1f GB/s");
+    if (peak > 0 && bandwidth > 0) {
+        fputs(" (measured now). The line is what these allow. Points are the defaults of <span "
+              "style=\"color:var(--attention)\">attentions</span> and <span style=\"color:var(--linear)\">linear "
+              "maps</span>, numbered as in the table. With operands in cache, points may lie above the slope.</p>\n",
+              p->file);
+        roofline(p, peak, bandwidth, points, n);
+    } else
+        fputs(". Repeat the report when the machine is quieter.</p>\n", p->file);
+    if (n == 0) {
+        fputs("<p>No class was measured: the machine was too busy.</p>\n", p->file);
+        return;
+    }
+    fputs("<table><tr><th></th><th>class</th><th>time</th><th>GF/s</th><th>of the peak</th><th>GB/s</th><th>of the "
+          "bandwidth</th></tr>\n",
           p->file);
     for (int i = 0; i < n; i++) {
         const double flops = points[i].flops / points[i].seconds, bytes = points[i].bytes / points[i].seconds;
-        fprintf(p->file,
-                "<tr><td>%d</td><td>%s</td><td>%.3f ms</td><td>%.1f</td><td>%.0f %%</td><td>%.1f</td><td>%.0f "
-                "%%</td></tr>\n",
-                i + 1, points[i].c->name, 1e3 * points[i].seconds, flops * 1e-9, 100 * flops / peak, bytes * 1e-9,
-                100 * bytes / bandwidth);
+        fprintf(p->file, "<tr><td>%d</td><td>%s</td><td>%.3f ms</td><td>%.1f</td>", i + 1, points[i].c->name,
+                1e3 * points[i].seconds, flops * 1e-9);
+        put_share(p, flops, peak);
+        fprintf(p->file, "<td>%.1f</td>", bytes * 1e-9);
+        put_share(p, bytes, bandwidth);
+        fputs("</tr>\n", p->file);
     }
     fputs("</table>\n", p->file);
 }

@@ -4,6 +4,7 @@
 #include "machine.h"
 #include "output.h"
 #include "plural.h"
+#include "run_text.h"
 #include "search.h"
 
 #include <inttypes.h>
@@ -59,35 +60,6 @@ static void show(void *arg, const char *what, double ratio) {
     clear_line(p);
     fprintf(stderr, "%.*s", columns() - 1, line); /* what is wider would stay behind when the line is cleared */
     fflush(stderr);
-}
-
-/* One line for each class. */
-static void describe(const tune_class *c, const tune_result *r, double seconds) {
-    char words[96];
-    snprintf(words, sizeof words, "%s", tune_verdicts[r->verdict]);
-    if (r->verdict == VERDICT_tuned)
-        snprintf(words, sizeof words, "faster choice: %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low,
-                 r->gain.high);
-    if (r->verdict == VERDICT_unconfirmed)
-        snprintf(words, sizeof words, "kept the default: best candidate +%.1f %%, not confirmed", 100 * (r->seen - 1));
-    printf("%-62s  %-52s", c->name, words);
-    if (r->share > 0)
-        printf("  %3.0f %% of %s", 100 * r->share, tune_is_cold(c->operation) ? "memory bandwidth" : "peak");
-    printf("  %d candidate%s, %.1f s\n", r->candidates, plural(r->candidates), seconds);
-    fflush(stdout);
-}
-
-static void describe_scale(const tune_scale *s, double seconds) {
-    if (s->known && s->percent != 100)
-        printf("caches count as %lld %% of what the system reports: %.3f times as fast (%.3f to %.3f)",
-               (long long)s->percent, s->gain.median, s->gain.low, s->gain.high);
-    else if (s->known)
-        printf("caches count as the system reports: confirmed as best");
-    else
-        printf("caches count as %lld %% of what the system reports; not stored: too noisy, or too little time, to tell",
-               (long long)s->percent);
-    printf("  %.1f s\n", seconds);
-    fflush(stdout);
 }
 
 /* And frees it. */
@@ -152,6 +124,17 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
     return status;
 }
 
+/* Where nothing is stored, standard output gets a sound file without rows: the shell has made a file already, and one
+ * of no bytes is damaged. */
+static fovea_status put_no_rows(const char *path, char error[FV_FILE_ERROR]) {
+    fovea_tuning *none = NULL;
+    fovea_status status = fv_tuning_create(&none, error);
+    if (status == FOVEA_OK)
+        status = tune_output_tuning(path, none, error);
+    fovea_tuning_destroy(none);
+    return status;
+}
+
 static void dry_run_json(const tune_options *options, const tune_class *classes, int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
@@ -186,35 +169,6 @@ static void report(void *arg, int index, const tune_result *result, double secon
     p->seconds[index] = seconds;
 }
 
-/* The last line: what was found, what not, and where it is. */
-static void print_outcome(const tune_outcome *o, int count, const char *path) {
-    const int kept = o->counts[VERDICT_default] + o->counts[VERDICT_unconfirmed] + o->counts[VERDICT_bound];
-    const char *file = tune_is_standard_output(path) ? "standard output" : path;
-    if (o->counts[VERDICT_tuned] > 0)
-        printf("%d of %d class%s %s a faster choice: %.3f times as fast as the default on average",
-               o->counts[VERDICT_tuned], count, plural_es(count), o->counts[VERDICT_tuned] == 1 ? "has" : "have",
-               o->gain);
-    else if (kept > 0)
-        printf("The defaults serve this machine well: no faster choice was confirmed in %d class%s", count,
-               plural_es(count));
-    else
-        printf("No class could be measured");
-    const struct {
-        int count;
-        const char *words;
-    } others[] = {{o->counts[VERDICT_noisy], "too noisy to tell"},
-                  {o->counts[VERDICT_unseen], "without enough time (--budget)"},
-                  {o->counts[VERDICT_large], "larger than memory allows"}};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (others[i].count > 0)
-            printf(", %d %s", others[i].count, others[i].words);
-    if (o->store)
-        printf(". Stored in %s.\n", file);
-    else
-        printf(".\nNothing was stored, and programs run as before. Try again %s.\n",
-               o->counts[VERDICT_noisy] > 0 ? "when the machine is quieter" : "with a longer --budget");
-}
-
 /* The last words, and the exit status. */
 static int conclude(const tune_options *options, const fovea_context *ctx, const tune_scale *scale,
                     const tune_class *classes, int count, const tune_result *results, const char *path) {
@@ -225,7 +179,9 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
     }
     const tune_outcome outcome = tune_outcome_of(results, count, scale);
     char error[FV_FILE_ERROR] = "";
-    const bool failed = outcome.store && store(path, ctx, scale, classes, results, count, error) != FOVEA_OK;
+    bool failed = outcome.store && store(path, ctx, scale, classes, results, count, error) != FOVEA_OK;
+    if (!outcome.store && outcome.status != TUNE_FAILED && tune_is_standard_output(path))
+        failed = put_no_rows(path, error) != FOVEA_OK;
     if (options->json) {
         json_t *all =
             json_pack("{s:s, s:s, s:i, s:s, s:b, s:i, s:o}", "cpu", ctx->cpu.name, "isa",
@@ -235,15 +191,16 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
     } else {
         json_decref(list);
         if (!options->quiet && !failed)
-            print_outcome(&outcome, count, path);
+            run_text_outcome(&outcome, count, path);
     }
     if (failed)
         fprintf(stderr, "fovea-tune: %s\n", error);
     return failed ? TUNE_FAILED : outcome.status;
 }
 
-/* Says at once, not after a minute, that the file cannot be written. *machine: what it says of this one. */
-static bool may_write(const char *path, const fovea_context *ctx, fv_tuning_machine *machine) {
+/* Says at once, not after a minute, that the file cannot be written. usual: nobody named it, so its folder is made.
+ * *machine: what it says of this one. */
+static bool may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine) {
     char error[FV_FILE_ERROR];
     int lock;
     fovea_tuning *tuning = NULL;
@@ -251,6 +208,8 @@ static bool may_write(const char *path, const fovea_context *ctx, fv_tuning_mach
     *machine = (fv_tuning_machine){.cache_scale = 0};
     if (tune_is_standard_output(path))
         return true;
+    if (usual)
+        fv_file_make_folders(path);
     bool ok = fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
     if (ok) {
         ok = read_or_make(path, &tuning, error) == FOVEA_OK;
@@ -275,20 +234,32 @@ static double find_scale(progress *p, fovea_context *ctx, const fv_tuning_machin
     if (told->cache_scale && (told->isa != ctx->target.isa || told->threads != ctx->threads.count)) {
         *scale = (tune_scale){.percent = told->cache_scale};
         if (!quiet)
-            printf("caches count as %lld %% of what the system reports: by the file, found with tier %s and %lld "
-                   "thread%s\n",
-                   (long long)told->cache_scale, fv_isa_word(told->isa), (long long)told->threads,
-                   plural(told->threads));
+            run_text_told(told);
     } else {
         tune_find_scale(ctx, p->classes, p->count, o->effort, o->budget, show, p, scale);
         if (!scale->known && told->cache_scale)
             scale->percent = told->cache_scale;
         clear_line(p);
         if (!quiet)
-            describe_scale(scale, tune_now() - p->begin);
+            run_text_scale(scale, tune_now() - p->begin);
     }
     ctx->tuning.cache_scale = scale->percent;
     return tune_now() - p->begin;
+}
+
+/* Is the machine too busy for anything to be told? A neighbour's burst is waited out, for a tenth of the budget. */
+static bool is_busy(const fovea_context *ctx, const tune_options *o, tune_steadiness s) {
+    const double pause = 0.5, most = 5, until = tune_now() + fmin(o->budget / 10, most);
+    const bool quiet = o->quiet || o->json;
+    if (tune_is_busy(&s) && !quiet)
+        run_text_busy(&s, "Waiting for a quieter moment");
+    while (tune_is_busy(&s) && tune_now() < until && !tune_stopped) {
+        tune_rest(pause);
+        s = tune_measure_steadiness(ctx);
+    }
+    if (tune_is_busy(&s) && !quiet)
+        run_text_busy(&s, "Nothing is measured");
+    return tune_is_busy(&s);
 }
 
 /* All classes, and then a line for each. */
@@ -301,11 +272,14 @@ static void search(fovea_context *ctx, const fv_tuning_machine *told, progress *
         printf("%d class%s of shapes, %.0f s\n", p->count, plural_es(p->count), o->budget);
     fflush(stdout);
     const double spent = find_scale(p, ctx, told, scale);
-    tune_search_all(ctx, p->classes, p->count, o->effort, o->budget - spent, show, report, p, results);
+    const int hopeless =
+        tune_search_all(ctx, p->classes, p->count, o->effort, o->budget - spent, show, report, p, results);
     tune_keep_sizes(ctx, scale, p->classes, p->count, results);
     clear_line(p);
     for (int i = 0; i < p->count && prints; i++)
-        describe(&p->classes[i], &results[i], p->seconds[i]);
+        run_text_class(&p->classes[i], &results[i], p->seconds[i]);
+    if (hopeless > 0 && prints)
+        run_text_hopeless(hopeless, tune_now() - p->begin);
 }
 
 int tune_run(const tune_options *options) {
@@ -329,18 +303,22 @@ int tune_run(const tune_options *options) {
     int status = count < 0 ? TUNE_USAGE : TUNE_FAILED;
     tune_result *results = calloc((size_t)(count > 0 ? count : 1), sizeof *results);
     double *seconds = calloc((size_t)(count > 0 ? count : 1), sizeof *seconds);
+    const tune_steadiness steady = tune_measure_steadiness(ctx);
     if (count >= 0 && !options->quiet && !options->json)
-        tune_machine_print(ctx);
+        tune_machine_print(ctx, &steady);
     if (count >= 0 && options->dry_run)
         status = dry_run(options, classes, count);
-    else if (count > 0 && results && seconds && may_write(path, ctx, &machine)) {
+    else if (count > 0 && results && seconds && may_write(path, !options->output, ctx, &machine)) {
         progress p = {.options = options,
                       .classes = classes,
                       .c = classes,
                       .seconds = seconds,
                       .count = count,
                       .begin = tune_now()};
-        search(ctx, &machine, &p, &scale, results);
+        if (is_busy(ctx, options, steady))
+            tune_all_noisy(results, count, &scale);
+        else
+            search(ctx, &machine, &p, &scale, results);
         status = conclude(options, ctx, &scale, classes, count, results, path);
         tune_scale_free(&scale);
     }

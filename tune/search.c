@@ -29,6 +29,10 @@ static const double near_enough = 0.003;
 
 enum { MANY = 32 }; /* candidates */
 
+/* A run ends where all classes were too noisy until then: so many at least, in such a share of its time. */
+enum { HOPELESS = 5 };
+static const double patience = 0.1;
+
 static tune_standing standing_of(const tune_candidate *c) {
     const double ratio = tune_median(c);
     return ratio < 0 ? (tune_standing){c->choice, ratio} : (tune_standing){0};
@@ -215,17 +219,19 @@ static turn *turns_of(const fovea_context *ctx, const tune_class *classes, int c
     return turns;
 }
 
-static void search_in_turn(const fovea_context *ctx, const tune_class *classes, turn *turns, int count,
-                           tune_effort effort, double seconds, tune_watcher *watcher, tune_reporter *reporter,
-                           void *arg, tune_result *results) {
+/* Returns as tune_search_all(). */
+static int search_in_turn(const fovea_context *ctx, const tune_class *classes, turn *turns, int count,
+                          tune_effort effort, double seconds, tune_watcher *watcher, tune_reporter *reporter, void *arg,
+                          tune_result *results) {
     enum { ROUNDS = 4 }; /* who asks often enough is told what he wants to hear */
     const double begin = tune_now();
     double open = 0;
+    int noisy = 0, hopeless = 0;
     for (int t = 0; t < count; t++)
         open += turns[t].weight;
-    for (int round = 0; round < ROUNDS && open > 0 && !tune_stopped; round++) {
+    for (int round = 0; round < ROUNDS && open > 0 && !tune_stopped && !hopeless; round++) {
         double still = 0;
-        for (int t = 0; t < count && !tune_stopped; t++) {
+        for (int t = 0; t < count && !tune_stopped && !hopeless; t++) {
             const int i = turns[t].index;
             const double before = tune_now(), weight = turns[t].weight;
             const double left = seconds - (before - begin);
@@ -245,22 +251,36 @@ static void search_in_turn(const fovea_context *ctx, const tune_class *classes, 
             turns[t].reported = !is_open(&results[i]);
             if (turns[t].reported)
                 reporter(arg, i, &results[i], turns[t].spent);
+            noisy += round == 0 && results[i].verdict == VERDICT_noisy;
+            if (round == 0 && noisy == t + 1 && noisy >= HOPELESS && tune_now() - begin > patience * seconds)
+                hopeless = noisy;
         }
         open = still;
     }
+    for (int t = hopeless; t < count && hopeless; t++)
+        results[turns[t].index].verdict = VERDICT_noisy;
     for (int t = 0; t < count; t++)
         if (!turns[t].reported)
             reporter(arg, turns[t].index, &results[turns[t].index], turns[t].spent);
+    return hopeless;
 }
 
-void tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
-                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
+int tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
+                    tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results) {
     turn *turns = turns_of(ctx, classes, count);
+    int hopeless = 0;
     if (turns)
-        search_in_turn(ctx, classes, turns, count, effort, seconds, watcher, reporter, arg, results);
+        hopeless = search_in_turn(ctx, classes, turns, count, effort, seconds, watcher, reporter, arg, results);
     for (int i = 0; i < count && !turns; i++)
         results[i].verdict = VERDICT_large;
     free(turns);
+    return hopeless;
+}
+
+void tune_all_noisy(tune_result *results, int count, tune_scale *scale) {
+    *scale = (tune_scale){.percent = 100, .seen = 1};
+    for (int i = 0; i < count; i++)
+        results[i] = (tune_result){.verdict = VERDICT_noisy, .seen = 1};
 }
 
 /* Too noisy to tell is an answer, and then nothing is stored; but who interrupts keeps what was proved until then. */

@@ -33,8 +33,10 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
                   char *text, size_t size) {
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
+    const char *release = tuning->section[row->section].release;
     if (!row->known)
-        snprintf(text, size, "not here: made for another build");
+        snprintf(text, size, "not here: made for another build (%s%s)", release[0] ? "Fovea " : "an unknown release",
+                 release);
     else if (row->section != own) {
         const fovea_tuning one = {.sections = 1, .section = {tuning->section[row->section]}};
         fv_tuning_why_foreign(&one, &section, text, size);
@@ -86,11 +88,9 @@ static void show_machine(const fv_tuning_machine *m, const fovea_tuning *tuning,
     for (int i = 0; i < tuning->rows; i++)
         rows += tuning->row[i].section == own;
     if (m->cache_scale && m->cache_scale != 100)
-        printf(
-            "line %-4d caches count as %lld %% of what the system reports: %.3f times as fast as the default (%.3f to "
-            "%.3f)\n",
-            m->line, (long long)m->cache_scale, (double)m->evidence.gain / 1000, (double)m->evidence.low / 1000,
-            (double)m->evidence.high / 1000);
+        printf("line %-4d cache sizes: %lld%% of those reported: %.3f times as fast as the default (%.3f to %.3f)\n",
+               m->line, (long long)m->cache_scale, (double)m->evidence.gain / 1000, (double)m->evidence.low / 1000,
+               (double)m->evidence.high / 1000);
     if (rows == 0)
         puts("For this CPU and build the defaults are best: there are no rows.");
 }
@@ -119,8 +119,9 @@ int tune_show(const tune_options *options) {
     }
     json_t *list = json_array();
     if (!options->json)
-        printf("%s: %d row%s for %d CPU%s and build%s\nthis is %s\n", path, tuning->rows, plural(tuning->rows),
-               tuning->sections, plural(tuning->sections), plural(tuning->sections), own.text);
+        printf("%s: %d row%s for %d CPU%s and build%s\nthis is Fovea %s, %s\n", path, tuning->rows,
+               plural(tuning->rows), tuning->sections, plural(tuning->sections), plural(tuning->sections), own.release,
+               own.text);
     if (!options->json && index >= 0)
         show_machine(&tuning->machine[index], tuning, index);
     for (int i = 0; i < tuning->rows; i++) {
@@ -133,8 +134,9 @@ int tune_show(const tune_options *options) {
         if (row->known && fits(ctx, row, index))
             default_text(ctx, row, instead, sizeof instead);
         if (options->json)
-            json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f, s:s, s:s, s:s}", "line", row->line, "cpu",
-                                                  tuning->section[row->section].text, "row", text, "gain",
+            json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s, s:f, s:s, s:s, s:s}", "line", row->line, "cpu",
+                                                  tuning->section[row->section].text, "release",
+                                                  tuning->section[row->section].release, "row", text, "gain",
                                                   (double)row->evidence.gain / 1000, "choice", choice, "default",
                                                   instead, "use", used));
         else if (!row->known)

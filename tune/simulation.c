@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const weather weathers[WEATHERS] = {
     {.name = "calm", .jitter = 0.003},
@@ -101,7 +102,7 @@ static void work(double seconds) {
 }
 
 static double sim_now(void) {
-    sim.now += 1e-7;
+    sim.now += sim.weather.stall > 0 && rng_unit(&sim.r) < 0.5 ? sim.weather.stall : 1e-7;
     return sim.now;
 }
 
@@ -110,7 +111,7 @@ static void sim_rest(double seconds) {
     sim.used = fmax(sim.used - seconds, 0);
 }
 
-static long sim_involuntary(void) { return sim.involuntary; }
+static long sim_involuntary(void) { return sim.involuntary += sim.weather.interrupts && sim.now >= sim.weather.clear; }
 static tune_noise sim_noise(void) { return (tune_noise){sim.involuntary, sim.steal, sim.throttled}; }
 
 /* The sizes and kernels that a choice comes to on a shape. */
@@ -122,7 +123,7 @@ tune_choice sim_made(tune_problem *problem, const tune_choice *choice) {
 }
 
 bool sim_trapped(tune_problem *problem, const tune_choice *made) {
-    if (problem->shape.attention.kv_len != sim.machine.trap_keys)
+    if (problem->shape.linear || problem->shape.attention.kv_len != sim.machine.trap_keys)
         return false;
     const tune_choice none = {0}, usual = sim_made(problem, &none), trap = sim_made(problem, &sim.machine.trap);
     if (sim.machine.trap_all)
@@ -140,9 +141,9 @@ tune_choice sim_rule(int64_t percent) {
 
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
     const tune_choice none = {0}, base = sim_made(problem, &none);
-    if (!base.knob[FV_ATTENTION_KNOB_score].kernel)
+    if (!base.knob[0].kernel)
         return -1;
-    double relative = sim_cost(&plan->made) / sim_cost(&base);
+    double relative = problem->shape.linear ? 1 : sim_cost(&plan->made) / sim_cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
         relative = fmax(relative, 1);
     if (sim.machine.ruled > 0) {
@@ -158,6 +159,8 @@ static double sim_time(tune_problem *problem, const tune_plan *plan) {
         relative *= trap_factor;
     if (sim.machine.flops > 0)
         relative *= tune_flops(&problem->shape) / sim.machine.flops;
+    if (sim.weather.sleep > 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * sim.weather.sleep)}, NULL);
     const double begin = sim.now;
     for (int i = 0; i < problem->executions; i++)
         work(sim.machine.seconds * relative * (1 + sim.weather.jitter * fabs((double)rng_normal(&sim.r))));

@@ -21,6 +21,10 @@ typedef struct weather {
     double steals, stolen;
     double quota, period; /* seconds of each period; 0: none */
     double quick;         /* seconds at the beginning at twice the speed: what should be cold is not yet */
+    bool interrupts;      /* every sample, */
+    double clear;         /* after so many seconds */
+    double stall;         /* seconds of every other look at the clock: not even spinning is steady */
+    double sleep;         /* real seconds of a sample, for tests that send signals */
     bool may_give_up;     /* so bad that "too noisy" is a good answer, too */
 } weather;
 
@@ -30,7 +34,8 @@ extern const weather weathers[WEATHERS];
 /* What a trap takes, relative to the same plan elsewhere: so much that it is slower than the default. */
 static const double trap_factor = 1.15;
 
-/* What a plan costs: its kernels by their names, its sizes by how far they are from what would be best. */
+/* What a plan of attention costs: its kernels by their names, its sizes by how far they are from what would be best. All
+ * plans of a linear map take as long. */
 typedef struct machine {
     bool flat;        /* nothing is faster than the default */
     double seconds;   /* of an execution */

@@ -3,7 +3,7 @@
 
 const char *const tune_verdicts[] = {[VERDICT_unseen] = "not stored: not enough time",
                                      [VERDICT_default] = "default confirmed as best",
-                                     [VERDICT_unconfirmed] = "kept the default",
+                                     [VERDICT_unconfirmed] = "default kept",
                                      [VERDICT_bound] = "default confirmed as best",
                                      [VERDICT_tuned] = "faster choice",
                                      [VERDICT_noisy] = "not stored: too noisy to tell",

@@ -76,7 +76,8 @@ static fovea_status open_place(const char *path, int flags, place *p, char error
         p->folder = open_folder(p->path, flags);
         p->reason = errno;
         if (p->folder < 0)
-            return fail(error, "%.300s: %s", p->path, strerror(p->reason));
+            return fail(error, "%.300s: %s", p->path,
+                        p->reason == ENOENT ? "its folder does not exist" : strerror(p->reason));
         const char *slash = strrchr(p->path, '/');
         p->name = slash ? slash + 1 : p->path;
         struct stat folder, file;
@@ -164,11 +165,10 @@ fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *len
     return status;
 }
 
-/* Makes the folders of a path that are missing, as mkdir -p. */
-static void make_folders(const char *path) {
-    char folder[PATH_MAX];
+void fv_file_make_folders(const char *path) {
+    char folder[PATH_MAX], error[FV_FILE_ERROR];
     const size_t length = strlen(path);
-    if (length >= sizeof folder)
+    if (length >= sizeof folder || check_name(path, error) != FOVEA_OK)
         return;
     memcpy(folder, path, length + 1);
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -181,11 +181,7 @@ static void make_folders(const char *path) {
 fovea_status fv_file_lock(const char *path, int seconds, int *lock, char error[FV_FILE_ERROR]) {
     enum { TRIES = 50 }; /* in a second */
     place p;
-    fovea_status status = check_name(path, error);
-    if (status != FOVEA_OK)
-        return status;
-    make_folders(path);
-    status = open_place(path, O_RDONLY, &p, error);
+    const fovea_status status = open_place(path, O_RDONLY, &p, error);
     if (status != FOVEA_OK)
         return status;
     for (int i = 0; i < seconds * TRIES; i++) {

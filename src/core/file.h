@@ -18,7 +18,7 @@ fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *len
                           char error[FV_FILE_ERROR]);
 
 /* Puts a file in place of what is there, if anything: written beside it, synced, renamed; so that whoever reads sees
- * the old one whole or the new one whole, also after a crash. Follows a symbolic link. Missing folders are made.
+ * the old one whole or the new one whole, also after a crash. Follows a symbolic link.
  * Between fv_file_lock() and fv_file_unlock(). */
 fovea_status fv_file_replace(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
 
@@ -26,9 +26,12 @@ fovea_status fv_file_replace(const char *path, const char *text, size_t length, 
 bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]);
 
 /* One process at a time may change the files of a folder by these functions: locks the folder, waiting so many seconds
- * for whoever has it (FOVEA_ERROR_BUSY after that). *lock is what fv_file_unlock() takes. Makes missing folders. */
+ * for whoever has it (FOVEA_ERROR_BUSY after that). *lock is what fv_file_unlock() takes. */
 fovea_status fv_file_lock(const char *path, int seconds, int *lock, char error[FV_FILE_ERROR]);
 void fv_file_unlock(int lock);
+
+/* Makes the folders of a path that are missing, as mkdir -p; whoever writes there says what failed. */
+void fv_file_make_folders(const char *path);
 
 /* Opens a file to which lines are added, makes it if need be; the same files are refused as by fv_file_read(). -1 and a
  * sentence if that fails. */

@@ -82,7 +82,7 @@ static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
     use->cache_scale = fv_tuning_cache_scale(use->tuning, use->section);
     if (use->cache_scale != 100) {
         size_t used = strlen(use->text);
-        fv_text_add(use->text, sizeof use->text, &used, "; caches count as %lld %% of their size",
+        fv_text_add(use->text, sizeof use->text, &used, "; cache sizes: %lld%% of those reported",
                     (long long)use->cache_scale);
     }
 }
@@ -165,6 +165,7 @@ fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path) {
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", tuning ? "path" : "tuning");
     char error[FV_FILE_ERROR];
     int lock;
+    fv_file_make_folders(path);
     fovea_status status = fv_file_lock(path, 1, &lock, error);
     if (status == FOVEA_OK) {
         status = fv_tuning_write(tuning, path, error);

@@ -51,6 +51,7 @@ static uint64_t build(void) {
 void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section) {
     char features[FV_FEATURES_TEXT];
     memset(section, 0, sizeof *section);
+    snprintf(section->release, sizeof section->release, "%s", FOVEA_VERSION_STRING);
     snprintf(section->text, sizeof section->text,
              "cpu vendor=%s family=%" PRId64 " model=%" PRId64 " stepping=%" PRId64 " isa=%s features=%s l1d=%" PRId64
              " l2=%" PRId64 " l3=%" PRId64 " cores=%" PRId64 " kernels=%016" PRIx64,
@@ -80,7 +81,7 @@ static const char *first_difference(const char *a, const char *b, size_t *length
 }
 
 void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *section, char *text, size_t size) {
-    const char *nearest = NULL, *own = NULL;
+    const char *nearest = NULL, *own = NULL, *release = "";
     size_t length = 0, of_own = 0;
     ptrdiff_t farthest = -1;
     for (int i = 0; i < tuning->sections; i++) {
@@ -90,14 +91,16 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
             farthest = word - tuning->section[i].text;
             nearest = word;
             length = n;
+            release = tuning->section[i].release;
             own = first_difference(tuning->section[i].text, section->text, &of_own);
         }
     }
     if (!nearest || !own)
         snprintf(text, size, "it has no rows");
     else if (strncmp(nearest, "kernels=", 8) == 0)
-        snprintf(text, size, "it is for this CPU and another build, with other kernels or defaults (%.*s, here %.*s)",
-                 (int)length, nearest, (int)of_own, own);
+        snprintf(text, size, "it is for this CPU and another build: %s%s (%.*s); this is Fovea %s (%.*s)",
+                 release[0] ? "Fovea " : "an unknown release", release, (int)length, nearest, section->release,
+                 (int)of_own, own);
     else
         snprintf(text, size, "it is for another CPU: nearest is one with %.*s, here it is %.*s", (int)length, nearest,
                  (int)of_own, own);
@@ -112,6 +115,8 @@ int fv_tuning_section_find(const fovea_tuning *tuning, const fv_tuning_section *
 
 int fv_tuning_section_make(fovea_tuning *tuning, const fv_tuning_section *section) {
     const int found = fv_tuning_section_find(tuning, section);
+    if (found >= 0 && !tuning->section[found].release[0])
+        tuning->section[found] = *section;
     if (found >= 0 || tuning->sections == FV_TUNING_SECTIONS)
         return found;
     tuning->section[tuning->sections] = *section;

@@ -124,9 +124,10 @@ typedef struct fv_tuning_row {
 } fv_tuning_row;
 
 /* A CPU and a build, as a line of text: equal text, equal machine. The build is known by a hash of the kernel list and
- * of the sources of kernels and of what chooses and calls them. */
+ * of the sources of kernels and of what chooses and calls them. Its release is for readers alone. */
 typedef struct fv_tuning_section {
     char text[384];
+    char release[16]; /* "0.2.0"; "": written by a build that did not say */
 } fv_tuning_section;
 
 /* What is said of a machine as a whole: its caches count as so many per cent of the size that the system reports, for

@@ -1,6 +1,7 @@
 /* The text form of tunings.
  *
  *     fovea-tuning 2
+ *     # Fovea 0.2.0
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
  *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
  *     machine : cache_scale=200
@@ -14,7 +15,8 @@
  * space and come in the order of their tables. A key that is missing stands for any size, a knob that is missing for
  * the default: so rows stay good when an operation gets more of them. Lines end with a newline; those that begin with #
  * and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line without rows
- * says that the defaults are best there. The machine line is of the CPU, whatever the tier and threads. What is for another build is carried along unread: its kernels, operations,
+ * says that the defaults are best there. The comment above a cpu line names the release of the build; builds that do not
+ * know it drop it when they write. The machine line is of the CPU, whatever the tier and threads. What is for another build is carried along unread: its kernels, operations,
  * keys and knobs may not be known here.
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
@@ -33,7 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char title[] = "fovea-tuning ";
+static const char title[] = "fovea-tuning ", release_word[] = "# Fovea ";
 
 static bool check_alone(fv_tuning_reader *r, const fovea_tuning *tuning, const fv_tuning_row *row, int section) {
     for (int i = 0; i < tuning->rows; i++) {
@@ -53,6 +55,7 @@ static bool check_alone(fv_tuning_reader *r, const fovea_tuning *tuning, const f
 typedef struct file {
     fovea_tuning *tuning;
     fv_tuning_section section; /* of the rows that come */
+    char release[16];          /* of the section that comes; "": not told */
     fv_target machine;         /* its tier and features */
     int index;                 /* of section; -1: before the first */
     bool ended;
@@ -93,11 +96,21 @@ static bool take_machine(fv_tuning_reader *r, fv_tuning_machine *machine) {
     return true;
 }
 
+/* Of a comment, if it is one of those that tell a release. */
+static void take_release(const char *line, file *f) {
+    const char *word = line + sizeof release_word - 1;
+    if (strncmp(line, release_word, sizeof release_word - 1) == 0 && strlen(word) < sizeof f->release &&
+        strspn(word, "0123456789abcdefghijklmnopqrstuvwxyz.+-") == strlen(word))
+        memcpy(f->release, word, strlen(word) + 1);
+}
+
 static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (f->ended)
         return fv_tuning_wrong(r, "something follows the end");
     if (r->line == 1)
         return take_title(r, f);
+    if (r->at[0] == '#')
+        take_release(r->at, f);
     if (r->at[0] == '\0' || r->at[0] == '#')
         return true;
     if (strncmp(r->at, "end ", 4) == 0)
@@ -107,6 +120,8 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (strncmp(r->at, "cpu ", 4) == 0) {
         if (!fv_tuning_take_section(r, &f->section, &f->machine))
             return false;
+        memcpy(f->section.release, f->release, sizeof f->release);
+        f->release[0] = '\0';
         f->index = fv_tuning_section_make(f->tuning, &f->section);
         return f->index >= 0 || fv_tuning_wrong(r, "more than %d CPUs and builds", FV_TUNING_SECTIONS);
     }
@@ -186,6 +201,8 @@ fovea_status fv_tuning_print(const fovea_tuning *tuning, char *text, size_t *len
     size_t n = 0;
     fv_text_add(text, size, &n, "%s%d\n", title, tuning->version);
     for (int s = 0; s < tuning->sections; s++) {
+        if (tuning->section[s].release[0])
+            fv_text_add(text, size, &n, "%s%s\n", release_word, tuning->section[s].release);
         fv_text_add(text, size, &n, "%s\n", tuning->section[s].text);
         if (tuning->machine[s].cache_scale) {
             fv_tuning_print_machine(&tuning->machine[s], line);

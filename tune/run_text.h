@@ -1,0 +1,24 @@
+/* What fovea-tune run prints. */
+#ifndef TUNE_RUN_TEXT_H
+#define TUNE_RUN_TEXT_H
+
+#include "machine.h"
+#include "search.h"
+
+/* One line for each class. */
+void run_text_class(const tune_class *c, const tune_result *r, double seconds);
+
+/* The cache sizes that this run found; those that the file tells. */
+void run_text_scale(const tune_scale *s, double seconds);
+void run_text_told(const fv_tuning_machine *told);
+
+/* That the machine is too busy, and what comes of it. */
+void run_text_busy(const tune_steadiness *s, const char *then);
+
+/* That the search ended early, as so many classes, the first, were all too noisy. */
+void run_text_hopeless(int classes, double seconds);
+
+/* The last line: what was found, what not, and where it is. */
+void run_text_outcome(const tune_outcome *o, int count, const char *path);
+
+#endif

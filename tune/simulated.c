@@ -1,0 +1,27 @@
+/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names: what it prints and
+ * stores there depends on nothing else that this host does, and its minutes take no time. For tests. */
+#include "simulation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tune_main(int argc, char **argv); /* main() of main.c */
+
+int main(int argc, char **argv) {
+    static const weather all[] = {{.name = "calm", .jitter = 0.003},
+                                  {.name = "busy", .jitter = 0.003, .stall = 1e-5},
+                                  {.name = "interrupted", .jitter = 0.003, .interrupts = true},
+                                  {.name = "clouds", .jitter = 0.003, .interrupts = true, .clear = 5},
+                                  {.name = "stolen", .jitter = 0.003, .steals = 1000, .stolen = 0.001},
+                                  {.name = "slow", .jitter = 0.003, .sleep = 0.002}};
+    const machine m = {.seconds = 0.002};
+    const char *name = getenv("FOVEA_TUNE_WEATHER");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name ? name : "calm", all[i].name) == 0) {
+            sim_enter(&m, &all[i], 0);
+            return tune_main(argc, argv);
+        }
+    fprintf(stderr, "no weather %s\n", name);
+    return 70;
+}
