@@ -47,11 +47,25 @@ shadow *cache_add(fovea_kv_cache *cache) {
     return s;
 }
 
+shadow *cache_fork(fovea_kv_cache *cache, const shadow *from) {
+    shadow *s = must_alloc(1, sizeof *s);
+    *s = *from;
+    test_check(fovea_kv_cache_fork(cache, from->number, &s->number) == FOVEA_OK, "fork: %s", fovea_error_detail());
+    return s;
+}
+
 fovea_kv_cache_stats cache_stats(fovea_kv_cache *cache) {
     fovea_kv_cache_stats stats;
     fovea_kv_cache_stats_init(&stats);
     test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
     return stats;
+}
+
+char *cache_save(fovea_kv_cache *cache, const shadow *s, size_t *size) {
+    test_check(fovea_kv_cache_save(cache, s->number, NULL, 0, size) == FOVEA_OK, "size: %s", fovea_error_detail());
+    char *data = must_alloc((int64_t)*size, 1);
+    test_check(fovea_kv_cache_save(cache, s->number, data, *size, size) == FOVEA_OK, "save: %s", fovea_error_detail());
+    return data;
 }
 
 void cache_seal(char *data, size_t size) {
@@ -113,6 +127,20 @@ fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64
     free(k);
     free(v);
     return FOVEA_OK;
+}
+
+fovea_status cache_append_one(fovea_kv_cache *cache, const shadow *s, int64_t layer) {
+    float row[CACHE_KV_HEADS * CACHE_VALUES];
+    fovea_kv_append a;
+    for (int i = 0; i < CACHE_KV_HEADS * CACHE_VALUES; i++)
+        row[i] = 1.0f;
+    fovea_kv_append_init(&a);
+    a.layer = layer;
+    a.count = 1;
+    a.sequences = &s->number;
+    a.k = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 1, CACHE_DIM);
+    a.v = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 1, CACHE_VALUES);
+    return fovea_kv_cache_append(cache, &a);
 }
 
 void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q) {

@@ -46,10 +46,14 @@ cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar
 
 fovea_kv_cache *cache_make(const cache_case *c);
 
-/* A new sequence; the caller frees its shadow. */
+/* A new sequence, or a fork of one; the caller frees its shadow. */
 shadow *cache_add(fovea_kv_cache *cache);
+shadow *cache_fork(fovea_kv_cache *cache, const shadow *from);
 
 fovea_kv_cache_stats cache_stats(fovea_kv_cache *cache);
+
+/* A sequence as saved bytes, which the caller frees. */
+char *cache_save(fovea_kv_cache *cache, const shadow *s, size_t *size);
 
 /* Makes the checksum of a saved sequence right again after its bytes were changed. */
 void cache_seal(char *data, size_t size);
@@ -57,6 +61,9 @@ void cache_seal(char *data, size_t size);
 /* Appends tokens to all layers of sequences, and to their shadows; fails as a whole or not at all. */
 fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64_t count, const int64_t *tokens,
                           int32_t first_token);
+
+/* One token of ones to a layer, unknown to the shadow. */
+fovea_status cache_append_one(fovea_kv_cache *cache, const shadow *s, int64_t layer);
 
 /* Queries and outputs of `rows` last tokens of a sequence: [CACHE_Q_HEADS][rows][channels]. */
 void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q);

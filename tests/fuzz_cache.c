@@ -1,8 +1,8 @@
-/* Saved sequences (fovea_kv_cache_load), by libFuzzer. What is taken must be a sequence that saves to the same bytes and can be
- * attended to, grown and removed. The checksum would keep a fuzzer from everything behind it, so inputs are tried as they are,
- * and then with the right one.
+/* Saved sequences (fovea_kv_cache_load), by libFuzzer. What is taken must be a sequence that saves to the same bytes
+ * and can be attended to, forked, grown and removed. The checksum would keep a fuzzer from everything behind it, so
+ * inputs are tried as they are, and then with the right one.
  *
- *     fuzz-cache --make-seeds FOLDER    writes a few sound sequences to begin with */
+ *      fuzz-cache --make-seeds FOLDER    writes a few sound sequences to begin with */
 #include "core/core.h"
 #include "fovea/fovea.h"
 
@@ -93,6 +93,8 @@ static void try_type(fovea_dtype dtype, const uint8_t *data, size_t size) {
                 "what was loaded has another size");
         require(memcmp(again, data, size) == 0, "what was loaded saves to other bytes");
         free(again);
+        int64_t fork;
+        require(fovea_kv_cache_fork(cache, sequence, &fork) == FOVEA_OK, "a loaded sequence cannot be forked");
         for (int64_t layer = 0; layer < LAYERS; layer++) {
             require(fovea_kv_cache_length(cache, layer, sequence, &length) == FOVEA_OK, "no length");
             if (length < 100000)
@@ -100,7 +102,8 @@ static void try_type(fovea_dtype dtype, const uint8_t *data, size_t size) {
             const fovea_status status = append(cache, layer, sequence, 3);
             require(status == FOVEA_OK || status == FOVEA_ERROR_FULL, "a loaded sequence cannot grow");
         }
-        require(fovea_kv_cache_remove(cache, sequence) == FOVEA_OK, "a loaded sequence cannot be removed");
+        require(fovea_kv_cache_remove(cache, sequence) == FOVEA_OK && fovea_kv_cache_remove(cache, fork) == FOVEA_OK,
+                "a loaded sequence cannot be removed");
     } else
         require(sequence == -1, "an error gives a sequence");
     fovea_kv_cache_stats stats;
@@ -130,6 +133,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
+static void write_seed(const char *folder, int number, const void *data, size_t size) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%d", folder, number);
+    FILE *file = fopen(path, "wb");
+    require(file && fwrite(data, 1, size, file) == size && fclose(file) == 0, "a seed cannot be written");
+}
+
+/* Layers of 2^31 positions, all evicted: an empty sequence that says so. */
+static void write_evicted(const char *folder, int number, const char *empty, size_t size) {
+    enum { WORD = 8, HEAD = 10 * WORD, LAYER = 3 * WORD };
+    const int64_t range[2] = {0, (int64_t)1 << 31}, ranges = 1;
+    char data[HEAD + LAYERS * LAYER + 3 * WORD];
+    require(size == sizeof data - sizeof range, "an empty sequence has another size");
+    memcpy(data, empty, size);
+    memcpy(data + HEAD - 2 * WORD, &ranges, sizeof ranges);
+    for (int i = 0; i < LAYERS; i++)
+        memcpy(data + HEAD + i * LAYER + WORD, &range[1], WORD);
+    memcpy(data + HEAD + LAYERS * LAYER, range, sizeof range);
+    write_seed(folder, number, data, sizeof data); /* the fuzzer makes its checksum right */
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     static const int64_t lengths[] = {0, 5, 300, 600};
     if (*argc != 3 || strcmp((*argv)[1], "--make-seeds") != 0)
@@ -138,7 +162,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         fovea_kv_cache *cache = make(i < 4 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_I8);
         int64_t sequence;
         size_t size;
-        char path[512];
         require(fovea_kv_cache_add(cache, &sequence) == FOVEA_OK, "no sequence");
         for (int64_t layer = 0; layer < LAYERS; layer++)
             require(append(cache, layer, sequence, lengths[i % 4]) == FOVEA_OK, "append");
@@ -147,9 +170,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         require(fovea_kv_cache_save(cache, sequence, NULL, 0, &size) == FOVEA_OK, "save");
         char *data = malloc(size);
         require(data && fovea_kv_cache_save(cache, sequence, data, size, &size) == FOVEA_OK, "save");
-        snprintf(path, sizeof path, "%s/%d", (*argv)[2], i);
-        FILE *file = fopen(path, "wb");
-        require(file && fwrite(data, 1, size, file) == size && fclose(file) == 0, "a seed cannot be written");
+        write_seed((*argv)[2], i, data, size);
+        if (i % 4 == 0)
+            write_evicted((*argv)[2], 8 + i / 4, data, size);
         free(data);
         fovea_kv_cache_destroy(cache);
     }

@@ -5,6 +5,7 @@
 #include "failing.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Makes a call until no allocation fails in it. */
 #define EACH(what, call)                                                                                               \
@@ -143,6 +144,48 @@ static void test_attention(const cache_case *c) {
     free(s);
 }
 
+/* A file of 872 bytes may say that 32 layers have 2^31 positions, all of them evicted: neither loading it nor a fork
+ * takes more memory than its size explains, and what is appended then follows there. */
+static void test_evicted_file(const fovea_context *ctx) {
+    enum { LAYERS = 32, WORD = 8, HEAD = 10 * WORD, LAYER = 3 * WORD, SIZE = HEAD + LAYERS * LAYER + 3 * WORD };
+    const int64_t length = (int64_t)1 << 31, ranges = 1, begin = 0;
+    static float rows[5 * CACHE_KV_HEADS * CACHE_VALUES];
+    static shadow s;
+    char *empty, data[SIZE] = {0};
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    int64_t fork = -1;
+    size_t size;
+    fovea_kv_cache_desc_init(&d);
+    d.layers = LAYERS;
+    d.kv_heads = CACHE_KV_HEADS;
+    d.head_dim = CACHE_DIM;
+    d.value_dim = CACHE_VALUES;
+    d.max_pages = 2;
+    test_check(fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_add(cache, &s.number) == FOVEA_OK, "add: %s", fovea_error_detail());
+    empty = cache_save(cache, &s, &size);
+    test_check(size == SIZE - 2 * WORD, "an empty sequence has %d bytes", (int)size);
+    memcpy(data, empty, HEAD + LAYERS * LAYER);
+    memcpy(data + HEAD - 2 * WORD, &ranges, WORD);
+    for (int i = 0; i < LAYERS; i++)
+        memcpy(data + HEAD + i * LAYER + WORD, &length, WORD);
+    memcpy(data + HEAD + LAYERS * LAYER, &begin, WORD);
+    memcpy(data + HEAD + LAYERS * LAYER + WORD, &length, WORD);
+    cache_seal(data, SIZE);
+    const long long before = asked;
+    test_check(fovea_kv_cache_load(cache, data, SIZE, &s.number) == FOVEA_OK, "load: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_fork(cache, s.number, &fork) == FOVEA_OK, "fork: %s", fovea_error_detail());
+    test_check(append(cache, 3, fork, rows) == FOVEA_OK, "append: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_evict(cache, fork, 7, length) == FOVEA_OK, "evict: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_truncate(cache, fork, length - 300) == FOVEA_OK, "cut: %s", fovea_error_detail());
+    test_check(append(cache, 3, fork, rows) == FOVEA_OK, "append: %s", fovea_error_detail());
+    test_check(asked - before < 16384, "%lld bytes for %d that were loaded, and a fork", asked - before, SIZE);
+    test_check(cache_stats(cache).used_pages == 1, "%d pages", (int)cache_stats(cache).used_pages);
+    fovea_kv_cache_destroy(cache);
+    free(empty);
+}
+
 static void test_rope(void) {
     fovea_rope_desc d;
     fovea_rope *rope;
@@ -164,6 +207,7 @@ int main(int argc, char **argv) {
     test_calls(&c);
     test_attention(&c);
     test_rope();
+    test_evicted_file(x.one);
     contexts_free(&x);
     return test_end();
 }

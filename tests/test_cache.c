@@ -62,13 +62,10 @@ static void test_shared(cache_case c, const fovea_context *threads) {
     shadow *s[COUNT], *origin = cache_add(cache);
     append(cache, origin, 900, 1);
     for (int i = 0; i < COUNT; i++) {
-        s[i] = i == 3 ? cache_add(cache) : must_alloc(1, sizeof *s[i]);
+        s[i] = i == 3 ? cache_add(cache) : cache_fork(cache, origin);
         if (i == 3) /* a stranger among them */
             append(cache, s[i], 700, 40000);
         else {
-            *s[i] = *origin;
-            test_check(fovea_kv_cache_fork(cache, origin->number, &s[i]->number) == FOVEA_OK, "%s",
-                       fovea_error_detail());
             s[i]->length = lengths[i];
             test_check(fovea_kv_cache_truncate(cache, s[i]->number, lengths[i]) == FOVEA_OK, "%s",
                        fovea_error_detail());
@@ -161,11 +158,8 @@ static void test_windows(cache_case c) {
         tokens = 1 + at % 89;
         append(cache, s, tokens, (int32_t)at);
         cache_check(&c, cache, &s, 1, tokens, "windows");
-        if (at > 600 && !fork) {
-            fork = must_alloc(1, sizeof *fork);
-            *fork = *s;
-            test_check(fovea_kv_cache_fork(cache, s->number, &fork->number) == FOVEA_OK, "%s", fovea_error_detail());
-        }
+        if (at > 600 && !fork)
+            fork = cache_fork(cache, s);
     }
     append(cache, fork, 40, 5000);
     cache_check(&c, cache, (shadow *[]){s, fork}, 2, 1, "windows, forked");
@@ -264,14 +258,11 @@ static void grow(life *x) {
 static void add_one(life *x) {
     if (x->count == MOST)
         return;
-    shadow *s = cache_add(x->cache);
-    if (x->count > 0 && rng_below(&x->r, 3)) {
-        const shadow *from = x->s[rng_below(&x->r, x->count)];
-        test_check(fovea_kv_cache_remove(x->cache, s->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
-        *s = *from;
-        test_check(fovea_kv_cache_fork(x->cache, from->number, &s->number) == FOVEA_OK, "%s", fovea_error_detail());
-    }
-    x->s[x->count++] = s;
+    if (x->count > 0 && rng_below(&x->r, 3))
+        x->s[x->count] = cache_fork(x->cache, x->s[rng_below(&x->r, x->count)]);
+    else
+        x->s[x->count] = cache_add(x->cache);
+    x->count++;
 }
 
 static void remove_one(life *x) {

@@ -1,35 +1,13 @@
-/* Caches at their edges: full but for one page, windows at the key where a page goes, forks behind windows, ranges that touch, keys
- * that are turned already, positions up to the last. */
+/* Caches at their edges: windows at the key where a page goes, forks behind windows, shared pages that end inside a
+ * call's queries, ranges that touch or are cut, keys that are turned already, positions up to the last. */
 #include "cache_case.h"
 #include "rng.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static shadow *fork_of(fovea_kv_cache *cache, const shadow *from) {
-    shadow *s = must_alloc(1, sizeof *s);
-    *s = *from;
-    test_check(fovea_kv_cache_fork(cache, from->number, &s->number) == FOVEA_OK, "fork: %s", fovea_error_detail());
-    return s;
-}
-
 static fovea_status append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int32_t first) {
     return cache_append(cache, &s, 1, &tokens, first);
-}
-
-/* One token of ones to a layer. */
-static fovea_status append_one(fovea_kv_cache *cache, const shadow *s, int64_t layer) {
-    float row[CACHE_KV_HEADS * CACHE_VALUES];
-    fovea_kv_append a;
-    for (int i = 0; i < CACHE_KV_HEADS * CACHE_VALUES; i++)
-        row[i] = 1.0f;
-    fovea_kv_append_init(&a);
-    a.layer = layer;
-    a.count = 1;
-    a.sequences = &s->number;
-    a.k = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 1, CACHE_DIM);
-    a.v = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 1, CACHE_VALUES);
-    return fovea_kv_cache_append(cache, &a);
 }
 
 /* What fovea_kv_cache_info() counts, after each thing that changes it. */
@@ -38,7 +16,7 @@ static void test_statistics(const cache_case *c) {
     shadow *s = cache_add(cache), *fork;
     const int64_t layers = CACHE_LAYERS, row = CACHE_KV_HEADS * (CACHE_DIM + CACHE_VALUES) * (int64_t)sizeof(float);
     test_check(append(cache, s, 300, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
-    fork = fork_of(cache, s);
+    fork = cache_fork(cache, s);
     fovea_kv_cache_stats now = cache_stats(cache);
     test_check(now.used_pages == 2 * layers && now.shared_pages == 2 * layers && now.sequences == 2 &&
                    now.copied_pages == 0 && now.appended == 300 * layers && now.max_pages == c->max_pages &&
@@ -61,53 +39,6 @@ static void test_statistics(const cache_case *c) {
                "statistics of a sequence of which a page was evicted");
     fovea_kv_cache_destroy(cache);
     free(fork);
-    free(s);
-}
-
-/* A step for which a page is missing changes nothing, and the same step fits once there is that page. */
-static void test_full(cache_case c) {
-    c.max_pages = 2 * CACHE_LAYERS - 1;
-    fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = cache_add(cache);
-    test_check(append(cache, s, 256, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
-    test_check(append(cache, s, 1, 300) == FOVEA_ERROR_FULL, "%d layers on one page", CACHE_LAYERS);
-    test_check(cache_stats(cache).used_pages == CACHE_LAYERS, "a full cache: pages were taken");
-    test_check(append_one(cache, s, 0) == FOVEA_OK, "the last page: %s", fovea_error_detail());
-    test_check(append_one(cache, s, 1) == FOVEA_ERROR_FULL, "a page that there is not");
-    test_check(fovea_kv_cache_truncate(cache, s->number, 256) == FOVEA_OK, "cut: %s", fovea_error_detail());
-    test_check(cache_stats(cache).used_pages == CACHE_LAYERS, "%d pages after cutting",
-               (int)cache_stats(cache).used_pages);
-    cache_check(&c, cache, &s, 1, 9, "full");
-    test_check(fovea_kv_cache_truncate(cache, s->number, 250) == FOVEA_OK, "cut: %s", fovea_error_detail());
-    s->length = 250;
-    shadow *fork = fork_of(cache, s), *both[2] = {s, fork}; /* each needs pages of its own */
-    test_check(append(cache, fork, 1, 400) == FOVEA_ERROR_FULL, "copies of %d layers on one page", CACHE_LAYERS);
-    test_check(cache_stats(cache).copied_pages == 0 && cache_stats(cache).shared_pages == CACHE_LAYERS,
-               "full: was copied");
-    cache_check(&c, cache, both, 2, 9, "full, forked");
-    test_check(fovea_kv_cache_remove(cache, fork->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
-    test_check(append(cache, s, 6, 500) == FOVEA_OK, "nobody shares them: %s", fovea_error_detail());
-    cache_check(&c, cache, &s, 1, 9, "full, alone");
-    fovea_kv_cache_destroy(cache);
-    free(fork);
-    free(s);
-}
-
-/* Where a step does not fit, not even pages behind windows go. */
-static void test_full_windows(cache_case c) {
-    c.windows[0] = 10;
-    c.max_pages = 5;
-    fovea_kv_cache *cache = cache_make(&c);
-    shadow *s = cache_add(cache);
-    test_check(append(cache, s, 500, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
-    test_check(append(cache, s, 300, 600) == FOVEA_ERROR_FULL, "4 pages on one and one behind a window");
-    test_check(cache_stats(cache).used_pages == 4 && cache_stats(cache).window_pages == 0,
-               "full: pages behind a window went");
-    test_check(fovea_kv_cache_truncate(cache, s->number, 200) == FOVEA_OK, "cut: %s", fovea_error_detail());
-    s->length = 200;
-    test_check(append(cache, s, 3, 700) == FOVEA_OK, "append: %s", fovea_error_detail());
-    cache_check(&c, cache, &s, 1, 203, "full, cut");
-    fovea_kv_cache_destroy(cache);
     free(s);
 }
 
@@ -145,7 +76,7 @@ static void test_window_edge(cache_case c) {
                    (int)cache_stats(cache).window_pages);
         cache_check(&c, cache, &s, 1, 1, "the edge of a window");
     }
-    shadow *fork = fork_of(cache, s), *both[2] = {s, fork}; /* of what is gone, forks lack as much */
+    shadow *fork = cache_fork(cache, s), *both[2] = {s, fork}; /* of what is gone, forks lack as much */
     for (int i = 0; i < 2; i++) {
         test_check(attend_with(&c, cache, both[i], 300) == FOVEA_OK, "%s", fovea_error_detail());
         test_check(attend_with(&c, cache, both[i], 301) == FOVEA_ERROR_ARGUMENT, "a wider window");
@@ -159,13 +90,6 @@ static void test_window_edge(cache_case c) {
     fovea_kv_cache_destroy(cache);
     free(fork);
     free(s);
-}
-
-static char *save(fovea_kv_cache *cache, const shadow *s, size_t *size) {
-    test_check(fovea_kv_cache_save(cache, s->number, NULL, 0, size) == FOVEA_OK, "size: %s", fovea_error_detail());
-    char *data = must_alloc((int64_t)*size, 1);
-    test_check(fovea_kv_cache_save(cache, s->number, data, *size, size) == FOVEA_OK, "save: %s", fovea_error_detail());
-    return data;
 }
 
 /* Page after page is evicted in two parts, in either order: no part alone has all of it. */
@@ -183,7 +107,7 @@ static void test_touching(const cache_case *c) {
         test_check(cache_stats(cache).used_pages == pages[i] * CACHE_LAYERS, "range %d: %d pages are left", (int)i,
                    (int)cache_stats(cache).used_pages);
         size_t size;
-        char *data = save(cache, s, &size);
+        char *data = cache_save(cache, s, &size);
         *loaded = *s;
         test_check(fovea_kv_cache_load(cache, data, size, &loaded->number) == FOVEA_OK, "load: %s",
                    fovea_error_detail());
@@ -196,6 +120,60 @@ static void test_touching(const cache_case *c) {
     fovea_kv_cache_destroy(cache);
     free(loaded);
     free(s);
+}
+
+/* Cut inside an evicted range, a sequence goes on with tokens that are seen: in a page that stayed, in one that had
+ * gone, at its edge. */
+static void test_cut_evicted(const cache_case *c) {
+    static const int64_t cases[][3] = {
+        {200, 530, 400}, {200, 530, 520}, {100, 800, 600}, {100, 800, 512}, {0, 700, 300}}; /* begin, end, length */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fovea_kv_cache *cache = cache_make(c);
+        const int64_t begin = cases[i][0], end = cases[i][1], length = cases[i][2];
+        shadow *s[3] = {cache_add(cache)};
+        size_t size;
+        test_check(append(cache, s[0], 900, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
+        test_check(fovea_kv_cache_evict(cache, s[0]->number, begin, end) == FOVEA_OK, "%s", fovea_error_detail());
+        memset(s[0]->attended + begin, 0, (size_t)(end - begin));
+        test_check(fovea_kv_cache_truncate(cache, s[0]->number, length) == FOVEA_OK, "%s", fovea_error_detail());
+        s[0]->length = length;
+        s[1] = cache_fork(cache, s[0]);
+        s[2] = must_alloc(1, sizeof *s[2]);
+        *s[2] = *s[0];
+        char *data = cache_save(cache, s[0], &size);
+        test_check(fovea_kv_cache_load(cache, data, size, &s[2]->number) == FOVEA_OK, "%s", fovea_error_detail());
+        const int64_t tokens[3] = {1, 300, 7};
+        test_check(cache_append(cache, s, 3, tokens, 2000) == FOVEA_OK, "append: %s", fovea_error_detail());
+        cache_check(c, cache, s, 3, 1, "cut inside what was evicted");
+        for (int j = 0; j < 3; j++)
+            test_check(append(cache, s[j], 20, 4000 + 100 * j) == FOVEA_OK, "append: %s", fovea_error_detail());
+        cache_check(c, cache, s, 3, 5, "cut inside what was evicted, and longer");
+        free(data);
+        for (int j = 0; j < 3; j++)
+            free(s[j]);
+        fovea_kv_cache_destroy(cache);
+    }
+}
+
+/* Forks that share a page whose last keys are among the call's queries: not all of these see all of it. */
+static void test_page_ends_in_queries(cache_case c, const fovea_context *threads) {
+    static const int64_t lengths[] = {256, 257, 259, 513};
+    const fovea_context *one = c.ctx;
+    for (int i = 0; i < 4; i++) {
+        fovea_kv_cache *cache = cache_make(&c);
+        shadow *s[3] = {cache_add(cache)};
+        test_check(append(cache, s[0], lengths[i], 1) == FOVEA_OK, "append: %s", fovea_error_detail());
+        s[1] = cache_fork(cache, s[0]);
+        s[2] = cache_fork(cache, s[0]);
+        test_check(append(cache, s[2], 1, 2000) == FOVEA_OK, "append: %s", fovea_error_detail());
+        for (int64_t rows = 1; rows <= 5; rows += 2) {
+            c.ctx = rows == 3 ? threads : one;
+            cache_check(&c, cache, s, 3, rows, "a shared page that ends inside the queries");
+        }
+        fovea_kv_cache_destroy(cache);
+        for (int j = 0; j < 3; j++)
+            free(s[j]);
+    }
 }
 
 /* Keys of a shadow, turned by the caller, to each layer. */
@@ -234,15 +212,15 @@ static void test_last_position(const cache_case *c) {
     size_t size;
     test_check(append(cache, s, 300, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     test_check(fovea_kv_cache_evict(cache, s->number, 0, 299) == FOVEA_OK, "evict: %s", fovea_error_detail());
-    char *data = save(cache, s, &size);
+    char *data = cache_save(cache, s, &size);
     for (int i = 0; i < CACHE_LAYERS; i++)
         memcpy(data + HEAD + i * LAYER + WORD, &length, sizeof length);
     memcpy(data + HEAD + CACHE_LAYERS * LAYER + WORD, &end, sizeof end);
     cache_seal(data, size);
     test_check(fovea_kv_cache_load(cache, data, size, &s->number) == FOVEA_OK, "load: %s", fovea_error_detail());
-    test_check(append_one(cache, s, 0) == FOVEA_OK, "the last position: %s", fovea_error_detail());
-    test_check(append_one(cache, s, 0) == FOVEA_ERROR_ARGUMENT, "a position that a rope has not");
-    test_check(append_one(cache, s, 1) == FOVEA_OK, "another layer: %s", fovea_error_detail());
+    test_check(cache_append_one(cache, s, 0) == FOVEA_OK, "the last position: %s", fovea_error_detail());
+    test_check(cache_append_one(cache, s, 0) == FOVEA_ERROR_ARGUMENT, "a position that a rope has not");
+    test_check(cache_append_one(cache, s, 1) == FOVEA_OK, "another layer: %s", fovea_error_detail());
     fovea_kv_cache_destroy(cache);
     free(data);
     free(s);
@@ -297,7 +275,7 @@ static void test_window_2d(const cache_case *c) {
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
         if (pages) {
             test_check(memcmp(want, got, sizeof want) == 0, "a window over a cache has other bits than over tensors");
-            test_check(append_one(cache, s, 0) == FOVEA_OK, "append: %s", fovea_error_detail());
+            test_check(cache_append_one(cache, s, 0) == FOVEA_OK, "append: %s", fovea_error_detail());
             test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_ERROR_SHAPE, "more keys than positions");
             test_check(memcmp(want, got, sizeof want) == 0, "a refused call wrote");
         }
@@ -312,10 +290,10 @@ int main(int argc, char **argv) {
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     test_statistics(&c);
-    test_full(c);
-    test_full_windows(c);
     test_window_edge(c);
     test_touching(&c);
+    test_cut_evicted(&c);
+    test_page_ends_in_queries(c, x.three);
     test_window_2d(&c);
     fovea_rope_desc d;
     fovea_rope *rope;

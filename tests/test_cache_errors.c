@@ -1,6 +1,7 @@
 /* What caches, and layers over them, must refuse, and that nothing has changed after it. */
 #include "cache_case.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,13 @@ static void test_create(const fovea_context *ctx) {
         {"less than a page", 1, 1, 8, 8, 0, 16383, 1, FOVEA_ERROR_SHAPE},
         {"type", 1, 1, 8, 8, 4, 0, FOVEA_DTYPE_I64, FOVEA_ERROR_DTYPE},
         {"large", 1, (int64_t)1 << 47, (int64_t)1 << 40, 8, 4, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"a page", 1, (int64_t)1 << 48, 8, 8, 1, 0, 1, FOVEA_ERROR_OVERFLOW},
         {"many pages", 1, 1, 8, 8, (int64_t)1 << 40, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"too many pages", 1, 1, 8, 8, (int64_t)INT32_MAX + 1, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"most pages", 1, 1, 8, 8, INT64_MAX, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"pages of all memory", 1, 1 << 20, 1 << 10, 8, 1 << 24, 0, 1, FOVEA_ERROR_OVERFLOW},
+        {"most bytes", 1, 1, 8, 8, 0, INT64_MAX, 1, FOVEA_ERROR_OVERFLOW},
+        {"most bytes of large pages", 1, 1 << 20, 1 << 10, 8, 0, INT64_MAX, 1, FOVEA_ERROR_OVERFLOW},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fovea_kv_cache_desc d;
@@ -40,6 +47,12 @@ static void test_create(const fovea_context *ctx) {
         d.k_dtype = (fovea_dtype)cases[i].k_dtype;
         check_due(cases[i].what, fovea_kv_cache_create(ctx, &d, &cache), cases[i].due);
         test_check(!cache, "%s: a cache is left", cases[i].what);
+        char limit[64];
+        snprintf(limit, sizeof limit, cases[i].bytes ? "max_bytes is %lld" : "max_pages is %lld",
+                 (long long)(cases[i].bytes + cases[i].pages));
+        test_check(cases[i].due != FOVEA_ERROR_OVERFLOW || strstr(fovea_error_detail(), limit) ||
+                       strstr(fovea_error_detail(), "a page of"),
+                   "%s: %s", cases[i].what, fovea_error_detail());
     }
     fovea_kv_cache_desc d;
     fovea_kv_cache *cache;

@@ -47,7 +47,7 @@ typedef struct fovea_kv_cache_desc {
     int64_t head_dim;             /* >= 1 channels of keys */
     int64_t value_dim;            /* >= 1 channels of values */
     fovea_dtype k_dtype, v_dtype; /* FOVEA_DTYPE_F32 (default), _BF16, _F16 or _I8 each: as which they are kept */
-    int64_t max_pages;            /* one of the two is set, the other is 0: most pages, of all layers together, */
+    int64_t max_pages;            /* one of the two is set, the other is 0: most pages, below 2^31, of all layers, */
     int64_t max_bytes;            /* or the most bytes that pages may take */
     /* [layers] or NULL (none): a window of w >= 0 says that a query of that layer sees w keys before its position at most (as
      * window_left of attention), and pages wholly behind are freed as tokens are appended; -1: no window. Copied. */
@@ -171,10 +171,14 @@ FOVEA_API fovea_status fovea_kv_cache_info(fovea_kv_cache *cache, fovea_kv_cache
 FOVEA_API fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequence, void *data, size_t size,
                                            size_t *needed);
 
-/* Adds a sequence with what was saved, from another cache or process. Checks everything before a page is taken, and trusts no byte:
- * FOVEA_ERROR_FILE where data is none of these, cut off or damaged; _VERSION where a newer library wrote it; _FOREIGN where it
- * is good, but of a cache of other layers, heads, channels, types, windows or rope; _FULL, _OUT_OF_MEMORY, _NULL. After an error
- * *sequence is -1, and nothing has changed. */
+/* Adds a sequence with what was saved, from another cache or process. Checks everything before a page is taken, and
+ * trusts no byte: FOVEA_ERROR_FILE where data is none of these, cut off or damaged; _VERSION where a newer library
+ * wrote it; _FOREIGN where it is good, but of a cache of other layers, heads, channels, types, windows or rope; _FULL,
+ * _OUT_OF_MEMORY, _NULL. After an error *sequence is -1, and nothing has changed.
+ *
+ * The memory it takes is bounded by size and by the cache's pages. Yet a few bytes may be a sequence of 2^31 evicted
+ * tokens: look at fovea_kv_cache_length() before you plan attention over it, whose workspace and time grow with
+ * desc.kv_len. */
 FOVEA_API fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *data, size_t size, int64_t *sequence);
 
 /* Pages of another system, as attention reads them without a cache (args.pages): vLLM's block tables, FlashInfer's indptr and

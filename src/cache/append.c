@@ -67,7 +67,7 @@ static void write_token(const appending *x, const fv_cache_sequence *s, int64_t 
     const fovea_kv_append *a = x->args;
     const fv_cache_list *list = &s->layer[a->layer];
     const int64_t position = list->length + token;
-    const int32_t page = list->page[position / FV_PAGE_KEYS];
+    const int32_t page = fv_list_page(list, position);
     fv_rope_turn turn;
     if (x->rope)
         fv_rope_at(x->rope, position, &turn);
@@ -179,7 +179,7 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *giv
     appending x = {.cache = c,
                    .args = &args,
                    .rope = args.turned ? NULL : c->desc.rope,
-                   .growth = {.layer = args.layer, .end = args.layer + 1, .releases = true},
+                   .growth = {.layer = args.layer, .end = args.layer + 1},
                    .k = converter(&args.k, c->desc.k_dtype, c->ctx),
                    .v = converter(&args.v, c->desc.v_dtype, c->ctx)};
     pthread_mutex_lock(&c->lock);

@@ -77,22 +77,30 @@ static bool lay_out_part(fovea_kv_cache *c, fv_cache_part part) {
            (c->head_bytes = fv_round_down(c->head_bytes, FV_ALIGNMENT)) >= 0;
 }
 
-/* Sizes of a page, and how many there are; 0: no room for one. */
-static bool lay_out(fovea_kv_cache *c) {
+/* Sizes of a page, and how many there are. */
+static fovea_status lay_out(fovea_kv_cache *c) {
     fovea_kv_cache_desc *d = &c->desc;
-    int64_t all;
     bool fits = row_bytes(d->head_dim, d->k_dtype, &c->part[FV_KEYS].row, &c->part[FV_KEY_SCALES].row) &&
                 row_bytes(d->value_dim, d->v_dtype, &c->part[FV_VALUES].row, &c->part[FV_VALUE_SCALES].row);
     c->lanes = fits && c->part[FV_KEYS].row <= FV_MOST_LANE_BYTES &&
                (d->k_dtype != FOVEA_DTYPE_F32 || fv_isa_lanes(c->ctx->target.isa) == FV_LANES);
     for (fv_cache_part part = 0; part < FV_CACHE_PARTS && fits; part++)
         fits = lay_out_part(c, part);
-    if (!fits || !fv_multiply(c->head_bytes, d->kv_heads, &c->page_bytes))
-        return false;
-    if (d->max_pages == 0)
-        d->max_pages = d->max_bytes / c->page_bytes;
+    if (!fits || !fv_multiply(c->head_bytes, d->kv_heads, &c->page_bytes) || c->page_bytes > PTRDIFF_MAX / 2)
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "a page of %lld heads of %lld and %lld channels is too large",
+                       (long long)d->kv_heads, (long long)d->head_dim, (long long)d->value_dim);
+    const int64_t bytes = d->max_bytes, most = fv_min(INT32_MAX, PTRDIFF_MAX / 2 / c->page_bytes);
+    if (bytes > 0)
+        d->max_pages = bytes / c->page_bytes;
     d->max_bytes = 0;
-    return d->max_pages <= INT32_MAX && fv_multiply(d->max_pages, c->page_bytes, &all) && all <= PTRDIFF_MAX / 2;
+    if (d->max_pages == 0)
+        return fv_fail(FOVEA_ERROR_SHAPE, "max_bytes is %lld, less than one page of %lld bytes", (long long)bytes,
+                       (long long)c->page_bytes);
+    if (d->max_pages > most)
+        return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld; with pages of %lld bytes it must be at most %lld",
+                       bytes > 0 ? "max_bytes" : "max_pages", (long long)(bytes > 0 ? bytes : d->max_pages),
+                       (long long)c->page_bytes, (long long)(bytes > 0 ? most * c->page_bytes : most));
+    return FOVEA_OK;
 }
 
 static bool allocate(fovea_kv_cache *c) {
@@ -135,14 +143,8 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a cache");
     made->ctx = ctx;
     made->desc = desc;
-    if (!lay_out(made))
-        status = fv_fail(FOVEA_ERROR_OVERFLOW, "%lld pages of %lld heads of %lld and %lld channels are too large",
-                         (long long)desc.max_pages, (long long)desc.kv_heads, (long long)desc.head_dim,
-                         (long long)desc.value_dim);
-    else if (made->desc.max_pages == 0)
-        status = fv_fail(FOVEA_ERROR_SHAPE, "max_bytes is %lld, less than one page of %lld bytes",
-                         (long long)desc.max_bytes, (long long)made->page_bytes);
-    else if (!allocate(made) || pthread_mutex_init(&made->lock, NULL) != 0)
+    status = lay_out(made);
+    if (status == FOVEA_OK && (!allocate(made) || pthread_mutex_init(&made->lock, NULL) != 0))
         status = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a cache of %lld pages of %lld bytes",
                          (long long)made->desc.max_pages, (long long)made->page_bytes);
     if (status != FOVEA_OK) {

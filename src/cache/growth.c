@@ -22,65 +22,108 @@ fovea_status fv_growth_make(fovea_kv_cache *c, int64_t count, const int64_t *seq
     return FOVEA_OK;
 }
 
-/* The page of a list that its next token goes to, if it is begun. */
-static int64_t begun(const fv_cache_list *list) {
-    return list->length % FV_PAGE_KEYS != 0 ? list->length / FV_PAGE_KEYS : -1;
+/* The page that a list's next token goes to, if it is begun and there; else NULL. */
+static fv_cache_page *begun(const fv_cache_list *list) {
+    const int64_t at = list->length / FV_PAGE_KEYS, i = fv_list_find(list, at);
+    return list->length % FV_PAGE_KEYS != 0 && i < list->count && list->page[i].at == at ? &list->page[i] : NULL;
 }
 
-/* Must that page be another one before the list may write to it? */
-static bool needs_own(const fovea_kv_cache *c, const fv_cache_list *list, int64_t tokens) {
-    const int64_t i = begun(list);
-    return tokens > 0 && i >= 0 && (list->page[i] == FV_PAGE_NONE || c->references[list->page[i]] > 1);
+/* The first page that a list lacks for tokens to come, and how many it lacks for so many. */
+static int64_t first_missing(const fv_cache_list *list) {
+    return fv_max(list->length / FV_PAGE_KEYS, list->count > 0 ? list->page[list->count - 1].at + 1 : 0);
 }
 
-static int64_t count_after(const fv_cache_list *list, int64_t tokens) {
-    return fv_ceil_div(list->length + tokens, FV_PAGE_KEYS);
+static int64_t missing(const fv_cache_list *list, int64_t tokens) {
+    return tokens > 0 ? fv_max(fv_ceil_div(list->length + tokens, FV_PAGE_KEYS) - first_missing(list), 0) : 0;
 }
 
-/* Pages that all need, and those that they leave; makes room in their lists. */
-static fovea_status reckon(fovea_kv_cache *c, const fv_growth *g, int64_t *needed, int64_t *left) {
-    for (fv_cache_sequence *s = g->first; s; s = s->next)
+/* Queries from a list's next token on see no page before this one. */
+static int64_t behind_window(const fovea_kv_cache *c, const fv_cache_list *list, int64_t layer) {
+    const int64_t window = c->windows ? c->windows[layer] : -1;
+    return window < 0 || list->length < window ? 0 : (list->length - window) / FV_PAGE_KEYS;
+}
+
+/* Pages that all lists lack, added up as long as the cache could have so many. */
+static fovea_status count_missing(const fovea_kv_cache *c, const fv_growth *g, int64_t *pages) {
+    for (const fv_cache_sequence *s = g->first; s; s = s->next)
         for (int64_t layer = g->layer; layer < g->end; layer++) {
-            fv_cache_list *list = &s->layer[layer];
-            if (s->tokens > FV_SIZE_LIMIT - list->length)
+            const fv_cache_list *list = &s->layer[layer];
+            if (s->tokens > FV_CACHE_LONGEST - list->length)
                 return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld more tokens are too many", (long long)s->tokens);
-            const int64_t count = count_after(list, s->tokens);
-            *needed += fv_max(count - list->count, 0) + needs_own(c, list, s->tokens);
-            if (*needed > c->desc.max_pages) /* no room for such a list either */
-                return FOVEA_OK;
-            if (g->releases && s->tokens > 0)
-                *left += fv_list_leave(c, layer, list, list->length, false);
-            const fovea_status status = fv_list_room(list, count);
-            if (status != FOVEA_OK)
-                return status;
+            if (*pages <= c->desc.max_pages)
+                *pages += missing(list, s->tokens);
         }
     return FOVEA_OK;
 }
 
-fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
-    int64_t needed = 0, left = 0;
-    const fovea_status status = reckon(c, g, &needed, &left);
+/* Counts references down, or up again: of pages that lists leave behind windows, then of begun ones. Of the former those
+ * that nobody has then are free; of the latter the last of their sequences keeps them, and all others need a copy. */
+static void let_go(fovea_kv_cache *c, const fv_growth *g, int by, int64_t *freed, int64_t *copies) {
+    for (const fv_cache_sequence *s = g->first; s; s = s->next)
+        for (int64_t layer = g->layer; layer < g->end && s->tokens > 0; layer++) {
+            const fv_cache_list *list = &s->layer[layer];
+            const int64_t end = fv_list_find(list, behind_window(c, list, layer));
+            for (int64_t i = 0; i < end; i++)
+                *freed += (c->references[list->page[i].page] += by) == 0;
+        }
+    for (const fv_cache_sequence *s = g->first; s; s = s->next)
+        for (int64_t layer = g->layer; layer < g->end && s->tokens > 0; layer++) {
+            const fv_cache_page *page = begun(&s->layer[layer]);
+            *copies += page && (c->references[page->page] += by) > 0;
+        }
+}
+
+static fovea_status reckon(fovea_kv_cache *c, const fv_growth *g) {
+    int64_t needed = 0, freed = 0, copies = 0, unused = 0;
+    fovea_status status = count_missing(c, g, &needed);
     if (status != FOVEA_OK)
         return status;
-    if (needed > fv_pool_left(c) + left)
+    if (needed <= c->desc.max_pages) {
+        let_go(c, g, -1, &freed, &copies);
+        let_go(c, g, 1, &unused, &unused);
+        needed += copies;
+    }
+    if (needed > fv_pool_left(c) + freed)
         return fv_fail(FOVEA_ERROR_FULL, "the cache has %lld of %lld pages left; these tokens need %s%lld",
                        (long long)fv_pool_left(c), (long long)c->desc.max_pages,
                        needed > c->desc.max_pages ? "at least " : "", (long long)needed);
-    for (fv_cache_sequence *s = g->first; s && g->releases; s = s->next)
-        for (int64_t layer = g->layer; layer < g->end && s->tokens > 0; layer++)
-            fv_list_leave(c, layer, &s->layer[layer], s->layer[layer].length, true);
-    for (fv_cache_sequence *s = g->first; s; s = s->next)
-        for (int64_t layer = g->layer; layer < g->end; layer++) {
+    for (fv_cache_sequence *s = g->first; s && status == FOVEA_OK; s = s->next)
+        for (int64_t layer = g->layer; layer < g->end && status == FOVEA_OK; layer++) {
             fv_cache_list *list = &s->layer[layer];
-            if (needs_own(c, list, s->tokens)) {
-                int32_t *page = &list->page[begun(list)];
-                c->stats.copied_pages += *page != FV_PAGE_NONE;
-                list->origin = *page;
-                *page = fv_pool_take(c);
-            }
-            while (list->count < count_after(list, s->tokens))
-                list->page[list->count++] = fv_pool_take(c);
+            status = fv_list_room(list, list->count + missing(list, s->tokens));
         }
+    return status;
+}
+
+fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
+    const fovea_status status = reckon(c, g);
+    if (status != FOVEA_OK)
+        return status;
+    for (fv_cache_sequence *s = g->first; s; s = s->next)
+        for (int64_t layer = g->layer; layer < g->end && s->tokens > 0; layer++) {
+            fv_cache_list *list = &s->layer[layer];
+            const int64_t behind = behind_window(c, list, layer), gone = fv_list_find(list, behind);
+            c->stats.window_pages += gone;
+            fv_list_drop(c, list, 0, gone);
+            list->behind = fv_max(list->behind, behind);
+        }
+    for (fv_cache_sequence *s = g->first; s; s = s->next)
+        for (int64_t layer = g->layer; layer < g->end && s->tokens > 0; layer++) {
+            fv_cache_list *list = &s->layer[layer];
+            fv_cache_page *page = begun(list);
+            if (page && c->references[page->page] > 1) {
+                c->stats.copied_pages++;
+                list->origin = page->page;
+                page->page = fv_pool_take(c);
+                fv_pool_drop(c, list->origin); /* so that the last of its holders, if they are all here, keeps it */
+            }
+            for (int64_t pages = missing(list, s->tokens); pages > 0; pages--)
+                fv_list_add(c, list, first_missing(list));
+        }
+    for (const fv_cache_sequence *s = g->first; s; s = s->next)
+        for (int64_t layer = g->layer; layer < g->end; layer++)
+            if (s->layer[layer].origin != FV_PAGE_NONE)
+                fv_pool_hold(c, s->layer[layer].origin); /* until it is copied */
     return FOVEA_OK;
 }
 
@@ -100,7 +143,7 @@ void fv_growth_copy(const fovea_kv_cache *c, const fv_growth *g) {
             const int64_t keys = list->length % FV_PAGE_KEYS;
             for (int64_t h = 0; h < c->desc.kv_heads && list->origin != FV_PAGE_NONE; h++)
                 for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
-                    copy_part(c, part, list->origin, list->page[begun(list)], h, keys);
+                    copy_part(c, part, list->origin, begun(list)->page, h, keys);
         }
 }
 

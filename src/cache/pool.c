@@ -16,7 +16,7 @@ int32_t fv_pool_take(fovea_kv_cache *c) {
 }
 
 void fv_pool_hold(fovea_kv_cache *c, int32_t page) {
-    if (page != FV_PAGE_NONE && c->references[page]++ == 1)
+    if (c->references[page]++ == 1)
         c->stats.shared_pages++;
 }
 
@@ -86,7 +86,7 @@ fovea_status fv_list_room(fv_cache_list *list, int64_t count) {
     if (count <= list->room)
         return FOVEA_OK;
     const int64_t room = fv_max(count, fv_max(2 * list->room, 4));
-    int32_t *pages = realloc(list->page, (size_t)room * sizeof *pages);
+    fv_cache_page *pages = realloc(list->page, (size_t)room * sizeof *pages);
     if (!pages)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a list of %lld pages", (long long)room);
     list->page = pages;
@@ -94,30 +94,38 @@ fovea_status fv_list_room(fv_cache_list *list, int64_t count) {
     return FOVEA_OK;
 }
 
-void fv_list_cut(fovea_kv_cache *c, fv_cache_list *list, int64_t length) {
-    list->length = fv_min(list->length, length);
-    const int64_t count = fv_ceil_div(list->length, FV_PAGE_KEYS);
-    while (list->count > count)
-        fv_pool_drop(c, list->page[--list->count]);
-    list->behind = fv_min(list->behind, count);
+int64_t fv_list_find(const fv_cache_list *list, int64_t at) {
+    int64_t low = 0, high = list->count;
+    const int64_t guess = high > 0 ? at - list->page[0].at : 0; /* right where no page is missing */
+    if (guess >= 0 && guess < high && list->page[guess].at == at)
+        return guess;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (list->page[middle].at < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-int64_t fv_list_leave(fovea_kv_cache *c, int64_t layer, fv_cache_list *list, int64_t position, bool really) {
-    const int64_t window = c->windows ? c->windows[layer] : -1;
-    int64_t freed = 0;
-    if (window < 0 || position < window)
-        return 0;
-    const int64_t end = fv_min((position - window) / FV_PAGE_KEYS, list->count);
-    for (int64_t i = list->behind; i < end; i++) {
-        const int32_t page = list->page[i];
-        freed += page != FV_PAGE_NONE && c->references[page] == 1;
-        if (really) {
-            c->stats.window_pages += page != FV_PAGE_NONE;
-            fv_pool_drop(c, page);
-            list->page[i] = FV_PAGE_NONE;
-        }
-    }
-    if (really)
-        list->behind = fv_max(list->behind, end);
-    return freed;
+void fv_list_add(fovea_kv_cache *c, fv_cache_list *list, int64_t at) {
+    assert(list->count < list->room && (list->count == 0 || list->page[list->count - 1].at < at));
+    list->page[list->count++] = (fv_cache_page){(int32_t)at, fv_pool_take(c)};
+}
+
+void fv_list_drop(fovea_kv_cache *c, fv_cache_list *list, int64_t begin, int64_t end) {
+    if (begin >= end)
+        return;
+    for (int64_t i = begin; i < end; i++)
+        fv_pool_drop(c, list->page[i].page);
+    memmove(list->page + begin, list->page + end, (size_t)(list->count - end) * sizeof *list->page);
+    list->count -= end - begin;
+}
+
+void fv_list_cut(fovea_kv_cache *c, fv_cache_list *list, int64_t length) {
+    list->length = fv_min(list->length, length);
+    const int64_t end = fv_ceil_div(list->length, FV_PAGE_KEYS);
+    fv_list_drop(c, list, fv_list_find(list, end), list->count);
+    list->behind = fv_min(list->behind, end);
 }

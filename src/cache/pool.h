@@ -21,12 +21,21 @@ typedef struct fv_cache_range {
     int64_t begin, end;
 } fv_cache_range;
 
-/* A sequence in one layer. Pages from count on are none; those behind the length are reserved. */
+/* Page `page` of the pool holds positions 256 at to 256 at + 255 of a sequence. */
+typedef struct fv_cache_page {
+    int32_t at, page;
+} fv_cache_page;
+
+/* The most positions of a sequence. */
+#define FV_CACHE_LONGEST ((int64_t)INT32_MAX * FV_PAGE_KEYS)
+
+/* A sequence in one layer: a list of the pages that it has. Those freed leave no entry, so memory and time depend on
+ * pages, however long the sequence is. Behind its length pages are reserved, without a gap. */
 typedef struct fv_cache_list {
     int64_t length, count, room;
-    int32_t *page;  /* [room]; FV_PAGE_NONE: freed */
-    int64_t behind; /* pages before this one were freed behind the window */
-    int32_t origin; /* while it is copied into the list's own: the shared page; else FV_PAGE_NONE */
+    fv_cache_page *page; /* [count] of [room], ascending */
+    int64_t behind;      /* pages before this one were freed behind the window */
+    int32_t origin;      /* while it is copied into the list's own: the shared page; else FV_PAGE_NONE */
 } fv_cache_list;
 
 typedef struct fv_cache_sequence {
@@ -85,11 +94,23 @@ void fv_cache_close(fovea_kv_cache *cache, fv_cache_sequence *sequence);
 /* Room for so many entries of a list. */
 fovea_status fv_list_room(fv_cache_list *list, int64_t count);
 
+/* The first entry that is at a page or behind it, or count. */
+int64_t fv_list_find(const fv_cache_list *list, int64_t at);
+
+/* The page that holds a position, or FV_PAGE_NONE. */
+static inline int32_t fv_list_page(const fv_cache_list *list, int64_t position) {
+    const int64_t i = fv_list_find(list, position / FV_PAGE_KEYS);
+    return i < list->count && list->page[i].at == position / FV_PAGE_KEYS ? list->page[i].page : FV_PAGE_NONE;
+}
+
+/* Takes a page from the pool behind all others of a list, which has room. */
+void fv_list_add(fovea_kv_cache *cache, fv_cache_list *list, int64_t at);
+
+/* Drops the pages of entries [begin, end), and closes the gap. */
+void fv_list_drop(fovea_kv_cache *cache, fv_cache_list *list, int64_t begin, int64_t end);
+
 /* Cuts a list to so many tokens. */
 void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
-
-/* Frees the pages that no query at a position or later sees; returns how many nobody else has, or would have freed. */
-int64_t fv_list_leave(fovea_kv_cache *cache, int64_t layer, fv_cache_list *list, int64_t position, bool really);
 
 /* Where a part of a key of a head is in the pool: in a row; in lanes, the first of words that are a group's lanes apart. */
 static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
@@ -116,7 +137,6 @@ float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_
 typedef struct fv_growth {
     fv_cache_sequence *first;
     int64_t layer, end;
-    bool releases; /* pages behind windows are freed */
 } fv_growth;
 
 /* Chains the sequences of a call and sets their tokens to 0, or a sentence: one is none, or named twice. */

@@ -6,16 +6,18 @@
 /* Flags of the keys of a sequence that were not evicted. */
 static void write_bits(const fv_cache_sequence *s, int64_t keys, uint8_t *bits, int64_t bytes) {
     memset(bits, 0xff, (size_t)bytes);
-    for (int64_t i = 0; i < s->ranges && s->evicted[i].begin < keys; i++)
-        for (int64_t key = s->evicted[i].begin; key < fv_min(s->evicted[i].end, keys);) {
-            if (key % 8 == 0 && s->evicted[i].end - key >= 8) {
-                bits[key / 8] = 0;
-                key += 8;
-            } else {
-                bits[key / 8] &= (uint8_t) ~(1u << key % 8);
-                key++;
-            }
+    for (int64_t i = 0; i < s->ranges && s->evicted[i].begin < keys; i++) {
+        int64_t key = s->evicted[i].begin;
+        const int64_t end = fv_min(s->evicted[i].end, keys), whole = fv_round_down(end, 8);
+        for (; key < end && key % 8 != 0; key++)
+            bits[key / 8] &= (uint8_t) ~(1u << key % 8);
+        if (key < whole) { /* may be most of a long sequence, and others wait for the lock */
+            memset(bits + key / 8, 0, (size_t)(whole - key) / 8);
+            key = whole;
         }
+        for (; key < end; key++)
+            bits[key / 8] &= (uint8_t) ~(1u << key % 8);
+    }
 }
 
 static fovea_status read_one(const fv_cache_reading *r, int64_t i, const fv_cache_sequence *s) {
@@ -30,8 +32,11 @@ static fovea_status read_one(const fv_cache_reading *r, int64_t i, const fv_cach
                        (long long)s->number, (long long)keys, (long long)r->most_keys);
     r->lens[i] = keys;
     r->first[i] = list->behind * FV_PAGE_KEYS;
-    for (int64_t p = 0; p < pages; p++)
-        r->table[i * r->table_stride + p] = list->page[p] == FV_PAGE_NONE ? 0 : list->page[p];
+    int64_t *table = r->table + i * r->table_stride;
+    const int64_t there = fv_list_find(list, pages);
+    memset(table, 0, (size_t)pages * sizeof *table);
+    for (int64_t p = 0; p < there; p++)
+        table[list->page[p].at] = list->page[p].page;
     return FOVEA_OK;
 }
 

@@ -42,7 +42,15 @@ typedef struct walk {
 } walk;
 
 static walk walk_from(const fv_cache_range *evicted, int64_t ranges, int64_t behind, int64_t length) {
-    return (walk){evicted, ranges, 0, fv_min(behind * FV_PAGE_KEYS, length), length};
+    walk w = {evicted, ranges, 0, fv_min(behind * FV_PAGE_KEYS, length), length};
+    for (int64_t end = ranges; w.range < end;) { /* to the first range that ends past the token, however many do not */
+        const int64_t middle = (w.range + end) / 2;
+        if (evicted[middle].end <= w.token)
+            w.range = middle + 1;
+        else
+            end = middle;
+    }
+    return w;
 }
 
 static bool walk_next(walk *w, fv_cache_range *run) {
@@ -76,7 +84,7 @@ static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int6
     for (fv_cache_range run; row > 0 && walk_next(&w, &run);)
         for (int64_t at = run.begin, count; at < run.end; at += count) {
             count = fv_min(run.end - at, FV_PAGE_KEYS - at % FV_PAGE_KEYS);
-            const int32_t page = list->page[at / FV_PAGE_KEYS];
+            const int32_t page = fv_list_page(list, at);
             char *there = fv_cache_at(c, part, page, h, at);
             if (part != FV_KEYS || !c->lanes)
                 memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
@@ -212,7 +220,7 @@ static bool rows_possible(const fovea_kv_cache *c, const saved *x) {
 
 /* Layers and ranges: possible ones, whose rows are as many as there are. */
 static fovea_status check_parts(const fovea_kv_cache *c, const saved *x) {
-    const int64_t longest = (int64_t)1 << 31; /* its list of pages is no burden */
+    const int64_t longest = (int64_t)1 << 31; /* so that attention over it takes at most some 300 MB and a second */
     int64_t shortest = longest, rows = 0;
     for (int64_t i = 0; i < c->desc.layers; i++) {
         const layer_head *layer = &x->layers[i];
@@ -265,7 +273,7 @@ static int64_t pages_there(fovea_kv_cache *c, const saved *x, int64_t layer, fv_
     for (fv_cache_range run; walk_next(&w, &run);)
         for (int64_t p = fv_max(run.begin / FV_PAGE_KEYS, next); p < fv_ceil_div(run.end, FV_PAGE_KEYS); p++) {
             if (list)
-                list->page[p] = fv_pool_take(c);
+                fv_list_add(c, list, p);
             next = p + 1;
             pages++;
         }
@@ -275,21 +283,20 @@ static int64_t pages_there(fovea_kv_cache *c, const saved *x, int64_t layer, fv_
 /* Under the lock: pages for all layers, or none. */
 static fovea_status fill_lists(fovea_kv_cache *c, const saved *x, fv_cache_sequence *s) {
     int64_t needed = 0;
-    for (int64_t i = 0; i < c->desc.layers; i++) {
-        const fovea_status status = fv_list_room(&s->layer[i], fv_ceil_div(x->layers[i].length, FV_PAGE_KEYS));
-        if (status != FOVEA_OK)
-            return status;
+    for (int64_t i = 0; i < c->desc.layers; i++)
         needed += pages_there(c, x, i, NULL);
-    }
     if (needed > fv_pool_left(c))
         return fv_fail(FOVEA_ERROR_FULL, "the cache has %lld of %lld pages left; the sequence needs %lld",
                        (long long)fv_pool_left(c), (long long)c->desc.max_pages, (long long)needed);
     for (int64_t i = 0; i < c->desc.layers; i++) {
+        const fovea_status status = fv_list_room(&s->layer[i], pages_there(c, x, i, NULL));
+        if (status != FOVEA_OK)
+            return status;
+    }
+    for (int64_t i = 0; i < c->desc.layers; i++) {
         fv_cache_list *list = &s->layer[i];
         list->length = x->layers[i].length;
         list->behind = x->layers[i].behind;
-        while (list->count < fv_ceil_div(list->length, FV_PAGE_KEYS))
-            list->page[list->count++] = FV_PAGE_NONE;
         pages_there(c, x, i, list);
     }
     return FOVEA_OK;

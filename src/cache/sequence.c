@@ -34,7 +34,7 @@ static fovea_status copy_ranges(fv_cache_sequence *to, const fv_cache_sequence *
 }
 
 static fovea_status share(fovea_kv_cache *c, const fv_cache_list *from, fv_cache_list *to) {
-    const int64_t count = fv_ceil_div(from->length, FV_PAGE_KEYS);
+    const int64_t count = fv_list_find(from, fv_ceil_div(from->length, FV_PAGE_KEYS));
     const fovea_status status = fv_list_room(to, count);
     if (status != FOVEA_OK)
         return status;
@@ -42,7 +42,7 @@ static fovea_status share(fovea_kv_cache *c, const fv_cache_list *from, fv_cache
     to->behind = from->behind;
     for (; to->count < count; to->count++) {
         to->page[to->count] = from->page[to->count];
-        fv_pool_hold(c, to->page[to->count]);
+        fv_pool_hold(c, to->page[to->count].page);
     }
     return FOVEA_OK;
 }
@@ -103,7 +103,7 @@ fovea_status fovea_kv_cache_reserve(fovea_kv_cache *c, int64_t count, const int6
         if (tokens[i] < 0)
             return fv_fail(FOVEA_ERROR_SHAPE, "tokens[%lld] is %lld; it must be at least 0", (long long)i,
                            (long long)tokens[i]);
-    fv_growth growth = {.end = c->desc.layers, .releases = true};
+    fv_growth growth = {.end = c->desc.layers};
     pthread_mutex_lock(&c->lock);
     fovea_status status = fv_growth_make(c, count, sequences, &growth);
     for (fv_cache_sequence *s = growth.first; s && status == FOVEA_OK; s = s->next)
@@ -193,12 +193,13 @@ static fovea_status evict(fovea_kv_cache *c, fv_cache_sequence *s, fv_cache_rang
     if (range.begin == range.end)
         return FOVEA_OK;
     const fovea_status status = add_range(s, range, &range);
-    for (int64_t i = 0; i < c->desc.layers && status == FOVEA_OK; i++)
-        for (int64_t p = fv_ceil_div(range.begin, FV_PAGE_KEYS); p < range.end / FV_PAGE_KEYS; p++) {
-            c->stats.evicted_pages += s->layer[i].page[p] != FV_PAGE_NONE;
-            fv_pool_drop(c, s->layer[i].page[p]);
-            s->layer[i].page[p] = FV_PAGE_NONE;
-        }
+    for (int64_t i = 0; i < c->desc.layers && status == FOVEA_OK; i++) {
+        fv_cache_list *list = &s->layer[i];
+        const int64_t begin = fv_list_find(list, fv_ceil_div(range.begin, FV_PAGE_KEYS)),
+                      end = fv_max(fv_list_find(list, range.end / FV_PAGE_KEYS), begin);
+        c->stats.evicted_pages += end - begin;
+        fv_list_drop(c, list, begin, end);
+    }
     return status;
 }
 

@@ -57,6 +57,7 @@ void *__wrap_calloc(size_t n, size_t size) {
 }
 
 void *__wrap_realloc(void *block, size_t size) {
+    asked += (long long)size;
     if (!allowed())
         return NULL;
     void *moved = __real_realloc(block, size);
