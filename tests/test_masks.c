@@ -3,6 +3,7 @@
  *   empty     rows without keys, of every origin: out +0, lse -inf, weights +0
  *   poison    NaN, infinities and arbitrary bits in keys, values and queries that a row does not attend to change no
  *             bit of it; NaN in those that it does attend to gives NaN exactly there (the control)
+ *   distant   work depends on the keys that are visible, not on how many lie between
  *   canonical all NaN written are 0x7fc00000, all zeros +0
  * Special scores: test_mask_scores.c. */
 #include "attention_case.h"
@@ -234,12 +235,107 @@ static void test_poison(void) {
     test_check(seen[0] > 0 && seen[1] > 0, "poison proves nothing");
 }
 
+/* ---------------------------------------------------------------------------------------------------- distant -- */
+
+typedef enum distant {
+    DISTANT_RANGES, /* each row sees the first and the last 300 keys */
+    DISTANT_ROWS,   /* the first row sees the first ones, the last row the last ones */
+    DISTANT_BLOCKS,
+    DISTANT_WINDOW, /* rows see the last 300 keys */
+    DISTANT_COUNT
+} distant;
+
+enum { DISTANT_SEEN = 300, DISTANT_Q = 3, DISTANT_DIM = 16, DISTANT_VIEW = 40, DISTANT_BLOCK = 50 };
+
+typedef struct distant_result {
+    float out[DISTANT_Q * DISTANT_DIM], lse[DISTANT_Q], view[DISTANT_Q * DISTANT_VIEW];
+    float entropy[DISTANT_Q], max_weight[DISTANT_Q];
+} distant_result;
+
+/* All keys are one in memory. The view is of the first keys, or of the last. Returns how many tiles were visited. */
+static int64_t run_distant(distant way, int64_t keys, fovea_score_kind kind, bool first, distant_result *r) {
+    static float q[DISTANT_Q * DISTANT_DIM], k[DISTANT_DIM], v[DISTANT_DIM];
+    const int64_t last = keys - DISTANT_SEEN, none = way == DISTANT_ROWS ? 0 : DISTANT_SEEN, offset = keys - DISTANT_Q;
+    const int64_t ranges[DISTANT_Q][4] = {
+        {0, DISTANT_SEEN, last, last + none}, {0, none, last, last + none}, {0, none, last, keys}};
+    const int64_t starts[] = {0, 4, 6}, end = keys / DISTANT_BLOCK - 1, blocks[] = {0, 3, end - 4, end, 1, end};
+    attention_case c = case_plain(1, 1, 1, DISTANT_Q, keys, DISTANT_DIM, DISTANT_DIM);
+    fovea_attention_desc *d = &c.desc;
+    d->mask = way == DISTANT_WINDOW ? FOVEA_MASK_NONE : way == DISTANT_BLOCKS ? FOVEA_MASK_BLOCKS : FOVEA_MASK_RANGES;
+    d->mask_block_rows = 2;
+    d->mask_block_keys = DISTANT_BLOCK;
+    d->causal = way == DISTANT_WINDOW ? FOVEA_CAUSAL_OFFSET : FOVEA_CAUSAL_NONE;
+    d->window_left = way == DISTANT_WINDOW ? DISTANT_SEEN : -1;
+    for (int i = 0; i < DISTANT_Q * DISTANT_DIM; i++)
+        q[i] = (float)(i % 11) - 5.0f;
+    for (int i = 0; i < DISTANT_DIM; i++) {
+        k[i] = (float)(i % 7) * 0.1f;
+        v[i] = (float)i;
+    }
+    fovea_attention_args args;
+    fovea_attention_scores scores;
+    fovea_attention_summary summary;
+    fovea_attention_stats stats;
+    fovea_attention_args_init(&args);
+    fovea_attention_scores_init(&scores);
+    fovea_attention_summary_init(&summary);
+    fovea_attention_stats_init(&stats);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, DISTANT_Q, DISTANT_DIM);
+    args.k = (fovea_tensor){k, FOVEA_DTYPE_F32, {1, 1, keys, DISTANT_DIM}, {0, 0, 0, 1}, NULL};
+    args.v = (fovea_tensor){v, FOVEA_DTYPE_F32, {1, 1, keys, DISTANT_DIM}, {0, 0, 0, 1}, NULL};
+    args.out = fovea_tensor_bhtd(r->out, FOVEA_DTYPE_F32, 1, 1, DISTANT_Q, DISTANT_DIM);
+    args.lse = fovea_tensor_bhtd(r->lse, FOVEA_DTYPE_F32, 1, 1, DISTANT_Q, 1);
+    if (way == DISTANT_BLOCKS) {
+        args.mask = fovea_tensor_bhtd((void *)(uintptr_t)starts, FOVEA_DTYPE_I64, 1, 1, 1, 3);
+        args.mask_blocks = blocks;
+        args.mask_block_count = 6;
+    } else if (way != DISTANT_WINDOW)
+        args.mask = fovea_tensor_bhtd((void *)(uintptr_t)ranges, FOVEA_DTYPE_I64, 1, 1, DISTANT_Q, 4);
+    args.q_offsets = way == DISTANT_WINDOW ? &offset : NULL;
+    scores.kind = kind;
+    scores.first_key = first ? 0 : keys - DISTANT_VIEW;
+    scores.out = fovea_tensor_bhtd(r->view, FOVEA_DTYPE_F32, 1, 1, DISTANT_Q, DISTANT_VIEW);
+    summary.entropy = fovea_tensor_bhtd(r->entropy, FOVEA_DTYPE_F32, 1, 1, DISTANT_Q, 1);
+    summary.max_weight = fovea_tensor_bhtd(r->max_weight, FOVEA_DTYPE_F32, 1, 1, DISTANT_Q, 1);
+    args.scores = &scores;
+    args.summary = &summary;
+    args.stats = &stats;
+    fovea_attention_plan *plan;
+    test_check(fovea_attention_plan_create(ctx, d, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+    return stats.visited_tiles;
+}
+
+/* Keys that rows see at both ends of 2^40: what depended on those between would not end. The bits are those of few keys. With 2^24,
+ * blocks are split over their keys. */
+static void test_distant(void) {
+    const int64_t many[] = {(int64_t)1 << 24, (int64_t)1 << 40};
+    for (int n = 0; n < 2 * 2 * DISTANT_COUNT * 4; n++) {
+        const int64_t keys =
+            many[n % 2] / 6400 * 6400 + 1024; /* ends are alike on the grids of segments and of blocks */
+        const distant way = (distant)(n / 4 % DISTANT_COUNT);
+        const fovea_score_kind kind = (fovea_score_kind)(n / 4 / DISTANT_COUNT);
+        const bool first = n / 2 % 2;
+        distant_result want, got;
+        memset(&want, 0, sizeof want);
+        memset(&got, 0, sizeof got);
+        const int64_t tiles = run_distant(way, 6400 + 1024, kind, first, &want);
+        test_check(run_distant(way, keys, kind, first, &got) == tiles,
+                   "distant keys, way %d, %" PRId64 " keys: other tiles are visited", way, keys);
+        test_same((const float *)&got, (const float *)&want, sizeof got / sizeof(float),
+                  "distant keys, way %d, %" PRId64 " keys, scores %d of the %s keys", way, keys, kind,
+                  first ? "first" : "last");
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "masks", NULL);
     pool *p = pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_empty();
     test_poison();
+    test_distant();
     fovea_context_destroy(ctx);
     pool_destroy(p);
     return test_end();

@@ -30,10 +30,10 @@ extern "C" {
  *                block_rows queries and block_keys keys
  *   PREPARED     none: a mask of fovea_mask_create()
  *
- * An axis of size 1 or stride 0 is repeated (the last axis only in BOOLEAN and ADDITIVE masks). One range a query covers
- * documents, prefixes and chunks, and costs as much as causality. Several ranges cover trees of drafted tokens, or global
- * tokens beside a window. BOOLEAN, BITS and KEY_PADDING masks also skip segments of 256 keys that no query of a block sees,
- * but they are read at each call. */
+ * An axis of size 1 or stride 0 is repeated (the last axis only in BOOLEAN and ADDITIVE masks). One range a query
+ * covers documents, prefixes and chunks, and costs as much as causality. Several ranges cover trees of drafted tokens,
+ * or global tokens beside a window. Keys between ranges or blocks cost nothing, however many they are. BOOLEAN, BITS
+ * and KEY_PADDING masks also skip segments of 256 keys that no query of a block sees, but they are read at each call. */
 typedef enum fovea_mask_kind {
     FOVEA_MASK_NONE = 0,
     FOVEA_MASK_BOOLEAN = 1,

@@ -218,11 +218,11 @@ static void finish_all(const fv_block *x) {
 
 /* -------------------------------------------------------------------------------------------------- whole blocks -- */
 
-/* The first segment from index on that the block sees, or end. */
-static int64_t next_seen(const fv_block *x, int64_t index, int64_t end) {
-    while (index < end && !fv_block_sees(x, index))
-        index++;
-    return index;
+/* The first segment behind one in which something is done: the next that the block sees, or the last of a tile. */
+static int64_t next_stop(const fv_block *x, int64_t index, int64_t next) {
+    for (int64_t i = 0; i < x->tile_count; i++)
+        next = x->tiles[i].last > index ? fv_min(next, x->tiles[i].last) : next;
+    return next;
 }
 
 /* While tiles go through a segment, what comes after it is prefetched: of segment next, if that is before end. */
@@ -255,12 +255,13 @@ void fv_block_run(fv_block *x) {
     }
     begin_rows(x, (fv_range){0, x->rows});
     x->single_segment = segments.end - segments.begin == 1 && !x->args->state;
-    int64_t next = next_seen(x, segments.begin, segments.end);
-    for (int64_t index = segments.begin; index < segments.end; index++) {
+    int64_t next = fv_block_next_seen(x, segments.begin, segments.end);
+    for (int64_t index = next_stop(x, segments.begin - 1, next); index < segments.end;
+         index = next_stop(x, index, next)) {
         const bool seen = index == next;
         fv_segment segment;
         if (seen) {
-            next = next_seen(x, index + 1, segments.end);
+            next = fv_block_next_seen(x, index + 1, segments.end);
             fv_segment_open(x, index, &segment);
             fetch_next(x, index, next, segments.end);
         }
@@ -289,7 +290,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
     fv_segment segment = {.index = index};
     if (fv_block_sees(x, index)) {
         fv_segment_open(x, index, &segment);
-        fetch_next(x, index, next_seen(x, index + 1, end), end);
+        fetch_next(x, index, fv_block_next_seen(x, index + 1, end), end);
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
@@ -317,7 +318,8 @@ void fv_block_merge(fv_block *x, const fv_unit *unit, char *partials, fv_range r
         if (tile.output == FV_OUTPUT_NONE)
             memset(o, 0, (size_t)(count * p->o_stride) * sizeof(float));
         tile.output = FV_OUTPUT_RUNNING;
-        for (int64_t segment = segments.begin; segment < segments.end; segment++) {
+        for (int64_t segment = segments.begin; segment < segments.end;
+             segment = fv_block_next_listed(x, segment + 1, segments.end)) {
             const fv_partial from = fv_deal_partial(x->deal, unit, partials, segment - segments.begin);
             p->kernels.merge(count, from.m + part.begin, from.l + part.begin, x->max + part.begin, x->sum + part.begin,
                              x->a, x->b);

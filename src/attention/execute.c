@@ -56,7 +56,8 @@ static void run_work(const execution *e, fv_block *block, const fv_unit *unit, c
         return;
     }
     const fv_range seen = fv_block_segments(block), chunk = chunk_of(seen, unit);
-    for (int64_t segment = chunk.begin; segment < chunk.end; segment++) {
+    for (int64_t segment = fv_block_next_listed(block, chunk.begin, chunk.end); segment < chunk.end;
+         segment = fv_block_next_listed(block, segment + 1, chunk.end)) {
         const fv_partial partial = fv_deal_partial(&e->deal, unit, e->partials, segment - seen.begin);
         fv_block_run_segment(block, segment, goes_on ? seen.end : chunk.end, &partial);
     }

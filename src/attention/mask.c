@@ -9,10 +9,11 @@
 struct fv_mask_form {
     fovea_dtype dtype;
     bool repeats_columns;                             /* by a size of 1 or a stride of 0 */
-    int64_t (*channels)(const fovea_mask_desc *desc); /* of the tensor's last axis; 0: any even number */
+    int64_t (*channels)(const fovea_mask_desc *desc); /* of the tensor's last axis; NULL: any number of pairs */
     int64_t (*rows)(const fovea_mask_desc *desc);
     fv_range (*hull)(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
-    fv_seen (*look)(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
+    fv_seen (*look)(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column); /* NULL: SOME */
+    int64_t (*next)(const fv_mask *mask, const fv_mask_rows *row, int64_t column); /* NULL: the column itself */
     void (*take)(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
 };
 
@@ -29,11 +30,6 @@ static const uint8_t *bytes_of(const fv_mask *mask, const fv_mask_rows *at) {
 
 static const int64_t *numbers_of(const fv_mask *mask, const fv_mask_rows *at) {
     return (const int64_t *)mask->tensor.data + element_of(mask, at);
-}
-
-static fv_seen look_none(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
-    (void)mask, (void)first, (void)count, (void)column;
-    return FV_SEEN_SOME;
 }
 
 /* From the first to the last byte of a range that is not 0, eight at once. */
@@ -114,11 +110,6 @@ static void bits_take(const fv_mask *mask, const fv_mask_rows *row, int64_t colu
 
 /* -------------------------------------------------------------------------------------------------------- ranges -- */
 
-static int64_t any_pairs(const fovea_mask_desc *d) {
-    (void)d;
-    return 0;
-}
-
 static fv_range ranges_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     const int64_t *pairs = numbers_of(mask, row);
     fv_range all = {0, 0};
@@ -130,6 +121,16 @@ static fv_range ranges_hull(const fv_mask *mask, const fv_mask_rows *row, fv_ran
 static fv_seen ranges_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
     (void)first, (void)count, (void)column;
     return mask->tensor.shape[3] == 2 ? FV_SEEN_ALL : FV_SEEN_SOME;
+}
+
+static int64_t ranges_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
+    const int64_t *pairs = numbers_of(mask, row);
+    int64_t next = INT64_MAX;
+    for (int64_t i = 0; i < mask->tensor.shape[3]; i += 2) {
+        const int64_t begin = fv_max(pairs[i], column);
+        next = begin < pairs[i + 1] ? fv_min(next, begin) : next;
+    }
+    return next;
 }
 
 /* Sets the bits of a range of columns in the segment that begins with a column. */
@@ -176,18 +177,30 @@ static fv_range blocks_hull(const fv_mask *mask, const fv_mask_rows *row, fv_ran
                            within);
 }
 
-static void blocks_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
-    const fv_range list = list_of(mask, row);
+/* The first block of a list that ends behind a column, or the list's end. */
+static int64_t block_from(const fv_mask *mask, fv_range list, int64_t column) {
     int64_t at = list.begin, past = list.end;
-    fv_keybits kept = {{0}};
-    while (at < past) { /* the first block that ends behind the column */
+    while (at < past) {
         const int64_t middle = at + (past - at) / 2;
         if ((mask->blocks[middle] + 1) * mask->block_keys <= column)
             at = middle + 1;
         else
             past = middle;
     }
-    for (; at < list.end && mask->blocks[at] * mask->block_keys < column + keys.end; at++) {
+    return at;
+}
+
+static int64_t blocks_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
+    const fv_range list = list_of(mask, row);
+    const int64_t at = block_from(mask, list, column);
+    return at < list.end ? fv_max(mask->blocks[at] * mask->block_keys, column) : INT64_MAX;
+}
+
+static void blocks_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+    const fv_range list = list_of(mask, row);
+    fv_keybits kept = {{0}};
+    for (int64_t at = block_from(mask, list, column);
+         at < list.end && mask->blocks[at] * mask->block_keys < column + keys.end; at++) {
         const int64_t first = mask->blocks[at] * mask->block_keys;
         add_range(&kept, (fv_range){first, first + mask->block_keys}, column);
     }
@@ -214,12 +227,13 @@ static void prepared_take(const fv_mask *mask, const fv_mask_rows *row, int64_t 
 /* ----------------------------------------------------------------------------------------------------- the table -- */
 
 static const fv_mask_form forms[] = {
-    [FOVEA_MASK_BOOLEAN] = {FOVEA_DTYPE_BOOL, true, key_channels, query_rows, bytes_hull, look_none, bytes_take},
-    [FOVEA_MASK_BITS] = {FOVEA_DTYPE_BITS, false, bits_channels, query_rows, bits_hull, look_none, bits_take},
-    [FOVEA_MASK_KEY_PADDING] = {FOVEA_DTYPE_BOOL, false, key_channels, one_row, bytes_hull, look_none, bytes_take},
-    [FOVEA_MASK_RANGES] = {FOVEA_DTYPE_I64, false, any_pairs, query_rows, ranges_hull, ranges_look, ranges_take},
-    [FOVEA_MASK_BLOCKS] = {FOVEA_DTYPE_I64, false, list_ends, one_row, blocks_hull, look_none, blocks_take},
-    [FOVEA_MASK_PREPARED] = {0, false, NULL, NULL, prepared_hull, prepared_look, prepared_take},
+    [FOVEA_MASK_BOOLEAN] = {FOVEA_DTYPE_BOOL, true, key_channels, query_rows, bytes_hull, NULL, NULL, bytes_take},
+    [FOVEA_MASK_BITS] = {FOVEA_DTYPE_BITS, false, bits_channels, query_rows, bits_hull, NULL, NULL, bits_take},
+    [FOVEA_MASK_KEY_PADDING] = {FOVEA_DTYPE_BOOL, false, key_channels, one_row, bytes_hull, NULL, NULL, bytes_take},
+    [FOVEA_MASK_RANGES] = {FOVEA_DTYPE_I64, false, NULL, query_rows, ranges_hull, ranges_look, ranges_next,
+                           ranges_take},
+    [FOVEA_MASK_BLOCKS] = {FOVEA_DTYPE_I64, false, list_ends, one_row, blocks_hull, NULL, blocks_next, blocks_take},
+    [FOVEA_MASK_PREPARED] = {0, false, NULL, NULL, prepared_hull, prepared_look, NULL, prepared_take},
 };
 
 fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
@@ -228,7 +242,11 @@ fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range wit
 }
 
 fv_seen fv_mask_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
-    return mask->form->look(mask, first, count, column);
+    return mask->form->look ? mask->form->look(mask, first, count, column) : FV_SEEN_SOME;
+}
+
+int64_t fv_mask_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
+    return mask->form->next ? mask->form->next(mask, row, column) : column;
 }
 
 void fv_mask_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
@@ -364,19 +382,18 @@ fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
     const fovea_tensor *t = &d->mask;
     if (!t->data)
         return fv_mask_empty(d) ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
-    const int64_t channels = form->channels(d), rows = form->rows(d);
+    const int64_t channels = form->channels ? form->channels(d) : t->shape[3], rows = form->rows(d);
     const bool one_head_row = d->kind == FOVEA_MASK_KEY_PADDING;
-    if (channels == 0 && d->kind == FOVEA_MASK_RANGES && (t->shape[3] < 2 || t->shape[3] % 2 != 0))
+    if (!form->channels && (channels < 2 || channels % 2 != 0))
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements: ranges are pairs",
-                       (long long)t->shape[3]);
+                       (long long)channels);
     if (!form->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1 && !fv_tensor_empty(t))
         return fv_fail(FOVEA_ERROR_STRIDE, "mask: channel stride is %lld; it must be 1", (long long)t->stride[3]);
-    const int64_t own = d->kind == FOVEA_MASK_RANGES ? t->shape[3] : channels;
-    if (!form->repeats_columns && t->shape[3] != own)
+    if (!form->repeats_columns && t->shape[3] != channels)
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements, the description asks for %lld",
-                       (long long)t->shape[3], (long long)own);
+                       (long long)t->shape[3], (long long)channels);
     const fv_tensor_rule rule = {
-        "mask", form->dtype, {d->batch, one_head_row ? 1 : d->q_heads, rows, own}, false, true};
+        "mask", form->dtype, {d->batch, one_head_row ? 1 : d->q_heads, rows, channels}, false, true};
     const fovea_status status = fv_tensor_check(t, &rule, &spans[0]);
     return status == FOVEA_OK && d->kind == FOVEA_MASK_BLOCKS && !fv_tensor_empty(t) ? check_blocks(d) : status;
 }

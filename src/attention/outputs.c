@@ -163,6 +163,11 @@ static void see_all(fv_block *x) {
     }
 }
 
+/* The segment that writes a column of a view: columns beside the sequence go with its first and its last one. */
+static int64_t segment_of(const fv_block *x, int64_t column) {
+    return fv_min(fv_max(column - x->sequence.kv_start, 0) / FV_SEGMENT, fv_outputs_segments(x) - 1);
+}
+
 static void write_view(fv_block *x, const fovea_attention_scores *v, int64_t begin, int64_t end) {
     const walk w = {.kind = v->kind, .wants = view_wants, .visit = visit_view, .what = v};
     const fv_mask mask = x->mask;
@@ -170,12 +175,9 @@ static void write_view(fv_block *x, const fovea_attention_scores *v, int64_t beg
         return;
     if (v->kind < FOVEA_SCORES_BIASED)
         see_all(x);
-    for (int64_t index = begin; index < end; index++) {
-        const int64_t first = index == 0 ? 0 : fv_first_column(x, index);
-        const int64_t behind = index + 1 == fv_outputs_segments(x) ? INT64_MAX : fv_first_column(x, index + 1);
-        if (first < v->first_key + v->out.shape[3] && v->first_key < behind)
-            walk_segment(&w, x, index);
-    }
+    const int64_t from = segment_of(x, v->first_key), to = segment_of(x, v->first_key + v->out.shape[3] - 1);
+    for (int64_t index = fv_max(begin, from); index < end && index <= to; index++)
+        walk_segment(&w, x, index);
     x->mask = mask;
 }
 
@@ -289,9 +291,9 @@ void fv_outputs_write_rows(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     begin_walk(x);
     begin_rows(x, x->args->summary);
-    for (int64_t index = segments.begin; index < segments.end; index++)
-        if (fv_block_sees(x, index))
-            walk_segment(&w, x, index);
+    for (int64_t index = fv_block_next_seen(x, segments.begin, segments.end); index < segments.end;
+         index = fv_block_next_seen(x, index + 1, segments.end))
+        walk_segment(&w, x, index);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- keys -- */

@@ -115,6 +115,27 @@ bool fv_block_sees(const fv_block *x, int64_t segment) {
     return false;
 }
 
+int64_t fv_block_next_listed(const fv_block *x, int64_t segment, int64_t end) {
+    const int64_t first = segment * FV_SEGMENT, start = x->sequence.kv_start;
+    if (!x->mask.form)
+        return segment;
+    int64_t next = end * FV_SEGMENT;
+    for (int64_t i = 0; i < x->rows && next > first; i++) {
+        const int64_t key = fv_max(first, x->ranges[i].begin);
+        if (key >= fv_min(x->ranges[i].end, next))
+            continue;
+        const fv_mask_rows at = mask_rows(x, i);
+        next = fv_min(next, fv_mask_next(&x->mask, &at, key + start) - start);
+    }
+    return next / FV_SEGMENT;
+}
+
+int64_t fv_block_next_seen(const fv_block *x, int64_t segment, int64_t end) {
+    while (segment < end && !fv_block_sees(x, segment))
+        segment = fv_block_next_listed(x, segment + 1, end);
+    return segment;
+}
+
 /* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written, and keys becomes the range of what
  * any of them sees. */
 static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range *keys) {
