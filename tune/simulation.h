@@ -43,7 +43,8 @@ typedef struct machine {
     tune_choice trap; /* a trap on the shape with so many keys (0: on none), */
     int64_t trap_keys;
     bool trap_tiles;    /* or all choices are whose tiles are not the default's, */
-    bool trap_all;      /* or all but the default's */
+    bool trap_all;      /* or all but the default's; */
+    bool trap_scatters; /* what is trapped takes as long as the default in the middle, but no two blocks agree */
     double ruled;       /* what sizes for other caches take, all others taking 1 (0: as by the formula); */
     double ruled_first; /* with 128 channels */
     int64_t percent;    /* these caches (0: four times as large) */
