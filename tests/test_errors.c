@@ -140,6 +140,41 @@ static void test_desc(void) {
     }
 }
 
+/* As many channels as there may be; and one more. */
+static void test_channels(void) {
+    enum { MOST = 65536 };
+    float *k = must_alloc(MOST, sizeof *k), *v = must_alloc(MOST, sizeof *v), *out = must_alloc(MOST, sizeof *out), lse;
+    fovea_attention_desc d = case_plain(1, 1, 1, 1, 1, MOST, MOST).desc;
+    check_desc("the most channels", d, FOVEA_OK, NULL);
+    d.head_dim++;
+    check_desc("a channel more", d, FOVEA_ERROR_OVERFLOW, "head_dim is 65537; it must be at most 65536");
+    d.head_dim = 1;
+    d.value_dim++;
+    check_desc("a value's channel more", d, FOVEA_ERROR_OVERFLOW, "value_dim is 65537; it must be at most 65536");
+    check_status("in one call", fovea_sdpa_f32(k, k, v, out, 1, 1, 1, 1, 1, MOST + 1, 1, FOVEA_CAUSAL_NONE),
+                 FOVEA_ERROR_OVERFLOW, "head_dim is 65537");
+    for (int i = 0; i < MOST; i++) {
+        k[i] = 1.0f;
+        v[i] = (float)(i + 1);
+    }
+    d.head_dim = d.value_dim = MOST;
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = args.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, 1, 1, MOST);
+    args.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, 1, 1, MOST);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, MOST);
+    args.lse = fovea_tensor_bhtd(&lse, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    check_status("a plan", fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK, NULL);
+    check_status("its execution", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    test_same(out, v, MOST, "one key of %d channels", MOST);
+    test_check(lse == 256.0f, "the score of %d channels is %g", MOST, (double)lse); /* 65536 / sqrt(65536) */
+    fovea_attention_plan_destroy(plan);
+    free(k);
+    free(v);
+    free(out);
+}
+
 /* --------------------------------------------------------------------------------------------------------- sdpa -- */
 
 static void test_sdpa(void) {
@@ -251,6 +286,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "errors", NULL);
     ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     test_desc();
+    test_channels();
     test_sdpa();
     test_hostile();
     fovea_context_destroy(ctx);

@@ -60,8 +60,8 @@ typedef struct fovea_attention_desc {
     int64_t kv_heads;  /* >= 0 */
     int64_t q_len;     /* >= 0 queries in a sequence (in the longest, if q_lens is given) */
     int64_t kv_len;    /* >= 0 keys in a sequence (in the longest, if kv_lens is given) */
-    int64_t head_dim;  /* >= 1 channels of q and k */
-    int64_t value_dim; /* >= 1 channels of v and out */
+    int64_t head_dim;  /* channels of q and k, from 1 to 65,536 */
+    int64_t value_dim; /* channels of v and out, likewise */
     double scale;      /* if has_scale: any finite number, even 0; rounded to float32 once */
     fovea_causal causal;  /* default FOVEA_CAUSAL_NONE */
     fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
@@ -203,7 +203,8 @@ typedef struct fovea_attention_plan fovea_attention_plan;
  *                            T5's buckets out of range; has_bias beside FOVEA_MASK_ADDITIVE
  *   FOVEA_ERROR_DTYPE        a type that attention does not take there
  *   FOVEA_ERROR_UNSUPPORTED  an arithmetic that does not take these types
- *   FOVEA_ERROR_OVERFLOW, _NULL, _VERSION, _OUT_OF_MEMORY
+ *   FOVEA_ERROR_OVERFLOW     head_dim or value_dim is over 65,536, or a tensor larger than memory
+ *   FOVEA_ERROR_NULL, _VERSION, _OUT_OF_MEMORY
  *
  * To decode, make one plan with q_len 1 and the longest kv_len that the buffers of k and v can hold. For each token, pass the
  * number of keys so far in kv_lens: time and memory traffic follow kv_lens, not kv_len. With FOVEA_CAUSAL_BOTTOM_RIGHT the

@@ -17,16 +17,18 @@ bool fv_attention_empty(const fovea_attention_desc *d) { return d->batch == 0 ||
 static fovea_status check_sizes(const fovea_attention_desc *d) {
     const struct {
         const char *name;
-        int64_t value, least;
-    } sizes[] = {{"batch", d->batch, 0},        {"q_heads", d->q_heads, 0}, {"kv_heads", d->kv_heads, 0},
-                 {"q_len", d->q_len, 0},        {"kv_len", d->kv_len, 0},   {"head_dim", d->head_dim, 1},
-                 {"value_dim", d->value_dim, 1}};
+        int64_t value, least, most;
+    } sizes[] = {{"batch", d->batch, 0, FV_SIZE_LIMIT},           {"q_heads", d->q_heads, 0, FV_SIZE_LIMIT},
+                 {"kv_heads", d->kv_heads, 0, FV_SIZE_LIMIT},     {"q_len", d->q_len, 0, FV_SIZE_LIMIT},
+                 {"kv_len", d->kv_len, 0, FV_SIZE_LIMIT},         {"head_dim", d->head_dim, 1, FV_CHANNEL_LIMIT},
+                 {"value_dim", d->value_dim, 1, FV_CHANNEL_LIMIT}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].value < sizes[i].least)
             return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld; it must be at least %lld", sizes[i].name,
                            (long long)sizes[i].value, (long long)sizes[i].least);
-        if (sizes[i].value > FV_SIZE_LIMIT)
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: too large", sizes[i].name, (long long)sizes[i].value);
+        if (sizes[i].value > sizes[i].most)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld; it must be at most %lld", sizes[i].name,
+                           (long long)sizes[i].value, (long long)sizes[i].most);
     }
     if (d->kv_heads == 0 ? d->q_heads > 0 : d->q_heads % d->kv_heads != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_heads %lld is not a multiple of kv_heads %lld", (long long)d->q_heads,

@@ -5,9 +5,8 @@
 
 #include <math.h>
 
-/* Norms cost as much as they save with fewer rows of a block or keys. With more channels they could be off by more than
- * the bound leaves room for. */
-enum { NORM_ROWS = 32, NORM_KEYS = 128, NORM_CHANNELS = 1 << 16 };
+/* Norms cost as much as they save with fewer rows of a block or keys. */
+enum { NORM_ROWS = 32, NORM_KEYS = 128 };
 
 static bool always(const fovea_attention_desc *d) {
     (void)d;
@@ -193,11 +192,11 @@ static bool cap_bounds(const fovea_attention_desc *d) {
 bool fv_score_asks_norms(const fv_block *x) {
     const fovea_attention_desc *d = &x->plan->desc;
     return !x->plan->kernels.dot_i8 && !cap_bounds(d) && x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS &&
-           d->head_dim <= NORM_CHANNELS && bound_holds(d);
+           bound_holds(d);
 }
 
 /* |s| <= c |q| |k| (Cauchy and Schwarz), and no score lies further than twice that below another. Norms are of
- * NORM_CHANNELS terms at most. Squares that are too small to be numbers count no more than least does. Figures:
+ * FV_CHANNEL_LIMIT terms at most: with more they could be off by more than the bound leaves room for. Squares that are too small to be numbers count no more than least does. Figures:
  * docs/measurements.md, "softmax_f32.h". */
 bool fv_score_no_underflow(const fv_block *x, const fv_segment *segment) {
     const float least = 0x1p-40f, c = x->plan->scale.c;

@@ -10,6 +10,7 @@
 /* What callers may ask for, and what stands for "no limit" of a window in plans. From any position a window without limit
  * reaches past every key. */
 #define FV_SIZE_LIMIT ((int64_t)1 << 48)     /* of a single size: more than any memory holds */
+#define FV_CHANNEL_LIMIT ((int64_t)1 << 16)  /* of head_dim and value_dim: scratch has rows of a tile times these */
 #define FV_POSITION_LIMIT ((int64_t)1 << 60) /* of an offset, on either side of 0 */
 #define FV_NO_LIMIT ((int64_t)1 << 61)
 static_assert(FV_NO_LIMIT > FV_POSITION_LIMIT + 2 * FV_SIZE_LIMIT, "no limit is past every key from every position");
