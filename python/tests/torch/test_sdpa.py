@@ -106,17 +106,22 @@ def test_gradients(name):
         assert (got - expected).abs().max() < 4e-6 * expected.abs().max()
 
 
-@pytest.mark.parametrize("case", ["float64", "dropout", "no keys", "gradient of values of another size"])
+# Heads of query, key and value that torch takes, and Fovea does not.
+HEADS = {"few keys": (6, 2, 3), "few values": (6, 3, 2), "one key": (2, 1, 2), "one value": (2, 2, 1)}
+
+
+@pytest.mark.parametrize("case", ["float64", "dropout", "no keys", "gradient of values of another size", *HEADS])
 def test_what_goes_to_torch(case):
-    q, k, v = tensors((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))
-    options = {}
+    heads = HEADS.get(case, (2, 2, 2))
+    q, k, v = tensors(*((1, count, 4, 8) for count in heads))
+    options = {"enable_gqa": True} if heads[0] == 6 else {}
     if case == "float64":
         q, k, v = q.double(), k.double(), v.double()
     elif case == "dropout":
         options["dropout_p"] = 0.5
     elif case == "no keys":
         k, v = k[:, :, :0], v[:, :, :0]
-    else:
+    elif case not in HEADS:
         v = torch.randn(1, 2, 4, 12, requires_grad=True)
     torch.manual_seed(1)
     want = F.scaled_dot_product_attention(q, k, v, **options)
