@@ -315,6 +315,73 @@ static void test_edges(void) {
     const float value[4] = {1, 2, 3, 4}, want[12] = {0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0};
     fovea_from_torch_key(tokens, 1, value);
     test_same(x, want, 12, "one token of each head");
+    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 2, NULL).shape[0] == -1, "rank 2 without a shape");
+}
+
+/* Each pointer that is needed, in turn: refused by its name, and what is given stays. */
+static void test_null(void) {
+    float data[8] = {0};
+    int32_t seqlens[4] = {0};
+    int64_t room[8];
+    uint8_t bytes[64] = {0};
+    const int64_t features[4] = {2, 2, 2, 2};
+    const float *const arrays[4] = {data, data, data, data};
+    const fovea_tensor t = fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, 1, 1, 2, 2);
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+    fovea_mha_desc layer, bare;
+    fovea_mha_weights w;
+    fovea_attention_desc_init(&desc);
+    fovea_attention_args_init(&args);
+    fovea_mha_desc_init(&layer);
+    fovea_mha_weights_init(&w);
+    bare = layer; /* without attention */
+    layer.attention = &desc;
+    const fovea_attention_desc blank = desc;
+    const fovea_attention_args none = args;
+#define NEEDS(words, call) check_status(#call, call, FOVEA_ERROR_NULL, words " is NULL")
+    NEEDS("desc", fovea_from_tensors(NULL, &args, t, t, t, t));
+    NEEDS("args", fovea_from_tensors(&desc, NULL, t, t, t, t));
+    NEEDS("desc", fovea_from_torch_sdpa(NULL, &args, absent, 1));
+    NEEDS("args", fovea_from_torch_sdpa(&desc, NULL, absent, 1));
+    NEEDS("desc", fovea_from_torch_mha(NULL, &args, absent, bytes, 2, 1, bytes));
+    NEEDS("args", fovea_from_torch_mha(&desc, NULL, absent, bytes, 2, 1, bytes));
+    NEEDS("room", fovea_from_torch_mha(&desc, &args, absent, bytes, 2, 1, NULL));
+    NEEDS("data", fovea_from_torch_key((fovea_tensor){NULL, t.dtype, {1, 1, 2, 2}, {4, 4, 2, 1}, NULL}, 1, data));
+    NEEDS("desc", fovea_from_torch_mha_weights(NULL, &w, 2, data, data, data, data));
+    NEEDS("weights", fovea_from_torch_mha_weights(&layer, NULL, 2, data, data, data, data));
+    NEEDS("desc", fovea_from_onnx(NULL, &args, absent, 1, 0, NULL, room));
+    NEEDS("args", fovea_from_onnx(&desc, NULL, absent, 1, 0, NULL, room));
+    NEEDS("room", fovea_from_onnx(&desc, &args, absent, 1, 0, NULL, NULL));
+    NEEDS("desc", fovea_from_ort_gqa(NULL, &args, seqlens, 1, 0, room));
+    NEEDS("args", fovea_from_ort_gqa(&desc, NULL, seqlens, 1, 0, room));
+    NEEDS("seqlens_k", fovea_from_ort_gqa(&desc, &args, NULL, 1, 0, room));
+    NEEDS("room", fovea_from_ort_gqa(&desc, &args, seqlens, 1, 0, NULL));
+    NEEDS("desc", fovea_from_flash(NULL, &args, 1, -1, -1, room));
+    NEEDS("args", fovea_from_flash(&desc, NULL, 1, -1, -1, room));
+    NEEDS("room", fovea_from_flash(&desc, &args, 1, -1, -1, NULL));
+    NEEDS("desc", fovea_from_flash_varlen(NULL, &args, 1, seqlens, seqlens, 2, 2, 1, -1, -1, room));
+    NEEDS("args", fovea_from_flash_varlen(&desc, NULL, 1, seqlens, seqlens, 2, 2, 1, -1, -1, room));
+    NEEDS("cu_seqlens_q", fovea_from_flash_varlen(&desc, &args, 1, NULL, seqlens, 2, 2, 1, -1, -1, room));
+    NEEDS("cu_seqlens_k", fovea_from_flash_varlen(&desc, &args, 1, seqlens, NULL, 2, 2, 1, -1, -1, room));
+    NEEDS("room", fovea_from_flash_varlen(&desc, &args, 1, seqlens, seqlens, 2, 2, 1, -1, -1, NULL));
+    NEEDS("desc", fovea_from_flash_kvcache(NULL, &args, seqlens, 1, NULL, 1, -1, -1, room));
+    NEEDS("args", fovea_from_flash_kvcache(&desc, NULL, seqlens, 1, NULL, 1, -1, -1, room));
+    NEEDS("cache_seqlens", fovea_from_flash_kvcache(&desc, &args, NULL, 1, NULL, 1, -1, -1, room));
+    NEEDS("room", fovea_from_flash_kvcache(&desc, &args, seqlens, 1, NULL, 1, -1, -1, NULL));
+    NEEDS("desc", fovea_from_keras(NULL, &args, bytes, bytes, bytes, absent, 1, bytes));
+    NEEDS("args", fovea_from_keras(&desc, NULL, bytes, bytes, bytes, absent, 1, bytes));
+    NEEDS("room", fovea_from_keras(&desc, &args, bytes, bytes, bytes, absent, 1, NULL));
+    NEEDS("desc", fovea_from_keras_weights(NULL, &w, features, arrays, arrays));
+    NEEDS("weights", fovea_from_keras_weights(&layer, NULL, features, arrays, arrays));
+    NEEDS("features", fovea_from_keras_weights(&layer, &w, NULL, arrays, arrays));
+    NEEDS("kernels", fovea_from_keras_weights(&layer, &w, features, NULL, arrays));
+    NEEDS("biases", fovea_from_keras_weights(&layer, &w, features, arrays, NULL));
+    NEEDS("attention of the fovea_mha_desc", fovea_from_keras_weights(&bare, &w, features, arrays, arrays));
+#undef NEEDS
+    test_check(memcmp(&desc, &blank, sizeof desc) == 0 && memcmp(&args, &none, sizeof args) == 0,
+               "a refused call has written");
+    check_status("no masks need no room", fovea_from_torch_mha(&desc, &args, absent, NULL, 2, 0, NULL), FOVEA_OK, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -325,6 +392,7 @@ int main(int argc, char **argv) {
     test_mha_weights(ctx);
     test_mha_masks();
     test_edges();
+    test_null();
     fovea_context_destroy(ctx);
     return test_end();
 }

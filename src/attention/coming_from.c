@@ -1,19 +1,32 @@
 /* Descriptions from the words of other systems (fovea/coming_from.h): what is there of attention alone. */
+#include "core/core.h"
 #include "fovea/fovea.h"
 
 #include <stdbool.h>
 
+/* desc and args; and, unless the batch is empty, what has an element for each sequence. */
+static fovea_status check(const fovea_attention_desc *desc, const fovea_attention_args *args, const fv_pointer *more,
+                          int count) {
+    const fv_pointer both[] = {{"desc", desc}, {"args", args}};
+    const fovea_status status = fv_pointers_check(both, 2);
+    return status == FOVEA_OK && desc->batch > 0 ? fv_pointers_check(more, count) : status;
+}
+
 fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int rank, const int64_t *shape) {
     int64_t sizes[4] = {1, 1, 1, 1};
-    for (int i = 0; i < rank && rank <= 4; i++)
+    const bool good = rank == 0 || (rank > 0 && rank <= 4 && shape);
+    for (int i = 0; i < rank && good; i++)
         sizes[4 - rank + i] = shape[i];
-    if (rank < 0 || rank > 4)
+    if (!good)
         sizes[0] = -1;
     return fovea_tensor_bhtd(data, dtype, sizes[0], sizes[1], sizes[2], sizes[3]);
 }
 
-void fovea_from_tensors(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor q, fovea_tensor k,
-                        fovea_tensor v, fovea_tensor out) {
+fovea_status fovea_from_tensors(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor q, fovea_tensor k,
+                                fovea_tensor v, fovea_tensor out) {
+    const fovea_status status = check(desc, args, NULL, 0);
+    if (status != FOVEA_OK)
+        return status;
     desc->batch = q.shape[0];
     desc->q_heads = q.shape[1];
     desc->kv_heads = k.shape[1];
@@ -25,6 +38,7 @@ void fovea_from_tensors(fovea_attention_desc *desc, fovea_attention_args *args, 
     args->k = k;
     args->v = v;
     args->out = out;
+    return FOVEA_OK;
 }
 
 static void set_mask(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor mask) {
@@ -34,14 +48,21 @@ static void set_mask(fovea_attention_desc *desc, fovea_attention_args *args, fov
     args->mask = mask;
 }
 
-void fovea_from_torch_sdpa(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
-                           int is_causal) {
+fovea_status fovea_from_torch_sdpa(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
+                                   int is_causal) {
+    const fovea_status status = check(desc, args, NULL, 0);
+    if (status != FOVEA_OK)
+        return status;
     set_mask(desc, args, attn_mask);
     desc->causal = is_causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+    return FOVEA_OK;
 }
 
-void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask, int is_causal,
-                     int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *room) {
+fovea_status fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
+                             int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *room) {
+    const fovea_status status = check(desc, args, &(fv_pointer){"room", room}, 1);
+    if (status != FOVEA_OK)
+        return status;
     int64_t *q_offsets = room, *kv_lens = room + desc->batch;
     set_mask(desc, args, attn_mask);
     if (attn_mask.data && attn_mask.shape[3] < desc->kv_len) {
@@ -57,10 +78,15 @@ void fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fov
     desc->causal = is_causal ? FOVEA_CAUSAL_OFFSET : FOVEA_CAUSAL_NONE;
     args->q_offsets = q_offsets;
     args->kv_lens = kv_lens;
+    return FOVEA_OK;
 }
 
-void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k, int is_prompt,
-                        int64_t local_window_size, int64_t *room) {
+fovea_status fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k,
+                                int is_prompt, int64_t local_window_size, int64_t *room) {
+    const fv_pointer more[] = {{"seqlens_k", seqlens_k}, {"room", room}};
+    const fovea_status status = check(desc, args, more, 2);
+    if (status != FOVEA_OK)
+        return status;
     int64_t *q_offsets = room, *kv_lens = room + desc->batch;
     for (int64_t b = 0; b < desc->batch; b++) {
         kv_lens[b] = (int64_t)seqlens_k[b] + 1;
@@ -70,6 +96,7 @@ void fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, 
     desc->window_left = local_window_size > 0 ? local_window_size - 1 : -1;
     args->q_offsets = q_offsets;
     args->kv_lens = kv_lens;
+    return FOVEA_OK;
 }
 
 /* Queries and keys of sequence b. */
@@ -77,8 +104,11 @@ static int64_t length_of(int64_t b, int64_t most, const int64_t *lens, const int
     return lens ? lens[b] : cu_seqlens ? cu_seqlens[b + 1] - cu_seqlens[b] : most;
 }
 
-void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
-                      int64_t window_right, int64_t *room) {
+fovea_status fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
+                              int64_t window_right, int64_t *room) {
+    const fovea_status status = check(desc, args, &(fv_pointer){"room", room}, 1);
+    if (status != FOVEA_OK)
+        return status;
     desc->causal = causal ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
     desc->window_left = window_left;
     desc->window_right = window_right;
@@ -86,12 +116,18 @@ void fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, in
         room[b] = length_of(b, desc->kv_len, args->kv_lens, args->kv_cu_seqlens) -
                   length_of(b, desc->q_len, args->q_lens, args->q_cu_seqlens);
     args->q_offsets = causal ? NULL : room;
+    return FOVEA_OK;
 }
 
-void fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *args, int64_t batch,
-                             const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
-                             int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
-                             int64_t *room) {
+fovea_status fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *args, int64_t batch,
+                                     const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
+                                     int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
+                                     int64_t *room) {
+    const fv_pointer all[] = {
+        {"desc", desc}, {"args", args}, {"cu_seqlens_q", cu_seqlens_q}, {"cu_seqlens_k", cu_seqlens_k}, {"room", room}};
+    const fovea_status status = fv_pointers_check(all, 5);
+    if (status != FOVEA_OK)
+        return status;
     int64_t *q_cu_seqlens = room, *kv_cu_seqlens = room + batch + 1;
     for (int64_t b = 0; b <= batch; b++) {
         q_cu_seqlens[b] = cu_seqlens_q[b];
@@ -103,12 +139,16 @@ void fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *a
     desc->kv_len = max_seqlen_k;
     args->q_cu_seqlens = q_cu_seqlens;
     args->kv_cu_seqlens = kv_cu_seqlens;
-    fovea_from_flash(desc, args, causal, window_left, window_right, kv_cu_seqlens + batch + 1);
+    return fovea_from_flash(desc, args, causal, window_left, window_right, kv_cu_seqlens + batch + 1);
 }
 
-void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *cache_seqlens,
-                              int64_t new_keys, const int32_t *cache_leftpad, int causal, int64_t window_left,
-                              int64_t window_right, int64_t *room) {
+fovea_status fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args,
+                                      const int32_t *cache_seqlens, int64_t new_keys, const int32_t *cache_leftpad,
+                                      int causal, int64_t window_left, int64_t window_right, int64_t *room) {
+    const fv_pointer more[] = {{"cache_seqlens", cache_seqlens}, {"room", room}};
+    const fovea_status status = check(desc, args, more, 2);
+    if (status != FOVEA_OK)
+        return status;
     int64_t *kv_lens = room, *kv_starts = room + desc->batch;
     for (int64_t b = 0; b < desc->batch; b++) {
         kv_starts[b] = cache_leftpad ? cache_leftpad[b] : 0;
@@ -116,12 +156,14 @@ void fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *
     }
     args->kv_lens = kv_lens;
     args->kv_starts = cache_leftpad ? kv_starts : NULL; /* keys in pages take none */
-    fovea_from_flash(desc, args, causal, window_left, window_right, room + 2 * desc->batch);
+    return fovea_from_flash(desc, args, causal, window_left, window_right, room + 2 * desc->batch);
 }
 
-void fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value) {
-    if (token < 0 || token >= tensor.shape[2])
-        return;
+fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value) {
+    if (token < 0 || token >= tensor.shape[2] || fv_tensor_empty(&tensor))
+        return FOVEA_OK;
+    if (!tensor.data)
+        return fv_fail(FOVEA_ERROR_NULL, "the tensor's data is NULL");
     const int64_t channels = tensor.shape[3];
     for (int64_t b = 0; b < tensor.shape[0]; b++)
         for (int64_t h = 0; h < tensor.shape[1]; h++) {
@@ -129,6 +171,7 @@ void fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value
             for (int64_t c = 0; c < channels; c++)
                 to[c] = value ? value[h * channels + c] : 0.0f;
         }
+    return FOVEA_OK;
 }
 
 /* What has to hold for a query to see a key. Booleans of the two first are true where it does, unless inverted. */
@@ -159,9 +202,16 @@ static bool keeps(const keep_rule *r, const fovea_attention_desc *d, const int64
     return !r->causal || key <= query;
 }
 
+/* Does the rule leave out any key? Then it is written to room. */
+static bool rules(const keep_rule *r) { return r->mask.data || r->keys[0] || r->keys[1] || r->queries || r->causal; }
+
 /* Writes the rule as a boolean mask, no larger than it must be. */
 static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, const keep_rule *r, uint8_t *room) {
     const bool masked = r->mask.data != NULL;
+    if (!rules(r)) {
+        set_mask(desc, args, r->mask);
+        return;
+    }
     const int64_t batch = r->keys[0] || r->keys[1] || r->queries || !masked ? desc->batch : r->mask.shape[0],
                   heads = masked ? r->mask.shape[1] : 1,
                   rows = r->queries || r->causal ? desc->q_len : (masked ? r->mask.shape[2] : 1);
@@ -176,31 +226,36 @@ static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, con
         desc->mask = FOVEA_MASK_KEY_PADDING;
 }
 
-void fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
-                          const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room) {
+fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
+                                  const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room) {
+    fovea_status status = check(desc, args, NULL, 0);
+    if (status != FOVEA_OK)
+        return status;
     const bool extra = keys < desc->kv_len, added = attn_mask.data && attn_mask.dtype == FOVEA_DTYPE_F32;
     const keep_rule rule = {.mask = added ? (fovea_tensor){0} : attn_mask,
                             .keys = {key_padding_mask},
                             .count = keys,
                             .inverted = true,
                             .causal = is_causal && extra};
+    status = check(desc, args, &(fv_pointer){"room", room}, rules(&rule));
+    if (status != FOVEA_OK)
+        return status;
     desc->causal = is_causal && !extra ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
     desc->has_bias = added;
     args->bias = added ? attn_mask : (fovea_tensor){0};
-    if (rule.mask.data || key_padding_mask || rule.causal)
-        set_rule(desc, args, &rule, room);
-    else
-        set_mask(desc, args, rule.mask);
+    set_rule(desc, args, &rule, room);
+    return FOVEA_OK;
 }
 
-void fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
-                      const uint8_t *value_mask, const uint8_t *key_mask, fovea_tensor attention_mask,
-                      int use_causal_mask, uint8_t *room) {
-    const keep_rule rule = {
-        .mask = attention_mask, .keys = {value_mask, key_mask}, .queries = query_mask, .count = desc->kv_len};
+fovea_status fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
+                              const uint8_t *value_mask, const uint8_t *key_mask, fovea_tensor attention_mask,
+                              int use_causal_mask, uint8_t *room) {
+    keep_rule rule = {.mask = attention_mask, .keys = {value_mask, key_mask}, .queries = query_mask};
+    const fovea_status status = check(desc, args, &(fv_pointer){"room", room}, rules(&rule));
+    if (status != FOVEA_OK)
+        return status;
+    rule.count = desc->kv_len;
     desc->causal = use_causal_mask ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
-    if (attention_mask.data || query_mask || value_mask || key_mask)
-        set_rule(desc, args, &rule, room);
-    else
-        set_mask(desc, args, attention_mask);
+    set_rule(desc, args, &rule, room);
+    return FOVEA_OK;
 }

@@ -14,6 +14,13 @@ fovea_status fv_fail(fovea_status status, const char *format, ...) {
     return status;
 }
 
+fovea_status fv_pointers_check(const fv_pointer *pointers, int count) {
+    for (int i = 0; i < count; i++)
+        if (!pointers[i].at)
+            return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", pointers[i].name);
+    return FOVEA_OK;
+}
+
 const char *fovea_error_detail(void) { return detail; }
 
 const char *fovea_version(void) { return FOVEA_VERSION_STRING; }

@@ -11,6 +11,13 @@ __attribute__((format(printf, 2, 3)))
 fovea_status
 fv_fail(fovea_status status, const char *format, ...);
 
+/* Fails if one of count pointers is NULL. */
+typedef struct fv_pointer {
+    const char *name;
+    const void *at;
+} fv_pointer;
+fovea_status fv_pointers_check(const fv_pointer *pointers, int count);
+
 /* The ending of a counted noun: "%lld head%s". */
 static inline const char *fv_plural(int64_t count) { return count == 1 ? "" : "s"; }
 

@@ -1,9 +1,14 @@
 /* Descriptions from the words of other systems (fovea/coming_from.h): layers. */
+#include "core/core.h"
 #include "fovea/fovea.h"
 
-void fovea_from_torch_mha_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, int64_t embed_dim,
-                                  const float *in_proj_weight, const float *in_proj_bias, const float *out_proj_weight,
-                                  const float *out_proj_bias) {
+fovea_status fovea_from_torch_mha_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, int64_t embed_dim,
+                                          const float *in_proj_weight, const float *in_proj_bias,
+                                          const float *out_proj_weight, const float *out_proj_bias) {
+    const fv_pointer all[] = {{"desc", desc}, {"weights", weights}};
+    const fovea_status status = fv_pointers_check(all, 2);
+    if (status != FOVEA_OK)
+        return status;
     desc->form = FOVEA_MHA_FUSED;
     desc->q_features = desc->out_features = embed_dim;
     desc->biases = in_proj_bias || out_proj_bias;
@@ -11,10 +16,17 @@ void fovea_from_torch_mha_weights(fovea_mha_desc *desc, fovea_mha_weights *weigh
     weights->fused_bias = in_proj_bias;
     weights->o = fovea_matrix_out_in(out_proj_weight, FOVEA_DTYPE_F32, embed_dim, embed_dim);
     weights->o_bias = out_proj_bias;
+    return FOVEA_OK;
 }
 
-void fovea_from_keras_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, const int64_t features[4],
-                              const float *const kernels[4], const float *const biases[4]) {
+fovea_status fovea_from_keras_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, const int64_t features[4],
+                                      const float *const kernels[4], const float *const biases[4]) {
+    const fv_pointer all[] = {
+        {"desc", desc},       {"weights", weights}, {"features", features},
+        {"kernels", kernels}, {"biases", biases},   {"attention of the fovea_mha_desc", desc ? desc->attention : NULL}};
+    const fovea_status status = fv_pointers_check(all, 6);
+    if (status != FOVEA_OK)
+        return status;
     const fovea_attention_desc *a = desc->attention;
     desc->form = FOVEA_MHA_FACTORED;
     desc->inputs = FOVEA_MHA_SEPARATE;
@@ -31,4 +43,5 @@ void fovea_from_keras_weights(fovea_mha_desc *desc, fovea_mha_weights *weights, 
     weights->k_bias = biases[1];
     weights->v_bias = biases[2];
     weights->o_bias = biases[3];
+    return FOVEA_OK;
 }
