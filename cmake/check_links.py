@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Fails where a link in a page of this tree leads nowhere: to a file that is not there, or to a heading that a page does not have."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*/README.md"), *ROOT.glob("tests/*.md")]
+
+
+def text_of(page):
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+
+
+def anchors(page):
+    """As GitHub makes them: lower case, words and hyphens, links as their text."""
+    found = re.findall(r"^#+ +(.*?) *$", text_of(page), re.M)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)|`", r"\1", one) for one in found)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in plain}
+
+
+def wrong(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        to = (page.parent / path).resolve() if path else page
+        if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
+            yield f"{page.relative_to(ROOT)}: ({target}) leads nowhere"
+
+
+if __name__ == "__main__":
+    lines = [line for page in sorted(set(PAGES)) for line in wrong(page)]
+    print("\n".join(lines) or f"{len(set(PAGES))} pages, all links lead somewhere")
+    sys.exit(bool(lines))
