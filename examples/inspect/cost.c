@@ -7,7 +7,7 @@
 
 static int64_t or_else(int64_t given, int64_t otherwise) { return given > 0 ? given : otherwise; }
 
-/* The layer as form 1; -1 if the options do not make one. */
+/* The layer as form 0; -1 if the options do not make one. */
 static int describe(const inspect_options *o, fovea_mha_desc *desc, fovea_attention_desc *a, complaint to) {
     fovea_mha_desc_init(desc);
     fovea_attention_desc_init(a);
@@ -51,7 +51,7 @@ static const char *trimmed(double number, char text[24]) {
     return text;
 }
 
-/* Does it multiply in another order than form 1, which pays or not by the number of queries? */
+/* Does it multiply in another order than form 0, which pays or not by the number of queries? */
 static bool is_reordered(const cost_form *f) { return f->form == FOVEA_MHA_MERGED || f->fold != FOVEA_MHA_FOLD_NEVER; }
 
 /* How many biases the form would have to drop. */
@@ -79,12 +79,12 @@ static void print_size(const cost_form *form, FILE *to) {
                 trimmed(heads * one, text[2]), trimmed(factors, text[3]));
 }
 
-/* With how many queries each other order of the products is cheaper than form 1, for as many keys. */
+/* With how many queries each other order of the products is cheaper than form 0, for as many keys. */
 static void print_break_even(const cost_form *form, int64_t kv_len, FILE *to) {
     if (kv_len == COST_MANY)
-        fputs("break-even with very many keys, fewer flops than form 1: ", to);
+        fputs("break-even with very many keys, fewer flops than form 0: ", to);
     else
-        fprintf(to, "break-even with %lld key%s, fewer flops than form 1: ", (long long)kv_len, plural(kv_len));
+        fprintf(to, "break-even with %lld key%s, fewer flops than form 0: ", (long long)kv_len, plural(kv_len));
     bool first = true, named = false;
     for (int i = 1; i < COST_FORMS; i++) {
         if (!form[i].possible || !is_reordered(&form[i]))
@@ -123,7 +123,7 @@ static void print_table(const cost_form *form, bool measured, int threads, FILE 
     fprintf(to, "\n\n%-37s%12s%36s%16s%24s%s\n", "", "", "flops:      ", "",
             "bytes:          ", measured ? "    measured:" : "");
     fprintf(to, "%-37s%12s%13s%11s%12s%16s%12s%12s%s\n", "form", "parameters", "projections", "attention", "output",
-            "all  to form 1", "moved", "scratch", measured ? "       ms  to form 1" : "");
+            "all  to form 0", "moved", "scratch", measured ? "       ms  to form 0" : "");
     for (int i = 0; i < COST_FORMS; i++) {
         const cost_form *f = &form[i];
         const fovea_mha_costs *c = &f->cost;

@@ -12,7 +12,7 @@ enum {
 };
 
 typedef struct cost_form {
-    const char *name, *what; /* as "2q", and what it computes */
+    const char *name, *what; /* the number of fovea_mha_form and a letter, as "1q", and what it computes */
     fovea_mha_form form;
     fovea_mha_merge merge;
     fovea_mha_fold fold;
@@ -24,18 +24,18 @@ typedef struct cost_form {
     char why[200];           /* why not */
     bool lacks[COST_BIASES]; /* biases that it cannot hold */
     char why_lacks[200];
-    double seconds, ratio; /* medians: of the times, of the times beside form 1's; 0: not measured */
+    double seconds, ratio; /* medians: of the times, of the times beside form 0's; 0: not measured */
 } cost_form;
 
 extern const cost_form cost_all_forms[COST_FORMS];
 extern const char *const cost_bias_names[COST_BIASES]; /* as fovea_mha_weights has them */
 
-/* The costs of a form for a layer described as form 1, or why this shape has none. */
+/* The costs of a form for a layer described as form 0, or why this shape has none. */
 void cost_evaluate(cost_form *f, const fovea_mha_desc *layer);
 
 double cost_flops(const fovea_mha_costs *c);
 
-/* The numbers of queries with which a form takes fewer flops than form 1: from 1 on, up to COST_MANY, or 0 to 0: none. */
+/* The numbers of queries with which a form takes fewer flops than form 0: from 1 on, up to COST_MANY, or 0 to 0: none. */
 typedef struct cost_range {
     int64_t from, to;
 } cost_range;

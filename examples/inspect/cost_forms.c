@@ -1,5 +1,5 @@
 /* What the library says of each form (cost.h): its cost, which biases it cannot hold, and with how many queries it
- * is cheaper than form 1. Nothing is computed here by formula: fovea_mha_cost() and fovea_mha_create() are asked. */
+ * is cheaper than form 0. Nothing is computed here by formula: fovea_mha_cost() and fovea_mha_create() are asked. */
 #include "cost.h"
 
 #include <string.h>
@@ -8,15 +8,15 @@
     { name, what, FOVEA_MHA_##form, FOVEA_MHA_MERGE_##merge, FOVEA_MHA_FOLD_##fold, .possible = true }
 
 const cost_form cost_all_forms[COST_FORMS] = {
-    ROW("1", "factored: (Q Wq) (K Wk)^T", FACTORED, QUERIES, NEVER),
-    ROW("1v", "the same, Wv Wo as one matrix", FACTORED, QUERIES, ALWAYS),
-    ROW("2q", "merged: (Q W) K^T, W = Wq Wk^T", MERGED, QUERIES, NEVER),
-    ROW("2k", "merged: Q (K W^T)^T", MERGED, KEYS, NEVER),
-    ROW("2v", "2q, and Wv Wo as one matrix", MERGED, QUERIES, ALWAYS),
-    ROW("3", "folded: outer W into each head's", FOLDED, QUERIES, NEVER),
-    ROW("4", "inputs already projected", PROJECTED, QUERIES, NEVER),
-    ROW("5", "tied: Wq = Wk = Wv", TIED, QUERIES, NEVER),
-    ROW("6", "fused: [Wq Wk Wv] as one matrix", FUSED, QUERIES, NEVER),
+    ROW("0", "factored: (Q Wq) (K Wk)^T", FACTORED, QUERIES, NEVER),
+    ROW("0v", "the same, Wv Wo as one matrix", FACTORED, QUERIES, ALWAYS),
+    ROW("1q", "merged: (Q W) K^T, W = Wq Wk^T", MERGED, QUERIES, NEVER),
+    ROW("1k", "merged: Q (K W^T)^T", MERGED, KEYS, NEVER),
+    ROW("1v", "1q, and Wv Wo as one matrix", MERGED, QUERIES, ALWAYS),
+    ROW("2", "folded: outer W into each head's", FOLDED, QUERIES, NEVER),
+    ROW("3", "inputs already projected", PROJECTED, QUERIES, NEVER),
+    ROW("4", "tied: Wq = Wk = Wv", TIED, QUERIES, NEVER),
+    ROW("5", "fused: [Wq Wk Wv] as one matrix", FUSED, QUERIES, NEVER),
 };
 
 const char *const cost_bias_names[COST_BIASES] = {"q_bias", "k_bias", "v_bias"};
@@ -48,7 +48,7 @@ void cost_evaluate(cost_form *f, const fovea_mha_desc *layer) {
 
 /* --------------------------------------------------------------------------------------------------- break-even -- */
 
-/* Does it take fewer flops than form 1 with so many queries and keys? */
+/* Does it take fewer flops than form 0 with so many queries and keys? */
 static bool is_cheaper(const cost_form *f, const fovea_mha_desc *layer, int64_t q_len, int64_t kv_len) {
     cost_form first = cost_all_forms[0], other = *f;
     fovea_mha_costs a, b;

@@ -130,7 +130,7 @@ static void run_rounds(runner *r, cost_form *form, double until) {
             r[i].seconds[rounds] = stopwatch(CLOCK_MONOTONIC) - begin;
         }
     double ratios[MOST_ROUNDS];
-    for (int i = COST_FORMS - 1; i >= 0; i--) { /* form 1 last: its times are needed in their order */
+    for (int i = COST_FORMS - 1; i >= 0; i--) { /* form 0 last: its times are needed in their order */
         if (!form[i].possible)
             continue;
         for (int k = 0; k < rounds; k++)

@@ -14,6 +14,7 @@
 typedef struct entry {
     const source_item *item;
     naming_match is;
+    bool in_out; /* how the matrix lies: [in, out], else [out, in] */
 } entry;
 
 struct model {
@@ -36,7 +37,7 @@ static const char *name_of(const entry *e) { return e->item->tensor->name; }
 static const naming *row_of(const entry *e) { return &namings[e->is.naming]; }
 
 /* The size of a matrix [in, out] whichever way it lies. */
-static int64_t size_of(const entry *e, bool out) { return e->item->tensor->shape[out == row_of(e)->in_out]; }
+static int64_t size_of(const entry *e, bool out) { return e->item->tensor->shape[out == e->in_out]; }
 
 /* -------------------------------------------------------------------------------------------------------- layers -- */
 
@@ -64,6 +65,15 @@ static int compare(const void *a, const void *b) {
     return layers != 0                ? layers
            : x->is.part != y->is.part ? (x->is.part > y->is.part) - (x->is.part < y->is.part)
                                       : strcmp(name_of(x), name_of(y)); /* .1. and .01. */
+}
+
+/* Do the arrays of a layer lie as their row says, [in, out]? nanoGPT has GPT-2's names for matrices that lie the other way:
+ * W^Q, W^K and W^V together have more output channels than input channels, W^K and W^V of a cross-attention twice as many. */
+static bool is_in_out(const entry *e, int64_t count) {
+    const safetensors_tensor *fused = e[count - 1].item->tensor;
+    if (!row_of(e)->in_out || fused->dims != 2)
+        return row_of(e)->in_out;
+    return row_of(e)->order == NAMING_QKV ? fused->shape[0] <= fused->shape[1] : fused->shape[0] != 2 * fused->shape[1];
 }
 
 /* Why the entries of one layer are none; NULL: they are. */
@@ -128,6 +138,9 @@ static int find_layers(model *m, complaint to) {
         const entry *e = &m->entries[first];
         for (next = first + 1; next < m->entry_count && compare_layers(e, &m->entries[next]) == 0;)
             next++;
+        const bool in_out = is_in_out(e, next - first);
+        for (int64_t i = first; i < next; i++)
+            m->entries[i].in_out = in_out;
         const char *why = fault_of(e, next - first);
         if (why == NULL)
             m->layers[m->layer_count++] = first;
@@ -182,10 +195,16 @@ const rest *model_rest(const model *m) { return &m->rest; }
 static int misfit(const model *m, const entry *e, int64_t channels, const char *what, complaint to) {
     if (m->heads == 0)
         return complain(to, config_path(m->config),
-                        "contradicts the model: %s has %lld channels, and %lld channels are not those of %s "
-                        "(--heads N overrides config.json)",
+                        "contradicts the model: %s has %lld channels, and %lld channels are not those of %s (if it is "
+                        "another model's, --heads N overrides it)",
                         name_of(e), (long long)channels, (long long)channels, what);
     return complain(to, path_of(m, e), "%s: %lld channels are not those of %s", name_of(e), (long long)channels, what);
+}
+
+/* Are the channels of W^Q those of heads as config.json has them, each with a gate of as many channels (Qwen3-Next)? */
+static bool has_gates(const entry *e, const config_sizes *told) {
+    return row_of(e)->order == NAMING_SEPARATE && told->head_dim > 0 &&
+           size_of(e, true) == 2 * told->heads * told->head_dim;
 }
 
 /* d_k, heads and kv_heads from the numbers of output channels. */
@@ -196,7 +215,7 @@ static int divide(const model *m, const entry *e, int64_t head_dim, model_layer 
     if (head_dim != 0)
         snprintf(each, sizeof each, " of %lld", (long long)head_dim);
     if (order == NAMING_SEPARATE || order == NAMING_Q_KV) {
-        l->d_k = out / l->heads;
+        l->d_k = out / l->heads / (l->gated ? 2 : 1);
         snprintf(what, sizeof what, "%lld head%s%s", (long long)l->heads, l->heads == 1 ? "" : "s", each);
         if (l->d_k < 1 || out % l->heads != 0 || (head_dim != 0 && l->d_k != head_dim))
             return misfit(m, e, out, what, to);
@@ -254,6 +273,20 @@ int model_describe(const model *m, int64_t index, model_layer *l, complaint to) 
     l->model_layers = told.layers;
     if (status == 0 && told.layer_groups > 0 && told.layers > told.layer_groups)
         l->used = told.layers / told.layer_groups;
+    l->gated = has_gates(e, &told);
+    if (l->gated && m->heads != 0 && m->heads != told.heads)
+        return complain(
+            to, path_of(m, e),
+            "%s: its %lld channels are %lld heads of %lld with a gate each, as config.json says: --heads %lld "
+            "would take gates for heads",
+            name_of(e), (long long)size_of(e, true), (long long)told.heads, (long long)told.head_dim,
+            (long long)m->heads);
+    if (told.d_model != 0 && told.d_model != l->d_model && told.d_model == size_of(e, true) && !l->cross)
+        return complain(
+            to, path_of(m, e),
+            "%s is [%lld, %lld], but config.json says %lld input channels: the matrix seems to be transposed",
+            name_of(e), (long long)e->item->tensor->shape[0], (long long)e->item->tensor->shape[1],
+            (long long)told.d_model);
     if (m->heads == 0) {
         l->heads = told.heads;
         l->kv_heads = m->kv_heads != 0 ? m->kv_heads : told.kv_heads;
@@ -263,11 +296,11 @@ int model_describe(const model *m, int64_t index, model_layer *l, complaint to) 
                                               : "no config.json beside it gives the number of heads");
         if (told.d_model != 0 && told.d_model != l->d_model && !l->cross)
             return complain(to, config_path(m->config),
-                            "contradicts the model: it says %lld channels, but %s has %lld (--heads N overrides "
-                            "config.json)",
+                            "contradicts the model: it says %lld channels, but %s has %lld (if it is another model's, "
+                            "--heads N overrides it)",
                             (long long)told.d_model, name_of(e), (long long)l->d_model);
     }
-    return divide(m, e, m->heads == 0 ? told.head_dim : 0, l, to);
+    return divide(m, e, m->heads == 0 || l->gated ? told.head_dim : 0, l, to);
 }
 
 int model_read(model *m, int64_t index, complaint to) {
@@ -305,7 +338,7 @@ static void locate(const model_layer *l, naming_order order, int64_t head, int w
     if (which != NAMING_Q)
         *channel = first[order];
     else
-        *channel = order == NAMING_GROUPED ? key_head * (group + 2) + head % group : head;
+        *channel = order == NAMING_GROUPED ? key_head * (group + 2) + head % group : l->gated ? 2 * head : head;
     *channel *= l->d_k;
 }
 
@@ -318,7 +351,7 @@ void model_head(const model *m, int64_t head, double *columns) {
         int64_t channel;
         locate(l, n->order, head, which, &part, &channel);
         const int64_t out = size_of(&e[part], true);
-        const int64_t in_step = n->in_out ? out : 1, out_step = n->in_out ? 1 : l->d_model;
+        const int64_t in_step = e->in_out ? out : 1, out_step = e->in_out ? 1 : l->d_model;
         const float *from = m->data[part] + channel * out_step;
         for (int64_t i = 0; i < l->d_model; i++)
             for (int64_t c = 0; c < l->d_k; c++)

@@ -45,9 +45,10 @@ typedef struct model_layer {
     const char *family; /* "BERT" */
     const char *stack;  /* what its arrays' names begin with, as "encoder.layer"; stack_length bytes of it */
     int stack_length;
-    int64_t number;        /* the one in the names; 0 if there is none: */
+    int64_t number; /* the one in the names; 0 if there is none: */
     bool numbered;
     bool cross;            /* cross-attention */
+    bool gated;            /* behind the query channels of each head W^Q has as many of a gate, which are left out */
     int64_t used;          /* how many layers of the model these weights serve: 1, but more in ALBERT */
     int64_t model_layers;  /* of its stack, as config.json says; 0: it does not */
     const char *positions; /* config_sizes.positions */

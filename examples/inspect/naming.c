@@ -31,7 +31,7 @@ const naming namings[NAMINGS] = {
     {"Wav2Vec2, HuBERT", NULL, {"attention"}, Q_K_V("_proj.weight"), 0, false},
     {"GPT-J", NULL, {"attn"}, Q_K_V("_proj.weight"), 0, false},
     {"GPT-BigCode", "gpt_bigcode", {"attn"}, {"c_attn.weight"}, NAMING_GROUPED, false},
-    {"GPT-2", NULL, {"attn"}, {"c_attn.weight"}, NAMING_QKV, true},
+    {"GPT-2, nanoGPT", NULL, {"attn"}, {"c_attn.weight"}, NAMING_QKV, true},
     {"GPT-2", NULL, {NULL, "crossattention"}, {"q_attn.weight", "c_attn.weight"}, NAMING_Q_KV, true},
     {"Phi-3", NULL, {"self_attn"}, {"qkv_proj.weight"}, NAMING_QKV, false},
     {"Baichuan", NULL, {"self_attn"}, {"W_pack.weight"}, NAMING_QKV, false},

@@ -22,7 +22,7 @@ typedef struct naming {
     const char *module[2];           /* of self-attention, of cross-attention; NULL: there is none; "": any */
     const char *array[NAMING_PARTS]; /* as many as the order has arrays */
     naming_order order;
-    bool in_out; /* [in, out]; else [out, in], as nn.Linear keeps it */
+    bool in_out; /* [in, out], unless sizes tell that it is nanoGPT's; else [out, in], as nn.Linear keeps it */
 } naming;
 
 enum { NAMINGS = 27 };

@@ -46,7 +46,7 @@ static const cli_option options_table[] = {
     {"--biases", NULL, NULL, NULL, 0, 0, AT(biases), COST, "give the projections biases"},
     {"--causal", NULL, NULL, NULL, 0, 0, AT(causal), COST, "mask later keys; the last query sees all"},
     {"--measure", NULL, NULL, NULL, 0, 0, AT(measure), COST,
-     "run all forms in turn, and print the median time of each and its ratio to form 1"},
+     "run all forms in turn, and print the median time of each and its ratio to form 0"},
     {"--seconds", "N", "10", cli_read_number, 1, 3600, AT(seconds), COST, "how long to measure (default: 5)"},
     {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY | ATTENTION,
      "write all figures to FILE as CSV; - prints them in place of the table"},
@@ -71,7 +71,9 @@ static const cli_option options_table[] = {
      "write all figures to FILE as JSON; - is standard output"},
     {"--layer", "N", "5", cli_read_number, 0, 1 << 16, AT(layer), ATTENTION, "only this layer, counted from 0"},
     {"--output", "FILE", "@file attention.svg", cli_read_text, 0, 0, AT(output), ATTENTION,
-     "SVG file to write; - is standard output (default: attention.svg, unless --csv or --json is given)"},
+     "SVG file to write, in a folder that exists; - is standard output (default: attention.svg, unless --csv or --json "
+     "is "
+     "given)"},
     {"--threads", "N", "2", cli_read_number, 1, 4096, AT(threads), COST | SIMILARITY | ATTENTION,
      "number of threads (default: all CPUs this process may use)"},
 };

@@ -137,9 +137,9 @@ static void print_title(const similarity *s, FILE *to) {
                 (long long)(end - i), plural(end - i), l->cross ? "cross" : "self");
         if (l->used > 1)
             fprintf(to, ", used by %lld layers of the model", (long long)l->used);
-        fprintf(to, "; %lld head%s, %lld of keys and values; d_model %lld, d_k %lld; positions: %s\n",
-                (long long)l->heads, plural(l->heads), (long long)l->kv_heads, (long long)l->d_model, (long long)l->d_k,
-                l->positions != NULL ? l->positions : "unknown");
+        fprintf(to, "; %lld head%s%s, %lld of keys and values; d_model %lld, d_k %lld; positions: %s\n",
+                (long long)l->heads, plural(l->heads), l->gated ? " with a gate each" : "", (long long)l->kv_heads,
+                (long long)l->d_model, (long long)l->d_k, l->positions != NULL ? l->positions : "unknown");
     }
 }
 

@@ -10,7 +10,7 @@
 
 enum { PATH_MOST = 4096, FILES_MOST = 4096, INDEX_MOST = 1 << 24 };
 
-static const char safetensors_end[] = ".safetensors", index_end[] = ".safetensors.index.json";
+static const char safetensors_end[] = ".safetensors", index_end[] = ".safetensors.index.json", gguf_end[] = ".gguf";
 
 typedef struct names {
     char **name;
@@ -164,11 +164,13 @@ static int list_folder(const char *folder, const char *end, names *list, complai
 
 /* The index of a folder if it has one alone; else model.safetensors; else all its files. */
 static int add_folder(source *s, const char *folder, complaint to) {
-    names indices = {0}, files = {0};
+    names indices = {0}, files = {0}, others = {0};
     char path[PATH_MOST];
     int status = list_folder(folder, index_end, &indices, to);
     if (status == 0)
         status = list_folder(folder, safetensors_end, &files, to);
+    if (status == 0)
+        status = list_folder(folder, gguf_end, &others, to);
     if (status == 0)
         status = join(path, folder, strlen(folder), indices.count == 1 ? indices.name[0] : "model.safetensors", to);
     if (status == 0 && indices.count == 1)
@@ -176,13 +178,14 @@ static int add_folder(source *s, const char *folder, complaint to) {
     else if (status == 0 && access(path, F_OK) == 0)
         status = add_path(s, path, to);
     else if (status == 0 && files.count == 0)
-        status = complain(to, folder, "has no .safetensors file");
+        status = complain(to, folder, "has no .safetensors file%s", others.count > 0 ? ", only GGUF" : "");
     else
         for (int i = 0; status == 0 && i < files.count; i++)
             if ((status = join(path, folder, strlen(folder), files.name[i], to)) == 0)
                 status = add_path(s, path, to);
     free_names(&indices);
     free_names(&files);
+    free_names(&others);
     return status;
 }
 

@@ -62,42 +62,42 @@ options) # one table makes help, man page and completion, and every option is in
 
 cost) # numbers that can be computed by hand
     expect 0 cost --d-model 768 --heads 12 --q-len 100 --csv -
-    has out '^form,what,parameters' '^1,"[^"]*",2359296,353894400,30720000,117964800,' \
-        '^2q,"[^"]*",8257536,1533542400,199680000,117964800,' '^5,"[^"]*",1179648,' '^4,"[^"]*",589824,0,30720000,'
+    has out '^form,what,parameters' '^0,"[^"]*",2359296,353894400,30720000,117964800,' \
+        '^1q,"[^"]*",8257536,1533542400,199680000,117964800,' '^4,"[^"]*",1179648,' '^3,"[^"]*",589824,0,30720000,'
     [ "$(wc -l <out)" = 10 ] || fail "not a line for each form"
     expect 0 cost --d-model 8 --heads 2 --biases --measure --seconds 1 --threads 1 --q-len 5 --kv-len 3 --csv file.csv
-    has out '1 thread' '^1 .* 1\.00 .* 1\.00$' '^2k[*] .* [0-9.]+$' '^6 ' '5 queries, 3 keys, biases'
+    has out '1 thread' '^0 .* 1\.00 .* 1\.00$' '^1k[*] .* [0-9.]+$' '^5 ' '5 queries, 3 keys, biases'
     python3 - <<'PY' || fail "no times in the CSV file"
 import csv
 rows = list(csv.DictReader(open("file.csv")))
 assert len(rows) == 9 and all(float(row["seconds"]) > 0 and float(row["time_ratio"]) > 0 for row in rows), rows
 PY
     expect 0 cost --d-model 8 --heads 2 --kv-heads 1 --d-k 3 --d-v 5 --d-out 0 --causal --measure --seconds 1 --batch 2
-    has out '- \(below\)' '^2k: merged keys' '^5: one W' 'causal'
+    has out '- \(below\)' '^1k: merged keys' '^4: one W' 'causal'
     # Break-even by hand: n < n_k d_k d_model / ((d_model - d_k) (d_model + n_k)) = 27.9; with very many keys 69.8.
     expect 0 cost --d-model 768 --heads 12
     has out '^one W_i = .*: 768 x 768, 589.8 k numbers of rank 64 at most; W_i\^Q and W_i\^K: 98.3 k numbers$' \
         '^of all 12 heads: W_i 7.078 M numbers; W\^Q and W\^K 1.18 M$' \
-        '^break-even with 512 keys, fewer flops than form 1: 1v up to 27 queries, 2q up to 27, 2k never, 2v up to 27$' \
-        '^break-even with very many keys, .*: 1v up to 69 queries, 2q up to 69, 2k never, 2v up to 69$'
-    # 2k by hand: n > n_k d_model (d_model - d_k) / (d_model d_k - n_k (d_model - d_k)) = 99.4.
+        '^break-even with 512 keys, fewer flops than form 0: 0v up to 27 queries, 1q up to 27, 1k never, 1v up to 27$' \
+        '^break-even with very many keys, .*: 0v up to 69 queries, 1q up to 69, 1k never, 1v up to 69$'
+    # 1k by hand: n > n_k d_model (d_model - d_k) / (d_model d_k - n_k (d_model - d_k)) = 99.4.
     expect 0 cost --d-model 768 --heads 12 --q-len 1000 --kv-len 8
-    has out '^break-even with 8 keys, .*: 1v never, 2q never, 2k from 100 queries on, 2v never$' '^2k .* 0[.]61 '
+    has out '^break-even with 8 keys, .*: 0v never, 1q never, 1k from 100 queries on, 1v never$' '^1k .* 0[.]61 '
     ! grep -q '[*]' out || fail "a form is marked that has no biases to hold"
     expect 0 cost --d-model 512 --heads 8 --d-k 512 --q-len 1
-    has out '^break-even with 1 key, .*: 1v always, 2q always, 2k always, 2v always$' ' 1 query, 1 key$'
+    has out '^break-even with 1 key, .*: 0v always, 1q always, 1k always, 1v always$' ' 1 query, 1 key$'
     expect 0 cost --d-model 4 --heads 1 --d-k 1 --kv-len 8
-    has out ' 1 head, ' '^break-even with 8 keys, .*: 1v never, 2q never, 2k never, 2v never$' '^break-even with very many keys, .* 1v up to 1 query, 2q up to 1,'
+    has out ' 1 head, ' '^break-even with 8 keys, .*: 0v never, 1q never, 1k never, 1v never$' '^break-even with very many keys, .* 0v up to 1 query, 1q up to 1,'
     ! grep -q '^of all' out || fail "one head is all of them"
     # Which biases a form cannot hold.
     expect 0 cost --d-model 8 --heads 2 --biases
-    has out '^1 ' '^1v[*] ' '^2q ' '^2k[*] ' '^2v[*] ' '^[*] 2k is counted without the bias it cannot hold: q_bias' '^[*] 2v .*v_bias'
+    has out '^0 ' '^0v[*] ' '^1q ' '^1k[*] ' '^1v[*] ' '^[*] 1k is counted without the bias it cannot hold: q_bias' '^[*] 1v .*v_bias'
     [ "$(grep -c '[*]' out)" = 6 ] || fail "other forms are marked"
     expect 0 cost --d-model 8 --heads 2 --biases --csv -
-    has out ',cannot_hold,cheaper_from_queries,cheaper_to_queries$' '^1,.*,,,$' '^1v,.*,v_bias,1,[0-9]+$' '^2q,.*,,,1,[0-9]+$' \
-        '^2k,.*,q_bias,0,0$'
+    has out ',cannot_hold,cheaper_from_queries,cheaper_to_queries$' '^0,.*,,,$' '^0v,.*,v_bias,1,[0-9]+$' '^1q,.*,,,1,[0-9]+$' \
+        '^1k,.*,q_bias,0,0$'
     expect 0 cost --d-model 768 --heads 12 --q-len 1000 --kv-len 8 --csv -
-    has out '^2k,.*,100,inf$' '^4,.*,,,$'
+    has out '^1k,.*,100,inf$' '^3,.*,,,$'
     refuses 'not a multiple of heads' cost --d-model 8 --heads 3
     refuses 'not a multiple of kv_heads' cost --d-model 8 --heads 4 --kv-heads 3
     refuses 'too large to be measured' cost --d-model 10000000 --heads 1 --batch 10000000 --measure
@@ -156,6 +156,12 @@ PY
     [ -z "$(find . -name '.*.new')" ] || fail "something was left over"
     refuses 'only one of CSV, JSON and SVG' similarity alike.safetensors --heads 2 --svg - --csv -
     refuses 'not a regular file' similarity alike.safetensors --heads 2 --svg beside
+    for way in --csv --svg --json; do
+        refuses 'folder/file: its folder does not exist' similarity alike.safetensors --heads 2 $way folder/file
+    done
+    refuses 'folder/file: its folder does not exist' cost --d-model 8 --heads 2 --csv folder/file
+    refuses 'folder/file: its folder does not exist' attention --model nowhere -o folder/file who
+    [ ! -e folder ] || fail "a folder was made"
     if [ -c /dev/full ]; then
         "$INSPECT" similarity alike.safetensors --heads 2 >/dev/full 2>err && fail "a full disk is not noticed"
         has err 'standard output'
@@ -175,6 +181,30 @@ families) # every family by the names and the config.json of its own, with no --
     done
     python3 "$SOURCE/test_families.py" check . || fail "a family is read wrong"
     refuses '--heads N is needed, as no config.json' similarity mha
+    # --heads in place of config.json does not change how matrices lie, and gates are no heads.
+    for family in nanogpt qwen3_next; do
+        expect 0 similarity $family --heads 4 --samples 2 --csv a.csv
+        cut -d, -f1-20 a.csv | grep -v random >a && cut -d, -f1-20 $family/out.csv | grep -v random | cmp - a || fail "$family with --heads is read wrong"
+    done
+    expect 0 similarity qwen3_next
+    has out '4 heads with a gate each, 2 of keys and values; d_model 12, d_k 5;'
+    for heads in 2 8; do
+        refuses "q_proj.weight: its 40 channels are 4 heads of 5 with a gate each, .*: --heads $heads would take gates for heads" \
+            similarity qwen3_next --heads $heads
+    done
+    sed 's/"hidden_size": 12/"hidden_size": 20/' qwen3/config.json >a && mv a qwen3/config.json # as if q_proj were [in, out]
+    for heads in '' '--heads 4'; do
+        # shellcheck disable=SC2086
+        refuses 'q_proj.weight is .20, 12., but config.json says 20 input channels: the matrix seems to be transposed' \
+            similarity qwen3 $heads
+    done
+    # GGUF, which other programs read.
+    printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0' >model.bin
+    refuses 'model.bin: is a GGUF file, but a safetensors file is needed' similarity model.bin --heads 2
+    mkdir gguf && cp model.bin gguf/model.gguf
+    refuses 'gguf: has no .safetensors file, only GGUF' similarity gguf
+    refuses 'gguf/model.gguf: is a GGUF file, but a safetensors file is needed' attention --model gguf/model.gguf who
+    refuses 'gguf: has no model.safetensors, only GGUF: weights must be in safetensors format' attention --model gguf who
     expect 0 similarity unknown
     has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognised.$' \
         '^config.json names 2 layers of model.layers; attention was found in 1$'

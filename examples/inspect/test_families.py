@@ -77,6 +77,10 @@ FAMILIES = {
     "distilbert": ({"model_type": "distilbert", "dim": WIDTH, "n_heads": HEADS, "n_layers": LAYERS},
                    [three("distilbert.transformer.layer.{}.attention.*", "_lin.weight")], [], "learned"),
     "gpt2": (gpt("gpt2"), [fused("h.{}.attn.c_attn.weight", "qkv", in_out=True)], [], "learned"),
+    "nanogpt": ({"n_embd": WIDTH, "n_head": HEADS, "n_layer": LAYERS},
+                [fused("transformer.h.{}.attn.c_attn.weight", "qkv"),
+                 stack([CROSS + "q_attn.weight", CROSS + "c_attn.weight"], "q_kv", cross=True)], [], None),
+    "nanogpt-heads": (None, [fused("transformer.h.{}.attn.c_attn.weight", "qkv")], [], None),
     "gpt2-cross": (gpt("gpt2"), [fused("transformer.h.{}.attn.c_attn.weight", "qkv", in_out=True),
                                  stack([CROSS + "q_attn.weight", CROSS + "c_attn.weight"], "q_kv", cross=True, in_out=True)],
                    [], "learned"),
@@ -91,6 +95,8 @@ FAMILIES = {
     "llama-1": (sizes("llama"), [three(LLAMA + "*", "_proj.weight")], [], "rotary"),
     "qwen3": (sizes("qwen3", num_key_value_heads=2, head_dim=5, **ROPE),
               [three(LLAMA + "*", "_proj.weight", kv_heads=2, d_k=5)], [], "rotary"),
+    "qwen3_next": (sizes("qwen3_next", num_key_value_heads=2, head_dim=5, **ROPE),
+                   [three(LLAMA + "*", "_proj.weight", order="gated", kv_heads=2, d_k=5)], [], "rotary"),
     "gemma": (sizes("gemma", num_key_value_heads=1, head_dim=8, **ROPE),
               [three(LLAMA + "*", "_proj.weight", kv_heads=1, d_k=8)], [], "rotary"),
     "gemma3": ({"model_type": "gemma3", "text_config": sizes("gemma3_text", num_key_value_heads=2, head_dim=5, **ROPE),
@@ -158,6 +164,8 @@ def pack(order, q, k, v):
     group = len(q) // len(k)
     if order == "separate":
         return [join(q), join(k), join(v)]
+    if order == "gated":  # behind the query channels of each head those of its gate
+        return [join([rows for head in q for rows in (head, [[9.0] * len(row) for row in head])]), join(k), join(v)]
     if order == "qkv":
         return [join(q + k + v)]
     if order == "q_kv":

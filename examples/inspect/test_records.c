@@ -1,6 +1,7 @@
-/* records.h: what needs quotes, escapes, or has no form in JSON. */
+/* records.h: what needs quotes, escapes, or has no form in JSON; and the names of forms in records. */
 #include "records.h"
 
+#include "cost.h"
 #include "test.h"
 
 #include <math.h>
@@ -27,8 +28,17 @@ static void check_number(double number, const char *wanted) {
     free(got);
 }
 
+/* The number of a form is that of mha.h, and a letter tells variants apart. */
+static void check_form(const cost_form *f) {
+    char *end;
+    test_check(strtol(f->name, &end, 10) == (long)f->form && strlen(end) < 2, "form %d is called %s", (int)f->form,
+               f->name);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "inspect-records", NULL);
+    for (int i = 0; i < COST_FORMS; i++)
+        check_form(&cost_all_forms[i]);
     check_text(record_csv_text, "plain words", "plain words");
     check_text(record_csv_text, "", "");
     check_text(record_csv_text, "a, b", "\"a, b\"");

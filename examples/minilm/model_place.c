@@ -1,6 +1,7 @@
 /* model_place.h. */
 #include "model_place.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,21 @@ static bool join(char path[MODEL_PLACE_MOST], const char *folder, const char *na
 
 /* ------------------------------------------------------------------------------------------------ a place given -- */
 
+static bool is_gguf(const char *name) {
+    const size_t length = strlen(name);
+    return length >= 5 && strcmp(name + length - 5, ".gguf") == 0;
+}
+
+static bool has_gguf(const char *folder) {
+    DIR *dir = opendir(folder);
+    bool has = false;
+    for (struct dirent *entry; dir != NULL && !has && (entry = readdir(dir)) != NULL;)
+        has = is_gguf(entry->d_name);
+    if (dir != NULL)
+        closedir(dir);
+    return has;
+}
+
 /* A folder without model.safetensors: says what is there. */
 static int refuse_folder(const char *folder, complaint to) {
     static const struct {
@@ -40,7 +56,8 @@ static int refuse_folder(const char *folder, complaint to) {
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (join(path, folder, others[i].name) && exists(path))
             return complain(to, folder, "%s", others[i].what);
-    return complain(to, folder, "has no model.safetensors");
+    return complain(to, folder, "has no model.safetensors%s",
+                    has_gguf(folder) ? ", only GGUF: weights must be in safetensors format" : "");
 }
 
 static int use(const char *given, model_place *place, complaint to) {
@@ -49,6 +66,8 @@ static int use(const char *given, model_place *place, complaint to) {
         const int length = slash == NULL ? 1 : slash == given ? 1 : (int)(slash - given);
         if (strlen(given) >= MODEL_PLACE_MOST)
             return complain(to, "--model", "has too long a name");
+        if (is_gguf(given))
+            return complain(to, given, "is a GGUF file, but a safetensors file is needed");
         snprintf(place->folder, sizeof place->folder, "%.*s", length, slash == NULL ? "." : given);
         snprintf(place->file, sizeof place->file, "%s", given);
         return exists(given) ? 0

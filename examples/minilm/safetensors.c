@@ -60,6 +60,8 @@ static char *read_header(safetensors *f, int64_t *length, complaint to) {
             return complain(to, f->path, "cannot be read (%s)", strerror(errno)), NULL;
         return complain(to, f->path, "is cut off inside the length of its header"), NULL;
     }
+    if (memcmp(prefix, "GGUF", 4) == 0)
+        return complain(to, f->path, "is a GGUF file, but a safetensors file is needed"), NULL;
     uint64_t bytes = 0;
     for (int i = LENGTH_BYTES; i-- > 0;)
         bytes = bytes << 8 | prefix[i];
