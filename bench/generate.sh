@@ -2,7 +2,7 @@
 # SmolLM2-135M-Instruct: fovea-generate beside llama.cpp on the same GGUF file, and transformers on its numbers, in turns.
 #   bench/generate.sh [--rounds N] [--threads N] [--tokens N] [--characters N]      see generate/run.py
 # llama.cpp is llama-cpp-python, which pip builds from its source for this CPU, once (5 minutes on 2 cores). transformers is taken from
-# the venv of make test-python. What cannot be had is SKIPPED.
+# the venv of make test-python. Libraries that cannot be installed are marked SKIPPED.
 # Environment: BUILD (default build), FOVEA_LLAMA_PYTHON, FOVEA_TORCH_PYTHON: interpreters that have these.
 set -eu
 cd "$(dirname "$0")/.."
