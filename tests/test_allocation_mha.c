@@ -145,6 +145,50 @@ static void fail_execution(const fovea_context *ctx, layer *l, bool later) {
         free(all[i]);
 }
 
+/* Norms of 16 bits, alone and of a layer's queries and keys, allocate nothing with a workspace. */
+static void test_norms(const fovea_context *ctx) {
+    enum { TOKENS = 9, ELEMENTS = 2 * TOKENS * FEATURES };
+    static uint16_t x[ELEMENTS], y[ELEMENTS];
+    static float zeros[FEATURES * FEATURES];
+    fovea_norm_args norm;
+    fovea_norm_args_init(&norm);
+    norm.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_BF16, 2, 1, TOKENS, FEATURES);
+    norm.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_BF16, 2, 1, TOKENS, FEATURES);
+    norm.weight = x;
+    norm.weight_dtype = FOVEA_DTYPE_F16;
+    norm.workspace_size = fovea_norm_workspace_size(ctx, &norm);
+    norm.workspace = must_alloc((int64_t)norm.workspace_size, 1);
+    const long long before = calls;
+    test_check(fovea_rms_norm(ctx, &norm) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(calls == before, "%lld allocations in a norm with a workspace", calls - before);
+    free(norm.workspace);
+
+    attention_case c = case_plain(2, HEADS, HEADS, TOKENS, TOKENS, CHANNELS, CHANNELS);
+    c.desc.dtype = FOVEA_DTYPE_BF16;
+    fovea_mha_desc desc;
+    fovea_mha_weights w;
+    fovea_mha *mha;
+    fovea_attention_args args;
+    fovea_mha_desc_init(&desc);
+    fovea_mha_weights_init(&w);
+    fovea_attention_args_init(&args);
+    desc.q_features = FEATURES;
+    desc.attention = &c.desc;
+    w.q = w.k = w.v = fovea_matrix_in_out(zeros, FOVEA_DTYPE_F32, FEATURES, FEATURES);
+    w.q_norm = w.k_norm = zeros;
+    if (!test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    args.q = norm.x;
+    args.out = fovea_tensor_bhtd(y, FOVEA_DTYPE_BF16, 2, HEADS, TOKENS, CHANNELS);
+    const size_t size = fovea_mha_workspace_size(mha);
+    void *workspace = must_alloc((int64_t)size, 1);
+    const long long so_far = calls;
+    test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(calls == so_far, "%lld allocations in a layer with norms and a workspace", calls - so_far);
+    free(workspace);
+    fovea_mha_destroy(mha);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation_mha", NULL);
     rng r = rng_stream(test_seed(), "fail layer");
@@ -156,6 +200,7 @@ int main(int argc, char **argv) {
         for (int later = 0; later < 2; later++)
             fail_kinds(contexts[i], l, later);
         fail_execution(contexts[i], l, i & 1);
+        test_norms(contexts[i]);
         fovea_context_destroy(contexts[i]);
     }
     pool_destroy(p);

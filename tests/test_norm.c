@@ -1,6 +1,7 @@
 /* fovea_rms_norm and fovea_layer_norm: the bits of the formulas of kernels.h on every tier and with every number of threads, in every
  * layout and type, in place too; and what they refuse. That the formulas are right in float64: fovea-check. */
 #include "attention_case.h"
+#include "guard.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -86,11 +87,15 @@ static void test_case(const case_contexts *contexts, rng *r) {
             memcpy(y, x_typed, (size_t)bytes);
         args.x = tensor(bthd, in_place ? (void *)y : x_typed, x_type, shape);
         args.y = tensor(bthd, y, y_type, shape);
+        guard *workspace = guard_alloc("workspace", fovea_norm_workspace_size(all[i], &args), GUARD_END);
+        args.workspace = i % 2 ? workspace->data : NULL;
+        args.workspace_size = i % 2 ? workspace->size : 0;
         test_check(norms[centre](all[i], &args) == FOVEA_OK, "%s", fovea_error_detail());
         test_check(memcmp(y, want, (size_t)bytes) == 0 && y[bytes] == 0x5a,
                    "%s of %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 ", types %d %d, context %d: other bits",
                    centre ? "layer norm" : "RMS norm", shape[0], shape[1], shape[2], n, (int)x_type, (int)y_type, i);
         free(y);
+        guard_free(workspace);
     }
     free(want);
     free(floats);
@@ -153,8 +158,30 @@ static void test_refused(const fovea_context *ctx) {
     REFUSED(FOVEA_ERROR_ARGUMENT, "eps is -1", args.eps = -1);
     REFUSED(FOVEA_ERROR_ARGUMENT, "eps is nan", args.eps = NAN);
     REFUSED(FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
-#undef REFUSED
+    REFUSED(FOVEA_ERROR_ALIAS, "x overlaps the workspace", (args.workspace = x + 23, args.workspace_size = 4));
+    REFUSED(FOVEA_ERROR_ALIAS, "y overlaps the workspace", (args.workspace = y + 23, args.workspace_size = 4));
+    float weight[4] = {0};
+    good.weight = good.bias = weight;
+    REFUSED(FOVEA_ERROR_ALIAS, "weight overlaps the workspace", (args.workspace = weight, args.workspace_size = 1));
     args = good;
+    test_check(fovea_norm_workspace_size(ctx, &args) == 0, "floats need a workspace");
+    args.bias_dtype = FOVEA_DTYPE_F16;
+    size_t size = fovea_norm_workspace_size(ctx, &args);
+    test_check(size > 0, "a bias of 16 bits needs no workspace");
+    args.y.dtype = FOVEA_DTYPE_F16;
+    test_check(fovea_norm_workspace_size(ctx, &args) > size, "16 bits need no workspace");
+    size = fovea_norm_workspace_size(ctx, &args);
+    good = args;
+    char room[1];
+    REFUSED(FOVEA_ERROR_WORKSPACE, "workspace has 1 bytes", (args.workspace = room, args.workspace_size = 1));
+    test_check(fovea_norm_workspace_size(NULL, &args) == 0 && fovea_norm_workspace_size(ctx, NULL) == 0, "no norm");
+    args.x.dtype = (fovea_dtype)77;
+    args.x.shape[3] = -1;
+    test_check(fovea_norm_workspace_size(ctx, &args) == 0, "a wrong norm needs a workspace");
+#undef REFUSED
+    fovea_norm_args_init(&args);
+    args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 2, 3, 4);
+    args.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 2, 3, 4);
     args.x.shape[2] = args.y.shape[2] = 0;
     args.x.data = args.y.data = NULL;
     test_check(fovea_rms_norm(ctx, &args) == FOVEA_OK, "no rows: %s", fovea_error_detail());

@@ -17,6 +17,8 @@ typedef struct fovea_norm_args {
     fovea_dtype weight_dtype; /* default FOVEA_DTYPE_F32 */
     fovea_dtype bias_dtype;   /* default FOVEA_DTYPE_F32 */
     double eps;               /* >= 0, rounded to float32; default 1e-5 */
+    void *workspace;          /* default NULL: memory that a type of 16 bits asks for is allocated */
+    size_t workspace_size;    /* if given, at least fovea_norm_workspace_size() */
 } fovea_norm_args;
 
 /* Sets struct_size and the defaults, and leaves everything else absent. */
@@ -31,11 +33,16 @@ FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
  * the same on every tier and with every number of threads. Output NaN is always 0x7fc00000 before that rounding.
  *
  * The caller owns all memory; weight and bias must not overlap y, and x only if it is y: the same data, type and strides
- * (FOVEA_ERROR_ALIAS). Without rows nothing is done. Where a type has 16 bits, rows are converted in memory that is
- * allocated for the call: FOVEA_ERROR_OUT_OF_MEMORY if there is none. After an error y is unchanged. Rounding mode and
- * nested calls: as for fovea_attention_execute(). Thread-safe. */
+ * (FOVEA_ERROR_ALIAS). Without rows nothing is done. Where a type has 16 bits, rows are converted in args.workspace, which
+ * overlaps nothing else and is not shared with a concurrent call; without one, in memory that is allocated for the call
+ * (FOVEA_ERROR_OUT_OF_MEMORY). After an error y is unchanged. Rounding mode and nested calls: as for
+ * fovea_attention_execute(). Thread-safe. */
 FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args);
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args);
+
+/* Bytes of workspace for a norm, by the shape of x and all types; enough for fewer rows, too. 0 where all are float32, and for
+ * arguments that norms refuse. Tensors need no data. Thread-safe. */
+FOVEA_API size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *args);
 
 #ifdef __cplusplus
 }

@@ -148,16 +148,11 @@ void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attentio
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), stats, &sum);
 }
 
-static char *aligned(void *workspace) {
-    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
-    return (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
-}
-
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
                            void *workspace) {
     if (plan->ctx->log && plan->items > 0)
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
-    char *base = aligned(workspace);
+    char *base = fv_aligned(workspace);
     const bool named = plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT; /* in a mode that is part of it */
     const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
     execution e = {.plan = plan,
@@ -189,7 +184,7 @@ fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_atte
         return FOVEA_OK;
     }
     fv_paged paged;
-    char *const base = aligned(workspace);
+    char *const base = fv_aligned(workspace);
     const fovea_status status = fv_paged_open(plan, args, base + plan->paged, &paged);
     if (status == FOVEA_OK)
         fv_shared_run(plan, &paged, base + plan->shared, workspace);

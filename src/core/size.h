@@ -43,6 +43,12 @@ static inline int64_t fv_reserve(int64_t *offset, int64_t count, int64_t size) {
     return begin;
 }
 
+/* The first such boundary in a workspace. */
+static inline char *fv_aligned(void *workspace) {
+    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
+    return (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0);
+}
+
 static inline int64_t fv_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t fv_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t fv_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }

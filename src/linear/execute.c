@@ -154,12 +154,11 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     assert(0 < choice->chunk && choice->chunk <= choice->row_block);
     const bool named = l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE; /* in a mode that is part of it */
     const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
-    const uintptr_t gap = (uintptr_t)workspace % FV_ALIGNMENT;
     execution e = {.linear = l,
                    .args = args,
                    .choice = *choice,
                    .scratch = fv_linear_lay_out(l, choice),
-                   .scratches = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0),
+                   .scratches = fv_aligned(workspace),
                    .rows = args->x.shape[0] * args->x.shape[2],
                    .even = !args->lens && evenly(&args->x)};
     for (int64_t p = 0; p < l->part_count; p++)

@@ -3,18 +3,37 @@
 #include "core/core.h"
 #include "mha/mha.h"
 
-fovea_status fv_mha_norm(const fovea_mha *m, const fovea_tensor *q, const fovea_tensor *k) {
+/* The norm of a role's rows, in place. */
+static fovea_norm_args norm_args(const fovea_mha *m, int role, const fovea_tensor *rows) {
+    fovea_norm_args args;
+    fovea_norm_args_init(&args);
+    args.x = args.y = *rows;
+    args.weight = m->packed->norm[role];
+    args.eps = m->desc.norm_eps;
+    return args;
+}
+
+size_t fv_mha_norm_bytes(const fovea_mha *m) {
+    size_t most = 0;
+    for (int i = 0; i < 2; i++) {
+        const fv_mha_role *r = &m->shape.role[i];
+        const fovea_tensor rows = fovea_tensor_bhtd(NULL, r->dtype, 1, r->heads, m->rows[i], r->channels);
+        const fovea_norm_args args = norm_args(m, i, &rows);
+        const size_t bytes = args.weight ? fovea_norm_workspace_size(m->ctx, &args) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+fovea_status fv_mha_norm(const fovea_mha *m, const fovea_tensor *q, const fovea_tensor *k, void *scratch) {
     const fovea_tensor *rows[] = {q, k};
     fovea_status status = FOVEA_OK;
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
-        if (!m->packed->norm[i])
-            continue;
-        fovea_norm_args args;
-        fovea_norm_args_init(&args);
-        args.x = args.y = *rows[i];
-        args.weight = m->packed->norm[i];
-        args.eps = m->desc.norm_eps;
-        status = fovea_rms_norm(m->ctx, &args);
+        fovea_norm_args args = norm_args(m, i, rows[i]);
+        args.workspace = scratch;
+        args.workspace_size = (size_t)m->inner_bytes;
+        if (args.weight)
+            status = fovea_rms_norm(m->ctx, &args);
     }
     return status;
 }

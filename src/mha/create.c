@@ -131,6 +131,8 @@ static bool lay_out(fovea_mha *m) {
         const size_t size = fovea_linear_workspace_size(i < FV_MHA_ROLES ? m->packed->map[i] : m->packed->out);
         inner = size > inner ? size : inner;
     }
+    const size_t norms = fv_mha_norm_bytes(m);
+    inner = norms > inner ? norms : inner;
     m->inner_bytes = (int64_t)inner;
     m->inner_at = fv_reserve(&at, m->inner_bytes, 1);
     m->bytes = at + FV_ALIGNMENT;

@@ -316,7 +316,7 @@ static fovea_status attend(const run *r) {
     const fovea_mha *m = r->mha;
     const fovea_tensor q = operand_of(r, FV_MHA_Q), k = operand_of(r, FV_MHA_K), v = operand_of(r, FV_MHA_V);
     int64_t *positions = memory_at(r, m->positions_at);
-    fovea_status status = fv_mha_norm(m, &q, &k);
+    fovea_status status = fv_mha_norm(m, &q, &k, r->scratch);
     if (status != FOVEA_OK || !fv_mha_cached(m))
         return status == FOVEA_OK ? fv_attention_run(m->plan, &r->inner, r->scratch) : status;
     status = fv_mha_cached_append(m, r->args, &q, &k, &v, positions);
@@ -366,8 +366,8 @@ fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args 
         if (!own)
             return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)mha->bytes);
     }
-    const uintptr_t begin = (uintptr_t)workspace, gap = begin % FV_ALIGNMENT;
-    run r = {.mha = mha, .args = args, .base = (char *)workspace + (gap ? FV_ALIGNMENT - gap : 0)};
+    const uintptr_t begin = (uintptr_t)workspace;
+    run r = {.mha = mha, .args = args, .base = fv_aligned(workspace)};
     r.scratch = r.base + mha->inner_at;
     const fv_span span = {"the workspace", begin, begin + (uintptr_t)mha->bytes};
     status = read_shape(&r);

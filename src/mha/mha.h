@@ -71,8 +71,9 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *desc,
 /* Resolves a description that was read; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
 fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shape *shape);
 
-/* Normalises queries and keys in place, where weights say so (cached.c). */
-fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k);
+/* Normalises queries and keys in place, where weights say so, in so many bytes of scratch (cached.c). */
+fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k, void *scratch);
+size_t fv_mha_norm_bytes(const fovea_mha *mha);
 
 /* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; turns queries in place and appends keys and
  * values, of which positions has the room; takes them back where attention failed. */

@@ -17,7 +17,8 @@ typedef struct normalisation {
     fv_widen_bf16_fn *widen_x; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_y;
     int64_t rows, tasks, run; /* run: most rows of a call */
-    float *scratch;           /* [tasks][run][channels], if a type has 16 bits */
+    float *scratch;           /* [tasks][run][channels], if rows are of 16 bits */
+    int64_t vectors, bytes; /* of the workspace: where weight and bias become floats; all. Negative: more than memory */
 } normalisation;
 
 void fovea_norm_args_init_size(fovea_norm_args *args, size_t size) {
@@ -41,14 +42,15 @@ static fovea_status check_tensor(const char *name, const fovea_tensor *t, const 
 }
 
 static fovea_status check_vector(const char *name, const void *data, fovea_dtype dtype, int64_t channels,
-                                 const fv_span *y) {
+                                 const fv_span *y, const fv_span *workspace) {
     if (!data)
         return FOVEA_OK;
     if (fv_type_of(dtype) == FV_TYPE_COUNT)
         return fv_dtype_refuse(name, dtype, takes);
     const uintptr_t begin = (uintptr_t)data;
     const fv_span span = {name, begin, begin + (uintptr_t)(channels * fv_dtype_size(dtype))};
-    return fv_spans_disjoint(y, &span);
+    const fovea_status status = fv_spans_disjoint(y, &span);
+    return status == FOVEA_OK ? fv_spans_disjoint(&span, workspace) : status;
 }
 
 static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
@@ -73,6 +75,8 @@ static fovea_status check_sizes(const int64_t shape[4]) {
 
 static fovea_status check(const fovea_norm_args *args) {
     const int64_t *shape = args->x.shape;
+    const uintptr_t begin = (uintptr_t)args->workspace;
+    const fv_span workspace = {"the workspace", begin, args->workspace ? begin + args->workspace_size : begin};
     fv_span x, y;
     fovea_status status = check_sizes(shape);
     if (status == FOVEA_OK)
@@ -82,9 +86,13 @@ static fovea_status check(const fovea_norm_args *args) {
     if (status == FOVEA_OK && !same_elements(&args->x, &args->y))
         status = fv_spans_disjoint(&y, &x);
     if (status == FOVEA_OK)
-        status = check_vector("weight", args->weight, args->weight_dtype, shape[3], &y);
+        status = fv_spans_disjoint(&x, &workspace);
     if (status == FOVEA_OK)
-        status = check_vector("bias", args->bias, args->bias_dtype, shape[3], &y);
+        status = fv_spans_disjoint(&y, &workspace);
+    if (status == FOVEA_OK)
+        status = check_vector("weight", args->weight, args->weight_dtype, shape[3], &y, &workspace);
+    if (status == FOVEA_OK)
+        status = check_vector("bias", args->bias, args->bias_dtype, shape[3], &y, &workspace);
     if (status == FOVEA_OK && !(args->eps >= 0 && isfinite((float)args->eps)))
         status = fv_fail(FOVEA_ERROR_ARGUMENT, "eps is %g; it must be a finite number of at least 0", args->eps);
     return status;
@@ -139,43 +147,68 @@ static const float *vector_of(const fovea_context *ctx, const void *data, fovea_
     return floats;
 }
 
+/* How rows are dealt, by sizes and types alone. */
+static normalisation deal(const fovea_context *ctx, const fovea_norm_args *args) {
+    const int64_t *shape = args->x.shape, n = shape[3], size = (int64_t)sizeof(float);
+    const bool rows_of_16 = args->x.dtype != FOVEA_DTYPE_F32 || args->y.dtype != FOVEA_DTYPE_F32;
+    normalisation m = {.args = args, .rows = shape[0] * shape[1] * shape[2]};
+    m.tasks = fv_max(fv_min(fv_min(m.rows * n / TASK_ELEMENTS, m.rows), ctx->threads.count), 1);
+    m.run = rows_of_16 ? fv_min(fv_max(RUN_FLOATS / n, 1), m.rows) : m.rows;
+    fv_reserve(&m.bytes, rows_of_16 ? m.tasks * m.run : 0, n * size);
+    m.vectors =
+        fv_reserve(&m.bytes, (args->weight_dtype != FOVEA_DTYPE_F32) + (args->bias_dtype != FOVEA_DTYPE_F32), n * size);
+    if (m.bytes > 0 && !fv_add(m.bytes, FV_ALIGNMENT, &m.bytes))
+        m.bytes = -1;
+    return m;
+}
+
 static fovea_status execute(const fovea_context *ctx, const fovea_norm_args *args, bool centre) {
-    const int64_t *shape = args->x.shape, n = shape[3];
-    normalisation m = {.args = args,
-                       .normalize = fv_kernel_best(FV_OP_normalize, FV_TYPE_f32, ctx->target)->run.normalize_f32,
-                       .widen_x = fv_widen_of(args->x.dtype, ctx->target),
-                       .narrow_y = fv_narrow_of(args->y.dtype, ctx->target),
-                       .rows = shape[0] * shape[1] * shape[2]};
+    normalisation m = deal(ctx, args);
+    void *own = NULL, *workspace = args->workspace;
     if (m.rows == 0)
         return FOVEA_OK;
-    m.tasks = fv_max(fv_min(fv_min(m.rows * n / TASK_ELEMENTS, m.rows), ctx->threads.count), 1);
-    const bool rows_of_16 = m.widen_x || m.narrow_y;
-    m.run = rows_of_16 ? fv_max(RUN_FLOATS / n, 1) : m.rows;
-    int64_t bytes = 0;
-    fv_reserve(&bytes, rows_of_16 ? m.tasks * m.run : 0, n * (int64_t)sizeof(float));
-    fv_reserve(&bytes, (args->weight_dtype != FOVEA_DTYPE_F32) + (args->bias_dtype != FOVEA_DTYPE_F32),
-               n * (int64_t)sizeof(float));
-    float *memory = bytes > 0 ? malloc((size_t)bytes) : NULL;
-    if (bytes < 0 || (bytes > 0 && !memory))
-        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes", (long long)bytes);
-    float *at = rows_of_16 ? memory + m.tasks * m.run * n : memory;
-    m.scratch = rows_of_16 ? memory : NULL;
-    m.with = (fv_normalize){.weight = vector_of(ctx, args->weight, args->weight_dtype, n, &at),
-                            .bias = vector_of(ctx, args->bias, args->bias_dtype, n, &at),
+    if (workspace && (m.bytes < 0 || args->workspace_size < (size_t)m.bytes))
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this norm needs %lld", args->workspace_size,
+                       (long long)m.bytes);
+    if (!workspace && m.bytes != 0) {
+        own = workspace = m.bytes > 0 ? malloc((size_t)m.bytes) : NULL;
+        if (!own)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)m.bytes);
+    }
+    char *const base = m.bytes > 0 ? fv_aligned(workspace) : NULL;
+    float *at = base ? (float *)(void *)(base + m.vectors) : NULL;
+    m.widen_x = fv_widen_of(args->x.dtype, ctx->target);
+    m.narrow_y = fv_narrow_of(args->y.dtype, ctx->target);
+    m.scratch = m.widen_x || m.narrow_y ? (float *)(void *)base : NULL;
+    m.normalize = fv_kernel_best(FV_OP_normalize, FV_TYPE_f32, ctx->target)->run.normalize_f32;
+    m.with = (fv_normalize){.weight = vector_of(ctx, args->weight, args->weight_dtype, args->x.shape[3], &at),
+                            .bias = vector_of(ctx, args->bias, args->bias_dtype, args->x.shape[3], &at),
                             .eps = (float)args->eps,
                             .centre = centre};
     fv_parallel(&ctx->threads, m.tasks, &(fv_work){.task = rows_task, .arg = &m});
-    free(memory);
+    free(own);
     return FOVEA_OK;
+}
+
+/* Reads what may be an older caller's. */
+static fovea_status read_args(const fovea_context *ctx, const fovea_norm_args *given, fovea_norm_args *args) {
+    if (!ctx || !given)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "args" : "ctx");
+    fovea_norm_args_init(args);
+    return fv_struct_read(FV_STRUCT(fovea_norm_args, eps), given, args);
+}
+
+size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *given) {
+    fovea_norm_args args;
+    if (read_args(ctx, given, &args) != FOVEA_OK || check_sizes(args.x.shape) != FOVEA_OK)
+        return 0;
+    return (size_t)fv_max(deal(ctx, &args).bytes, 0);
 }
 
 static fovea_status norm(const fovea_context *ctx, const fovea_norm_args *given, bool centre) {
     FV_HOLD_EXCEPTIONS();
-    if (!ctx || !given)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "args" : "ctx");
     fovea_norm_args args;
-    fovea_norm_args_init(&args);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_norm_args, eps), given, &args);
+    fovea_status status = read_args(ctx, given, &args);
     if (status == FOVEA_OK)
         status = check(&args);
     return status == FOVEA_OK ? execute(ctx, &args, centre) : status;
