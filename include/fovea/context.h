@@ -47,9 +47,9 @@ typedef struct fovea_context fovea_context;
  * Environment, read here and nowhere else:
  *   FOVEA_ISA=scalar|avx2|avx512|neon  caps the tier. If the CPU lacks that tier, the best one below it is used; a tier
  *                     of another architecture leaves portable C. An unknown word: FOVEA_ERROR_ENVIRONMENT.
- *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  the one arithmetic that FOVEA_ARITHMETIC_FASTEST may take where operands have
- *                     types that it is defined for; elsewhere that is exact. A named arithmetic stays what it is. fastest
- *                     narrows nothing. An unknown word: FOVEA_ERROR_ENVIRONMENT.
+ *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  what FOVEA_ARITHMETIC_FASTEST takes for operands of types that this
+ *                     arithmetic is defined for; for others it takes exact. fastest leaves the choice to the library.
+ *                     Named arithmetics are unaffected. An unknown word: FOVEA_ERROR_ENVIRONMENT.
  *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
  *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
  *                     cannot be written, only FOVEA_DEBUG=1 says so.
@@ -57,13 +57,13 @@ typedef struct fovea_context fovea_context;
  *
  * Tuning file: options->tuning_file, else FOVEA_TUNING_FILE, else the first that exists of $XDG_CACHE_HOME/fovea/tuning
  * ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset) and /etc/fovea/tuning. An empty name means none. The file can
- * change speed, but no bit of any result. A damaged, foreign or unsafe file is not an error here: the defaults are used,
- * and fovea_context_info() says why.
+ * change speed, but no bit of any result. A damaged, foreign or unsafe file is not an error here: the defaults are
+ * used, and fovea_context_info() says why.
  *
  * Number of threads: the smallest of options->threads, the affinity mask, the cgroup quota, and what OpenMP would use
  * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT). With a parallel_for:
- * options->threads, or if that is 0 the smaller of mask and quota. In a build without OpenMP and without a parallel_for:
- * 1. If omp_set_num_threads() later asks for fewer, calls use fewer; they never use more. */
+ * options->threads, or if that is 0 the smaller of mask and quota. In a build without OpenMP and without a
+ * parallel_for: 1. If omp_set_num_threads() later asks for fewer, calls use fewer; they never use more. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
 /* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
@@ -81,7 +81,7 @@ typedef struct fovea_info {
     int tuning_rows;            /* how many of its rows this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
     char features[160];         /* beyond the tier, that kernels may use: "f16c, avx512_bf16"; or "" */
-    /* What FOVEA_ARITHMETIC_FASTEST takes for bfloat16; for all other types it takes EXACT. */
+    /* What FOVEA_ARITHMETIC_FASTEST takes for bfloat16. For all other types it takes EXACT. */
     fovea_arithmetic fastest_attention, fastest_linear;
 } fovea_info;
 
@@ -94,8 +94,8 @@ FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *
 
 /* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order, and returns when all have
  * returned. Use it for your own work between calls, or for whole chains of calls: a call inside a task runs on the
- * task's thread (if count is 1, on all threads). Tasks have the caller's rounding mode and flush-to-zero. After an error
- * no task has run. Thread-safe. */
+ * task's thread (if count is 1, on all threads). Tasks have the caller's rounding mode and flush-to-zero. After an
+ * error no task has run. Thread-safe. */
 FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
                                       void *arg);
 

@@ -23,9 +23,9 @@
  *
  * For contiguous arrays, fovea_sdpa_f32() does all of this in one call.
  *
- * Errors: functions that can fail return a fovea_status, and fovea_error_detail() then returns a sentence. All arguments
- * are checked, and all memory is allocated, before any output is written: after an error, outputs are unchanged. Nothing
- * here aborts, prints (unless FOVEA_DEBUG=1 is set) or reads past an element that you named.
+ * Errors: functions that can fail return a fovea_status, and fovea_error_detail() then returns a sentence. All
+ * arguments are checked, and all memory is allocated, before any output is written: after an error, outputs are
+ * unchanged. Nothing here aborts, prints (unless FOVEA_DEBUG=1 is set) or reads past an element that you named.
  *
  * Tuning: the program fovea-tune measures a machine and writes a tuning file, which contexts load.
  *

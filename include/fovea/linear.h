@@ -14,8 +14,8 @@ typedef enum fovea_activation {
     FOVEA_ACTIVATION_GELU = 2,      /* t/2 * (1 + erf(t / sqrt(2))) */
     FOVEA_ACTIVATION_GELU_TANH = 3, /* its approximation t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
     FOVEA_ACTIVATION_SILU = 4,      /* t / (1 + exp(-t)); 0 below -87.33654 */
-    /* SwiGLU: two parts of one size, gate and up, give one y = silu(x Wg + bg) * (x Wu + bu) + residual. Its bits are those of
-     * two maps whose results are multiplied. y and residual are one tensor each. */
+    /* SwiGLU: two parts of one size, gate and up, give one y = silu(x Wg + bg) * (x Wu + bu) + residual. Its bits are
+     * those of two maps whose results are multiplied. y and residual are one tensor each. */
     FOVEA_ACTIVATION_SILU_GATED = 5
 } fovea_activation;
 
@@ -30,7 +30,7 @@ typedef struct fovea_linear_part {
 
 typedef struct fovea_linear_desc {
     size_t struct_size;
-    fovea_dtype dtype;              /* of x: FOVEA_DTYPE_F32 (default), _BF16 or _F16; weights say theirs themselves */
+    fovea_dtype dtype;              /* of x: FOVEA_DTYPE_F32 (default), _BF16 or _F16; each weight has its own type */
     fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
     int64_t in_features;            /* >= 1 */
     int64_t part_count;             /* >= 1, default 1 */
@@ -38,14 +38,14 @@ typedef struct fovea_linear_desc {
     const fovea_linear_part *parts; /* [part_count]: several matrices, such as Q, K and V, in one product */
     fovea_dtype y_dtype;            /* of every y; default 0: dtype */
     fovea_dtype residual_dtype;     /* of every residual; default 0: that of y */
-    fovea_arithmetic
-        arithmetic; /* default FOVEA_ARITHMETIC_EXACT, which BF16 equals; BF16_TILE: sums by blocks of 32 channels.
-                                       Both are for x and weights of bfloat16. Fixed when packed, whatever the number of rows */
+    /* Default FOVEA_ARITHMETIC_EXACT, which BF16 equals; BF16_TILE: sums by blocks of 32 channels. Both are for x and
+     * weights of bfloat16. Fixed when packed, whatever the number of rows. */
+    fovea_arithmetic arithmetic;
 } fovea_linear_desc;
 
-/* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, y rounded once at the end as
- * fovea_convert() rounds. Weights stay as packed copies of their own type, if all parts have the same and no scale; else
- * they are packed as float32. */
+/* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, y rounded once at the end
+ * as fovea_convert() rounds. Weights stay as packed copies of their own type, if all parts have the same and no scale;
+ * else they are packed as float32. */
 
 /* Sets struct_size and the defaults. */
 #define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
@@ -70,13 +70,12 @@ FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
  * maps of this size (at most 500 bytes; a file has room for about 200), or one line that says why there is none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
-/* How often a map whose x and weights are both bfloat16, or both float16, took the fast way (docs/promise.md). */
+/* How often a map whose x and weights are both bfloat16, or both float16, took the fast path (docs/promise.md). */
 typedef struct fovea_linear_stats {
     size_t struct_size;
-    int64_t
-        products; /* rows times panels of weights, a panel being as many output channels as fovea_linear_describe() says */
-    /* Those that this CPU multiplied in pairs, twice as fast; in the others of a map that may do so, some number was too small
-     * for equal bits, or none. */
+    int64_t products; /* rows times panels of weights (fovea_linear_describe() has their width) */
+    /* Those that this CPU multiplied in pairs, twice as fast. In a map that may do so, the others fell back because an
+     * operand was too small to keep bits equal. */
     int64_t paired_products;
 } fovea_linear_stats;
 

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* How a mask is given. All kinds but ADDITIVE say what to attend to, as masks of PyTorch's scaled_dot_product_attention do.
- * The masks of its nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out: invert them. The same
- * visibility gives the same bits in every kind. A mask is combined with causality, windows and lengths: a query sees only
- * keys that all of them allow. Masks never move positions.
+/* How a mask is given. All kinds but ADDITIVE say what to attend to, as masks of PyTorch's scaled_dot_product_attention
+ * do. The masks of its nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out: invert them. The same
+ * visibility gives the same bits in every kind. A mask is combined with causality, windows and lengths: a query sees
+ * only keys that all of them allow. Masks never move positions.
  *
  *   kind         tensor                                                              element type
  *   BOOLEAN      [batch, q_heads, q_len, kv_len]: nonzero = attend                   FOVEA_DTYPE_BOOL
@@ -33,7 +33,8 @@ extern "C" {
  * An axis of size 1 or stride 0 is repeated (the last axis only in BOOLEAN and ADDITIVE masks). One range a query
  * covers documents, prefixes and chunks, and costs as much as causality. Several ranges cover trees of drafted tokens,
  * or global tokens beside a window. Keys between ranges or blocks cost nothing, however many they are. BOOLEAN, BITS
- * and KEY_PADDING masks also skip segments of 256 keys that no query of a block sees, but they are read at each call. */
+ * and KEY_PADDING masks also skip segments of 256 keys that no query of a block sees, but they are read at each
+ * call. */
 typedef enum fovea_mask_kind {
     FOVEA_MASK_NONE = 0,
     FOVEA_MASK_BOOLEAN = 1,
@@ -61,15 +62,16 @@ typedef struct fovea_mask_desc {
 #define fovea_mask_desc_init(desc) fovea_mask_desc_init_size((desc), sizeof(fovea_mask_desc))
 FOVEA_API void fovea_mask_desc_init_size(fovea_mask_desc *desc, size_t size);
 
-/* A mask that is read once, for all heads, layers, calls and threads. It knows three kinds of tiles of 64 queries and 256
- * keys: those in which no query sees a key are never visited; those that one range of keys for each query describes cost as
- * much as causality; the others keep their bits (2 KiB a tile). Immutable: any number of threads may use one at once. */
+/* A mask that is read once, for all heads, layers, calls and threads. It knows three kinds of tiles of 64 queries and
+ * 256 keys: those in which no query sees a key are never visited; those that one range of keys for each query describes
+ * cost as much as causality; the others keep their bits (2 KiB a tile). Immutable: any number of threads may use one at
+ * once. */
 typedef struct fovea_mask fovea_mask;
 
-/* Prepares a mask. Sequences and heads that share a mask (by size 1 or stride 0) share its memory. ctx and what desc points
- * to are read only during the call. After an error *mask is NULL: FOVEA_ERROR_SHAPE, _STRIDE, _DTYPE or _NULL if something
- * does not fit the kind, _ARGUMENT for lists of blocks that do not ascend or name a block that does not exist, _OVERFLOW,
- * _OUT_OF_MEMORY. Thread-safe. */
+/* Prepares a mask. Sequences and heads that share a mask (by size 1 or stride 0) share its memory. ctx and what desc
+ * points to are read only during the call. After an error *mask is NULL: FOVEA_ERROR_SHAPE, _STRIDE, _DTYPE or _NULL if
+ * something does not fit the kind, _ARGUMENT for lists of blocks that do not ascend or name a block that does not
+ * exist, _OVERFLOW, _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *desc, fovea_mask **mask);
 
 /* Frees a mask. No thread may be using it. NULL is allowed. Thread-safe on different masks. */

@@ -64,18 +64,19 @@ typedef struct fovea_mha_desc {
     double norm_eps;   /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
 } fovea_mha_desc;
 
-/* Element types: attention->dtype is that of args.q, of the queries made of it and of the heads before W^O; k_dtype and
- * v_dtype those of the inputs of keys and values and of what is made of them (one input has one type); out_dtype that of
- * the result. Weights say theirs themselves. Each step rounds to these types, so a layer has the bits of its steps called one
- * by one, and each step the bits of float32 on the same numbers, rounded once at its end. */
+/* Element types: attention->dtype is that of args.q, of the projected queries and of the heads before W^O; k_dtype and
+ * v_dtype are those of the inputs of keys and values and of their projections (one input has one type); out_dtype is
+ * that of the result. Each weight has its own type. Each step rounds to these types, so a layer has the bits of its
+ * steps called one by one, and each step has the bits of float32 on the same numbers, rounded once at its end. */
 
 /* Sets struct_size and the defaults. attention is NULL: you must set it. */
 #define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
-/* Weights of FOVEA_DTYPE_F32, _BF16 or _F16, each its own, in any order and with any strides. Column i * d_k + c of q is channel c of head i. If weights are stored head
- * by head ([heads, d_model, d_k]), give the matrix the strides within one head, and head_stride the distance from one
- * head's first element to the next one's. head_stride 0: heads follow each other as columns (as rows of o). */
+/* Each weight may be FOVEA_DTYPE_F32, _BF16 or _F16, in any order and with any strides. Column i * d_k + c of q is
+ * channel c of head i. If weights are stored head by head ([heads, d_model, d_k]), give the matrix the strides within
+ * one head, and head_stride the distance from one head's first element to the next one's. head_stride 0: heads are
+ * adjacent columns (rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
     fovea_matrix q, k, v;                          /* [features, heads * d_k or d_v], k and v with kv_heads */
@@ -90,8 +91,8 @@ typedef struct fovea_mha_weights {
     const void *fused_bias;
     fovea_mha_order order;
     fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
-    /* [d_k] or NULL: each head's queries, each head's keys are replaced by fovea_rms_norm() of them with this weight, before a rope
-     * (Qwen3, Gemma 3: there 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
+    /* [d_k] or NULL: each head's queries, each head's keys are replaced by fovea_rms_norm() of them with this weight,
+     * before a rope (Qwen3, Gemma 3: there 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
     const void *q_norm, *k_norm;
 } fovea_mha_weights;
 
@@ -102,14 +103,15 @@ FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t si
 /* A layer for one shape, with packed weights. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_mha fovea_mha;
 
-/* Checks, folds and packs copies of the weights, which keep their types; yours may be freed afterwards. Products of matrices
- * are computed in float64 and rounded once, to the type of both factors if they have the same, else to float32; their
- * biases to float32. After an error *mha is NULL. ctx must outlive it. Thread-safe. */
+/* Checks, folds and packs copies of the weights, which keep their types; yours may be freed afterwards. Products of
+ * matrices are computed in float64 and rounded once, to the type of both factors if they have the same, else to
+ * float32; their biases to float32. After an error *mha is NULL. ctx must outlive it. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc,
                                         const fovea_mha_weights *weights, fovea_mha **mha);
 
-/* Creates the same layer for another shape. It shares the packed weights, which live as long as any layer that has them,
- * and costs no more than a plan. The choice of fold_values is kept, and so are q_tokens and kv_tokens. Thread-safe. */
+/* Creates the same layer for another shape. It shares the packed weights, which live as long as any layer that has
+ * them, and costs no more than a plan. The choice of fold_values is kept, and so are q_tokens and kv_tokens.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
                                          fovea_mha **other);
 
@@ -125,24 +127,27 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (1 group: plain
  *            rows); with FOVEA_MHA_PROJECTED the heads, as in attention
  *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
- *   mask, prepared, bias, relative, sinks, lengths, starts, offsets, lse, weights, scores, summary, stats are those of the heads'
- *            attention. Rows past q_lens: o_bias, or +0.
+ *   mask, prepared, bias, relative, sinks, lengths, starts, offsets, lse, weights, scores, summary and stats are those
+ *   of
+ *            the heads' attention. Rows past q_lens: o_bias, or +0.
  *   state    is absent: FOVEA_ERROR_UNSUPPORTED
  *   packed   if the attention is: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens and
- *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those past its
- *            q_lens or kv_lens, are neither read nor written. The bits are those of a call for each sequence.
- *   cache    if attention->page_keys is 256: args.q are the new tokens of cache_sequences, which stand behind those that the layer
- *            cache_layer of the cache has. They are projected, q and k normalised where weights say so, turned by the cache's
- *            rope, and keys and values appended; then the queries attend to all of the sequence, as causal and window say.
- *            Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values; q_len new tokens at most, kv_len keys at most
- *            with them. k_dtype and v_dtype are those of the cache, int8 too. q_lens says how many tokens a sequence has (packed:
- *            q_cu_seqlens alone); q_starts, kv_lens and kv_starts are absent. A full cache is FOVEA_ERROR_FULL: this layer has
- *            appended nothing, earlier ones have; fovea_kv_cache_reserve() before the first layer avoids it. The bits are those of
- *            its steps called one by one, whatever the chunks in which tokens come. Where q_norm or k_norm is given and types
- *            have 16 bits, memory is allocated for the call.
- * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row; fovea_mha_create() refuses it beside a softcap or sinks
- * (FOVEA_ERROR_UNSUPPORTED). Everything else, including errors and
- * workspace, is as there. Thread-safe. */
+ *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those
+ *            past its q_lens or kv_lens, are neither read nor written. The bits are those of a call for each sequence.
+ *   cache    if attention->page_keys is 256: args.q are the new tokens of cache_sequences, which stand behind those
+ *            that the layer cache_layer of the cache has. They are projected, q and k are normalised if the weights
+ *            have norms, queries and keys are rotated by the cache's rope, and keys and values appended. Then the
+ *            queries attend to the whole sequence, within causal limits and windows.
+ *            Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values; q_len new tokens at most, kv_len
+ *            keys at most with them. k_dtype and v_dtype are those of the cache, int8 too. q_lens says how many tokens
+ *            a sequence has (packed: q_cu_seqlens alone); q_starts, kv_lens and kv_starts are absent. A full cache is
+ *            FOVEA_ERROR_FULL: this layer has appended nothing, earlier ones have; to avoid that, call
+ *            fovea_kv_cache_reserve() before the first layer. The bits are those of its steps called one by one,
+ *            whatever the chunks in which tokens come. Where q_norm or k_norm is given and types have 16 bits, memory
+ *            is allocated for the call.
+ * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row; fovea_mha_create() refuses k_bias with a
+ * softcap or sinks (FOVEA_ERROR_UNSUPPORTED). Everything else, including errors and workspace, is as there.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
                                          size_t workspace_size);
 

@@ -28,20 +28,21 @@ FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
 /* fovea_rms_norm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the channels of a row.
  * fovea_layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias.
  *
- * x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16: results are, bit for bit, those of float32 on the same
- * numbers, rounded once at the end as fovea_convert() rounds. A row's bits depend on its x, weight and bias alone, and are
- * the same on every tier and with every number of threads. Output NaN is always 0x7fc00000 before that rounding.
+ * x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16: results are, bit for bit, those of float32 on the
+ * same numbers, rounded once at the end as fovea_convert() rounds. A row's bits depend on its x, weight and bias alone,
+ * and are the same on every tier and with every number of threads. Output NaN is always 0x7fc00000 before that
+ * rounding.
  *
- * The caller owns all memory; weight and bias must not overlap y, and x only if it is y: the same data, type and strides
- * (FOVEA_ERROR_ALIAS). Without rows nothing is done. Where a type has 16 bits, rows are converted in args.workspace, which
- * overlaps nothing else and is not shared with a concurrent call; without one, in memory that is allocated for the call
- * (FOVEA_ERROR_OUT_OF_MEMORY). After an error y is unchanged. Rounding mode and nested calls: as for
- * fovea_attention_execute(). Thread-safe. */
+ * The caller owns all memory; weight and bias must not overlap y, and x only if it is y: the same data, type and
+ * strides (FOVEA_ERROR_ALIAS). Without rows nothing is done. Where a type has 16 bits, rows are converted in
+ * args.workspace, which overlaps nothing else and is not shared with a concurrent call; without one, in memory that is
+ * allocated for the call (FOVEA_ERROR_OUT_OF_MEMORY). After an error y is unchanged. Rounding mode and nested calls: as
+ * for fovea_attention_execute(). Thread-safe. */
 FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args);
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args);
 
-/* Bytes of workspace for a norm, by the shape of x and all types; enough for fewer rows, too. 0 where all are float32, and for
- * arguments that norms refuse. Tensors need no data. Thread-safe. */
+/* Bytes of workspace for a norm, by the shape of x and all types; enough for fewer rows, too. 0 where all are float32,
+ * and for arguments that norms refuse. Tensors need no data. Thread-safe. */
 FOVEA_API size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *args);
 
 #ifdef __cplusplus

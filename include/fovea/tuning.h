@@ -27,8 +27,8 @@ FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning
  * FOVEA_ERROR_BUSY. After an error the old file is unchanged. Thread-safe while nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path);
 
-/* Adds the rows of from to into. If both have a row for the same shapes on the same CPU and build, that of from is kept.
- * After an error into is unchanged. Not thread-safe on the same into. */
+/* Adds the rows of from to into. If both have a row for the same shapes on the same CPU and build, that of from is
+ * kept. After an error into is unchanged. Not thread-safe on the same into. */
 FOVEA_API fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from);
 
 typedef struct fovea_tuning_match {
@@ -46,8 +46,8 @@ typedef struct fovea_tuning_match {
 #define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
 FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
 
-/* Finds the row that a plan of this context and shape would use if the context had loaded this tuning. Thread-safe while
- * nobody changes the tuning. */
+/* Finds the row that a plan of this context and shape would use if the context had loaded this tuning. Thread-safe
+ * while nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
                                            const fovea_attention_desc *desc, fovea_tuning_match *match);
 

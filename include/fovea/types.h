@@ -50,7 +50,8 @@ typedef enum fovea_status {
     FOVEA_ERROR_FULL = 17     /* a cache has no pages left for it */
 } fovea_status;
 
-/* The constant's name, such as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string, thread-safe. */
+/* The constant's name, such as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string,
+ * thread-safe. */
 FOVEA_API const char *fovea_status_name(fovea_status status);
 
 /* A sentence about this thread's last failure ("q_heads 12 is not a multiple of kv_heads 5"), or "" before the first.
@@ -72,19 +73,20 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_I8 = 7    /* int8_t with a scale for each row: keys and values of a cache alone (cache.h) */
 } fovea_dtype;
 
-/* How attention and linear maps compute. Each is one definition (docs/promise.md; kernels/kernels.h has the formulas): the same bits on
- * every tier, with any number of threads, in any batch. Only how fast it is depends on the CPU. */
+/* How attention and linear maps compute. Each is one definition (docs/promise.md; kernels/kernels.h has the formulas):
+ * the same bits on every tier, with any number of threads, in any batch. Only how fast it is depends on the CPU. */
 typedef enum fovea_arithmetic {
     /* The default, for all types: float32's on the operands' numbers, rounded once at the end. */
     FOVEA_ARITHMETIC_EXACT = 0,
-    /* Attention of bfloat16 q, k and v: as exact, but the exponentials of scores are rounded to bfloat16 before they multiply
-     * values and are summed. Linear maps have exact's bits in it. */
+    /* Attention of bfloat16 q, k and v: as exact, but the exponentials of scores are rounded to bfloat16 before they
+     * multiply values and are summed. Linear maps have exact's bits in it. */
     FOVEA_ARITHMETIC_BF16 = 1,
     /* Of bfloat16 operands: as bf16, and all sums go by blocks of 32 products, as AMX computes them. */
     FOVEA_ARITHMETIC_BF16_TILE = 2,
-    /* An option: the one of these that was measured to be fastest on such a CPU, for this operation and these types; sizes, threads
-     * and tuning play no part. It never chooses BF16_TILE, which has not been timed on a CPU with AMX. Plans name its choice
-     * (fovea_attention_plan_arithmetic()): ask for that one to get the same bits elsewhere. FOVEA_ARITHMETIC (context.h) narrows it. */
+    /* An option: the one of these that was measured to be fastest on such a CPU, for this operation and these types;
+     * sizes, threads and tuning play no part. It never chooses BF16_TILE, which has not been timed on a CPU with AMX.
+     * Plans name its choice (fovea_attention_plan_arithmetic()): ask for that one to get the same bits elsewhere.
+     * FOVEA_ARITHMETIC (context.h) narrows it. */
     FOVEA_ARITHMETIC_FASTEST = 3
 } fovea_arithmetic;
 
