@@ -310,15 +310,18 @@ int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *s
     const int64_t q_floats = CACHE_Q_HEADS * rows * CACHE_DIM, o_floats = CACHE_Q_HEADS * rows * CACHE_VALUES;
     float *q = must_alloc(count * q_floats, sizeof *q), *out = must_alloc(count * o_floats, sizeof *out),
           *want = must_alloc(o_floats, sizeof *want);
-    int64_t numbers[16];
+    int64_t numbers[16], offsets[16];
     fovea_attention_stats stats;
     fovea_attention_stats_init(&stats);
     for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
         fovea_attention_desc d = cache_desc(c, layer, count, rows, CACHE_LONGEST);
         d.page_keys = FOVEA_KV_PAGE_KEYS;
+        if (c->offsets)
+            d.causal = FOVEA_CAUSAL_OFFSET;
         for (int64_t i = 0; i < count; i++) {
             cache_queries(sequences[i], layer, rows, q + i * q_floats);
             numbers[i] = sequences[i]->number;
+            offsets[i] = sequences[i]->length - rows;
         }
         cache_narrow(c, q, count * q_floats);
         fovea_attention_args args;
@@ -328,6 +331,7 @@ int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *s
         args.cache = cache;
         args.cache_layer = layer;
         args.cache_sequences = numbers;
+        args.q_offsets = c->offsets ? offsets : NULL;
         args.stats = &stats;
         set_features(c, &args, CACHE_LONGEST);
         run(c->ctx, &d, &args, what);

@@ -1,6 +1,7 @@
 /* Memory from the heap (test_allocation.c): each call of a cache is made with its 1st, 2nd ... allocation failing until it gets
  * through. A failed one has changed nothing: what the cache holds at the end gives the bits of contiguous tensors, and nothing is
  * left. Appending what was reserved, and attention with a workspace, take none. */
+#include "cache/cache.h"
 #include "cache_case.h"
 #include "failing.h"
 
@@ -186,6 +187,38 @@ static void test_evicted_file(const fovea_context *ctx) {
     free(empty);
 }
 
+/* Keys in lanes end with zeros where their last word has room for more channels, whatever the memory held before. */
+static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
+    enum { DIM = 5, TOKENS = 40 };
+    float rows[TOKENS * DIM];
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    fovea_kv_append a;
+    int64_t sequence;
+    for (int i = 0; i < TOKENS * DIM; i++)
+        rows[i] = 1.0f;
+    fovea_kv_cache_desc_init(&d);
+    d.kv_heads = d.max_pages = 1;
+    d.head_dim = d.value_dim = DIM;
+    d.k_dtype = dtype;
+    test_check(fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_add(cache, &sequence) == FOVEA_OK, "add: %s", fovea_error_detail());
+    fovea_kv_append_init(&a);
+    a.count = 1;
+    a.sequences = &sequence;
+    a.k = a.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, 1, TOKENS, DIM);
+    test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "append: %s", fovea_error_detail());
+    const fv_cache_pages pages = fv_cache_pages_of(cache);
+    test_check(pages.k_group > 0, "keys are not in lanes");
+    for (int64_t key = 0; key < TOKENS; key++) {
+        const uint16_t *group = (const uint16_t *)pages.k + key / FV_KEY_GROUP * pages.k_group;
+        test_check(group[fv_lane_of(key % FV_KEY_GROUP, DIM - 1, 2)] != 0 &&
+                       group[fv_lane_of(key % FV_KEY_GROUP, DIM, 2)] == 0,
+                   "key %d does not end with zero", (int)key);
+    }
+    fovea_kv_cache_destroy(cache);
+}
+
 static void test_rope(void) {
     fovea_rope_desc d;
     fovea_rope *rope;
@@ -208,6 +241,8 @@ int main(int argc, char **argv) {
     test_attention(&c);
     test_rope();
     test_evicted_file(x.one);
+    test_padding(x.one, FOVEA_DTYPE_BF16);
+    test_padding(x.one, FOVEA_DTYPE_F16);
     contexts_free(&x);
     return test_end();
 }

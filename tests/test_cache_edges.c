@@ -168,6 +168,7 @@ static void test_page_ends_in_queries(cache_case c, const fovea_context *threads
         test_check(append(cache, s[2], 1, 2000) == FOVEA_OK, "append: %s", fovea_error_detail());
         for (int64_t rows = 1; rows <= 5; rows += 2) {
             c.ctx = rows == 3 ? threads : one;
+            c.offsets = (rows + i) % 4 == 1;
             cache_check(&c, cache, s, 3, rows, "a shared page that ends inside the queries");
         }
         fovea_kv_cache_destroy(cache);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static atomic_llong calls, live, asked; /* asked: bytes */
 static atomic_llong fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_later. */
@@ -32,6 +33,13 @@ static void *counted(void *block) {
     return block;
 }
 
+/* New memory holds NaN, as floats of any type. */
+static void *dirty(void *block, size_t size) {
+    if (block && size <= (size_t)1 << 24)
+        memset(block, 0xff, size);
+    return counted(block);
+}
+
 /* The names that --wrap makes: __real_* are the C library's. */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -48,7 +56,7 @@ void __wrap_free(void *block);
 
 void *__wrap_malloc(size_t size) {
     asked += (long long)size;
-    return allowed() ? counted(__real_malloc(size)) : NULL;
+    return allowed() ? dirty(__real_malloc(size), size) : NULL;
 }
 
 void *__wrap_calloc(size_t n, size_t size) {
@@ -67,7 +75,7 @@ void *__wrap_realloc(void *block, size_t size) {
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-    return allowed() ? counted(__real_aligned_alloc(alignment, size)) : NULL;
+    return allowed() ? dirty(__real_aligned_alloc(alignment, size), size) : NULL;
 }
 
 int __wrap_posix_memalign(void **block, size_t alignment, size_t size) {
