@@ -42,8 +42,9 @@ static void test_statistics(const cache_case *c) {
     free(s);
 }
 
-/* What attention of a plan with other windows says to the last token of a sequence. */
-static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, const shadow *s, int64_t window) {
+/* What attention of a plan with other windows, or over fewer keys, says to the last token of a sequence. */
+static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, const shadow *s, int64_t window,
+                                const int64_t *keys) {
     float q[CACHE_Q_HEADS * CACHE_DIM], out[CACHE_Q_HEADS * CACHE_VALUES];
     fovea_attention_desc d = cache_desc(c, 0, 1, 1, CACHE_LONGEST);
     fovea_attention_args args;
@@ -56,6 +57,7 @@ static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, cons
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_VALUES);
     args.cache = cache;
     args.cache_sequences = &s->number;
+    args.kv_lens = keys;
     fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
     if (status == FOVEA_OK)
         status = fovea_attention_execute(plan, &args, NULL, 0);
@@ -78,9 +80,9 @@ static void test_window_edge(cache_case c) {
     }
     shadow *fork = cache_fork(cache, s), *both[2] = {s, fork}; /* of what is gone, forks lack as much */
     for (int i = 0; i < 2; i++) {
-        test_check(attend_with(&c, cache, both[i], 300) == FOVEA_OK, "%s", fovea_error_detail());
-        test_check(attend_with(&c, cache, both[i], 301) == FOVEA_ERROR_ARGUMENT, "a wider window");
-        test_check(attend_with(&c, cache, both[i], -1) == FOVEA_ERROR_ARGUMENT, "no window");
+        test_check(attend_with(&c, cache, both[i], 300, NULL) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(attend_with(&c, cache, both[i], 301, NULL) == FOVEA_ERROR_ARGUMENT, "a wider window");
+        test_check(attend_with(&c, cache, both[i], -1, NULL) == FOVEA_ERROR_ARGUMENT, "no window");
         test_check(fovea_kv_cache_truncate(cache, both[i]->number, 555) == FOVEA_ERROR_ARGUMENT, "cut behind a window");
         test_check(fovea_kv_cache_truncate(cache, both[i]->number, 556) == FOVEA_OK, "%s", fovea_error_detail());
         both[i]->length = 556;
@@ -177,6 +179,63 @@ static void test_page_ends_in_queries(cache_case c, const fovea_context *threads
     }
 }
 
+/* Weights, chosen weights, or entropies of the last tokens of sequences: [count][CACHE_Q_HEADS][keys, or 1]. */
+static void outputs_of(const cache_case *c, fovea_kv_cache *cache, shadow *const *s, int64_t count, int what,
+                       float *to) {
+    enum { MOST = 2 };
+    float q[MOST * CACHE_Q_HEADS * CACHE_DIM], out[MOST * CACHE_Q_HEADS * CACHE_VALUES];
+    fovea_attention_desc d = cache_desc(c, 0, count, 1, CACHE_LONGEST);
+    fovea_attention_args args;
+    fovea_attention_scores scores;
+    fovea_attention_summary summary;
+    fovea_attention_plan *plan;
+    int64_t numbers[MOST];
+    fovea_attention_args_init(&args);
+    fovea_attention_scores_init(&scores);
+    fovea_attention_summary_init(&summary);
+    for (int64_t i = 0; i < count; i++) {
+        cache_queries(s[i], 0, 1, q + i * CACHE_Q_HEADS * CACHE_DIM);
+        numbers[i] = s[i]->number;
+    }
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, 1, CACHE_DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, 1, CACHE_VALUES);
+    args.cache = cache;
+    args.cache_sequences = numbers;
+    const fovea_tensor t =
+        fovea_tensor_bhtd(to, FOVEA_DTYPE_F32, count, CACHE_Q_HEADS, 1, what == 2 ? 1 : CACHE_LONGEST);
+    scores.kind = FOVEA_SCORES_WEIGHTS;
+    *(what == 0 ? &args.weights : what == 1 ? &scores.out : &summary.entropy) = t;
+    args.scores = what == 1 ? &scores : NULL;
+    args.summary = what == 2 ? &summary : NULL;
+    fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(plan, &args, NULL, 0);
+    test_check(status == FOVEA_OK, "outputs: %s", fovea_error_detail());
+    fovea_attention_plan_destroy(plan);
+}
+
+/* What attention gives beside its output is of all keys, those of shared pages, too. */
+static void test_outputs_of_shared(const cache_case *c) {
+    enum { MOST = 2 * CACHE_Q_HEADS * CACHE_LONGEST };
+    static float together[MOST], alone[MOST];
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s[2] = {cache_add(cache)};
+    test_check(append(cache, s[0], 600, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
+    s[1] = cache_fork(cache, s[0]);
+    test_check(append(cache, s[1], 9, 2000) == FOVEA_OK, "append: %s", fovea_error_detail());
+    for (int what = 0; what < 3; what++) {
+        const int64_t each = CACHE_Q_HEADS * (what == 2 ? 1 : CACHE_LONGEST);
+        outputs_of(c, cache, s, 2, what, together);
+        outputs_of(c, cache, s, 1, what, alone);
+        outputs_of(c, cache, s + 1, 1, what, alone + each);
+        test_same(together, alone, 2 * each, "output %d of forks", what);
+    }
+    fovea_kv_cache_destroy(cache);
+    free(s[0]);
+    free(s[1]);
+}
+
 /* Keys of a shadow, turned by the caller, to each layer. */
 static void test_turned(const cache_case *c) {
     fovea_kv_cache *cache = cache_make(c);
@@ -204,7 +263,8 @@ static void test_turned(const cache_case *c) {
     free(s);
 }
 
-/* A sequence of millions of tokens, all but the last evicted, is loaded from bytes that say so. A rope takes it to its last position. */
+/* A sequence of millions of tokens, all but the last evicted, is loaded from bytes that say so. A rope takes it to its
+ * last position. Attention over its first keys has room for no more of them. */
 static void test_last_position(const cache_case *c) {
     enum { WORD = 8, HEAD = 10 * WORD, LAYER = 3 * WORD };
     const int64_t length = FOVEA_ROPE_MAX_POSITION, end = length - 1;
@@ -219,6 +279,8 @@ static void test_last_position(const cache_case *c) {
     memcpy(data + HEAD + CACHE_LAYERS * LAYER + WORD, &end, sizeof end);
     cache_seal(data, size);
     test_check(fovea_kv_cache_load(cache, data, size, &s->number) == FOVEA_OK, "load: %s", fovea_error_detail());
+    s->length = 300;
+    test_check(attend_with(c, cache, s, -1, &s->length) == FOVEA_OK, "its first keys: %s", fovea_error_detail());
     test_check(cache_append_one(cache, s, 0) == FOVEA_OK, "the last position: %s", fovea_error_detail());
     test_check(cache_append_one(cache, s, 0) == FOVEA_ERROR_ARGUMENT, "a position that a rope has not");
     test_check(cache_append_one(cache, s, 1) == FOVEA_OK, "another layer: %s", fovea_error_detail());
@@ -295,6 +357,7 @@ int main(int argc, char **argv) {
     test_touching(&c);
     test_cut_evicted(&c);
     test_page_ends_in_queries(c, x.three);
+    test_outputs_of_shared(&c);
     test_window_2d(&c);
     fovea_rope_desc d;
     fovea_rope *rope;

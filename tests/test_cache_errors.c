@@ -272,6 +272,50 @@ static void test_attention(appends *x) {
     fovea_attention_plan_destroy(plan);
 }
 
+/* Two pages of 16 keys, and tables that reach just past them: entry by entry, and no entry further than keys do. */
+static void test_pages(const fovea_context *ctx) {
+    enum { PAGE = 16, DIM = 4 };
+    static const struct {
+        const char *what;
+        int32_t table[2], starts;
+        bool lists;
+        int64_t stride, keys;
+        fovea_status due;
+    } cases[] = {{"both", {1, 0}, 0, false, 2, 17, FOVEA_OK},
+                 {"a page past the last", {1, 2}, 0, false, 2, 17, FOVEA_ERROR_ARGUMENT},
+                 {"a page before the first", {1, -1}, 0, false, 2, 17, FOVEA_ERROR_ARGUMENT},
+                 {"a page that no key is in", {1, 2}, 0, false, 2, 16, FOVEA_OK},
+                 {"a key past a row of the table", {1, 0}, 0, false, 1, 17, FOVEA_ERROR_SHAPE},
+                 {"a row of one page", {1, 0}, 0, false, 1, 16, FOVEA_OK},
+                 {"a list before the table", {1, 0}, -1, true, 0, 16, FOVEA_ERROR_SHAPE},
+                 {"the last list", {7, 0}, 1, true, 0, 16, FOVEA_OK}};
+    static float q[DIM], out[DIM], rows[2 * PAGE * DIM];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fovea_attention_desc d;
+        fovea_attention_args args;
+        fovea_attention_plan *plan;
+        fovea_kv_pages pages;
+        fovea_attention_desc_init(&d);
+        d.q_heads = d.kv_heads = d.q_len = 1;
+        d.kv_len = 2 * PAGE;
+        d.head_dim = d.value_dim = DIM;
+        d.page_keys = PAGE;
+        check_due("plan", fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK);
+        fovea_kv_pages_init(&pages);
+        pages.k = pages.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 2, 1, PAGE, DIM);
+        pages.table = cases[i].table;
+        pages.table_stride = cases[i].stride;
+        pages.starts = cases[i].lists ? &cases[i].starts : NULL;
+        fovea_attention_args_init(&args);
+        args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
+        args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
+        args.kv_lens = &cases[i].keys;
+        args.pages = &pages;
+        check_due(cases[i].what, fovea_attention_execute(plan, &args, NULL, 0), cases[i].due);
+        fovea_attention_plan_destroy(plan);
+    }
+}
+
 /* A layer that fails after it appended its token takes it back; one that finds the cache full has appended nothing. */
 static void test_layer(const cache_case *c) {
     enum { FEATURES = 8, MOST = CACHE_Q_HEADS * CACHE_VALUES };
@@ -340,6 +384,7 @@ int main(int argc, char **argv) {
     test_append(&x);
     test_sequences(&x);
     test_attention(&x);
+    test_pages(contexts.one);
     test_layer(&x.c);
     fovea_kv_cache_destroy(x.cache);
     free(x.s);

@@ -114,6 +114,25 @@ static void test_grow_together(cache_case c) {
     }
 }
 
+/* Pages that a sequence reserved stay its own when it is forked. */
+static void test_reserved(const cache_case *c, int64_t length) {
+    const int64_t more = 300, after = (length + more + 255) / 256, shared = (length + 255) / 256;
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s = cache_add(cache);
+    test_check(append(cache, s, length, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_reserve(cache, 1, &s->number, &more) == FOVEA_OK, "%s", fovea_error_detail());
+    shadow *both[2] = {s, cache_fork(cache, s)};
+    const fovea_kv_cache_stats now = cache_stats(cache);
+    test_check(now.used_pages == after * CACHE_LAYERS && now.shared_pages == shared * CACHE_LAYERS,
+               "reserved: %d pages, %d shared", (int)now.used_pages, (int)now.shared_pages);
+    for (int i = 0; i < 2; i++)
+        test_check(append(cache, both[i], 70, 500 + 100 * i) == FOVEA_OK, "append: %s", fovea_error_detail());
+    cache_check(c, cache, both, 2, 5, "a fork of a sequence with reserved pages");
+    fovea_kv_cache_destroy(cache);
+    free(both[1]);
+    free(s);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache-full", NULL);
     const case_contexts x = contexts_make();
@@ -122,6 +141,8 @@ int main(int argc, char **argv) {
     test_full_windows(c);
     test_leave_together(c);
     test_grow_together(c);
+    test_reserved(&c, 200);
+    test_reserved(&c, 256);
     c.k_dtype = c.v_dtype = FOVEA_DTYPE_I8;
     test_grow_together(c);
     contexts_free(&x);
