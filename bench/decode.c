@@ -272,5 +272,5 @@ const bench_kind bench_decode = {
     "      batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128 value_dim=(head_dim)\n"
     "      prefix=0 layers=1 call=attention|append|step isa=best|TIER threads=1\n"
     "      attention over a cache of keys and values in pages, which come from memory\n"
-    "      k_dtype, v_dtype: types of the cache; prefix: of so many tokens, which all sequences share\n"
-    "      layers: a call goes through so many; append: only appends q_len tokens; step: appends and attends"};
+    "      k_dtype, v_dtype: types of the cache; prefix: number of tokens that all sequences share\n"
+    "      layers: how many a call goes through; append: only appends q_len tokens; step: appends and attends"};

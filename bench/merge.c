@@ -98,4 +98,4 @@ static bench *merge_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 
 const bench_kind bench_merge = {"merge", merge_make,
                                 "parts=4 batch=1 heads=32 q_len=1 value_dim=128\n"
-                                "      results over so many parts of the keys into one (fovea_attention_merge)"};
+                                "      merges the results over this many parts of the keys (fovea_attention_merge)"};

@@ -133,7 +133,7 @@ fovea_status fv_paged_check(const fovea_attention_desc *d, const fovea_attention
             return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but keys are in pages (desc.page_keys is %lld)",
                            refused[i].name, (long long)d->page_keys);
     if (args->state)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "a state goes with no pages");
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "a state cannot be combined with pages");
     return args->cache ? check_cache(d, args) : check_pages(d, args, spans);
 }
 
@@ -191,10 +191,10 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     for (int64_t b = 0; b < d->batch; b++)
         behind = behind || r.first[b] > 0;
     if (behind && args->scores && args->scores->kind != FOVEA_SCORES_WEIGHTS)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "scores before the mask of keys that are gone from the cache");
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "scores of a kind before the mask need all keys, and some are gone from the cache");
     if (r.evicts) {
         if (d->mask != FOVEA_MASK_NONE && d->mask != FOVEA_MASK_ADDITIVE)
-            return fv_fail(FOVEA_ERROR_UNSUPPORTED, "keys were evicted, which goes with no %s",
+            return fv_fail(FOVEA_ERROR_UNSUPPORTED, "keys were evicted, which cannot be combined with %s",
                            fv_enum_name(FV_ENUM_mask_kind, (int)d->mask));
         paged->kv.attended = r.bits;
         paged->kv.attended_stride = p.bits_stride;

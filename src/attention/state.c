@@ -95,7 +95,7 @@ static fovea_status check_state(const fovea_attention_state *s, const char *name
         return fv_fail(FOVEA_ERROR_ARGUMENT, "%s: its memory is not aligned to %zu bytes", name,
                        _Alignof(fovea_attention_state));
     if (s->magic != MAGIC)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is none that fovea_attention_state_init() made", name);
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s was not made by fovea_attention_state_init()", name);
     return FOVEA_OK;
 }
 
@@ -139,7 +139,7 @@ fovea_status fv_attention_state_check(const fovea_attention_plan *plan, const fo
                        (long long)first, FV_SEGMENT);
     if (d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
-                       "a state goes with no FOVEA_CAUSAL_BOTTOM_RIGHT, which needs the number "
+                       "FOVEA_CAUSAL_BOTTOM_RIGHT cannot be used with a state, since it needs the number "
                        "of all keys: use FOVEA_CAUSAL_OFFSET");
     const struct {
         const char *name;

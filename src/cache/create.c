@@ -51,7 +51,7 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
                        "max_pages is %lld and max_bytes %lld; one of them must be more than 0, the other 0",
                        (long long)d->max_pages, (long long)d->max_bytes);
     if (d->rope && d->rope->desc.rotary_dim > d->head_dim)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "the rope turns %lld channels, but head_dim is %lld",
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "the rope rotates %lld channels, but head_dim is %lld",
                        (long long)d->rope->desc.rotary_dim, (long long)d->head_dim);
     for (int64_t i = 0; d->windows && i < d->layers; i++)
         if (d->windows[i] < -1)

@@ -28,7 +28,7 @@ static fovea_status read_one(const fv_cache_reading *r, int64_t i, const fv_cach
                        (long long)i, (long long)keys, (long long)s->number, (long long)list->length,
                        (long long)r->layer);
     if (keys > r->most_keys)
-        return fv_fail(FOVEA_ERROR_SHAPE, "sequence %lld has %lld tokens; the longest was said to have %lld",
+        return fv_fail(FOVEA_ERROR_SHAPE, "sequence %lld has %lld tokens; kv_len of the plan is %lld",
                        (long long)s->number, (long long)keys, (long long)r->most_keys);
     r->lens[i] = keys;
     r->first[i] = list->behind * FV_PAGE_KEYS;

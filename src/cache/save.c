@@ -259,7 +259,7 @@ static fovea_status read_parts(const fovea_kv_cache *c, saved *x) {
     x->layers = malloc(layers);
     x->evicted = malloc(ranges + 1);
     if (!x->layers || !x->evicted)
-        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for what was saved");
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory to load a saved sequence");
     memcpy(x->layers, x->bytes + sizeof x->head, layers);
     memcpy(x->evicted, x->bytes + sizeof x->head + layers, ranges);
     x->rows = x->bytes + sizeof x->head + layers + ranges;

@@ -69,7 +69,7 @@ fovea_status fv_arithmetic_take(const fovea_context *ctx, fv_arithmetic_of opera
                        fv_enum_name(FV_ENUM_arithmetic, (int)given), other->name,
                        fv_enum_name(FV_ENUM_dtype, (int)other->dtype));
     if (!there[operation][given])
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "arithmetic is %s, which this version has not for %s",
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "arithmetic is %s, which this version does not have for %s",
                        fv_enum_name(FV_ENUM_arithmetic, (int)given), operations[operation]);
     *taken = given;
     return FOVEA_OK;

@@ -173,7 +173,7 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
     fovea_mha_desc_init(d);
     fovea_status status = fv_struct_read(FV_STRUCT(fovea_mha_desc, attention), given, d);
     if (status == FOVEA_OK && !d->attention)
-        status = fv_fail(FOVEA_ERROR_NULL, "attention of the fovea_mha_desc is NULL: it tells the layer's shape");
+        status = fv_fail(FOVEA_ERROR_NULL, "attention of the fovea_mha_desc is NULL: it gives the layer's shape");
     if (status == FOVEA_OK)
         status = check_enums(d);
     if (status == FOVEA_OK)

@@ -76,7 +76,7 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
                        w->q_norm ? "q_norm" : "k_norm", fv_enum_name(FV_ENUM_mha_form, (int)d->form));
     if (d->form == FOVEA_MHA_MERGED && w->k_bias && (d->attention->softcap > 0.0 || d->attention->has_sinks))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
-                       "k_bias: form FOVEA_MHA_MERGED leaves out what it adds to all scores of a row, which %s notices",
+                       "k_bias: form FOVEA_MHA_MERGED cannot add it to the scores, and %s depends on it",
                        d->attention->has_sinks ? "a sink" : "a softcap");
     if (d->form == FOVEA_MHA_MERGED && w->q_bias && (w->merged || d->merge == FOVEA_MHA_MERGE_KEYS))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
