@@ -1,7 +1,8 @@
 /* What is true of attention in general is true to the bit where float32 allows it, and needs no oracle: v scaled by a
  * power of two; q scaled against the scale; a key that takes all the weight gives its value; heads, queries and
  * sequences permuted; head_dim padded with zeros. And within rounding: weights sum to 1, a constant value comes back, no
- * output lies outside of the values. (More of what holds within rounding: test_properties_near.c.) */
+ * output lies outside of the values. (More of what holds within rounding: test_properties_near.c.) Zeros and NaN have the signs and
+ * bits that docs/promise.md says. */
 #include "pool.h"
 #include "reference.h"
 #include "solved.h"
@@ -180,12 +181,77 @@ static void test_properties(void) {
     }
 }
 
+/* Attention of one key whose value is v, into an output of a type. */
+static uint32_t attend_one(float v, fovea_dtype type) {
+    float one = 1.0f;
+    uint32_t out = 0;
+    uint16_t half;
+    attention_case c = case_plain(1, 1, 1, 1, 1, 1, 1);
+    c.desc.out_dtype = type;
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = args.k = fovea_tensor_bhtd(&one, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.v = fovea_tensor_bhtd(&v, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.out = fovea_tensor_bhtd(type == FOVEA_DTYPE_F32 ? (void *)&out : &half, type, 1, 1, 1, 1);
+    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    check_status("one key", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_attention_plan_destroy(plan);
+    return type == FOVEA_DTYPE_F32 ? out : half;
+}
+
+/* act(x w) as float32. */
+static uint32_t map_one(float x, float w, fovea_activation activation) {
+    float y = 0.0f;
+    fovea_linear_desc desc;
+    fovea_linear *linear;
+    fovea_linear_args args;
+    fovea_linear_desc_init(&desc);
+    fovea_linear_args_init(&args);
+    desc.in_features = 1;
+    desc.activation = activation;
+    desc.part.weight = fovea_matrix_in_out(&w, FOVEA_DTYPE_F32, 1, 1);
+    const fovea_tensor to = fovea_tensor_bhtd(&y, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.x = fovea_tensor_bhtd(&x, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.y = &to;
+    check_status("a map", fovea_linear_pack(ctx, &desc, &linear), FOVEA_OK, NULL);
+    check_status("a number", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_linear_destroy(linear);
+    return float_bits(y);
+}
+
+static void test_zeros(void) {
+    const struct {
+        const char *what;
+        uint32_t got, want;
+    } all[] = {
+        {"out of -0", attend_one(-0.0f, FOVEA_DTYPE_F32), 0},
+        {"the least out", attend_one(-0x1p-149f, FOVEA_DTYPE_F32), 0x80000001},
+        {"out of -0 as bfloat16", attend_one(-0.0f, FOVEA_DTYPE_BF16), 0},
+        {"the least out as bfloat16", attend_one(-0x1p-149f, FOVEA_DTYPE_BF16), 0x8000},
+        {"-1e-9 as float16", attend_one(-1e-9f, FOVEA_DTYPE_F16), 0x8000},
+        {"NaN", attend_one(poison(), FOVEA_DTYPE_F32), 0x7fc00000},
+        {"NaN as bfloat16", attend_one(poison(), FOVEA_DTYPE_BF16), 0x7fc0},
+        {"NaN as float16", attend_one(poison(), FOVEA_DTYPE_F16), 0x7e00},
+        {"a map of -0", map_one(-0.0f, 1.0f, FOVEA_ACTIVATION_NONE), 0},
+        {"a product that underflows", map_one(-0x1p-149f, 0x1p-10f, FOVEA_ACTIVATION_NONE), 0x80000000},
+        {"silu(-200)", map_one(-200.0f, 1.0f, FOVEA_ACTIVATION_SILU), 0x80000000},
+        {"silu(-inf)", map_one(-INFINITY, 1.0f, FOVEA_ACTIVATION_SILU), 0x7fc00000},
+        {"gelu(-inf)", map_one(-INFINITY, 1.0f, FOVEA_ACTIVATION_GELU), 0x7fc00000},
+        {"relu(-inf)", map_one(-INFINITY, 1.0f, FOVEA_ACTIVATION_RELU), 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        test_check(all[i].got == all[i].want, "%s is 0x%" PRIx32 " instead of 0x%" PRIx32, all[i].what, all[i].got,
+                   all[i].want);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "properties", NULL);
     pool *p = pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_one_hot();
     test_properties();
+    test_zeros();
     fovea_context_destroy(ctx);
     pool_destroy(p);
     return test_end();

@@ -243,7 +243,8 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - Masked keys and padding are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN or
  *     uninitialised, and no output bit changes. So may elements of biases and tables that no attended pair uses. NaN in
  *     an attended q or k, or a score of +inf, gives a row of NaN. NaN in an attended v gives NaN in that channel.
- *     Output NaN is always 0x7fc00000, output zero always +0.
+ *     In float32, output NaN is always 0x7fc00000, output zero always +0. An output of 16 bits is that, rounded: what
+ *     is negative and too small for the type becomes -0.
  *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(). It is scratch,
  *     and must not be shared with a concurrent call. With a workspace, nothing is allocated. With NULL (and size 0),
  *     memory is allocated for this call; if that fails, FOVEA_ERROR_OUT_OF_MEMORY, and outputs are unchanged.

@@ -1,4 +1,5 @@
-/* Fovea: CPU kernels for multi-head attention: softmax(scale * Q K^T) V, fused, in float32.
+/* Fovea: CPU kernels for multi-head attention: softmax(scale * Q K^T) V, fused, in float32,
+ * bfloat16 and float16.
  *
  * The promise: a row of output (one query of one head) has the same bits on every instruction set, with every tile
  * size, thread count, batch size and position, whether computed alone, in a chunk, or with the whole prompt. So results
