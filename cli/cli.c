@@ -287,7 +287,7 @@ char *cli_join(const char *const *words, int count, const char *otherwise) {
         if (i + 1 < count)
             strcat(all, " ");
     }
-    if (all && !all[0])
+    if (all && count == 0)
         strcpy(all, otherwise);
     return all;
 }

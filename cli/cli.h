@@ -81,7 +81,7 @@ typedef struct cli {
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count);
 
-/* Words with spaces between, or a text if there is nothing in them. To be freed; NULL: no memory. */
+/* Words with spaces between, or a text if there are none: one empty word is an empty text. To be freed; NULL: no memory. */
 char *cli_join(const char *const *words, int count, const char *otherwise);
 
 /* Both write a sentence to stderr and return CLI_USAGE. what: an option or argument that the command cannot do

@@ -30,7 +30,9 @@ static void use(gguf *f, complaint to) {
     }
     gguf_integer(f, "general.alignment", true, 0, INT64_MAX, &number, to);
     gguf_real(f, "llama.rope.freq_base", true, &real, to);
-    gguf_is(f, "general.architecture", "llama");
+    static const char *const words[] = {"llama", "gpt2", NULL};
+    int which = 0;
+    gguf_word(f, "general.architecture", true, words, &which, to);
     const gguf_value *tokens = gguf_find(f, "tokenizer.ggml.tokens");
     if (tokens != NULL && tokens->kind == GGUF_ARRAY && tokens->element == GGUF_TEXT) {
         const uint8_t *at = tokens->data;

@@ -47,10 +47,33 @@ static const config_names gpt2_names[] = {GPT2_NAMES("transformer."), GPT2_NAMES
 
 /* ------------------------------------------------------------------------------------------------------------ GGUF -- */
 
+/* As llama.cpp reads it: linear unless another type is named, by a factor of either name, or by none. */
+static int read_gguf_scaling(const gguf *f, config *c, complaint to) {
+    static const char *const types[] = {"linear", "none", NULL}, *const names[] = {"llama.rope.scaling.factor",
+                                                                                   "llama.rope.scale_linear"};
+    const char *name = names[gguf_find(f, names[0]) == NULL];
+    int type = 0;
+    double factor = 1.0;
+    if (gguf_word(f, "llama.rope.scaling.type", false, types, &type, to) != 0 ||
+        gguf_real(f, name, false, &factor, to) != 0)
+        return -1;
+    if (factor <= 0.0)
+        return complain(to, gguf_path(f), "%s is %g, not above 0", name, factor);
+    if (type == 0 && factor != 1.0) {
+        c->rope.scaling = FOVEA_ROPE_LINEAR;
+        c->rope.factor = factor;
+    }
+    return 0;
+}
+
 static int read_gguf(const gguf *f, config *c, complaint to) {
     static const char *const reals[] = {"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"};
-    if (!gguf_is(f, "general.architecture", "llama"))
-        return complain(to, gguf_path(f), "is no LLaMA (general.architecture)");
+    static const char *const architectures[] = {"llama", NULL}, *const types[] = {"model", NULL};
+    int one = 0;
+    int64_t value_dim = 0;
+    if (gguf_word(f, "general.architecture", true, architectures, &one, to) != 0 ||
+        gguf_word(f, "general.type", false, types, &one, to) != 0 || gguf_keys_check(f, to) != 0)
+        return -1;
     c->names = &llama_gguf;
     c->kv_heads = c->head_dim = c->rope.rotary_dim = 0;
     if (gguf_integer(f, "llama.block_count", true, 1, LAYERS_MOST, &c->layers, to) != 0 ||
@@ -64,14 +87,13 @@ static int read_gguf(const gguf *f, config *c, complaint to) {
         gguf_real(f, reals[0], true, &c->eps, to) != 0 || gguf_real(f, reals[1], false, &c->rope.base, to) != 0)
         return -1;
     c->rope.pairing = FOVEA_ROPE_ADJACENT; /* its converter permutes q and k */
-    const gguf_value *scaling = gguf_find(f, "llama.rope.scaling.type");
-    if (gguf_is(f, "llama.rope.scaling.type", "linear")) {
-        c->rope.scaling = FOVEA_ROPE_LINEAR;
-        return gguf_real(f, "llama.rope.scaling.factor", true, &c->rope.factor, to);
-    }
-    return scaling == NULL || gguf_is(f, "llama.rope.scaling.type", "none")
-               ? 0
-               : complain(to, gguf_path(f), "scales its rotary embedding in a way that is not read here");
+    const int64_t key_dim = value_dim = c->head_dim > 0 ? c->head_dim : c->width / c->heads;
+    if (gguf_integer(f, "llama.attention.value_length", false, 1, WIDTH_MOST, &value_dim, to) != 0)
+        return -1;
+    if (value_dim != key_dim)
+        return complain(to, gguf_path(f), "llama.attention.value_length is %lld, but keys have %lld channels",
+                        (long long)value_dim, (long long)key_dim);
+    return read_gguf_scaling(f, c, to);
 }
 
 /* ----------------------------------------------------------------------------------------------------- safetensors -- */
@@ -230,5 +252,8 @@ int config_read(const weights *w, config *c, complaint to) {
     if (c->head_dim < 1 || c->head_dim > 576 || c->heads % c->kv_heads != 0)
         return complain(to, weights_path(w), "has %lld heads of %lld channels on %lld: no such attention",
                         (long long)c->heads, (long long)c->head_dim, (long long)c->kv_heads);
+    if (!c->gpt2 && c->rope.rotary_dim > c->head_dim)
+        return complain(to, weights_path(w), "rotates %lld channels of heads that have %lld",
+                        (long long)c->rope.rotary_dim, (long long)c->head_dim);
     return 0;
 }

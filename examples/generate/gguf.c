@@ -49,14 +49,6 @@ static int take_text(reader *r, const char *what, int64_t most, gguf_text *text)
     return text->bytes != NULL ? 0 : -1;
 }
 
-/* Printable, so that it can stand in a sentence. */
-static bool is_name(gguf_text text) {
-    for (int64_t i = 0; i < text.count; i++)
-        if (text.bytes[i] <= ' ' || text.bytes[i] > '~')
-            return false;
-    return text.count > 0;
-}
-
 /* ------------------------------------------------------------------------------------------------------ settings -- */
 
 static const int kind_bytes[GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* 0: of no fixed size */
@@ -86,7 +78,7 @@ static int read_kind(reader *r, const gguf_value *v, gguf_kind most, gguf_kind *
 static int read_value(reader *r, gguf_value *v) {
     if (take_text(r, "the length of a key", KEY_MOST, &v->key) != 0)
         return -1;
-    if (!is_name(v->key))
+    if (!gguf_is_name(v->key))
         return complain(r->to, r->file->path, "a key is empty or not of printable characters");
     if (read_kind(r, v, GGUF_ARRAY, &v->kind) != 0)
         return -1;
@@ -136,10 +128,9 @@ static int read_type(reader *r, gguf_tensor *t) {
     t->type = (gguf_type)number;
     const int elements = gguf_block_elements(t->type);
     if (elements == 0)
-        return complain(
-            r->to, r->file->path,
-            "%s has elements of type %u; F32, F16, BF16, Q8_0, Q4_1 and Q4_0 (0, 1, 30, 8, 3, 2) can be read", t->name,
-            number);
+        return complain(r->to, r->file->path,
+                        "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_1 and Q4_0 can be read", t->name,
+                        gguf_type_name(number), number);
     if (t->shape[0] % elements != 0)
         return complain(r->to, r->file->path, "%s has rows of %lld elements, which are no whole blocks of %d", t->name,
                         (long long)t->shape[0], elements);
@@ -151,7 +142,7 @@ static int read_tensor(reader *r, gguf_tensor *t) {
     gguf_text name;
     if (take_text(r, "the length of an array's name", GGUF_NAME_MOST, &name) != 0)
         return -1;
-    if (!is_name(name))
+    if (!gguf_is_name(name))
         return complain(r->to, r->file->path, "an array's name is empty or not of printable characters");
     memcpy(t->name, name.bytes, (size_t)name.count);
     t->name[name.count] = '\0';
@@ -245,6 +236,9 @@ int gguf_read_header(reader *r) {
             return complain(r->to, f->path, "%s comes twice", f->tensors_by_name[i]->name);
     return 0;
 }
+
+int64_t gguf_value_count(const gguf *f) { return f->value_count; }
+const gguf_value *gguf_value_at(const gguf *f, int64_t i) { return &f->values[i]; }
 
 const gguf_value *gguf_find(const gguf *f, const char *key) {
     const gguf_value wanted = {.key = {key, (int64_t)strlen(key)}}, *at = &wanted;

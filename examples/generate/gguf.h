@@ -79,6 +79,9 @@ int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **fi
 void gguf_close(gguf *file); /* NULL is allowed */
 const char *gguf_path(const gguf *file);
 
+int64_t gguf_value_count(const gguf *file);
+const gguf_value *gguf_value_at(const gguf *file, int64_t i);
+
 /* The setting of that name, or NULL. */
 const gguf_value *gguf_find(const gguf *file, const char *key);
 
@@ -87,8 +90,11 @@ int gguf_integer(const gguf *file, const char *key, bool needed, int64_t least, 
                  complaint to);
 int gguf_real(const gguf *file, const char *key, bool needed, double *value, complaint to);
 
-/* Is it a text that is this one? */
-bool gguf_is(const gguf *file, const char *key, const char *text);
+/* The bytes of a text; NULL if it is absent or no text. */
+gguf_text gguf_text_of(const gguf *file, const char *key);
+
+/* A text that must be one of the words, of which a NULL is behind the last: its index. Absent, it is *which, unless needed. */
+int gguf_word(const gguf *file, const char *key, bool needed, const char *const *words, int *which, complaint to);
 
 /* The next text of an array of texts: at is its data to begin with, and is called count times at most. */
 gguf_text gguf_next_text(const uint8_t **at);
@@ -104,6 +110,7 @@ const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or N
 int gguf_read_f32(gguf *file, const gguf_tensor *tensor, float *values, complaint to);
 
 /* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */
+const char *gguf_type_name(uint32_t type); /* ggml's: "Q4_K"; "unknown" */
 int gguf_block_elements(gguf_type type);
 int gguf_block_bytes(gguf_type type);
 void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to);

@@ -12,6 +12,18 @@ static const struct {
 } types[] = {{GGUF_F32S, 1, 4},      {GGUF_F16S, 1, 2},      {GGUF_BF16S, 1, 2},
              {GGUF_Q4_0, BLOCK, 18}, {GGUF_Q4_1, BLOCK, 20}, {GGUF_Q8_0, BLOCK, 34}};
 
+const char *gguf_type_name(uint32_t type) {
+    static const char *const names[] = {
+        [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
+        [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
+        [14] = "Q6_K",   [15] = "Q8_K",  [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
+        [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S",   [23] = "IQ4_XS", [24] = "I8",      [25] = "I16",
+        [26] = "I32",    [27] = "I64",   [28] = "F64",     [29] = "IQ1_M",  [30] = "BF16",    [34] = "TQ1_0",
+        [35] = "TQ2_0",  [39] = "MXFP4", [40] = "NVFP4",   [41] = "Q1_0",   [42] = "Q2_0"};
+    const char *name = type < sizeof names / sizeof names[0] ? names[type] : NULL;
+    return name != NULL ? name : "unknown";
+}
+
 int gguf_block_elements(gguf_type type) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].type == type)

@@ -74,13 +74,40 @@ gguf_text gguf_next_text(const uint8_t **at) {
     return text;
 }
 
-bool gguf_is(const gguf *f, const char *key, const char *text) {
+gguf_text gguf_text_of(const gguf *f, const char *key) {
     const gguf_value *v = gguf_find(f, key);
     if (v == NULL || v->kind != GGUF_TEXT)
-        return false;
+        return (gguf_text){NULL, 0};
     const uint8_t *at = v->data;
-    const gguf_text found = gguf_next_text(&at);
-    return found.count == (int64_t)strlen(text) && memcmp(found.bytes, text, strlen(text)) == 0;
+    return gguf_next_text(&at);
+}
+
+/* "A, B and C". */
+static void list_words(const char *const *words, char *list, size_t size) {
+    size_t used = 0;
+    list[0] = '\0';
+    for (int i = 0; words[i] != NULL && used < size; i++)
+        used += (size_t)snprintf(list + used, size - used, "%s%s",
+                                 i == 0                 ? ""
+                                 : words[i + 1] != NULL ? ", "
+                                                        : " and ",
+                                 words[i]);
+}
+
+int gguf_word(const gguf *f, const char *key, bool needed, const char *const *words, int *which, complaint to) {
+    enum { SHOWN = 40 };
+    const gguf_text found = gguf_text_of(f, key);
+    char list[128];
+    if (gguf_find(f, key) == NULL)
+        return needed ? complain(to, gguf_path(f), "has no %s", key) : 0;
+    for (int i = 0; words[i] != NULL; i++)
+        if (found.bytes != NULL && found.count == (int64_t)strlen(words[i]) &&
+            memcmp(found.bytes, words[i], strlen(words[i])) == 0)
+            return *which = i, 0;
+    list_words(words, list, sizeof list);
+    const bool shown = gguf_is_name(found) && found.count <= SHOWN;
+    return complain(to, gguf_path(f), "%s is %.*s; only %s can be read", key, shown ? (int)found.count : 7,
+                    shown ? found.bytes : "no word", list);
 }
 
 int32_t gguf_i32_at(const gguf_value *array, int64_t i) { return (int32_t)gguf_bits_at(array->data + 4 * i, 4); }

@@ -30,6 +30,14 @@ typedef struct reader {
 /* Parses the header of r->file; 0, or -1 after a complaint. */
 int gguf_read_header(reader *r);
 
+/* Printable, so that it can stand in a sentence. */
+static inline bool gguf_is_name(gguf_text text) {
+    for (int64_t i = 0; i < text.count; i++)
+        if (text.bytes[i] <= ' ' || text.bytes[i] > '~')
+            return false;
+    return text.count > 0;
+}
+
 static inline uint64_t gguf_bits_at(const uint8_t *p, int bytes) {
     uint64_t bits = 0;
     for (int i = 0; i < bytes; i++)

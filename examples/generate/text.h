@@ -22,15 +22,21 @@ void text_free(text_codec *t);      /* NULL is allowed */
 /* Ids of a text of UTF-8, at most most; -1: there are more. */
 int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_t *ids, int64_t most);
 
-/* A chat of ChatML, as SmolLM2 takes it: a system message (NULL: the model's own), what the user says, and the begin of the
- * answer. -1: there are more than most, or the model has no such tokens (text_chats() is false). */
-bool text_chats(const text_codec *t);
+/* The token that the model wants before each text; -1: none. */
+int32_t text_first(const text_codec *t);
+
+/* What the model's chat template is: ChatML is the only one that is computed here. */
+typedef enum text_chat_kind { TEXT_NO_CHAT, TEXT_CHATML, TEXT_OTHER_CHAT } text_chat_kind;
+text_chat_kind text_chats(const text_codec *t);
+
+/* A chat of ChatML: the first token, a system message (NULL: the template's own, if it has one), what the user says, and the begin of
+ * the answer. -1: there are more than most, or the model's chat is not ChatML. */
 int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most);
 
 /* The bytes of a token, with no zero behind them; of a special token none. */
 const char *text_of(const text_codec *t, int32_t id, int64_t *length);
 
-/* Does a token end an answer? */
+/* Does a token end an answer? The one that the model's files name, or <|im_end|> or <|endoftext|>. */
 bool text_ends(const text_codec *t, int32_t id);
 
 int64_t text_count(const text_codec *t); /* tokens there are */

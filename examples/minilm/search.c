@@ -239,6 +239,8 @@ int main(int argc, char **argv) {
     char *const asked = cli_join(opts.words, opts.word_count, default_question);
     if (asked == NULL)
         die("out of memory");
+    if (*asked == '\0')
+        die("the question is empty");
     char text[COMPLAINT_MOST];
     const complaint to = {text, sizeof text};
     fovea_info info;

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# test.sh PROGRAM TEST-GENERATE-SETTINGS: the command line of fovea-generate on the tiny model of make_gguf.h, which is read in no time and
+# whose answers make no sense. Run by ctest, which sets SCRATCH, a folder of its own.
+step=generate name=fovea-generate program=$1
+. "$(dirname "$0")/../../tests/support/program.sh"
+"$2" --write tiny.gguf >out 2>err || fail "no model"
+tiny=(--model tiny.gguf --type f32 --threads 1)
+hash_of() { sed -n 's/^logits   hash //p' out; }
+
+expect 0 "${tiny[@]}" --tokens 5 ab
+has out '^cut off  after 5 tokens; --tokens allows more$' '^logits   hash [0-9a-f]{16}$'
+[ ! -s err ] || fail "something on standard error"
+words=$(hash_of)
+
+# - is standard input, without the line end at its end; several words are one text.
+printf 'ab\n' | expect 0 "${tiny[@]}" --tokens 5 -
+[ "$(hash_of)" = "$words" ] || fail "standard input is another prompt"
+printf 'ab\r\n' | expect 0 "${tiny[@]}" --tokens 5 -
+[ "$(hash_of)" = "$words" ] || fail "standard input with a carriage return is another prompt"
+expect 0 "${tiny[@]}" --tokens 5 a b
+[ "$(hash_of)" != "$words" ] || fail "a b is ab"
+expect 0 "${tiny[@]}" --tokens 5 - ab </dev/null # - itself is no token of the tiny model
+[ "$(hash_of)" = "$words" ] || fail "- among words is standard input"
+
+# An empty prompt is an error, not another prompt; that is known before the model is read.
+expect 2 --model nowhere ''
+has err '^fovea-generate: the prompt is empty$'
+expect 2 --model nowhere - </dev/null
+has err '^fovea-generate: the prompt is empty$'
+
+# The context: at most the model's; an answer that ends with it says so; a prompt that does not fit is refused.
+expect 2 "${tiny[@]}" --context 65 ab
+has err '^fovea-generate: --context 65: the model reads at most 64 tokens$'
+expect 0 "${tiny[@]}" --context 24 ab
+has out '^cut off  because the context of 24 tokens is full; --context makes room for more$'
+expect 0 "${tiny[@]}" ab
+has out 'the context of 64 tokens is full'
+expect 1 "${tiny[@]}" --context 8 ab
+has err 'the prompt does not fit into the context of 8 tokens; --context makes room for more, up to 64$'
+
+# What is not UTF-8 is replaced, with a word about it.
+expect 0 "${tiny[@]}" --tokens 5 $'a\xff\xe2\x82b'
+has err '^fovea-generate: the prompt is not UTF-8: 3 bytes were replaced by U.FFFD$'
+replaced=$(hash_of)
+expect 0 "${tiny[@]}" --tokens 5 $'a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdb'
+[ "$(hash_of)" = "$replaced" ] && [ ! -s err ] || fail "U+FFFD is not what bytes are replaced by"
+printf 'a\0b' | expect 0 "${tiny[@]}" --tokens 5 -
+has err '^fovea-generate: the prompt is not UTF-8: 1 byte was replaced'
+expect 0 "${tiny[@]}" --tokens 5 --system $'\xff' ab
+has err '^fovea-generate: the system message is not UTF-8: 1 byte was replaced'
+
+# What would be ignored is refused.
+expect 2 "${tiny[@]}" --plain --system ab ab
+has err 'cannot be combined with --system'
+expect 2 "${tiny[@]}" --perplexity tiny.gguf ab
+has err 'takes neither a prompt nor --system'
+
+# A full disk ends the answer at once.
+if [ -c /dev/full ]; then
+    "$program" "${tiny[@]}" ab >/dev/full 2>err
+    [ $? = 1 ] || fail "a full disk is no error"
+    has err '^fovea-generate: standard output was not written completely'
+fi
