@@ -26,7 +26,4 @@ typedef struct config {
 /* From the settings of a GGUF file, or the config.json beside safetensors. */
 int config_read(const weights *w, config *c, complaint to);
 
-/* Is every setting of a GGUF file one that is honoured here, or without effect? (gguf_keys.c) */
-int gguf_keys_check(const gguf *f, complaint to);
-
 #endif

@@ -96,6 +96,9 @@ gguf_text gguf_text_of(const gguf *file, const char *key);
 /* A text that must be one of the words, of which a NULL is behind the last: its index. Absent, it is *which, unless needed. */
 int gguf_word(const gguf *file, const char *key, bool needed, const char *const *words, int *which, complaint to);
 
+/* Is every setting one that this decoder honours, or that has no effect on it? (gguf_keys.c) */
+int gguf_keys_check(const gguf *file, complaint to);
+
 /* The next text of an array of texts: at is its data to begin with, and is called count times at most. */
 gguf_text gguf_next_text(const uint8_t **at);
 
