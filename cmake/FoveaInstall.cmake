@@ -47,7 +47,10 @@ function(fovea_linker_words out)
     set(${out} "${words}" PARENT_SCOPE)
 endfunction()
 
-fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} m)
+if(NOT FOVEA_OPENMP AND CMAKE_THREAD_LIBS_INIT)
+    set(threads pthread)
+endif()
+fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} ${threads} m)
 if(SLEEF_LIBRARY MATCHES "[.]a$" AND NOT APPLE) # whose linker has no such option
     string(REPLACE "-lsleef" "-l:libsleef.a" pc_private "${pc_private}")
 endif()

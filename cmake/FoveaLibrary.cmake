@@ -13,6 +13,9 @@ endif()
 if(FOVEA_OPENMP)
     # Fovea::openmp is made by the installed FoveaConfig.cmake.
     list(APPEND run_time $<BUILD_INTERFACE:OpenMP::OpenMP_C> $<INSTALL_INTERFACE:Fovea::openmp>)
+else()
+    find_package(Threads REQUIRED) # pthread where the C library has it apart
+    list(APPEND run_time ${CMAKE_THREAD_LIBS_INIT})
 endif()
 
 # What users link.
@@ -24,7 +27,8 @@ file(GLOB public_headers CONFIGURE_DEPENDS ${FOVEA_INCLUDE}/fovea/*.h)
 target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${FOVEA_INCLUDE}
                                              FILES ${public_headers})
 target_link_libraries(fovea PRIVATE ${run_time})
-# OpenMP's threads go on after dlclose(), in the run-time that would be unloaded with the library: it stays.
+# Threads go on after dlclose(): OpenMP's in the run-time that would be unloaded with the library, the default context's in
+# the library itself. It stays.
 if(BUILD_SHARED_LIBS)
     check_linker_flag(C LINKER:-z,nodelete FOVEA_LINKER_NODELETE)
     if(FOVEA_LINKER_NODELETE)

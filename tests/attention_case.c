@@ -1,6 +1,7 @@
 /* Attention problems for tests: what they are and how they are run (attention_case.h). */
 #include "attention_case.h"
 
+#include "context/context.h"
 #include "dispatch/dispatch.h"
 #include "mask_words.h"
 #include "pool.h"
@@ -261,6 +262,21 @@ fovea_context *context_of(fovea_isa isa, int threads, pool *p) {
         fprintf(stderr, "no context: %s\n", fovea_error_detail());
         exit(TEST_FAILED);
     }
+    return ctx;
+}
+
+fovea_context *context_with_pool(int threads) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.threads_backend = FOVEA_THREADS_POOL;
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK) {
+        fprintf(stderr, "no context: %s\n", fovea_error_detail());
+        exit(TEST_FAILED);
+    }
+    fv_pool_destroy(ctx->threads.pool);
+    ctx->threads.count = threads;
+    ctx->threads.pool = fv_pool_create(threads, 0);
     return ctx;
 }
 

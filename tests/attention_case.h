@@ -128,6 +128,8 @@ fovea_tensor tensor_tokens(fovea_tensor tensor, int64_t first, int64_t tokens);
  * fails. */
 struct pool;
 fovea_context *context_of(fovea_isa isa, int threads, struct pool *p);
+/* On a pool of the library's own, with so many threads even where there are fewer CPUs. */
+fovea_context *context_with_pool(int threads);
 
 /* Contexts that must all give the same bits: the scalar tier on one thread, and the best on one thread, the default
  * number of them, a pool of three, and that pool taken for one of 40. */

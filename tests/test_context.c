@@ -46,7 +46,7 @@ static void test_bad_contexts(void) {
     fovea_context_options options;
     fovea_context *ctx;
     check_status("nowhere to put the context", fovea_context_create(NULL, NULL), FOVEA_ERROR_NULL, "ctx");
-    const size_t versions[] = {0, 1, sizeof options - 8, sizeof options + 8, SIZE_MAX};
+    const size_t versions[] = {0, 1, offsetof(fovea_context_options, tuning_file), sizeof options + 8, SIZE_MAX};
     for (int i = 0; i < 5; i++) {
         char words[32];
         snprintf(words, sizeof words, "%zu", versions[i]);
@@ -71,6 +71,18 @@ static void test_bad_contexts(void) {
         fovea_context_options_init(&options);
         options.threads = threads[i];
         check_status("threads of options", fovea_context_create(&options, &ctx), FOVEA_ERROR_ARGUMENT, "threads");
+    }
+    static const int backends[] = {-1, FOVEA_THREADS_POOL + 1};
+    for (int i = 0; i < 2; i++) {
+        fovea_context_options_init(&options);
+        options.threads_backend = (fovea_threads_backend)backends[i];
+        check_status("threads_backend", fovea_context_create(&options, &ctx), FOVEA_ERROR_ARGUMENT, "threads_backend");
+    }
+    static const int spins[] = {-1, 1000001};
+    for (int i = 0; i < 2; i++) {
+        fovea_context_options_init(&options);
+        options.pool_spin_us = spins[i];
+        check_status("pool_spin_us", fovea_context_create(&options, &ctx), FOVEA_ERROR_ARGUMENT, "pool_spin_us");
     }
     static const char *const words[] = {"sse9", "AVX2", "avx512 ", "scalar,avx2", "1"};
     for (int i = 0; i < 5; i++) {
@@ -277,7 +289,8 @@ static void test_inits(void) {
     memset(&options, 0xff, sizeof options);
     fovea_context_options_init(&options);
     test_check(options.struct_size == sizeof options && options.isa == FOVEA_ISA_BEST && options.threads == 0 &&
-                   !options.parallel_for && !options.pool && !options.tuning_file,
+                   !options.parallel_for && !options.pool && !options.tuning_file &&
+                   options.threads_backend == FOVEA_THREADS_DEFAULT && options.pool_spin_us == 0,
                "fovea_context_options_init");
     struct {
         fovea_attention_args args;

@@ -1,6 +1,6 @@
 /* test-hooks: the enter and leave hooks of parallel work. Each thread that runs tasks enters before its first and leaves
  * after its last, once; a thread that runs none does neither; each task runs once, on a thread that is in. On OpenMP's
- * threads, in pools of several kinds, alone, and nested in other work. */
+ * threads, in pools of several kinds, the library's among them, alone, and nested in other work. */
 #include "pool.h"
 #include "test.h"
 #include "threads/threads.h"
@@ -106,6 +106,9 @@ int main(int argc, char **argv) {
     } all[] = {{"one thread", {1, NULL, NULL}},
                {"own threads, few", {3, NULL, NULL}},
                {"own threads, many", {64, NULL, NULL}},
+               {"the library's pool of three", {3, fv_pool_parallel_for, fv_pool_create(3, 0)}},
+               {"the library's pool of seven", {7, fv_pool_parallel_for, fv_pool_create(7, 0)}},
+               {"the library's pool of 64", {64, fv_pool_parallel_for, fv_pool_create(64, 1)}},
                {"a pool of one", {64, pool_parallel_for, one}},
                {"a pool of two", {64, pool_parallel_for, two}},
                {"a pool of seven", {64, pool_parallel_for, seven}},
@@ -118,6 +121,9 @@ int main(int argc, char **argv) {
     fv_parallel(&all[1].threads, 3, &(fv_work){.task = count_run, .arg = r});
     test_check(r->ran[0] == 1 && r->ran[1] == 1 && r->ran[2] == 1 && r->entered == 0, "work without hooks");
     free(r);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].threads.parallel_for == fv_pool_parallel_for)
+            fv_pool_destroy(all[i].threads.pool);
     pool_destroy(one);
     pool_destroy(two);
     pool_destroy(seven);

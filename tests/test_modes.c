@@ -2,7 +2,7 @@
  *
  * They hold in all threads, whose own differ, and are left as they were. Under each of the four rounding modes, without
  * and with flush-to-zero:
- *   - 1, 2, 3 and 7 threads of OpenMP and of a caller's pool give the same bits;
+ *   - 1, 2, 3 and 7 threads of OpenMP, of the library's pool and of a caller's give the same bits;
  *   - so do all tiers: the scalar tier, for which the compiler chose the instructions, is the oracle here as well.
  *
  * Problems are three that are sure to be shared between threads (rows split over segments, many blocks of rows, blocks of
@@ -34,7 +34,7 @@ static const mode modes[] = {{"FE_UPWARD", FE_UPWARD, false},
 enum { MODES = sizeof modes / sizeof modes[0] };
 
 static const int thread_counts[] = {1, 2, 3, 7};
-enum { COUNTS = sizeof thread_counts / sizeof thread_counts[0], WAYS = 2 * COUNTS };
+enum { COUNTS = sizeof thread_counts / sizeof thread_counts[0], WAYS = 3 * COUNTS };
 
 /* Ways to run the tier under test. */
 static struct {
@@ -47,12 +47,13 @@ static fovea_context *scalar;
 static void make_ways(void) {
     for (int i = 0; i < WAYS; i++) {
         const int count = thread_counts[i % COUNTS];
-        ways[i].threads = i < COUNTS ? NULL : pool_create(count);
-        ways[i].ctx = context_of(FOVEA_ISA_BEST, count, ways[i].threads);
-        if (ways[i].threads == NULL)
+        static const char *const backends[] = {"default", "pool", "caller's"};
+        ways[i].threads = i < 2 * COUNTS ? NULL : pool_create(count);
+        ways[i].ctx = i / COUNTS == 1 ? context_with_pool(count) : context_of(FOVEA_ISA_BEST, count, ways[i].threads);
+        if (i < COUNTS)
             ways[i].ctx->threads.count =
                 count; /* also where there are fewer CPUs, so that the library would take fewer */
-        snprintf(ways[i].text, sizeof ways[i].text, "%d %s threads", count, i < COUNTS ? "default" : "pool");
+        snprintf(ways[i].text, sizeof ways[i].text, "%d %s threads", count, backends[i / COUNTS]);
     }
     scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
 }

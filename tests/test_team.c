@@ -50,7 +50,7 @@ static void check_number(int asked, int want, const char *by) {
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, asked, NULL);
     const fovea_info info = info_of(ctx);
     char words[128];
-    snprintf(words, sizeof words, "; %d thread%s, limited by %s (", want, want == 1 ? "" : "s", by);
+    snprintf(words, sizeof words, "; %d thread%s of OpenMP, limited by %s (", want, want == 1 ? "" : "s", by);
     test_check(info.threads == want && strstr(info.reason, words), "%d asked for: %d threads, not \"%s\": %s", asked,
                info.threads, words, info.reason);
     const int ran = run(&ctx->threads, info.threads);

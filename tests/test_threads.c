@@ -211,7 +211,10 @@ int main(int argc, char **argv) {
     fovea_context *pooled = context_of(FOVEA_ISA_BEST, 7, p), *own = context_of(FOVEA_ISA_BEST, 0, NULL);
     test_shared(own);
     test_shared(pooled);
-    test_forked(own);
+    if (UNDER_TSAN)
+        test_skip("forks: ThreadSanitizer allows no threads in a child");
+    else
+        test_forked(own);
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
     pool_destroy(p);

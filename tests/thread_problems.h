@@ -10,6 +10,13 @@ enum {
     MASKED             /* by a boolean mask */
 };
 
+/* ThreadSanitizer ends a forked child that starts threads, and has threads of its own. */
+#ifdef __SANITIZE_THREAD__
+enum { UNDER_TSAN = 1 };
+#else
+enum { UNDER_TSAN = 0 };
+#endif
+
 /* Read by many threads at once. */
 typedef struct problem {
     attention_case c;

@@ -25,13 +25,30 @@ FOVEA_API const char *fovea_isa_name(fovea_isa isa);
  * order, in parallel or not, and return when all have returned. count is at most the context's number of threads. */
 typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
+/* Whose threads a context without a parallel_for uses. No bit of any result depends on it.
+ *   OPENMP  the threads of the program's OpenMP runtime, which also runs the program's own parallel regions. Idle ones
+ *           spin for as long as that runtime likes. Best where each thread has a CPU of its own; where other work wants
+ *           the same CPUs, up to 25 times slower than POOL, unless OMP_WAIT_POLICY=passive is set.
+ *   POOL    the context's own threads. Idle ones spin for some microseconds, then sleep. For CPUs that are shared with
+ *           other work, and for programs without OpenMP. The first call that wants threads makes them, also in a forked
+ *           child; fovea_context_destroy() joins them. If the system refuses some, fewer run. One call at a time has
+ *           them: what another thread calls meanwhile on the same context runs on its calling thread. To run calls side
+ *           by side on several threads each, give each caller a context. */
+typedef enum fovea_threads_backend {
+    FOVEA_THREADS_DEFAULT = 0, /* OPENMP; POOL in a build without OpenMP */
+    FOVEA_THREADS_OPENMP = 1,  /* FOVEA_ERROR_UNSUPPORTED in a build without OpenMP */
+    FOVEA_THREADS_POOL = 2
+} fovea_threads_backend;
+
 typedef struct fovea_context_options {
     size_t struct_size;
-    fovea_isa isa;                   /* the highest tier to use; default FOVEA_ISA_BEST */
-    int threads;                     /* at most this many; default 0: no limit */
-    fovea_parallel_for parallel_for; /* default NULL: OpenMP */
-    void *pool;                      /* passed to parallel_for */
-    const char *tuning_file;         /* default NULL: searched for, see fovea_context_create(); "": none */
+    fovea_isa isa;                         /* the highest tier to use; default FOVEA_ISA_BEST */
+    int threads;                           /* at most this many; default 0: no limit */
+    fovea_parallel_for parallel_for;       /* default NULL: threads_backend decides */
+    void *pool;                            /* passed to parallel_for */
+    const char *tuning_file;               /* default NULL: searched for, see fovea_context_create(); "": none */
+    fovea_threads_backend threads_backend; /* beside a parallel_for only FOVEA_THREADS_DEFAULT, which is the default */
+    int pool_spin_us; /* of POOL: for how long idle threads spin, at most 1,000,000; default 0: 20 */
 } fovea_context_options;
 
 /* Sets struct_size and the defaults. NULL is ignored. Thread-safe on different options. */
@@ -50,6 +67,8 @@ typedef struct fovea_context fovea_context;
  *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  what FOVEA_ARITHMETIC_FASTEST takes for operands of types that this
  *                     arithmetic is defined for; for others it takes exact. fastest leaves the choice to the library.
  *                     Named arithmetics are unaffected. An unknown word: FOVEA_ERROR_ENVIRONMENT.
+ *   FOVEA_THREADS_BACKEND=openmp|pool  overrides threads_backend; ignored beside a parallel_for. An unknown word, or
+ *                     openmp in a build without OpenMP: FOVEA_ERROR_ENVIRONMENT.
  *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
  *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
  *                     cannot be written, only FOVEA_DEBUG=1 says so.
@@ -61,9 +80,9 @@ typedef struct fovea_context fovea_context;
  * used, and fovea_context_info() says why.
  *
  * Number of threads: the smallest of options->threads, the affinity mask, the cgroup quota, and what OpenMP would use
- * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT). With a parallel_for:
- * options->threads, or if that is 0 the smaller of mask and quota. In a build without OpenMP and without a
- * parallel_for: 1. If omp_set_num_threads() later asks for fewer, calls use fewer; they never use more. */
+ * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT), also with POOL. With a
+ * parallel_for: options->threads, or if that is 0 the smaller of mask and quota. If omp_set_num_threads() later asks
+ * for fewer, calls on OpenMP's threads use fewer; they never use more. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
 /* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
@@ -76,7 +95,7 @@ typedef struct fovea_info {
     int64_t l1d_bytes; /* data caches as plans see them: after sanity checks, with fallbacks */
     int64_t l2_bytes;
     char cpu[64];               /* the CPU's name */
-    char reason[512];           /* why this tier and none above it, and why this many threads */
+    char reason[512];           /* why this tier and none above it, whose threads, and why this many */
     fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
     int tuning_rows;            /* how many of its rows this context may use */
     char tuning[512];           /* which file, or what is wrong with it */

@@ -77,9 +77,36 @@ static void choose_target(fovea_context *ctx, fv_isa wanted, fv_isa environment)
         }
 }
 
+/* Whose threads, where the caller brings no pool: by the environment, else by the options. */
+static fovea_status choose_backend(const fovea_context_options *options, fovea_threads_backend *backend) {
+    static const char *const words[] = {[FOVEA_THREADS_OPENMP] = "openmp", [FOVEA_THREADS_POOL] = "pool"};
+    const char *word = getenv("FOVEA_THREADS_BACKEND");
+    const bool openmp = fv_threads_of_openmp().built;
+    *backend = options->threads_backend;
+    if (options->parallel_for)
+        return *backend == FOVEA_THREADS_DEFAULT
+                   ? FOVEA_OK
+                   : fv_fail(FOVEA_ERROR_ARGUMENT, "parallel_for and threads_backend are both set: set one of them");
+    if (word && *word) {
+        *backend = FOVEA_THREADS_OPENMP;
+        while (*backend <= FOVEA_THREADS_POOL && strcmp(word, words[*backend]) != 0)
+            ++*backend;
+        if (*backend > FOVEA_THREADS_POOL || (*backend == FOVEA_THREADS_OPENMP && !openmp))
+            return fv_fail(FOVEA_ERROR_ENVIRONMENT, "FOVEA_THREADS_BACKEND=\"%.40s\" is %s; known: %spool", word,
+                           *backend > FOVEA_THREADS_POOL ? "not a backend" : "not in this build of the library",
+                           openmp ? "openmp, " : "");
+    }
+    if (*backend == FOVEA_THREADS_DEFAULT)
+        *backend = openmp ? FOVEA_THREADS_OPENMP : FOVEA_THREADS_POOL;
+    return *backend == FOVEA_THREADS_POOL || openmp
+               ? FOVEA_OK
+               : fv_fail(FOVEA_ERROR_UNSUPPORTED, "threads_backend is FOVEA_THREADS_OPENMP, but this library was built "
+                                                  "without OpenMP: use FOVEA_THREADS_DEFAULT");
+}
+
 /* The smallest of what limits it. A caller's pool knows better than the system if it asks for a number, and OpenMP has no
  * say in it. */
-static void choose_threads(fovea_context *ctx, int wanted) {
+static void choose_threads(fovea_context *ctx, int wanted, fovea_threads_backend backend) {
     const fv_openmp openmp = fv_threads_of_openmp();
     const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");
     const bool pool = ctx->threads.parallel_for != NULL, system = !pool || wanted == 0;
@@ -89,10 +116,9 @@ static void choose_threads(fovea_context *ctx, int wanted) {
         const char *name;
     } limits[] = {
         {wanted > 0, wanted, "the options"}, /* of equal ones the first is named */
-        {!pool && openmp.most == 0, 1, "a build without OpenMP"},
         {system, affinity, "the affinity mask"},
         {system && quota > 0, quota, "the cgroup quota"},
-        {!pool && openmp.most > 0, openmp.limit, "OMP_THREAD_LIMIT"},
+        {!pool && openmp.limit > 0, openmp.limit, "OMP_THREAD_LIMIT"},
         {!pool && openmp.most > 0, openmp.most, "OMP_NUM_THREADS or omp_set_num_threads()"},
     };
     const char *by = "";
@@ -103,7 +129,11 @@ static void choose_threads(fovea_context *ctx, int wanted) {
             by = limits[i].name;
         }
     append(ctx->reason, sizeof ctx->reason, "; %d thread%s%s, limited by %s (", ctx->threads.count,
-           fv_plural(ctx->threads.count), pool ? " in the caller's pool" : "", by);
+           fv_plural(ctx->threads.count),
+           pool                              ? " in the caller's pool"
+           : backend == FOVEA_THREADS_OPENMP ? " of OpenMP"
+                                             : " of the context's pool",
+           by);
     if (wanted > 0)
         append(ctx->reason, sizeof ctx->reason, "%d asked for, ", wanted);
     append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, fv_plural(affinity));
@@ -113,7 +143,7 @@ static void choose_threads(fovea_context *ctx, int wanted) {
         append(ctx->reason, sizeof ctx->reason, "a cgroup quota of %d", quota);
     else
         append(ctx->reason, sizeof ctx->reason, "no cgroup quota");
-    if (!pool && openmp.most > 0)
+    if (!pool && openmp.built)
         append(ctx->reason, sizeof ctx->reason, ", OpenMP would use %d",
                openmp.most < openmp.limit ? openmp.most : openmp.limit);
     append(ctx->reason, sizeof ctx->reason, ")");
@@ -139,15 +169,23 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
         return status;
     options = &own;
     status = fv_enum_check(FV_ENUM_isa, "isa", (int)options->isa);
+    if (status == FOVEA_OK)
+        status = fv_enum_check(FV_ENUM_threads_backend, "threads_backend", (int)options->threads_backend);
     if (status != FOVEA_OK)
         return status;
+    if (options->pool_spin_us < 0 || options->pool_spin_us > 1000000)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "pool_spin_us is %d; it must be from 0 to 1000000 (0: the default)",
+                       options->pool_spin_us);
     if (options->threads < 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d; it must be at least 0 (0: no limit)", options->threads);
     fv_isa environment;
     fovea_arithmetic arithmetic;
+    fovea_threads_backend backend;
     status = cap_of_environment(&environment);
     if (status == FOVEA_OK)
         status = fv_arithmetic_of_environment(&arithmetic);
+    if (status == FOVEA_OK)
+        status = choose_backend(options, &backend);
     if (status != FOVEA_OK)
         return status;
     fovea_context *made = calloc(1, sizeof *made);
@@ -158,12 +196,20 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     made->cpu = *cpu;
     made->arithmetic = arithmetic;
     choose_target(made, (fv_isa)options->isa, environment);
-    choose_threads(made, options->threads);
+    choose_threads(made, options->threads, backend);
     const char *debug = getenv("FOVEA_DEBUG");
     made->debug = debug && strcmp(debug, "1") == 0;
     char log_problem[384] = "";
-    fovea_status loaded =
-        fv_tuning_use_file(options->tuning_file, &made->cpu, made->target.isa, made->threads.count, &made->tuning);
+    fovea_status loaded = FOVEA_OK;
+    if (backend == FOVEA_THREADS_POOL) {
+        made->threads.parallel_for = fv_pool_parallel_for;
+        made->threads.pool = fv_pool_create(made->threads.count, options->pool_spin_us);
+        if (!made->threads.pool)
+            loaded = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a pool of %d threads", made->threads.count);
+    }
+    if (loaded == FOVEA_OK)
+        loaded =
+            fv_tuning_use_file(options->tuning_file, &made->cpu, made->target.isa, made->threads.count, &made->tuning);
     if (loaded == FOVEA_OK)
         loaded = fv_shape_log_open(&made->log, log_problem, sizeof log_problem);
     if (loaded != FOVEA_OK) {
@@ -180,6 +226,8 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
 void fovea_context_destroy(fovea_context *ctx) {
     if (!ctx)
         return;
+    if (ctx->threads.parallel_for == fv_pool_parallel_for)
+        fv_pool_destroy(ctx->threads.pool);
     fovea_tuning_destroy(ctx->tuning.tuning);
     fv_shape_log_close(ctx->log);
     free(ctx);

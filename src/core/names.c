@@ -93,6 +93,10 @@ static const struct {
                                [FOVEA_ROPE_NTK] = "FOVEA_ROPE_NTK",
                                [FOVEA_ROPE_YARN] = "FOVEA_ROPE_YARN",
                                [FOVEA_ROPE_LLAMA3] = "FOVEA_ROPE_LLAMA3"}},
+    [FV_ENUM_threads_backend] = {"fovea_threads_backend",
+                                 {[FOVEA_THREADS_DEFAULT] = "FOVEA_THREADS_DEFAULT",
+                                  [FOVEA_THREADS_OPENMP] = "FOVEA_THREADS_OPENMP",
+                                  [FOVEA_THREADS_POOL] = "FOVEA_THREADS_POOL"}},
 };
 
 const char *const fv_causal_words[] = {

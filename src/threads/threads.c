@@ -1,9 +1,10 @@
-/* Threads: OpenMP or the caller's pool (threads.h). The only file that knows OpenMP. */
+/* Threads: OpenMP or a pool (threads.h). */
 #include "threads/threads.h"
 
 #include "core/core.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -35,11 +36,20 @@ static void in_child(void) {
 __attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(before_fork, NULL, in_child); }
 #endif
 
+#ifndef _OPENMP
+/* "4", or "4,2" for nested levels. */
+static int number_of(const char *variable) {
+    const char *text = getenv(variable);
+    const long number = text ? strtol(text, NULL, 10) : 0;
+    return number > 0 && number < INT_MAX ? (int)number : 0;
+}
+#endif
+
 fv_openmp fv_threads_of_openmp(void) {
 #ifdef _OPENMP
-    return (fv_openmp){omp_get_max_threads(), omp_get_thread_limit()};
+    return (fv_openmp){true, omp_get_max_threads(), omp_get_thread_limit()};
 #else
-    return (fv_openmp){0, 0};
+    return (fv_openmp){false, number_of("OMP_NUM_THREADS"), number_of("OMP_THREAD_LIMIT")};
 #endif
 }
 
@@ -141,9 +151,18 @@ static void run_serial(const fv_work *work, int64_t count) {
         work->leave(work->arg);
 }
 
+static bool within_openmp(void) {
+#ifdef _OPENMP
+    return omp_in_parallel();
+#else
+    return false;
+#endif
+}
+
 void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) {
     assert(count >= 0 && count <= threads->count);
-    if (count <= 1 || inside_task) {
+    const bool own = !threads->parallel_for || threads->parallel_for == fv_pool_parallel_for;
+    if (count <= 1 || inside_task || (own && within_openmp())) {
         run_serial(work, count);
         return;
     }
@@ -155,7 +174,7 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) 
 #ifdef _OPENMP
     /* Members without a task are idle: libgomp ends threads for a smaller team, and makes them again for a larger one. */
     const int team = (int)fv_min(threads->count, omp_get_max_threads());
-    if (team > 1 && !omp_in_parallel() && !atomic_load(&orphaned)) {
+    if (team > 1 && !atomic_load(&orphaned)) {
 #pragma omp parallel num_threads(team)
         run_share(&j, omp_get_thread_num(), omp_get_num_threads());
         return;

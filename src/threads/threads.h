@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Where tasks run: in the caller's pool, or in OpenMP's team where parallel_for is NULL. */
+/* Where tasks run: in the caller's pool or one of the library's own, or in OpenMP's team where parallel_for is NULL. */
 typedef struct fv_threads {
     int count; /* most tasks at once; OpenMP's team always has as many members, for as long as OpenMP would use them */
     fovea_parallel_for parallel_for;
@@ -33,9 +33,10 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work);
  * long for the others; a claim waits for all memory written before it. */
 int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end);
 
-/* What OpenMP would use for a region of the calling thread. */
+/* What OpenMP would use for a region of the calling thread; built without it, what its variables say, or 0. */
 typedef struct fv_openmp {
-    int most;  /* OMP_NUM_THREADS, omp_set_num_threads() or a CPU each; 0: built without OpenMP */
+    bool built;
+    int most;  /* OMP_NUM_THREADS, omp_set_num_threads() or a CPU each */
     int limit; /* OMP_THREAD_LIMIT */
 } fv_openmp;
 
@@ -45,5 +46,18 @@ fv_openmp fv_threads_of_openmp(void);
  * where it binds none. Of a bound thread, that which starts the process among them, the affinity mask is one of these
  * places. */
 void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg);
+
+/* ------------------------------------------------------------------------------------------------------- pool.c -- */
+
+/* The library's own pool: threads that spin for spin_us microseconds (0: the pool's choice), then sleep. The first call
+ * that wants threads makes them, also in a forked child; fewer where the system gives fewer. NULL: no memory. */
+typedef struct fv_pool fv_pool;
+fv_pool *fv_pool_create(int threads, int spin_us);
+/* Joins the threads; no call may use the pool. NULL is allowed. */
+void fv_pool_destroy(fv_pool *pool);
+
+/* A fovea_parallel_for, on at most as many threads as the pool has, the calling one among them. One call at a time has
+ * them; another one that comes meanwhile runs on its calling thread. Not to be called from within a task. */
+void fv_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 #endif

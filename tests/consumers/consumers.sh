@@ -153,7 +153,10 @@ no_openmp) # built where there is none; only the portable kernels, which are soo
     ! symbols -u | grep -E '^_?(GOMP|omp|__kmpc)_' || fail "the library should not need these"
     "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/no_openmp.c" -o "$SCRATCH/no_openmp" "$library" \
         -Wl,-rpath,"$SCRATCH/build"
-    "$SCRATCH/no_openmp"
+    "$SCRATCH/no_openmp" ""
+    OMP_NUM_THREADS=1 "$SCRATCH/no_openmp" 1
+    "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/reopen.c" -o "$SCRATCH/reopen" -ldl
+    "$SCRATCH/reopen" "$library" || [ $? = 77 ] # one CPU
     ;;
 
 header) # each alone, in the languages it promises

@@ -1,0 +1,269 @@
+/* The library's own pool (threads.h): threads that spin briefly, then sleep.
+ *
+ * A call is a job: a counter of indices, claimed by whoever takes part. The calling thread takes part from the start,
+ * so a call waits for no thread that wakes up late, only for indices that others have claimed and still run. The first
+ * call that wants threads makes them. Without work they spin for spin_ns, since calls often come one upon the other,
+ * then sleep. A caller that waits for them does the same: beside other work a thread may have lost its CPU.
+ *
+ * One call at a time has the threads. A forked child has none of its parent's, and finds the pool in any state: owner
+ * tells how many forks there had been when it was set up. */
+#if defined(__linux__) && defined(_OPENMP)
+#define _GNU_SOURCE /* sched_setaffinity */
+#else
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "threads/threads.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Longer keeps CPUs from other work; shorter makes the next call of a model's layers wake threads, at some 50 us each
+ * (docs/measurements.md). */
+enum { SPIN_US = 20 };
+
+enum { CLOSED = 1 << 30, CACHE_LINE = 64 };
+
+typedef struct job {
+    void (*task)(void *arg, int64_t index);
+    void *arg;
+    int64_t count;
+    _Atomic int64_t next;
+} job;
+
+struct fv_pool {
+    int64_t spin_ns;
+    _Atomic unsigned owner; /* 2 * forks, and 1 more while a call has the threads */
+    pthread_mutex_t lock;   /* of sleeping */
+    pthread_cond_t wake, ended;
+    int most, count; /* threads beside the caller, and those made so far */
+    bool stop;
+    _Atomic int sleeping;   /* threads */
+    _Atomic bool waiting;   /* the caller sleeps until they have ended */
+    job *now;               /* written before inside is */
+    char line[CACHE_LINE];  /* spinning threads read what follows: apart from what calls write */
+    _Atomic unsigned round; /* one more for each job */
+    _Atomic int inside;     /* threads that take part; CLOSED: no more may */
+    pthread_t threads[];
+};
+
+static atomic_uint forks = 1; /* a new pool has 0: not set up */
+
+static void in_child(void) { atomic_fetch_add(&forks, 1); }
+
+__attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, in_child); }
+
+static void drain(job *j) {
+    int64_t i;
+    while ((i = atomic_fetch_add(&j->next, 1)) < j->count)
+        j->task(j->arg, i);
+}
+
+/* ------------------------------------------------------------------------------------------------------- waiting -- */
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
+static int64_t nanoseconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static bool new_round(fv_pool *p, unsigned seen) { return atomic_load(&p->round) != seen; }
+
+static bool all_out(fv_pool *p, unsigned unused) {
+    (void)unused;
+    return atomic_load(&p->inside) == CLOSED;
+}
+
+/* Spins until it is so, or for spin_ns; was it so? */
+static bool spin(fv_pool *p, bool (*so)(fv_pool *p, unsigned seen), unsigned seen) {
+    const int64_t end = nanoseconds() + p->spin_ns;
+    do
+        for (int i = 0; i < 16; i++) {
+            if (so(p, seen))
+                return true;
+            pause_briefly();
+        }
+    while (nanoseconds() < end);
+    return false;
+}
+
+/* Waits for a round after the one that was seen; false: there is none any more. */
+static bool next_round(fv_pool *p, unsigned *seen) {
+    bool stop = false;
+    if (!spin(p, new_round, *seen)) {
+        pthread_mutex_lock(&p->lock);
+        atomic_fetch_add(&p->sleeping,
+                         1); /* before it looks for the last time; a caller does both the other way round */
+        while (!p->stop && !new_round(p, *seen))
+            pthread_cond_wait(&p->wake, &p->lock);
+        atomic_fetch_sub(&p->sleeping, 1);
+        stop = p->stop;
+        pthread_mutex_unlock(&p->lock);
+    }
+    *seen = atomic_load(&p->round);
+    return !stop;
+}
+
+/* Wakes what the job wants beside the threads that are awake. Whoever holds the lock is awake, too; should it have lost
+ * its CPU, the call goes on without it. */
+static void wake(fv_pool *p, int helpers) {
+    if (atomic_load(&p->sleeping) == 0 || pthread_mutex_trylock(&p->lock) != 0)
+        return;
+    for (int awake = p->count - atomic_load(&p->sleeping); awake < helpers; awake++)
+        pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Closes the job and waits for those that take part. */
+static void close_job(fv_pool *p) {
+    atomic_fetch_or(&p->inside, CLOSED);
+    if (spin(p, all_out, 0))
+        return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->waiting, true); /* as sleeping */
+    while (!all_out(p, 0))
+        pthread_cond_wait(&p->ended, &p->lock);
+    atomic_store(&p->waiting, false);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ------------------------------------------------------------------------------------------------------- threads -- */
+
+/* Takes part if the job is still open. A closed job's memory is its caller's again. */
+static void join(fv_pool *p) {
+    int inside = atomic_load(&p->inside);
+    do
+        if (inside & CLOSED)
+            return;
+    while (!atomic_compare_exchange_weak(&p->inside, &inside, inside + 1));
+    drain(p->now);
+    if (atomic_fetch_sub(&p->inside, 1) == CLOSED + 1 && atomic_load(&p->waiting)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_signal(&p->ended);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+#ifdef _GNU_SOURCE
+static void add_cpu(void *set, int cpu) {
+    if (cpu >= 0 && cpu < CPU_SETSIZE)
+        CPU_SET((size_t)cpu, (cpu_set_t *)set);
+}
+#endif
+
+/* OpenMP may have bound the thread that makes the pool's, which then would have its CPU only. */
+static void unbind(void) {
+#ifdef _GNU_SOURCE
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    fv_parallel_places(add_cpu, &set);
+    if (CPU_COUNT(&set) > 0)
+        (void)sched_setaffinity(0, sizeof set, &set);
+#endif
+}
+
+static void *run(void *pool) {
+    unsigned seen = 0;
+    unbind();
+    while (next_round(pool, &seen))
+        join(pool);
+    return NULL;
+}
+
+/* Fewer where the system gives no more: it is not asked again. Signals are for the program's own threads, but for those
+ * that a thread causes itself, and profilers'. */
+static void grow(fv_pool *p, int count) {
+    static const int passed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF};
+    sigset_t blocked, before;
+    if (p->count >= count || p->count >= p->most)
+        return;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+        sigdelset(&blocked, passed[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    while (p->count < count && p->count < p->most)
+        if (pthread_create(&p->threads[p->count], NULL, run, p) == 0)
+            p->count++;
+        else
+            p->most = p->count;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* --------------------------------------------------------------------------------------------------------- calls -- */
+
+static void set_up(fv_pool *p) {
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->ended, NULL);
+    p->count = 0;
+    p->stop = false;
+    atomic_store(&p->sleeping, 0);
+    atomic_store(&p->waiting, false);
+    atomic_store(&p->inside, CLOSED);
+}
+
+static bool take(fv_pool *p) {
+    const unsigned idle = 2 * atomic_load(&forks);
+    unsigned before = atomic_load(&p->owner);
+    if (before == idle + 1 || !atomic_compare_exchange_strong(&p->owner, &before, idle + 1))
+        return false;
+    if (before != idle)
+        set_up(p);
+    return true;
+}
+
+void fv_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    fv_pool *p = pool;
+    job j = {.task = task, .arg = arg, .count = count};
+    if (count <= 1 || !take(p)) {
+        drain(&j);
+        return;
+    }
+    const int helpers = (int)(count - 1 < p->most ? count - 1 : p->most);
+    grow(p, helpers);
+    p->now = &j;
+    atomic_store(&p->inside, 0);
+    atomic_fetch_add(&p->round, 1);
+    wake(p, helpers < p->count ? helpers : p->count);
+    drain(&j);
+    close_job(p);
+    atomic_fetch_sub(&p->owner, 1);
+}
+
+fv_pool *fv_pool_create(int threads, int spin_us) {
+    assert(threads >= 1 && spin_us >= 0);
+    const int most = threads - 1;
+    fv_pool *p = calloc(1, sizeof *p + (size_t)most * sizeof p->threads[0]);
+    if (p) {
+        p->most = most;
+        p->spin_ns = INT64_C(1000) * (spin_us ? spin_us : SPIN_US);
+    }
+    return p;
+}
+
+void fv_pool_destroy(fv_pool *p) {
+    if (p && atomic_load(&p->owner) == 2 * atomic_load(&forks)) {
+        pthread_mutex_lock(&p->lock);
+        p->stop = true;
+        pthread_cond_broadcast(&p->wake);
+        atomic_fetch_add(&p->round, 1); /* for those that spin: the job is closed */
+        pthread_mutex_unlock(&p->lock);
+        for (int i = 0; i < p->count; i++)
+            pthread_join(p->threads[i], NULL);
+        pthread_cond_destroy(&p->ended);
+        pthread_cond_destroy(&p->wake);
+        pthread_mutex_destroy(&p->lock);
+    }
+    free(p);
+}
