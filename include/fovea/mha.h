@@ -143,8 +143,7 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *            a sequence has (packed: q_cu_seqlens alone); q_starts, kv_lens and kv_starts are absent. A full cache is
  *            FOVEA_ERROR_FULL: this layer has appended nothing, earlier ones have; to avoid that, call
  *            fovea_kv_cache_reserve() before the first layer. The bits are those of its steps called one by one,
- *            whatever the chunks in which tokens come. Where q_norm or k_norm is given and types have 16 bits, memory
- *            is allocated for the call.
+ *            whatever the chunks in which tokens come.
  * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row; fovea_mha_create() refuses k_bias with a
  * softcap or sinks (FOVEA_ERROR_UNSUPPORTED). Everything else, including errors and workspace, is as there.
  * Thread-safe. */
