@@ -199,7 +199,7 @@ static int load(loading *l) {
     for (int64_t i = 0; i < m->config.layers; i++)
         if (load_layer(l, i, &m->layers[i]) != 0)
             return -1;
-    return 0;
+    return weights_all_loaded(l->w, l->to);
 }
 
 int model_load(const fovea_context *ctx, const char *path, fovea_dtype dtype, model **out, complaint to) {

@@ -51,7 +51,7 @@ static inline void made_tensor(made_gguf *g, const char *name, uint64_t columns,
     made_bits(g, place, 8);
 }
 
-/* A setting of any kind but an array. */
+/* A setting of any kind; GGUF_ARRAY stands for an array of weights more. */
 typedef struct made_setting {
     const char *key;
     gguf_kind kind;
@@ -153,7 +153,12 @@ static inline void made_llama(made_gguf *g, const made_setting *settings) {
     int count = 0;
     for (int i = 0; i < MADE_SETTINGS; i++)
         all[count++] = &own[i];
+    const char *more = NULL;
     for (; settings->key != NULL; settings++) {
+        if (settings->kind == GGUF_ARRAY) {
+            more = settings->key;
+            continue;
+        }
         int i = 0;
         while (i < count && strcmp(all[i]->key, settings->key) != 0)
             i++;
@@ -163,7 +168,7 @@ static inline void made_llama(made_gguf *g, const made_setting *settings) {
     memcpy(g->bytes, "GGUF", 4);
     g->size = 4;
     made_bits(g, 3, 4);
-    made_bits(g, MADE_ARRAYS, 8);
+    made_bits(g, MADE_ARRAYS + (more != NULL), 8);
     made_bits(g, (uint64_t)count + 3, 8);
     for (int i = 0; i < count; i++)
         made_value(g, all[i]);
@@ -186,6 +191,8 @@ static inline void made_llama(made_gguf *g, const made_setting *settings) {
         made_bits(g, place, 8);
         place += 4 * arrays[i].columns * (arrays[i].rows > 0 ? arrays[i].rows : 1);
     }
+    if (more != NULL)
+        made_tensor(g, more, MADE_KV, GGUF_F32S, place);
     while (g->size % 32 != 0)
         made_bits(g, 0, 1);
     for (int i = 0; i < MADE_ARRAYS; i++)
@@ -195,6 +202,8 @@ static inline void made_llama(made_gguf *g, const made_setting *settings) {
             memcpy(&bits, &x, sizeof bits);
             made_bits(g, bits, 4);
         }
+    for (int i = 0; more != NULL && i < MADE_KV; i++)
+        made_bits(g, 0, 4);
 }
 
 #endif

@@ -4,7 +4,7 @@
     python3 make_reference.py > reference.txt      needs torch, transformers, tokenizers and gguf, and the model (fetch.py)
 
 For each prompt three lines: the question, the ids of the chat that asks it, and the 64 ids that follow, the one with the
-largest logit each time, whatever it is. test_model.c reads them. The smallest distance of the two largest logits goes to stderr: the
+largest logit each time, whatever it is. test_smollm2.c reads them. The smallest distance of the two largest logits goes to stderr: the
 order of float32 sums differs from program to program, and what is far larger than their error does not depend on it.
 """
 import pathlib

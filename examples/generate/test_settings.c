@@ -1,5 +1,5 @@
-/* Settings of GGUF files that say what a model computes and how text becomes tokens: each is honoured, without effect, or refused by its
- * name. A tiny LLaMA (make_gguf.h) is given one after the other; what it computes with them is compared.
+/* Settings and arrays of GGUF files that say what a model computes and how text becomes tokens: each is honoured, without effect, or refused
+ * by its name. A tiny LLaMA (make_gguf.h) is given one after the other; what it computes with them is compared.
  *
  *     test-generate-settings --write FILE    writes the tiny LLaMA, for test.sh */
 #include "make_gguf.h"
@@ -119,6 +119,7 @@ static const struct {
     {{"llama.expert_used_count", GGUF_U32, 2, NULL}, "llama.expert_used_count is 2"},
     {{"llama.use_parallel_residual", GGUF_BOOL, 1, NULL}, "llama.use_parallel_residual is 1"},
     {{"llama.something.new", GGUF_U32, 1, NULL}, "has the setting llama.something.new, which is not known here"},
+    {{"blk.0.attn_q_norm.weight", GGUF_ARRAY, 0, NULL}, "has the array blk.0.attn_q_norm.weight, which is not known"},
     {{"tokenizer.ggml.add_eos_token", GGUF_BOOL, 1, NULL}, "tokenizer.ggml.add_eos_token is 1"},
     {{"tokenizer.ggml.add_sep_token", GGUF_BOOL, 1, NULL}, "tokenizer.ggml.add_sep_token is 1"},
     {{"tokenizer.ggml.add_space_prefix", GGUF_BOOL, 1, NULL}, "tokenizer.ggml.add_space_prefix is 1"},

@@ -15,6 +15,7 @@ enum { PATH_MOST = 4096, SHARDS_MOST = 512, INDEX_MOST = 1 << 26 };
 struct weights {
     char path[PATH_MOST], folder[PATH_MOST];
     gguf *gguf;
+    uint8_t *loaded; /* of the GGUF file's arrays */
     safetensors *shard[SHARDS_MOST];
     char *shard_name[SHARDS_MOST];
     int shards;
@@ -123,7 +124,10 @@ int weights_open(const char *path, weights **out, complaint to) {
     if (w == NULL)
         return complain(to, path, "out of memory");
     const bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    if ((folder ? open_folder : open_file)(w, path, to) == 0)
+    int good = (folder ? open_folder : open_file)(w, path, to) == 0;
+    if (good && w->gguf != NULL && (w->loaded = calloc((size_t)gguf_tensor_count(w->gguf) + 1, 1)) == NULL)
+        good = complain(to, path, "out of memory") == 0;
+    if (good)
         return *out = w, 0;
     weights_close(w);
     return -1;
@@ -133,6 +137,7 @@ void weights_close(weights *w) {
     if (w == NULL)
         return;
     gguf_close(w->gguf);
+    free(w->loaded);
     for (int i = 0; i < w->shards; i++) {
         safetensors_close(w->shard[i]);
         free(w->shard_name[i]);
@@ -195,10 +200,24 @@ float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns,
         return NULL;
     }
     const safetensors_tensor *t = w->gguf == NULL ? find_shard(w, name, &file) : NULL;
-    const int status = t != NULL ? safetensors_read_f32(file, t, values, to)
-                                 : gguf_read_f32(w->gguf, gguf_find_tensor(w->gguf, name), values, to);
+    int status;
+    if (t != NULL)
+        status = safetensors_read_f32(file, t, values, to);
+    else {
+        const gguf_tensor *g = gguf_find_tensor(w->gguf, name);
+        w->loaded[g - gguf_tensor_at(w->gguf, 0)] = 1;
+        status = gguf_read_f32(w->gguf, g, values, to);
+    }
     if (status == 0)
         return values;
     free(values);
     return NULL;
+}
+
+int weights_all_loaded(const weights *w, complaint to) {
+    for (int64_t i = 0; w->gguf != NULL && i < gguf_tensor_count(w->gguf); i++)
+        if (!w->loaded[i])
+            return complain(to, w->path, "has the array %s, which is not known here and may change results",
+                            gguf_tensor_at(w->gguf, i)->name);
+    return 0;
 }

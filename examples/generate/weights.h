@@ -22,4 +22,7 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
  * shape. */
 float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
 
+/* Was every array of a GGUF file loaded? One that was not would have a part in the model's results. */
+int weights_all_loaded(const weights *w, complaint to);
+
 #endif
