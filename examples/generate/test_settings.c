@@ -288,6 +288,49 @@ static void test_text_refused(void) {
     }
 }
 
+/* The same rules from files beside safetensors. */
+static void test_folder(void) {
+    static const struct {
+        const char *name, *content; /* beside those of the steps before */
+        int first, end, not_end;
+        text_chat_kind kind;
+        const char *words; /* NULL: it is read */
+    } steps[] = {
+        {"merges.txt", "#version: 0.2\na b\n", -1, 5, 9, TEXT_NO_CHAT, NULL},
+        {"config.json", "{\"eos_token_id\": 9}", -1, 9, 7, TEXT_NO_CHAT, NULL},
+        {"generation_config.json", "{\"eos_token_id\": [7, 8]}", -1, 8, 9, TEXT_NO_CHAT, NULL},
+        {"tokenizer_config.json", "{\"add_bos_token\": true, \"bos_token\": {\"content\": \"<s>\"}}", 6, 7, 9,
+         TEXT_NO_CHAT, NULL},
+        {"tokenizer_config.json",
+         "{\"bos_token\": \"<s>\", \"chat_template\": [{\"name\": \"default\", \"template\": \"{{ messages }}\"}]}", -1,
+         7, 9, TEXT_OTHER_CHAT, NULL},
+        {"chat_template.jinja", EACH REST, -1, 7, 9, TEXT_CHATML, NULL},
+        {"tokenizer_config.json", "{\"add_bos_token\": true, \"bos_token\": \"<t>\"}", 0, 0, 0, TEXT_CHATML,
+         "add_bos_token, but bos_token is no token"},
+    };
+    char folder[TEST_FOLDER];
+    test_folder_begin(folder);
+    test_folder_put(
+        folder, "vocab.json",
+        "{\"a\": 0, \"b\": 1, \"c\": 2, \"\xc4\x8a\": 3, \"<|im_start|>\": 4, \"<|im_end|>\": 5, \"<s>\": 6, "
+        "\"</s>\": 7, \"ab\": 8, \"s\": 9}");
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        text_codec *t;
+        test_folder_put(folder, steps[i].name, steps[i].content);
+        sentence[0] = '\0';
+        const bool read = text_from_folder(folder, &t, to) == 0;
+        test_check(read == (steps[i].words == NULL) && (read || strstr(sentence, steps[i].words) != NULL), "%s: \"%s\"",
+                   steps[i].name, sentence);
+        if (read)
+            test_check(text_first(t) == steps[i].first && text_ends(t, steps[i].end) &&
+                           !text_ends(t, steps[i].not_end) && text_chats(t) == steps[i].kind,
+                       "%s: token %d begins texts, the chat is of kind %d, or other tokens end answers", steps[i].name,
+                       (int)text_first(t), (int)text_chats(t));
+        text_free(t);
+    }
+    test_folder_end(folder);
+}
+
 int main(int argc, char **argv) {
     test_option options[] = {{"--write", "FILE", "write the tiny model and test nothing", NULL},
                              {NULL, NULL, NULL, NULL}};
@@ -303,5 +346,6 @@ int main(int argc, char **argv) {
     test_first();
     test_chats();
     test_text_refused();
+    test_folder();
     return test_end();
 }
