@@ -42,9 +42,9 @@ static void test_statistics(const cache_case *c) {
     free(s);
 }
 
-/* What attention of a plan with other windows, or over fewer keys, says to the last token of a sequence. */
+/* What attention of a plan with other windows, over fewer keys or with scores says to the last token of a sequence. */
 static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, const shadow *s, int64_t window,
-                                const int64_t *keys) {
+                                const int64_t *keys, const fovea_attention_scores *scores) {
     float q[CACHE_Q_HEADS * CACHE_DIM], out[CACHE_Q_HEADS * CACHE_VALUES];
     fovea_attention_desc d = cache_desc(c, 0, 1, 1, CACHE_LONGEST);
     fovea_attention_args args;
@@ -58,6 +58,7 @@ static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, cons
     args.cache = cache;
     args.cache_sequences = &s->number;
     args.kv_lens = keys;
+    args.scores = scores;
     fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
     if (status == FOVEA_OK)
         status = fovea_attention_execute(plan, &args, NULL, 0);
@@ -78,11 +79,21 @@ static void test_window_edge(cache_case c) {
                    (int)cache_stats(cache).window_pages);
         cache_check(&c, cache, &s, 1, 1, "the edge of a window");
     }
+    float to[CACHE_Q_HEADS];
+    fovea_attention_scores scores;
+    fovea_attention_scores_init(&scores);
+    scores.out = fovea_tensor_bhtd(to, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, 1);
+    for (int kind = 0; kind < 4; kind++) { /* the first key's: it is gone */
+        scores.kind = (fovea_score_kind)kind;
+        test_check(attend_with(&c, cache, s, 300, NULL, &scores) ==
+                       (scores.kind == FOVEA_SCORES_WEIGHTS ? FOVEA_OK : FOVEA_ERROR_UNSUPPORTED),
+                   "scores of kind %d of a key that is gone", kind);
+    }
     shadow *fork = cache_fork(cache, s), *both[2] = {s, fork}; /* of what is gone, forks lack as much */
     for (int i = 0; i < 2; i++) {
-        test_check(attend_with(&c, cache, both[i], 300, NULL) == FOVEA_OK, "%s", fovea_error_detail());
-        test_check(attend_with(&c, cache, both[i], 301, NULL) == FOVEA_ERROR_ARGUMENT, "a wider window");
-        test_check(attend_with(&c, cache, both[i], -1, NULL) == FOVEA_ERROR_ARGUMENT, "no window");
+        test_check(attend_with(&c, cache, both[i], 300, NULL, NULL) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(attend_with(&c, cache, both[i], 301, NULL, NULL) == FOVEA_ERROR_ARGUMENT, "a wider window");
+        test_check(attend_with(&c, cache, both[i], -1, NULL, NULL) == FOVEA_ERROR_ARGUMENT, "no window");
         test_check(fovea_kv_cache_truncate(cache, both[i]->number, 555) == FOVEA_ERROR_ARGUMENT, "cut behind a window");
         test_check(fovea_kv_cache_truncate(cache, both[i]->number, 556) == FOVEA_OK, "%s", fovea_error_detail());
         both[i]->length = 556;
@@ -280,7 +291,7 @@ static void test_last_position(const cache_case *c) {
     cache_seal(data, size);
     test_check(fovea_kv_cache_load(cache, data, size, &s->number) == FOVEA_OK, "load: %s", fovea_error_detail());
     s->length = 300;
-    test_check(attend_with(c, cache, s, -1, &s->length) == FOVEA_OK, "its first keys: %s", fovea_error_detail());
+    test_check(attend_with(c, cache, s, -1, &s->length, NULL) == FOVEA_OK, "its first keys: %s", fovea_error_detail());
     test_check(cache_append_one(cache, s, 0) == FOVEA_OK, "the last position: %s", fovea_error_detail());
     test_check(cache_append_one(cache, s, 0) == FOVEA_ERROR_ARGUMENT, "a position that a rope has not");
     test_check(cache_append_one(cache, s, 1) == FOVEA_OK, "another layer: %s", fovea_error_detail());

@@ -177,7 +177,8 @@ static fovea_tensor half_pool(const cache_case *c, const shadow *s, bool values,
     return fovea_tensor_bhtd(data, values ? c->v_dtype : c->k_dtype, pages, CACHE_KV_HEADS, page_keys, channels);
 }
 
-/* Types of 16 bits and named arithmetics, whatever the pages: blocks and pairs of keys end with a page. */
+/* Types of 16 bits and named arithmetics, whatever the pages: blocks and pairs of keys end with a page. Two sequences have
+ * the same pages, which are read once where they are whole segments and rows are few. */
 static void test_half_pools(const case_contexts *x) {
     static const int64_t sizes[] = {1, 16, 31, 100, 256, 512};
     shadow *s = must_alloc(1, sizeof *s);
@@ -194,37 +195,45 @@ static void test_half_pools(const case_contexts *x) {
                 const int64_t page_keys = sizes[i], pages = (s->length + page_keys - 1) / page_keys;
                 c.k_dtype = c.v_dtype = kind == 3 ? FOVEA_DTYPE_F16 : FOVEA_DTYPE_BF16;
                 c.arithmetic = kind == 3 ? FOVEA_ARITHMETIC_EXACT : (fovea_arithmetic)kind;
-                float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q),
-                      *out = must_alloc(CACHE_Q_HEADS * rows * CACHE_VALUES, sizeof *out),
-                      *want = must_alloc(CACHE_Q_HEADS * rows * CACHE_VALUES, sizeof *want);
-                int32_t *table = must_alloc(pages, sizeof *table);
+                const int64_t q_floats = CACHE_Q_HEADS * rows * CACHE_DIM, floats = CACHE_Q_HEADS * rows * CACHE_VALUES;
+                const int64_t lens[2] = {s->length, s->length};
+                float *q = must_alloc(2 * q_floats, sizeof *q), *out = must_alloc(2 * floats, sizeof *out),
+                      *want = must_alloc(floats, sizeof *want);
+                int32_t *table = must_alloc(pages, sizeof *table), starts[2] = {0};
                 for (int64_t p = 0; p < pages; p++)
                     table[p] = (int32_t)(pages - 1 - p);
-                fovea_attention_desc d = cache_desc(&c, 0, 1, rows, s->length);
+                fovea_attention_desc d = cache_desc(&c, 0, 2, rows, s->length);
                 fovea_attention_args args;
+                fovea_attention_stats stats;
                 fovea_attention_plan *plan;
                 fovea_kv_pages p;
                 d.page_keys = page_keys;
                 cache_queries(s, 0, rows, q);
-                cache_narrow(&c, q, CACHE_Q_HEADS * rows * CACHE_DIM);
+                memcpy(q + q_floats, q, (size_t)q_floats * sizeof *q);
+                cache_narrow(&c, q, 2 * q_floats);
+                fovea_attention_stats_init(&stats);
                 fovea_kv_pages_init(&p);
                 p.k = half_pool(&c, s, false, page_keys, pages);
                 p.v = half_pool(&c, s, true, page_keys, pages);
                 p.table = table;
-                p.table_stride = pages;
+                p.starts = starts;
                 fovea_attention_args_init(&args);
-                args.q = fovea_tensor_bhtd(q, c.q_dtype, 1, CACHE_Q_HEADS, rows, CACHE_DIM);
-                args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, rows, CACHE_VALUES);
-                args.kv_lens = &s->length;
+                args.q = fovea_tensor_bhtd(q, c.q_dtype, 2, CACHE_Q_HEADS, rows, CACHE_DIM);
+                args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 2, CACHE_Q_HEADS, rows, CACHE_VALUES);
+                args.kv_lens = lens;
                 args.pages = &p;
+                args.stats = &stats;
                 fovea_status status = fovea_attention_plan_create(c.ctx, &d, &plan);
                 if (status == FOVEA_OK)
                     status = fovea_attention_execute(plan, &args, NULL, 0);
                 test_check(status == FOVEA_OK, "pages of 16 bits: %s", fovea_error_detail());
                 cache_want(&c, s, 0, rows, want);
-                test_same(out, want, CACHE_Q_HEADS * rows * CACHE_VALUES,
-                          "pages of %d keys, type %d, arithmetic %d, %d rows", (int)page_keys, (int)c.k_dtype,
-                          (int)c.arithmetic, (int)rows);
+                for (int b = 0; b < 2; b++)
+                    test_same(out + b * floats, want, floats, "pages of %d keys, type %d, arithmetic %d, %d rows",
+                              (int)page_keys, (int)c.k_dtype, (int)c.arithmetic, (int)rows);
+                test_check(stats.shared_prefixes == (rows == 1 && page_keys % 256 == 0),
+                           "pages of %d keys, %d rows: %d were read once", (int)page_keys, (int)rows,
+                           (int)stats.shared_prefixes);
                 fovea_attention_plan_destroy(plan);
                 free(q);
                 free(out);

@@ -150,6 +150,41 @@ static void test_impossible(const cache_case *c) {
     fovea_kv_cache_destroy(cache);
 }
 
+/* Sealed bytes that could be read, of sequences that cannot be: more is gone behind a window than it lets go, and ranges that
+ * are no ascending ones with gaps between. */
+static void test_impossible_parts(cache_case c) {
+    enum { WORD = 8, RANGES = 8 * WORD, HEAD = 10 * WORD, LAYER = 3 * WORD, FIRST = HEAD + CACHE_LAYERS * LAYER };
+    c.windows[1] = 40;
+    fovea_kv_cache *cache = cache_make(&c);
+    shadow *s = cache_add(cache);
+    const int64_t tokens = 34;
+    size_t size;
+    cache_append(cache, &s, 1, &tokens, 1);
+    const int64_t behind = 1, length = 256 + tokens; /* of layer 1: its tokens behind a page, most of which is seen */
+    char *data = cache_save(cache, s, &size);
+    memcpy(data + HEAD + LAYER + WORD, &length, WORD);
+    memcpy(data + HEAD + LAYER + 2 * WORD, &behind, WORD);
+    cache_seal(data, size);
+    test_check(try(cache, data, size) == FOVEA_ERROR_FILE, "gone behind a window: %s", fovea_error_detail());
+    free(data);
+    test_check(fovea_kv_cache_evict(cache, s->number, 3, 9) == FOVEA_OK, "evict: %s", fovea_error_detail());
+    const int64_t ranges = 2, seconds[][2] = {{3, 9}, {4, 8}, {9, 9}, {12, 12}, {8, 9}};
+    data = cache_save(cache, s, &size);
+    char *more = must_alloc((int64_t)size + 2 * WORD, 1);
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
+        memcpy(more, data, FIRST + 2 * WORD);
+        memcpy(more + RANGES, &ranges, WORD);
+        memcpy(more + FIRST + 2 * WORD, seconds[i], 2 * WORD);
+        memcpy(more + FIRST + 4 * WORD, data + FIRST + 2 * WORD, size - FIRST - 2 * WORD);
+        cache_seal(more, size + 2 * WORD);
+        test_check(try(cache, more, size + 2 * WORD) == FOVEA_ERROR_FILE, "range %d: %s", (int)i, fovea_error_detail());
+    }
+    free(data);
+    free(more);
+    free(s);
+    fovea_kv_cache_destroy(cache);
+}
+
 /* Good ones, of caches that differ in one thing. */
 static void test_foreign(cache_case c) {
     fovea_rope_desc d;
@@ -205,6 +240,7 @@ int main(int argc, char **argv) {
     check_loads(&c, x.scalar, true);
     test_hostile(&c);
     test_impossible(&c);
+    test_impossible_parts(cache_case_make(x.one, x.scalar));
     test_foreign(cache_case_make(x.one, x.scalar));
     contexts_free(&x);
     return test_end();
