@@ -323,6 +323,35 @@ files) # files that are unavailable, or not for this machine
     done
     [ $SECONDS -lt 60 ] && [ ! -e folder ] || fail "a folder's name was found late ($SECONDS s)"
     expect 4 merge cut -o other
+    # A run replaces what it decided, and leaves the rest: rows of other threads, rows of what it could not tell.
+    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    rows() { # for the linear map of small
+        for threads in 1 2; do
+            echo "linear_f32 isa=$isa threads=$threads in=1..1024 out=1..1024 rows=17..64 : k_block=7 $evidence"
+        done
+    }
+    rows | made own
+    cp own old
+    FOVEA_TUNE_WEATHER=interrupted expect 3 run "${small[@]}" -o own
+    cmp own old || fail "what could not be told replaces a row"
+    expect 0 run "${small[@]}" -o own
+    has out '^linear .* default kept'
+    has own '^linear_f32 isa=.* threads=2' '^attention_f32 .* threads=1'
+    ! grep -q '^linear_f32 .* threads=1' own || fail "a row is left where the default was confirmed"
+    # Cache sizes that were found with other threads are taken from the file; one's own are looked for again.
+    scale() { # scale THREADS
+        echo "machine : cache_scale=200 : isa=$isa threads=$1 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=none" | made own
+    }
+    scale 2
+    expect 0 run "${small[@]}" -o own
+    has out "^cache sizes: 200% of those reported .from the file: found with tier $isa and 2 threads.\$"
+    has own '^machine : cache_scale=200 '
+    scale 1
+    FOVEA_TUNE_WEATHER=interrupted expect 3 run "${small[@]}" -o own
+    has out '^cache sizes: 200% of those reported \(not tested: '
+    expect 0 run "${small[@]}" -o own
+    has out '^cache sizes: as reported \(confirmed as best\)'
+    has own '^machine : cache_scale=100 '
     # A folder that the user names is not made: it may be misspelt. The usual one is.
     for command in 'run --budget 60s' 'report' 'merge sound'; do
         made sound </dev/null

@@ -66,6 +66,10 @@ static void test_scale(fovea_context *ctx, const tune_class *c) {
         tune_result results[2] = {{.verdict = VERDICT_default}, {.verdict = VERDICT_default}};
         ctx->tuning.cache_scale = s.percent;
         tune_keep_sizes(ctx, &s, classes, 2, results);
+        tune_result tuned[2] = {{.verdict = VERDICT_tuned, .blocks = 99}, {.verdict = VERDICT_tuned, .blocks = 99}};
+        tune_keep_sizes(ctx, &s, classes, 2, tuned);
+        test_check(tuned[0].blocks == 99 && tuned[1].blocks == 99, "seed %d: a class that was tuned is overwritten",
+                   seed);
         tune_problem problem;
         if (test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error)) {
             const tune_choice usual = {.cache_scale = 100};
