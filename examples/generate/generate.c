@@ -22,6 +22,7 @@
 enum { NO_MODEL = 77, CONTEXT = 2048 };
 
 static const char default_prompt[] = "Tell me the story of a lighthouse keeper who learns to sail.";
+
 /* --------------------------------------------------------------------------------------------------------- setting up -- */
 
 /* The prompt: words, "-" alone for standard input, or the default. */
@@ -69,6 +70,7 @@ static void load_text(run *r, const char *path) {
         die(r->complaint);
     const gguf *f = weights_gguf(w);
     const int status = f != NULL ? text_from_gguf(f, &r->t, to(r)) : text_from_folder(weights_folder(w), &r->t, to(r));
+    const char *prefix = f != NULL ? "tokenizer." : "";
     if (f != NULL && r->opts->perplexity == NULL)
         tell_sampling(f);
     weights_close(w);
@@ -76,9 +78,12 @@ static void load_text(run *r, const char *path) {
         die(r->complaint);
     if (r->opts->perplexity != NULL || r->opts->plain)
         return;
-    if (text_chats(r->t) == TEXT_OTHER_CHAT)
-        die("the model's chat template is not ChatML, the only chat known here; --plain continues the prompt without a "
-            "chat");
+    if (text_chats(r->t) == TEXT_OTHER_CHAT) {
+        complain(to(r), path,
+                 "%schat_template is not ChatML, the only chat known here; --plain continues the prompt without a chat",
+                 prefix);
+        die(r->complaint);
+    }
     if (text_chats(r->t) == TEXT_NO_CHAT && r->opts->system != NULL)
         die("--system needs a chat, but the model has no chat template");
 }

@@ -9,7 +9,8 @@ hash_of() { sed -n 's/^logits   hash //p' out; }
 
 expect 0 "${tiny[@]}" --tokens 5 ab
 has out '^cut off  after 5 tokens; --tokens allows more$' '^logits   hash [0-9a-f]{16}$'
-[ ! -s err ] || fail "something on standard error"
+has err '^fovea-generate: tiny.gguf: recommends general.sampling.temp, which is not used: options say how tokens are drawn$'
+[ "$(wc -l <err)" = 1 ] || fail "more on standard error"
 words=$(hash_of)
 
 # - is standard input, without the line end at its end; several words are one text.
@@ -43,7 +44,7 @@ expect 0 "${tiny[@]}" --tokens 5 $'a\xff\xe2\x82b'
 has err '^fovea-generate: the prompt is not UTF-8: 3 bytes were replaced by U.FFFD$'
 replaced=$(hash_of)
 expect 0 "${tiny[@]}" --tokens 5 $'a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdb'
-[ "$(hash_of)" = "$replaced" ] && [ ! -s err ] || fail "U+FFFD is not what bytes are replaced by"
+[ "$(hash_of)" = "$replaced" ] && ! grep -q UTF-8 err || fail "U+FFFD is not what bytes are replaced by"
 printf 'a\0b' | expect 0 "${tiny[@]}" --tokens 5 -
 has err '^fovea-generate: the prompt is not UTF-8: 1 byte was replaced'
 expect 0 "${tiny[@]}" --tokens 5 --system $'\xff' ab
@@ -54,6 +55,18 @@ expect 2 "${tiny[@]}" --plain --system ab ab
 has err 'cannot be combined with --system'
 expect 2 "${tiny[@]}" --perplexity tiny.gguf ab
 has err 'takes neither a prompt nor --system'
+
+# Chats of other kinds are refused by the setting's name; without a template, the prompt is continued.
+"$2" --write other.gguf --template '[INST] {{ messages }}' >out 2>err || fail "no model"
+expect 1 --model other.gguf --threads 1 ab
+has err '^fovea-generate: other.gguf: tokenizer.chat_template is not ChatML.*--plain'
+expect 0 --model other.gguf --type f32 --threads 1 --tokens 5 --plain ab
+words=$(hash_of)
+"$2" --write none.gguf --template '' >out 2>err || fail "no model"
+expect 0 --model none.gguf --type f32 --threads 1 --tokens 5 ab
+[ "$(hash_of)" = "$words" ] || fail "without a template, the prompt is not continued"
+expect 1 --model none.gguf --system ab ab
+has err '^fovea-generate: --system needs a chat, but the model has no chat template$'
 
 # A full disk ends the answer at once.
 if [ -c /dev/full ]; then

@@ -1,7 +1,7 @@
 /* Settings and arrays of GGUF files that say what a model computes and how text becomes tokens: each is honoured, without effect, or refused
  * by its name. A tiny LLaMA (make_gguf.h) is given one after the other; what it computes with them is compared.
  *
- *     test-generate-settings --write FILE    writes the tiny LLaMA, for test.sh */
+ *     test-generate-settings --write FILE [--template TEXT]    writes the tiny LLaMA, for test.sh; TEXT is its chat template */
 #include "make_gguf.h"
 #include "model.h"
 #include "text.h"
@@ -333,12 +333,15 @@ static void test_folder(void) {
 
 int main(int argc, char **argv) {
     test_option options[] = {{"--write", "FILE", "write the tiny model and test nothing", NULL},
+                             {"--template", "TEXT", "its chat template (default: ChatML's)", NULL},
                              {NULL, NULL, NULL, NULL}};
     test_begin(argc, argv, "settings", options);
-    const char *path = test_option_value(options, "--write");
+    const char *path = test_option_value(options, "--write"), *chat = test_option_value(options, "--template");
     if (path != NULL) {
-        static const made_setting chat[] = {{"tokenizer.chat_template", GGUF_TEXT, 0, EACH REST}, {NULL, 0, 0, NULL}};
-        write_llama(path, chat);
+        const made_setting settings[] = {{"tokenizer.chat_template", GGUF_TEXT, 0, chat != NULL ? chat : EACH REST},
+                                         {"general.sampling.temp", GGUF_F32, 0.6, NULL},
+                                         {NULL, 0, 0, NULL}};
+        write_llama(path, settings + (chat != NULL && *chat == '\0'));
         return test_end();
     }
     test_model();
