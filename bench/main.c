@@ -254,6 +254,7 @@ static const cli_kind arguments[] = {
     {"REGEX", "an expression"}, {"TEXT", "a case"}, {"SECONDS", "a number of seconds from 0.001 to 3600"}};
 static const char environment[] =
     "FOVEA_ISA=TIER caps the tier\n"
+    "FOVEA_THREADS_BACKEND=openmp|pool chooses whose threads run (default: openmp)\n"
     "FOVEA_MODEL=PATH names the encoder's model (default: all-MiniLM-L6-v2 where fetch.py puts it)";
 static const char examples[] =
     "fovea-bench --filter 'attention.*isa:avx2'\n"

@@ -79,8 +79,11 @@ int main(void) {
             }
     }
 
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.threads_backend = FOVEA_THREADS_POOL; /* idle threads sleep: other programs may want the CPUs */
     fovea_context *context;
-    fovea_status status = fovea_context_create(NULL, &context);
+    fovea_status status = fovea_context_create(&options, &context);
     if (status == FOVEA_OK)
         status = torch_sdpa(context, q, k, v, out);
     if (status == FOVEA_OK)

@@ -127,7 +127,10 @@ int main(void) {
     fill(c.o, WIDTH * WIDTH, 4);
     fill(x, TOKENS * WIDTH, 5);
 
-    fovea_status status = fovea_context_create(NULL, &d.context);
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.threads_backend = FOVEA_THREADS_POOL; /* idle threads sleep: other programs may want the CPUs */
+    fovea_status status = fovea_context_create(&options, &d.context);
     if (status == FOVEA_OK)
         status = make_projections(&d, &c);
     if (status == FOVEA_OK)

@@ -67,7 +67,10 @@ int main(void) {
     fill(torch.out_proj_bias, WIDTH, 4);
     fill(x, BATCH * TOKENS * WIDTH, 5);
 
-    fovea_status status = fovea_context_create(NULL, &context);
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.threads_backend = FOVEA_THREADS_POOL; /* idle threads sleep: other programs may want the CPUs */
+    fovea_status status = fovea_context_create(&options, &context);
     if (status == FOVEA_OK)
         status = make_layer(context, &torch, &layer);
     if (status == FOVEA_OK)

@@ -93,6 +93,7 @@ static fovea_context *make_context(fovea_isa isa, int threads, fovea_info *info)
     fovea_context_options_init(&opts);
     opts.isa = isa;
     opts.threads = threads;
+    opts.threads_backend = FOVEA_THREADS_POOL;
     fovea_context *context;
     require(fovea_context_create(&opts, &context), "context");
     fovea_info_init(info);

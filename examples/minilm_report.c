@@ -33,10 +33,9 @@ static void print_head(const bout *b) {
 
 /* Says so if other programs had CPUs that the runs needed.
  *
- * OpenMP's threads spin for a while before they sleep, so here all of them work all the time if the machine is idle.
- * Another program takes half a CPU at least, however many there are: the limit is in CPUs, with a little for each
- * thread for what an idle machine does besides. Of 2 CPUs 0.02 were missing on an idle machine (0.12 where
- * OMP_WAIT_POLICY lets threads sleep), 0.6 to 1 beside a loop in another process. Clocks of other threads advance by
+ * Threads hardly sleep here if the machine is idle. Another program takes half a CPU at least, however many there are: the
+ * limit is in CPUs, with a little for each thread for what an idle machine does besides. Of 2 CPUs 0.02 were missing on
+ * an idle machine (0.12 where threads slept whenever they waited), 0.6 to 1 beside a loop in another process. Clocks of other threads advance by
  * the kernel's tick: what took less than a tenth of a second is not judged. */
 static void print_busy(const bout *b) {
     const int threads = b->rows[b->row_count - 1].info.threads;

@@ -37,7 +37,10 @@ static void attention_free(attention *a) {
 /* 0, or -1 after a message; attention_free() either way. */
 static int attention_create(attention *a) {
     memset(a, 0, sizeof *a);
-    fovea_status status = fovea_context_create(NULL, &a->context);
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.threads_backend = FOVEA_THREADS_POOL; /* idle threads sleep: other programs may want the CPUs */
+    fovea_status status = fovea_context_create(&options, &a->context);
     if (status != FOVEA_OK)
         return complain("context", status);
 

@@ -163,18 +163,12 @@ void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady)
     print_steadiness(steady);
 }
 
-#ifdef FOVEA_TUNE_POOL /* a build without OpenMP: see CMakeLists.txt */
-void FOVEA_TUNE_POOL(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
-#else
-#define FOVEA_TUNE_POOL NULL
-#endif
-
 fovea_context_options tune_context_options(const tune_options *options) {
     fovea_context_options wanted;
     fovea_context_options_init(&wanted);
     wanted.isa = options->isa;
     wanted.threads = options->threads;
-    wanted.parallel_for = FOVEA_TUNE_POOL;
+    wanted.threads_backend = FOVEA_THREADS_POOL; /* as programs of ours */
     return wanted;
 }
 

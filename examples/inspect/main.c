@@ -16,6 +16,7 @@ fovea_context *inspect_context(const inspect_options *options, int *threads, com
     fovea_context_options_init(&wanted);
     fovea_info_init(&info);
     wanted.threads = (int)options->threads;
+    wanted.threads_backend = FOVEA_THREADS_POOL;
     if (fovea_context_create(&wanted, &context) != FOVEA_OK || fovea_context_info(context, &info) != FOVEA_OK) {
         complain(to, "context", "%s", fovea_error_detail());
         fovea_context_destroy(context);

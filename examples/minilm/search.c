@@ -145,6 +145,7 @@ static fovea_context *make_context(int threads, fovea_info *info) {
     fovea_context_options opts;
     fovea_context_options_init(&opts);
     opts.threads = threads;
+    opts.threads_backend = FOVEA_THREADS_POOL;
     fovea_context *context;
     fovea_info_init(info);
     if (fovea_context_create(&opts, &context) != FOVEA_OK || fovea_context_info(context, info) != FOVEA_OK)

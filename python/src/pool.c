@@ -1,26 +1,17 @@
 /* Tasks on threads (pool.h).
  *
- * A call is a job: a counter of indices, claimed by whoever takes part. The calling thread takes part from the start, so
- * nothing waits for a thread that wakes up late: what is claimed when the indices run out is all that a call waits for. With
- * torch the others are torch's, one range each; else the own threads join the job while it is open.
- *
- * Own threads are made when a call needs them, and stay. Without work they spin for spin_ns, since calls often come one upon
- * the other, then sleep. One job runs on them at a time. */
+ * A call is a job: a counter of indices, claimed by whoever takes part. With torch these are the caller and torch's threads, one
+ * range each; else the caller and threads of the library's pool. */
 #include "pool.h"
 
+#include "threads/threads.h"
+
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
-/* Longer keeps CPUs from other pools of the process, shorter makes the next call of a model's layers wake threads, at some
- * 50 us each. */
-static const int64_t spin_ns = 20000;
-
-enum { MOST_THREADS = 1024, CLOSED = 1 << 30 };
+enum { MOST_THREADS = 1024 };
 
 typedef struct job {
     void (*task)(void *arg, int64_t index);
@@ -76,143 +67,29 @@ const char *py_pool_name(void) { return py_torch_pool_find() && !atomic_load(&or
 
 /* ----------------------------------------------------------------------------------------------------- own threads -- */
 
-typedef struct team {
-    pthread_mutex_t lock; /* of sleeping, and of making threads */
-    pthread_cond_t wake;
-    pthread_t threads[MOST_THREADS];
-    int count, sleeping;
-    bool stop;
-    job *now;                /* written before round is */
-    _Atomic int helpers;     /* how many threads the job wants beside the caller */
-    _Atomic unsigned round;  /* one more for each job */
-    _Atomic int inside;      /* threads that take part; CLOSED: no more may */
-    _Atomic unsigned joined; /* threads that have joined this job so far */
-} team;
+static _Atomic(fv_pool *) own; /* made by the first call that wants it, and never destroyed */
 
-static team *own;         /* made with the first thread; a child leaves its parent's where it is */
-static atomic_flag owned; /* by the call whose job it is */
-
-static void pause_briefly(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb");
-#endif
+static fv_pool *own_pool(void) {
+    fv_pool *pool = atomic_load(&own), *made;
+    if (pool || !(made = fv_pool_create(MOST_THREADS, 0)))
+        return pool;
+    if (atomic_compare_exchange_strong(&own, &pool, made))
+        return made;
+    fv_pool_destroy(made); /* another thread was first */
+    return pool;
 }
 
-static int64_t nanoseconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-/* Waits for a round after the one that was seen; false: there is none any more. */
-static bool next_round(team *t, unsigned *seen) {
-    const int64_t end = nanoseconds() + spin_ns;
-    do
-        for (int i = 0; i < 16; i++) {
-            if (atomic_load_explicit(&t->round, memory_order_acquire) != *seen)
-                goto found;
-            pause_briefly();
-        }
-    while (nanoseconds() < end);
-    pthread_mutex_lock(&t->lock);
-    t->sleeping++;
-    while (!t->stop && atomic_load(&t->round) == *seen)
-        pthread_cond_wait(&t->wake, &t->lock);
-    t->sleeping--;
-    const bool stop = t->stop;
-    pthread_mutex_unlock(&t->lock);
-    if (stop)
-        return false;
-found:
-    *seen = atomic_load(&t->round);
-    return true;
-}
-
-/* Takes part if the job is still open and wants another. A closed job's memory is its caller's again. */
-static void join(team *t) {
-    int inside = atomic_load(&t->inside);
-    do
-        if (inside & CLOSED)
-            return;
-    while (!atomic_compare_exchange_weak(&t->inside, &inside, inside + 1));
-    if ((int)atomic_fetch_add(&t->joined, 1) < atomic_load(&t->helpers))
-        drain(t->now);
-    atomic_fetch_sub(&t->inside, 1);
-}
-
-static void *run(void *arg) {
-    team *t = arg;
-    unsigned seen = 0;
-    while (next_round(t, &seen))
-        join(t);
-    return NULL;
-}
-
-/* Signals are for the program's own threads. */
-static void grow(team *t, int count) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (t->count < count && t->count < MOST_THREADS && pthread_create(&t->threads[t->count], NULL, run, t) == 0)
-        t->count++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-static team *team_of(int helpers) {
-    if (!own) {
-        team *t = calloc(1, sizeof *t);
-        if (!t)
-            return NULL;
-        pthread_mutex_init(&t->lock, NULL);
-        pthread_cond_init(&t->wake, NULL);
-        atomic_store(&t->inside, CLOSED);
-        own = t;
-    }
-    grow(own, helpers);
-    return own;
+static void run_index(void *arg, int64_t index) {
+    (void)index;
+    drain(arg);
 }
 
 static void run_own(job *j, int threads) {
-    team *t = atomic_flag_test_and_set(&owned) ? NULL : team_of(threads - 1);
-    if (!t) {
+    fv_pool *pool = own_pool();
+    if (pool)
+        fv_pool_parallel_for(pool, threads, run_index, j);
+    else
         drain(j);
-        return;
-    }
-    t->now = j;
-    atomic_store(&t->helpers, threads - 1);
-    atomic_store(&t->joined, 0);
-    atomic_store(&t->inside, 0);
-    pthread_mutex_lock(&t->lock);
-    atomic_fetch_add(&t->round, 1);
-    if (t->sleeping)
-        pthread_cond_broadcast(&t->wake);
-    pthread_mutex_unlock(&t->lock);
-    drain(j);
-    atomic_fetch_or(&t->inside, CLOSED);
-    for (int i = 0; atomic_load(&t->inside) != CLOSED; i++)
-        i < 1000 ? pause_briefly() : (void)sched_yield();
-    atomic_flag_clear(&owned);
-}
-
-/* At exit. A thread of the program that is inside a call keeps them; they end with the process. */
-__attribute__((destructor)) static void end_threads(void) {
-    if (!own || atomic_flag_test_and_set(&owned))
-        return;
-    team *t = own;
-    pthread_mutex_lock(&t->lock);
-    t->stop = true;
-    pthread_cond_broadcast(&t->wake);
-    atomic_fetch_add(&t->round, 1); /* for those that spin: the job is closed */
-    pthread_mutex_unlock(&t->lock);
-    for (int i = 0; i < t->count; i++)
-        pthread_join(t->threads[i], NULL);
-    own = NULL;
-    pthread_cond_destroy(&t->wake);
-    pthread_mutex_destroy(&t->lock);
-    free(t);
-    atomic_flag_clear(&owned);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- forks -- */
@@ -224,10 +101,7 @@ static void before_fork(void) {
     threads_at_fork = stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3; /* one thread, . and .. */
 }
 
-/* The parent's threads do not exist here, and their team may be in any state. */
 static void in_child(void) {
-    own = NULL;
-    atomic_flag_clear(&owned);
     if (threads_at_fork)
         atomic_store(&orphaned, true);
 }

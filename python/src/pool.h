@@ -1,5 +1,5 @@
-/* The threads that the library's tasks run on: torch's in a process that has loaded torch 2.10 or newer, else a few of the
- * package's own. No runtime of OpenMP is linked or loaded. None of this needs the GIL, and it may be held. */
+/* The threads that the library's tasks run on: torch's in a process that has loaded torch 2.10 or newer, else those of one pool
+ * of the library's. No runtime of OpenMP is linked or loaded. None of this needs the GIL, and it may be held. */
 #ifndef PY_POOL_H
 #define PY_POOL_H
 
