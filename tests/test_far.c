@@ -50,14 +50,17 @@ static bool sees(far_kind kind, int64_t row, int64_t key) {
     return kind == FAR_CAUSAL ? key <= row + KEYS - ROWS : kind != FAR_NAN_KEY || key != ODD_KEY;
 }
 
+static double capped(double score, double softcap) { return softcap > 0 ? softcap * tanh(score / softcap) : score; }
+
 /* The output of a row, and what of it is due to keys below the highest. */
-static double expected(far_kind kind, double distance, int64_t row, double *due) {
+static double expected(far_kind kind, double distance, double softcap, int64_t row, double *due) {
     const int highest = kind == FAR_ONE_KEY ? 0 : 1;
     double sum = 0.0, out = 0.0;
     *due = 0.0;
     for (int64_t key = 0; key < KEYS; key++) {
         const int sign = key_sign(kind, key);
-        const double below = query_distance(kind, distance, row) * (highest - sign) / 2.0;
+        const double half = query_distance(kind, distance, row) / 2.0;
+        const double below = capped(half * highest, softcap) - capped(half * sign, softcap);
         const double p = !sees(kind, row, key) || below > 87.33654 ? 0.0 : exp(-below);
         sum += p;
         out += p * (sign < 0 ? (double)low_value : 1.0);
@@ -67,13 +70,14 @@ static double expected(far_kind kind, double distance, int64_t row, double *due)
     return out / sum;
 }
 
-static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, double distance, float query, bool flush,
-                      int64_t tile_rows) {
+static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, double distance, double softcap,
+                      float query, bool flush, int64_t tile_rows) {
     const int64_t heads = heads_of(kind), rows = heads * ROWS;
     const fv_attention_choice choice = {.block_rows = 2 * ROWS, .tile_rows = tile_rows}; /* all heads in one block */
     attention_case c = case_plain(1, heads, 1, ROWS, KEYS, dim, 1);
     c.desc.has_scale = 1;
     c.desc.scale = 1.0f;
+    c.desc.softcap = softcap;
     c.desc.causal = kind == FAR_CAUSAL ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
     c.desc.mask = kind == FAR_NAN_KEY ? FOVEA_MASK_BOOLEAN : kind == FAR_ADDED ? FOVEA_MASK_ADDITIVE : FOVEA_MASK_NONE;
     float *q = malloc((size_t)(rows * dim) * sizeof *q), *k = malloc((size_t)(KEYS * dim) * sizeof *k);
@@ -120,10 +124,11 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
         if (kind == FAR_NAN_QUERY && i == ODD_ROW)
             continue;
         double due;
-        const double want = expected(kind, distance, i, &due);
+        const double want = expected(kind, distance, softcap, i, &due);
         if (!test_check(fabs(out[i] - want) <= 1e-6 + 1e-3 * due,
-                        "%s, %d channels, %g apart%s, tiles of %d: row %d is %.9g instead of %.9g", kind_words[kind],
-                        (int)dim, distance, flush ? ", flushed" : "", (int)tile_rows, (int)i, (double)out[i], want))
+                        "%s, %d channels, %g apart, softcap %g%s, tiles of %d: row %d is %.9g instead of %.9g",
+                        kind_words[kind], (int)dim, distance, softcap, flush ? ", flushed" : "", (int)tile_rows, (int)i,
+                        (double)out[i], want))
             break;
     }
     fovea_attention_plan_destroy(plan);
@@ -139,12 +144,18 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind < FAR_KINDS; kind++)
             for (int several = 0; several < 2; several++) {
                 const int64_t tile_rows = several ? 24 : 2 * ROWS; /* one tile takes its keys otherwise */
-                check_far(ctx, (far_kind)kind, 64, distances[i], 0.5f, false, tile_rows);
-                check_far(ctx, (far_kind)kind, 33, distances[i], 100.0f, false, tile_rows);
+                check_far(ctx, (far_kind)kind, 64, distances[i], 0.0, 0.5f, false, tile_rows);
+                check_far(ctx, (far_kind)kind, 33, distances[i], 0.0, 100.0f, false, tile_rows);
             }
+    /* Scores of 1 to 2 caps: caps from 40 on bring some so far apart, lower ones none. */
+    static const double caps[] = {10.0, 39.0, 40.0, 41.0, 46.0, 50.0, 60.0, 79.0, 81.0, 200.0},
+                        of_cap[] = {1.0, 1.3, 1.6, 2.0};
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
+        for (int j = 0; j < 4; j++)
+            check_far(ctx, FAR_ALL, 64, 2.0 * caps[i] * of_cap[j], caps[i], 0.5f, false, j % 2 ? 24 : 2 * ROWS);
     /* Squares of queries too small to be numbers, of keys almost too large. */
     if (FP_FLUSH)
-        check_far(ctx, FAR_ALL, 512, 90.0, 1.08e-19f, true, 0);
+        check_far(ctx, FAR_ALL, 512, 90.0, 0.0, 1.08e-19f, true, 0);
     else
         test_skip("flush-to-zero: cannot be set here");
     fovea_context_destroy(ctx);
