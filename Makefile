@@ -94,8 +94,8 @@ fuzz: build/fuzz/build.ninja
 	@for name in tuning cache gguf; do \
 	    mkdir -p build/fuzz/corpus-$$name && \
 	    build/fuzz/tests/fuzz-$$name --make-seeds build/fuzz/corpus-$$name && \
-	    (cd build/fuzz && tests/fuzz-$$name corpus-$$name -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -malloc_limit_mb=16 \
-	        -print_final_stats=1) || exit 1; \
+	    (cd build/fuzz && tests/fuzz-$$name corpus-$$name -max_total_time=$(FUZZ_SECONDS) -max_len=8192 \
+	        -malloc_limit_mb=16 -print_final_stats=1) || exit 1; \
 	done
 
 build/fuzz/build.ninja: | setup-clang
