@@ -2,6 +2,7 @@
  *
  *   float64   any split of the keys, empty parts among them, against the reference over all keys
  *   bits      those of the scalar kernels, row by row, for any strides, counts, channels, empty rows, NaN and sinks
+ *   tree      B with C, then A with both, of parts and of states
  *   place     one part gives its own bits; merged in place as elsewhere
  *   errors    bad input has a status and a sentence, and nothing is written */
 #include "attention_case.h"
@@ -246,6 +247,91 @@ static void test_identity(void) {
     check_status("many sequences without queries", fovea_attention_merge(NULL, 0, NULL, &whole), FOVEA_OK, NULL);
 }
 
+/* ------------------------------------------------------------------------------------------------------- tree -- */
+
+enum { TREE_PIECES = 3, TREE_PIECE = 256, TREE_KEYS = 700 };
+
+/* Runs the plan of a piece; count 0: without keys, anywhere. */
+static void run_piece(const fovea_context *ctx, const attention_case *c, const inputs *in, int64_t first, int64_t count,
+                      fovea_attention_state *state, outputs *out, fovea_status want, const char *words) {
+    static const int64_t none[] = {0};
+    attention_case piece = *c;
+    fovea_attention_plan *plan;
+    fovea_attention_args args = in->args;
+    piece.desc.kv_len = count > 0 ? count : 1;
+    args.k = fovea_tensor_tokens(args.k, count > 0 ? first : 0, piece.desc.kv_len);
+    args.v = fovea_tensor_tokens(args.v, count > 0 ? first : 0, piece.desc.kv_len);
+    args.kv_lens = count > 0 ? NULL : none;
+    args.state = state;
+    args.first_key = first;
+    args.out = out->out;
+    args.lse = out->lse;
+    check_status("a piece's plan", fovea_attention_plan_create(ctx, &piece.desc, &plan), FOVEA_OK, NULL);
+    check_status("a piece", fovea_attention_execute(plan, &args, NULL, 0), want, words);
+    fovea_attention_plan_destroy(plan);
+}
+
+/* Merges in another order give other last bits, no more. */
+static void check_near(const outputs *got, const outputs *want, const char *what) {
+    double most = 0.0;
+    for (int64_t i = 0; i < tensor_elements(&want->out); i++)
+        most = fmax(most, fabs((double)((float *)got->out.data)[i] - (double)((float *)want->out.data)[i]));
+    for (int64_t i = 0; i < tensor_elements(&want->lse); i++)
+        most = fmax(most, fabs((double)((float *)got->lse.data)[i] - (double)((float *)want->lse.data)[i]));
+    test_check(most < 4e-6, "%s: %g off", what, most);
+}
+
+static void test_tree(void) {
+    fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
+    attention_case c = case_plain(1, 2, 1, 20, TREE_KEYS, 8, 21);
+    rng r = rng_stream(test_seed(), "tree");
+    inputs *in = inputs_make(&c, &r);
+    outputs *whole = outputs_make(&c, LAYOUT_BHTD), *tree = outputs_make(&c, LAYOUT_BHTD), *of[TREE_PIECES];
+    fovea_attention_state *state[TREE_PIECES + 2]; /* of A, B, C; of none; of A and B */
+    fovea_attention_part parts[TREE_PIECES], into = {tree->out, tree->lse};
+    case_run(ctx, NULL, &c, in, whole);
+    fovea_attention_plan *plan;
+    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    const size_t size = fovea_attention_plan_state_size(plan);
+    for (int p = TREE_PIECES + 1; p >= 0; p--) {
+        const int64_t first = p * TREE_PIECE, left = TREE_KEYS - first;
+        void *memory = must_alloc((int64_t)size, 1);
+        check_status("a state", fovea_attention_state_init(plan, memory, size, &state[p]), FOVEA_OK, NULL);
+        if (p >= TREE_PIECES)
+            continue;
+        of[p] = outputs_make(&c, LAYOUT_BHTD);
+        run_piece(ctx, &c, in, first, left < TREE_PIECE ? left : TREE_PIECE, state[p], of[p], FOVEA_OK, NULL);
+        parts[p] = (fovea_attention_part){of[p]->out, of[p]->lse};
+    }
+    for (int p = 0; p < 2; p++)
+        check_status("A and B", fovea_attention_state_merge(state[4], state[p]), FOVEA_OK, NULL);
+    check_status("B with C", fovea_attention_state_merge(state[1], state[2]), FOVEA_OK, NULL);
+    for (int p = 2; p < 5; p += 2)
+        check_status("out of order", fovea_attention_state_merge(state[p], state[1]), FOVEA_ERROR_ARGUMENT,
+                     p == 2 ? "later begins with key 256|up to 768" : "later begins with key 256|up to 512");
+    check_status("into none", fovea_attention_state_merge(state[3], state[1]), FOVEA_OK, NULL);
+    check_status("A with both", fovea_attention_state_merge(state[0], state[3]), FOVEA_OK, NULL);
+    check_status("C again", fovea_attention_state_merge(state[0], state[2]), FOVEA_ERROR_ARGUMENT,
+                 "later begins with key 512|up to 768");
+    run_piece(ctx, &c, in, 512, 10, state[0], tree, FOVEA_ERROR_ARGUMENT, "begins with key 512|up to 768");
+    run_piece(ctx, &c, in, 0, 0, state[0], tree, FOVEA_OK, NULL);
+    check_near(tree, whole, "states, B with C, then A");
+
+    fovea_attention_part two[] = {parts[0], parts[1]};
+    check_status("parts, B with C", fovea_attention_merge(parts + 1, 2, NULL, &parts[1]), FOVEA_OK, NULL);
+    check_status("parts, A with both", fovea_attention_merge(two, 2, NULL, &into), FOVEA_OK, NULL);
+    check_near(tree, whole, "parts, B with C, then A");
+    fovea_attention_plan_destroy(plan);
+    for (int p = 0; p < TREE_PIECES + 2; p++)
+        free(state[p]);
+    for (int p = 0; p < TREE_PIECES; p++)
+        outputs_free(of[p]);
+    inputs_free(in);
+    outputs_free(whole);
+    outputs_free(tree);
+    fovea_context_destroy(ctx);
+}
+
 /* ----------------------------------------------------------------------------------------------------- errors -- */
 
 static void refused(const char *what, fovea_attention_part *parts, int64_t count, const float *sinks,
@@ -307,6 +393,7 @@ int main(int argc, char **argv) {
     test_float64();
     test_bits();
     test_identity();
+    test_tree();
     test_errors();
     return test_end();
 }
