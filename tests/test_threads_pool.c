@@ -6,11 +6,10 @@
  *   threads    made by the first call that wants them, joined with the context, whether they spin or sleep; all signals
  *              of the program's are blocked in them; hundreds of contexts; fewer where pthread_create() fails
  *   forks      a child makes threads of its own, also if forked beside a call, and destroys its parent's context
- *   choice     options, environment, and what fovea_info says
  *
  * Results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer, too. Rounding modes:
- * test_modes.c; hooks: test_hooks.c. */
-#define _POSIX_C_SOURCE 200809L
+ * test_modes.c; hooks: test_hooks.c; options: test_threads_backend.c. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "context/context.h"
 #include "thread_problems.h"
 
@@ -150,37 +149,54 @@ static void test_jobs(void) {
 
 /* ------------------------------------------------------------------------------------------------------- threads -- */
 
-static sigset_t blocked[MOST];
+/* Three tasks that wait for each other: each is run by a thread of its own. */
+static struct {
+    atomic_int inside, met;
+    sigset_t blocked[3];
+    int cpus[3];
+} meeting;
 
 static void meet_task(void *arg, int64_t index) {
-    atomic_int *inside = arg;
     const time_t end = time(NULL) + 20;
-    pthread_sigmask(SIG_SETMASK, NULL, &blocked[index]);
-    ++*inside;
-    while (*inside < 3 && time(NULL) < end) /* so that each is run by a thread of its own */
+    (void)arg;
+    pthread_sigmask(SIG_SETMASK, NULL, &meeting.blocked[index]);
+#ifdef __linux__
+    cpu_set_t set;
+    meeting.cpus[index] = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+#endif
+    meeting.inside++;
+    while (meeting.inside < 3 && time(NULL) < end)
         sched_yield();
+    meeting.met += meeting.inside == 3 && time(NULL) < end;
+}
+
+static void meet(const fovea_context *ctx, const char *what) {
+    meeting.inside = meeting.met = 0;
+    fv_parallel(&ctx->threads, 3, &(fv_work){.task = meet_task});
+    test_check(meeting.met == 3, "%s: not three threads at once", what);
 }
 
 static void test_threads(void) {
     const int before = creations;
     fovea_context *ctx = context_with_pool(3);
     check_threads(0, "a new context");
-    atomic_int inside = 0;
-    fv_parallel(&ctx->threads, 3, &(fv_work){.task = meet_task, .arg = &inside});
+    meet(ctx, "the first call");
     check_threads(2, "a call for three threads");
     test_check(creations - before == 2, "%d threads are made for a call of three", creations - before);
-    int blocking = 0, faults = 0;
+    int blocking = 0, faults = 0, bound = 0;
     for (int i = 0; i < 3; i++) {
-        blocking += sigismember(&blocked[i], SIGINT) == 1 && sigismember(&blocked[i], SIGCHLD) == 1;
-        faults += sigismember(&blocked[i], SIGSEGV) == 1;
+        blocking += sigismember(&meeting.blocked[i], SIGINT) == 1 && sigismember(&meeting.blocked[i], SIGCHLD) == 1;
+        faults += sigismember(&meeting.blocked[i], SIGSEGV) == 1;
+        bound += meeting.cpus[i] != 0 && meeting.cpus[i] != fv_cpu_affinity();
     }
     test_check(blocking == 2 && faults == 0, "%d threads block SIGINT, %d SIGSEGV", blocking, faults);
+    test_check(bound <= 1, "%d threads are bound, not only the first one by OpenMP", bound);
     fovea_context_destroy(ctx); /* while they spin */
     check_threads(0, "after the context");
     ctx = context_with_pool(3);
     solve_all(ctx, "before threads sleep");
     nanosleep(&(struct timespec){0, 20000000}, NULL);
-    solve_all(ctx, "after threads have slept");
+    meet(ctx, "after threads have slept");
     nanosleep(&(struct timespec){0, 20000000}, NULL);
     fovea_context_destroy(ctx);
     check_threads(0, "after a context whose threads slept");
@@ -191,6 +207,35 @@ static void test_threads(void) {
         fovea_context_destroy(ctx);
     }
     check_threads(0, "after many contexts");
+}
+
+/* CPU milliseconds of this process in the half second after a call; -1: a context has but one thread. */
+static double spun(int spin_us) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    struct timespec times[2];
+    fovea_context_options_init(&options);
+    options.threads_backend = FOVEA_THREADS_POOL;
+    options.pool_spin_us = spin_us;
+    if (!test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "%s", fovea_error_detail()))
+        return 0;
+    solve_all(ctx, "a pool that spins for as long as told");
+    nanosleep(&(struct timespec){0, 10000000}, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &times[0]);
+    nanosleep(&(struct timespec){0, 500000000}, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &times[1]);
+    const bool alone = ctx->threads.count == 1;
+    fovea_context_destroy(ctx);
+    if (alone)
+        return -1;
+    return 1e3 * (double)(times[1].tv_sec - times[0].tv_sec) + 1e-6 * (double)(times[1].tv_nsec - times[0].tv_nsec);
+}
+
+static void test_spin(void) {
+    const double brief = spun(0), lasting = spun(1000000);
+    if (lasting >= 0)
+        test_check(brief < 2 && lasting > 2, "idle threads spin for %.1f ms by default, %.1f ms if told to for 500",
+                   brief, lasting);
 }
 
 static void test_refused(void) {
@@ -280,83 +325,13 @@ static void test_forks(void) {
     fovea_context_destroy(ctx);
 }
 
-/* -------------------------------------------------------------------------------------------------------- choice -- */
-
-/* What a context of these options says of its threads; "": there is none, for that status. */
-static const char *reason_of(fovea_threads_backend backend, fovea_parallel_for parallel_for, const char *environment,
-                             fovea_status want, const char *words) {
-    static char text[512];
-    char before[32] = "";
-    fovea_context_options options;
-    fovea_context *ctx;
-    fovea_info info;
-    fovea_context_options_init(&options);
-    options.threads_backend = backend;
-    options.parallel_for = parallel_for;
-    if (getenv("FOVEA_THREADS_BACKEND"))
-        snprintf(before, sizeof before, "%s", getenv("FOVEA_THREADS_BACKEND"));
-    setenv("FOVEA_THREADS_BACKEND", environment, 1);
-    const fovea_status status = fovea_context_create(&options, &ctx);
-    setenv("FOVEA_THREADS_BACKEND", before, 1);
-    text[0] = '\0';
-    check_status("a backend", status, want, words);
-    fovea_info_init(&info);
-    if (status == FOVEA_OK && fovea_context_info(ctx, &info) == FOVEA_OK)
-        snprintf(text, sizeof text, "%s", strchr(info.reason, ';'));
-    fovea_context_destroy(ctx);
-    return text;
-}
-
-static void some_pool(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    (void)pool;
-    for (int64_t i = 0; i < count; i++)
-        task(arg, i);
-}
-
-static void test_choice(void) {
-    const bool openmp = fv_threads_of_openmp().built;
-    const char *pool = "of the context's pool,", *team = openmp ? "of OpenMP," : pool, *own = "in the caller's pool,";
-    const fovea_status no_openmp = openmp ? FOVEA_OK : FOVEA_ERROR_UNSUPPORTED;
-    const fovea_status no_word = openmp ? FOVEA_OK : FOVEA_ERROR_ENVIRONMENT;
-    const struct {
-        fovea_threads_backend backend;
-        const char *environment;
-        fovea_parallel_for parallel_for;
-        fovea_status status;
-        const char *words; /* of the reason, or of the error's sentence */
-    } cases[] = {
-        {FOVEA_THREADS_DEFAULT, "", NULL, FOVEA_OK, team},
-        {FOVEA_THREADS_POOL, "", NULL, FOVEA_OK, pool},
-        {FOVEA_THREADS_OPENMP, "", NULL, no_openmp, openmp ? team : "threads_backend|built without OpenMP"},
-        {FOVEA_THREADS_DEFAULT, "pool", NULL, FOVEA_OK, pool},
-        {FOVEA_THREADS_OPENMP, "pool", NULL, FOVEA_OK, pool},
-        {FOVEA_THREADS_POOL, "openmp", NULL, no_word, openmp ? team : "FOVEA_THREADS_BACKEND|openmp|build"},
-        {FOVEA_THREADS_DEFAULT, "Pool", NULL, FOVEA_ERROR_ENVIRONMENT, "FOVEA_THREADS_BACKEND|Pool|pool"},
-        {FOVEA_THREADS_DEFAULT, "pool", some_pool, FOVEA_OK, own},
-        {FOVEA_THREADS_POOL, "", some_pool, FOVEA_ERROR_ARGUMENT, "parallel_for|threads_backend"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *reason =
-            reason_of(cases[i].backend, cases[i].parallel_for, cases[i].environment, cases[i].status, cases[i].words);
-        test_check(cases[i].status != FOVEA_OK || strstr(reason, cases[i].words), "case %zu: no \"%s\" in \"%s\"", i,
-                   cases[i].words, reason);
-    }
-    fovea_context_options options; /* of a program that was compiled with version 0.2 */
-    fovea_context *ctx;
-    fovea_context_options_init(&options);
-    options.threads_backend = FOVEA_THREADS_POOL;
-    options.struct_size = offsetof(fovea_context_options, threads_backend);
-    if (test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "%s", fovea_error_detail()))
-        test_check(!openmp || !ctx->threads.parallel_for, "a field behind struct_size is read");
-    fovea_context_destroy(ctx);
-}
-
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads-pool", NULL);
     threads_now();
     problems_make();
     test_threads(); /* before there are OpenMP's */
     test_refused();
+    test_spin();
     test_jobs();
     if (UNDER_TSAN)
         test_skip("forks: ThreadSanitizer allows no threads in a child");
@@ -364,7 +339,6 @@ int main(int argc, char **argv) {
         test_forks();
     test_callers();
     test_bits();
-    test_choice();
     problems_free();
     return test_end();
 }

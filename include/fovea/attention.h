@@ -253,7 +253,7 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - Floating-point exceptions neither trap nor leave a flag, here and in all functions of the library. Traps that the
  *     caller had enabled are enabled again afterwards.
  *   - All threads use the caller's rounding mode and flush-to-zero setting. The call runs on the calling thread alone
- *     if it is made from within a parallel region or a task of its own parallel_for, or, without a parallel_for, in the
+ *     if it is made from within a parallel region or a task of its own parallel_for, or, on OpenMP's threads, in the
  *     forked child of a process that had more than one thread.
  *   - Errors, after which outputs are unchanged: FOVEA_ERROR_NULL (an operand that desc asks for is missing), _ARGUMENT
  *     (one that it does not ask for is given, an offset or a list of blocks is out of range), _SHAPE (a size, length or
