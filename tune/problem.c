@@ -79,7 +79,8 @@ static int64_t take(int64_t *at, fovea_dtype dtype, int64_t batch, int64_t heads
     return fv_reserve(at, count, channels * fv_dtype_size(dtype));
 }
 
-/* The sets that go through no cache, each of which reads so many bytes, and memory for them; false and a sentence if there is none. */
+/* The sets that go through no cache, each of which reads so many bytes, and memory for them; false and a sentence
+ * if there is none. */
 static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_bytes, int64_t read_bytes,
                       int64_t out_bytes, char error[256]) {
     if (set_bytes < 0 || out_bytes < 0 || set_bytes > tune_memory_allowed()) {

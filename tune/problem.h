@@ -44,7 +44,8 @@ typedef struct tune_problem {
     int executions; /* of a sample */
 } tune_problem;
 
-/* problem_cache.c: puts keys and values of all sets into a cache, which takes their place in the arguments; false and a sentence. */
+/* problem_cache.c: puts keys and values of all sets into a cache, which takes their place in the arguments; false
+ * and a sentence. */
 bool tune_problem_cache(tune_problem *problem, char error[256]);
 
 /* false and a sentence if there is no memory. */

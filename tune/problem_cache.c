@@ -1,5 +1,5 @@
-/* Keys and values of attentions of few rows, in pages of a cache as programs that decode have them: in 2 MiB pages of the system where it
- * gives them, which the arena is not. */
+/* Keys and values of attentions of few rows, in pages of a cache as programs that decode have them: in 2 MiB
+ * pages of the system where it gives them, which the arena is not. */
 #include "core/core.h"
 #include "problem.h"
 

@@ -1,8 +1,9 @@
-/* The proof of what a search found : other shapes of the class, measured anew.
+/* The proof of what a search found: other shapes of the class, measured anew.
  *
- * Stored is what is known to be at most 1 % slower on each of them, and on average faster by more than 2 % and than three
- * standard errors of the default against itself; of several such choices the fastest. On two of them, at least, it is another plan than the default: a kernel that is the default of 6
- * rows was 20 % faster for 5 of 576 columns, and 19 % slower for 5 of 448. */
+ * A choice passes if it is at most 1 % slower on each of them, as far as is known (the slower end of the
+ * interval), and on average faster by more than 2 % and three standard errors of the default against itself. The
+ * fastest that passes is stored. On at least two of the shapes it must be another plan than the default: a kernel
+ * that is the default of 6 rows was 20 % faster for 5 of 576 columns, and 19 % slower for 5 of 448. */
 #include "proof.h"
 
 #include "machine.h"

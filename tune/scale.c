@@ -1,11 +1,12 @@
-/* As what the caches of this machine count.
+/* Finds the factor by which to correct reported cache sizes.
  *
- * If a hypervisor is wrong about the caches, it is so for all classes, also for those where that costs less than is
- * stored of a class alone. So it is found once, before the classes: on the shape of each class's search, the default for
- * caches of other sizes against the default; the best two are proved on a shape of each class that the search did not
- * see. Stored is what is faster by more than half a percent and three standard errors on average over those whose plans it
- * changes, of two such sizes the faster; but nothing if more than one class in eight is, or may be, more than 1 % slower.
- * Such a class keeps its sizes by a row of its own (tune_keep_sizes). */
+ * If a hypervisor reports wrong sizes, all classes suffer, even those that lose less than the least gain that is
+ * stored for one class. So the factor is found once, before the classes. The shape of each class's search is
+ * measured with the defaults for caches of other sizes. The best size and the next beyond are proved on a shape of
+ * each class that the search did not see. A size is stored if it is faster by more than 0.5 % and three standard
+ * errors, on average over the shapes whose plans it changes; of two, the faster. It is not stored if more than one
+ * class in eight is, or may be, more than 1 % slower. Such a class keeps its sizes by a row of its own
+ * (tune_keep_sizes). */
 #include "scale.h"
 
 #include "candidates.h"

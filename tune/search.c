@@ -1,8 +1,8 @@
 /* The search for a class.
  *
- * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around the
- * best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks
- * for all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
+ * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around
+ * the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks for
+ * all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
  * once.
  *
  * What wins, its runner-up of another size (should the winner's have been luck, or suit only the shape of the search)

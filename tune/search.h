@@ -13,9 +13,9 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
  */
 typedef void tune_reporter(void *arg, int index, const tune_result *result, double seconds);
 
-/* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there is
- * time, those again that were too noisy or in which something was seen but not proved. Ends early where the first classes are
- * all too noisy: returns how many, or 0. */
+/* Searches the classes one after another, the quickest to measure first, within the budget; then, as long as there
+ * is time, those again that were too noisy or in which something was seen but not proved. Ends early where the first
+ * classes are all too noisy: returns how many, or 0. */
 int tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 

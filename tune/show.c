@@ -95,7 +95,8 @@ static void show_machine(const fv_tuning_machine *m, const fovea_tuning *tuning,
         puts("For this CPU and build the defaults are best: there are no rows.");
 }
 
-/* A context that reckons with caches as the file says, and the file's part about its machine: *index, -1 if it has none. */
+/* A context with the cache sizes that the file says, and the file's part about its machine: *index, -1 if it has
+ * none. */
 static fovea_context *context_by(const tune_options *options, const fovea_tuning *tuning, fv_tuning_section *own,
                                  int *index) {
     fovea_context *ctx = tune_context(options);

@@ -1,5 +1,5 @@
-/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names: what it prints and
- * stores there depends on nothing else that this host does, and its minutes take no time. For tests. */
+/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names: what it
+ * prints and stores there depends on nothing else that this host does, and its minutes take no time. For tests. */
 #include "simulation.h"
 
 #include <stdio.h>

@@ -34,8 +34,8 @@ extern const weather weathers[WEATHERS];
 /* What a trap takes, relative to the same plan elsewhere: so much that it is slower than the default. */
 static const double trap_factor = 1.15;
 
-/* What a plan of attention costs: its kernels by their names, its sizes by how far they are from what would be best. All
- * plans of a linear map take as long. */
+/* What a plan of attention costs: its kernels by their names, its sizes by how far they are from what would be best.
+ * All plans of a linear map take as long. */
 typedef struct machine {
     bool flat;        /* nothing is faster than the default */
     double seconds;   /* of an execution */

@@ -453,7 +453,10 @@ interrupt) # a signal keeps what was proved: the file is whole, and the status t
     for signal in INT TERM HUP; do
         "$SIMULATED" --budget 60s --threads 1 --preset minilm -o kept >out 2>err &
         pid=$!
-        sleep 0.5
+        for ((i = 0; i < 300; i++)); do # until it has begun
+            ! grep -q 'classes of shapes' out || break
+            sleep 0.1
+        done
         kill -$signal $pid
         status=0
         wait $pid || status=$?

@@ -150,8 +150,8 @@ static void check_found(const fovea_context *ctx, const tune_class *c, const tun
     fovea_tuning_destroy(tuning);
 }
 
-/* Decoding: keys and values are in a cache, a set in each layer; kernels that read them as they lie leave the gemms without a part,
- * which no candidate differs in then; and a row of the file is used by plans over a cache. */
+/* Decoding: keys and values are in a cache, a set in each layer; kernels that read them as they lie leave the
+ * gemms without a part, which no candidate differs in then; and a row of the file is used by plans over a cache. */
 static void test_decoding(const fovea_context *ctx) {
     static const char *const shapes[] = {"q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 causal=bottom_right",
                                          "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16",

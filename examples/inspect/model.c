@@ -67,8 +67,9 @@ static int compare(const void *a, const void *b) {
                                       : strcmp(name_of(x), name_of(y)); /* .1. and .01. */
 }
 
-/* Do the arrays of a layer lie as their row says, [in, out]? nanoGPT has GPT-2's names for matrices that lie the other way:
- * W^Q, W^K and W^V together have more output channels than input channels, W^K and W^V of a cross-attention twice as many. */
+/* Do the arrays of a layer lie as their row says, [in, out]? nanoGPT has GPT-2's names for matrices that lie the
+ * other way: W^Q, W^K and W^V together have more output channels than input channels, W^K and W^V of a cross-attention
+ * twice as many. */
 static bool is_in_out(const entry *e, int64_t count) {
     const safetensors_tensor *fused = e[count - 1].item->tensor;
     if (!row_of(e)->in_out || fused->dims != 2)

@@ -100,7 +100,7 @@ PY
     has out '^1k,.*,100,inf$' '^3,.*,,,$'
     refuses 'not a multiple of heads' cost --d-model 8 --heads 3
     refuses 'not a multiple of kv_heads' cost --d-model 8 --heads 4 --kv-heads 3
-    refuses 'too large to be measured' cost --d-model 10000000 --heads 1 --batch 10000000 --measure
+    refuses 'too large to be measured' cost --d-model 10000000 --heads 1000 --batch 10000000 --measure
     mkdir folder
     refuses 'not a regular file' cost --d-model 8 --heads 2 --csv folder
     ;;

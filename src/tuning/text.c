@@ -11,13 +11,13 @@
  *         : gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300       (one line, here folded)
  *     end sum=<hash of all bytes before this line>
  *
- * A row has three parts: the shapes that it is for, what it decides for them, and the evidence. Words are parted by one
- * space and come in the order of their tables. A key that is missing stands for any size, a knob that is missing for
- * the default: so rows stay good when an operation gets more of them. Lines end with a newline; those that begin with #
- * and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line without rows
- * says that the defaults are best there. The comment above a cpu line names the release of the build; builds that do not
- * know it drop it when they write. The machine line is of the CPU, whatever the tier and threads. What is for another build is carried along unread: its kernels, operations,
- * keys and knobs may not be known here.
+ * A row has three parts: the shapes that it is for, what it decides for them, and the evidence. Words are parted by
+ * one space and come in the order of their tables. A key that is missing stands for any size, a knob that is missing
+ * for the default: so rows stay good when an operation gets more of them. Lines end with a newline; those that begin
+ * with # and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line
+ * without rows says that the defaults are best there. The comment above a cpu line names the release of the build;
+ * builds that do not know it drop it when they write. The machine line is of the CPU, whatever the tier and threads.
+ * What is for another build is carried along unread: its kernels, operations, keys and knobs may not be known here.
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
  * this build is known here; else the whole file is refused with FOVEA_ERROR_VERSION. Version 1, which had other rows,
