@@ -4,6 +4,7 @@
  *   poison    NaN, infinities and arbitrary bits in keys, values and queries that a row does not attend to change no
  *             bit of it; NaN in those that it does attend to gives NaN exactly there (the control)
  *   distant   work depends on the keys that are visible, not on how many lie between
+ *   packed    a prepared mask, where sequences begin at multiples of 64 that are none of 256
  *   canonical all NaN written are 0x7fc00000, all zeros +0
  * Special scores: test_mask_scores.c. */
 #include "attention_case.h"
@@ -329,6 +330,60 @@ static void test_distant(void) {
     }
 }
 
+/* ----------------------------------------------------------------------------------------------------- packed -- */
+
+static bool packed_sees(int pattern, int64_t i, int64_t j) {
+    return pattern == 0   ? (i / 64 + j / 128) % 2 == 0
+           : pattern == 1 ? j <= i
+           : pattern == 2 ? j % 300 < 5 || (j <= i && i - j < 40)
+                          : (7 * i + 5 * j) % 3 == 0;
+}
+
+/* Words of a prepared mask, not its bits, are shifted there. The bits are those of the boolean mask. */
+static void test_packed(void) {
+    enum { TOKENS = 832, SEQUENCES = 3 };
+    static const int64_t ends[SEQUENCES + 1] = {0, 64, 448, TOKENS};
+    attention_case c = case_plain(1, 1, 1, TOKENS, TOKENS, 8, 8);
+    c.desc.mask = FOVEA_MASK_BOOLEAN;
+    rng r = rng_stream(test_seed(), "packed");
+    inputs *in = inputs_make(&c, &r);
+    outputs *out[2] = {outputs_make(&c, LAYOUT_BHTD), outputs_make(&c, LAYOUT_BHTD)};
+    fovea_attention_desc d = c.desc;
+    d.packed = 1;
+    d.batch = SEQUENCES;
+    d.q_len = d.kv_len = 384;
+    for (int pattern = 0; pattern < 4; pattern++) {
+        uint8_t *mask = in->args.mask.data;
+        for (int64_t i = 0; i < TOKENS * TOKENS; i++)
+            mask[i] = packed_sees(pattern, i / TOKENS, i % TOKENS);
+        for (int prepared = 0; prepared < 2; prepared++) {
+            fovea_attention_args args = case_args(in, out[prepared]);
+            fovea_attention_plan *plan;
+            fovea_mask *of = NULL;
+            args.q_cu_seqlens = args.kv_cu_seqlens = ends;
+            if (prepared) {
+                fovea_mask_desc m;
+                fovea_mask_desc_init(&m);
+                m.kind = FOVEA_MASK_BOOLEAN;
+                m.q_len = m.kv_len = TOKENS;
+                m.mask = args.mask;
+                check_status("a mask", fovea_mask_create(ctx, &m, &of), FOVEA_OK, NULL);
+                args.prepared = of;
+                args.mask.data = NULL;
+            }
+            d.mask = prepared ? FOVEA_MASK_PREPARED : FOVEA_MASK_BOOLEAN;
+            check_status("a plan", fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK, NULL);
+            check_status("packed", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
+            fovea_attention_plan_destroy(plan);
+            fovea_mask_destroy(of);
+        }
+        outputs_same(out[1], out[0], "a prepared mask of packed sequences, pattern %d", pattern);
+    }
+    inputs_free(in);
+    outputs_free(out[0]);
+    outputs_free(out[1]);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "masks", NULL);
     pool *p = pool_create(2);
@@ -336,6 +391,7 @@ int main(int argc, char **argv) {
     test_empty();
     test_poison();
     test_distant();
+    test_packed();
     fovea_context_destroy(ctx);
     pool_destroy(p);
     return test_end();
