@@ -252,7 +252,7 @@ V = np.ones((1, HEADS, 3, VALUES), np.float32)
         (lambda c, s: make(windows=[3, "x"]), TypeError, "int"),
         (lambda c, s: make(windows=-2), ValueError, "windows"),
         (lambda c, s: make(rope=16), TypeError, "must be a fovea.Rope"),
-        (lambda c, s: make(rope=fovea.Rope(32)), ValueError, "turns 32 channels"),
+        (lambda c, s: make(rope=fovea.Rope(32)), ValueError, "rotates 32 channels"),
         (lambda c, s: fovea.Rope(15), ValueError, "rotary_dim"),
         (lambda c, s: fovea.Rope(16, scaling="so"), ValueError, "scaling must be None, 'linear'"),
         (lambda c, s: fovea.Rope(16, pairing="so"), ValueError, "pairing must be 'halves' or"),
