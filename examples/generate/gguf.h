@@ -7,8 +7,8 @@
  *     if (gguf_read_f32(file, t, floats, complaint) != 0) ...      one array at a time: a file may exceed memory
  *     gguf_close(file);
  *
- * Versions 2 and 3, little-endian. A file is trusted in nothing: every count, length, offset and type is checked against what is
- * there before it is used, names come once, arrays do not overlap and end within the file. Functions that can fail return
+ * Versions 2 and 3, little-endian. Files are untrusted input: every count, length, offset and type is checked before it is used,
+ * names come once, arrays do not overlap and end within the file. Functions that can fail return
  * 0, or -1 with a sentence that names the file in the complaint. */
 #ifndef GENERATE_GGUF_H
 #define GENERATE_GGUF_H
