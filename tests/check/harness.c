@@ -321,6 +321,8 @@ static bool run_placed(trial *t, placement where) {
 
 void trial_run(trial *t) {
     checker *c = t->checker;
+    if (!c->quiet && !test_takes(c->trials)) /* of mutants, no trial is left out */
+        return;
     for (int i = 0; i < t->operands; i++) {
         operand *o = &t->operand[i];
         memcpy(o->want, o->before, (size_t)o->extent * o->size);

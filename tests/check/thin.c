@@ -1,6 +1,8 @@
 /* Trials of dot and gemm_thin: few rows, keys and values as they lie. */
 #include "check.h"
-#include "dispatch/dispatch.h"
+#include "simd/simd_scalar.h"
+
+#include "simd/half_scalar.h"
 
 #include <inttypes.h>
 
@@ -39,9 +41,7 @@ static float element(const trial *t, int64_t i, int64_t j) {
     if (type == FV_TYPE_i8)
         return ((const int8_t *)b->before)[at];
     const uint16_t bits = ((const uint16_t *)b->before)[at];
-    float x;
-    fv_kernel_scalar(FV_OP_widen, type)->run.widen_bf16(1, 1, &bits, 1, &x, 1);
-    return x;
+    return type == FV_TYPE_bf16 ? half_widen_bf16(bits) : half_widen_f16(bits);
 }
 
 /* Any bits now and then, else about 1 in size: of bfloat16 or float16. */
