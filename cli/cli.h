@@ -1,5 +1,6 @@
-/* The command line of a program: tables of options and commands, from which the parser, --help and the complaints are
- * made, and the man page (PROGRAM man) and the bash completion (PROGRAM completion) of a program whose words they are not.
+/* The command line of a program: tables of options and commands, from which the parser, --help and the complaints
+ * are made, and the man page (PROGRAM man) and the bash completion (PROGRAM completion) of a program whose words
+ * they are not.
  *
  *     static const cli_option options[] = {
  *         {"--rows", "N", "512", cli_read_number, 1, 4096, offsetof(settings, rows), RUN, "rows of x (default: 64)"},
@@ -75,13 +76,15 @@ typedef struct cli {
     int kind_count;
 } cli;
 
-/* Fills options (a struct) and words[] (of the most_words of the command); -1, or what the program ends with at once:
- * CLI_GOOD after --help, --version, man or completion, CLI_USAGE after a sentence to stderr. From this call on, a program
- * whose standard output could not be written (a full disk) ends with a sentence and the status of failure, whatever main returns. */
+/* Fills options (a struct) and words[] (of the most_words of the command); -1, or what the program ends with at
+ * once: CLI_GOOD after --help, --version, man or completion, CLI_USAGE after a sentence to stderr. From this call
+ * on, a program whose standard output could not be written (a full disk) ends with a sentence and the status of
+ * failure, whatever main returns. */
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count);
 
-/* Words with spaces between, or a text if there are none: one empty word is an empty text. To be freed; NULL: no memory. */
+/* Words with spaces between, or a text if there are none: one empty word is an empty text. To be freed; NULL: no
+ * memory. */
 char *cli_join(const char *const *words, int count, const char *otherwise);
 
 /* Both write a sentence to stderr and return CLI_USAGE. what: an option or argument that the command cannot do

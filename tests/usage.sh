@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage.sh NAME PROGRAM: the command line of a program, as that of all programs here: --help and --version end with 0;
-# wrong usage ends with 2, after one line on standard error that names the program, and nothing on standard output; output
-# that a full disk loses ends with 1, or the status of failure that --help names (4), and such a line.
+# wrong usage ends with 2, after one line on standard error that names the program, and nothing on standard output;
+# output that a full disk loses ends with 1, or the status of failure that --help names (4), and such a line.
 # Run by ctest (fovea_test_usage() in cmake/FoveaTest.cmake), which sets SCRATCH, a folder of its own.
 step=usage name=$1 program=$2
 . "$(dirname "$0")/support/program.sh"

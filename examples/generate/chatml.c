@@ -1,4 +1,5 @@
-/* chatml.h. A template is brought to one form, without the spaces of its code and with \n in texts as a line feed, and compared. */
+/* chatml.h. A template is brought to one form, without the spaces of its code and with \n in texts as a line feed,
+ * and compared. */
 #include "chatml.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* Chat templates: is one ChatML, the only chat that is computed here?
  *
  *     char *system;
- *     if (chatml_read(template, bytes, &system)) ...    the message that it begins with unless there is another; NULL: none
+ *     if (chatml_read(template, bytes, &system)) ...    its own system message, or NULL
  *
- * Templates are programs in Jinja. Two are known: the one that writes each message between <|im_start|> and <|im_end|>, and the one that
- * begins with a system message of its own, if the first message is not one. They may be spaced differently. */
+ * Templates are programs in Jinja. Two are known: the one that writes each message between <|im_start|> and
+ * <|im_end|>, and the one that begins with a system message of its own, if the first message is not one. They may be
+ * spaced differently. */
 #ifndef GENERATE_CHATML_H
 #define GENERATE_CHATML_H
 

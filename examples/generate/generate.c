@@ -1,8 +1,9 @@
 /* fovea-generate: answers a prompt with a decoder model, SmolLM2-135M-Instruct unless another is named.
  *
- * Reads the prompt (prompt.h), the model (weights.h) and its tokenizer (text.h), and prints the answer as it comes. A report follows:
- * tokens per second, beside the speed at which this machine reads memory, and a hash of all logits, which is the same on every
- * tier and with every number of threads. --perplexity reads a text instead, and prints how well the model predicts it. */
+ * Reads the prompt (prompt.h), the model (weights.h) and its tokenizer (text.h), and prints the answer as it comes.
+ * A report follows: tokens per second, beside the speed at which this machine reads memory, and a hash of all
+ * logits, which is the same on every tier and with every number of threads. --perplexity reads a text instead, and
+ * prints how well the model predicts it. */
 #include "run.h"
 
 #include "prompt.h"
@@ -23,7 +24,7 @@ enum { NO_MODEL = 77, CONTEXT = 2048 };
 
 static const char default_prompt[] = "Tell me the story of a lighthouse keeper who learns to sail.";
 
-/* --------------------------------------------------------------------------------------------------------- setting up -- */
+/* ---------------------------------------------------------------------------------------------------- setting up -- */
 
 /* The prompt: words, "-" alone for standard input, or the default. */
 static void read_prompt(run *r) {
@@ -124,7 +125,7 @@ static void unload(run *r) {
     free(r->text);
 }
 
-/* -------------------------------------------------------------------------------------------------------- answering -- */
+/* ----------------------------------------------------------------------------------------------------- answering -- */
 
 static void run_prompt(run *r) {
     for (int64_t done = 0, count; done < r->prompt; done += count) {

@@ -7,9 +7,9 @@
  *     if (gguf_read_f32(file, t, floats, complaint) != 0) ...      one array at a time: a file may exceed memory
  *     gguf_close(file);
  *
- * Versions 2 and 3, little-endian. Files are untrusted input: every count, length, offset and type is checked before it is used,
- * names come once, arrays do not overlap and end within the file. Functions that can fail return
- * 0, or -1 with a sentence that names the file in the complaint. */
+ * Versions 2 and 3, little-endian. Files are untrusted input: every count, length, offset and type is checked before
+ * it is used, names come once, arrays do not overlap and end within the file. Functions that can fail return 0, or
+ * -1 with a sentence that names the file in the complaint. */
 #ifndef GENERATE_GGUF_H
 #define GENERATE_GGUF_H
 
@@ -85,7 +85,8 @@ const gguf_value *gguf_value_at(const gguf *file, int64_t i);
 /* The setting of that name, or NULL. */
 const gguf_value *gguf_find(const gguf *file, const char *key);
 
-/* Numbers that must be there, or may be absent (*value stays): integers of any kind from least to most; real numbers. */
+/* Numbers that must be there, or may be absent (*value stays): integers of any kind from least to most; real
+ * numbers. */
 int gguf_integer(const gguf *file, const char *key, bool needed, int64_t least, int64_t most, int64_t *value,
                  complaint to);
 int gguf_real(const gguf *file, const char *key, bool needed, double *value, complaint to);
@@ -93,7 +94,8 @@ int gguf_real(const gguf *file, const char *key, bool needed, double *value, com
 /* The bytes of a text; NULL if it is absent or no text. */
 gguf_text gguf_text_of(const gguf *file, const char *key);
 
-/* A text that must be one of the words, of which a NULL is behind the last: its index. Absent, it is *which, unless needed. */
+/* A text that must be one of the words, of which a NULL is behind the last: its index. Absent, it is *which, unless
+ * needed. */
 int gguf_word(const gguf *file, const char *key, bool needed, const char *const *words, int *which, complaint to);
 
 /* Is every setting one that this decoder honours, or that has no effect on it? (gguf_keys.c) */
@@ -109,7 +111,8 @@ int64_t gguf_tensor_count(const gguf *file);
 const gguf_tensor *gguf_tensor_at(const gguf *file, int64_t i);
 const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or NULL */
 
-/* All elements of an array as floats: exact for F32, F16 and BF16; what ggml's formulas give in float32 for the others. */
+/* All elements of an array as floats: exact for F32, F16 and BF16; what ggml's formulas give in float32 for the
+ * others. */
 int gguf_read_f32(gguf *file, const gguf_tensor *tensor, float *values, complaint to);
 
 /* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */

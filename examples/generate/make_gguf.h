@@ -1,4 +1,5 @@
-/* Makes GGUF files in memory, for tests: a sound one, which they break, and a tiny LLaMA, to which they add settings. */
+/* Makes GGUF files in memory, for tests: a sound one, which they break, and a tiny LLaMA, to which they add
+ * settings. */
 #ifndef GENERATE_MAKE_GGUF_H
 #define GENERATE_MAKE_GGUF_H
 
@@ -122,8 +123,8 @@ static inline void made_good(made_gguf *g) {
 
 enum { MADE_WORDS = 12, MADE_WIDTH = 16, MADE_INNER = 24, MADE_KV = 8, MADE_ARRAYS = 11, MADE_SETTINGS = 11 };
 
-/* A LLaMA of one layer with weights that look random. settings, ended by a key of NULL, are added, or take the place of those of the
- * same name. */
+/* A LLaMA of one layer with weights that look random. settings, ended by a key of NULL, are added, or take the place
+ * of those of the same name. */
 static inline void made_llama(made_gguf *g, const made_setting *settings) {
     static const made_setting own[MADE_SETTINGS] = {
         {"general.architecture", GGUF_TEXT, 0, "llama"},

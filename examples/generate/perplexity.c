@@ -41,7 +41,8 @@ static void read_windows(run *r) {
     free(file);
 }
 
-/* The text in windows of --context tokens, each from its beginning; every token but the first of a window is predicted. */
+/* The text in windows of --context tokens, each from its beginning; every token but the first of a window is
+ * predicted. */
 void perplexity(run *r) {
     const int64_t words = model_config(r->m)->words;
     int64_t counted = 0;

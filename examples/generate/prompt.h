@@ -12,11 +12,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* All bytes of a stream but the line end at its end, to be freed; NULL after a complaint, as of more than most bytes. */
+/* All bytes of a stream but the line end at its end, to be freed; NULL after a complaint, as of more than most
+ * bytes. */
 char *prompt_read(FILE *from, size_t most, size_t *count, complaint to);
 
-/* A copy in UTF-8 with a zero behind it, to be freed. Each byte that is no part of a character, or is zero, becomes U+FFFD. NULL: no
- * memory. */
+/* A copy in UTF-8 with a zero behind it, to be freed. Each byte that is no part of a character, or is zero, becomes
+ * U+FFFD. NULL: no memory. */
 char *prompt_utf8(const char *bytes, size_t count, int64_t *replaced);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh PROGRAM TEST-GENERATE-SETTINGS: the command line of fovea-generate on the tiny model of make_gguf.h, which is read in no time and
-# whose answers make no sense. Run by ctest, which sets SCRATCH, a folder of its own.
+# test.sh PROGRAM TEST-GENERATE-SETTINGS: the command line of fovea-generate on the tiny model of make_gguf.h, whose
+# answers make no sense. Run by ctest, which sets SCRATCH, a folder of its own.
 step=generate name=fovea-generate program=$1
 . "$(dirname "$0")/../../tests/support/program.sh"
 "$2" --write tiny.gguf >out 2>err || fail "no model"
@@ -9,7 +9,7 @@ hash_of() { sed -n 's/^logits   hash //p' out; }
 
 expect 0 "${tiny[@]}" --tokens 5 ab
 has out '^cut off  after 5 tokens; --tokens allows more$' '^logits   hash [0-9a-f]{16}$'
-has err '^fovea-generate: tiny.gguf: recommends general.sampling.temp, which is not used: options say how tokens are drawn$'
+has err '^fovea-generate: tiny.gguf: recommends general.sampling.temp, which is not used: options say how'
 [ "$(wc -l <err)" = 1 ] || fail "more on standard error"
 words=$(hash_of)
 

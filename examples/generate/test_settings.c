@@ -1,7 +1,8 @@
-/* Settings and arrays of GGUF files that say what a model computes and how text becomes tokens: each is honoured, without effect, or refused
- * by its name. A tiny LLaMA (make_gguf.h) is given one after the other; what it computes with them is compared.
+/* Settings and arrays of GGUF files that say what a model computes and how text becomes tokens: each is honoured,
+ * without effect, or refused by its name. A tiny LLaMA (make_gguf.h) is given one after the other; what it computes
+ * with them is compared.
  *
- *     test-generate-settings --write FILE [--template TEXT]    writes the tiny LLaMA, for test.sh; TEXT is its chat template */
+ *     test-generate-settings --write FILE [--template TEXT]    writes the tiny LLaMA with a chat template */
 #include "make_gguf.h"
 #include "model.h"
 #include "text.h"
@@ -26,7 +27,7 @@ static void write_llama(const char *path, const made_setting *settings) {
     test_check(file != NULL && fclose(file) == 0 && written, "%s cannot be written", path);
 }
 
-/* ------------------------------------------------------------------------------------------------- what is computed -- */
+/* ---------------------------------------------------------------------------------------------- what is computed -- */
 
 /* The logits of the last of some tokens; false: the model was refused, by the sentence. */
 static bool run(const fovea_context *ctx, const made_setting *settings, float logits[MADE_WORDS]) {
@@ -148,7 +149,7 @@ static void test_model(void) {
     fovea_context_destroy(ctx);
 }
 
-/* --------------------------------------------------------------------------------------------------- text and tokens -- */
+/* ----------------------------------------------------------------------------------------------- text and tokens -- */
 
 static bool open_text(const made_setting *settings, text_codec **t) {
     static made_gguf g;

@@ -31,7 +31,7 @@ static int32_t find(const text_codec *t, const char *piece) {
     return vocabulary_find(bpe_pieces(t->pieces), "", piece, strlen(piece));
 }
 
-/* ------------------------------------------------------------------------------------------------- from tokens to text -- */
+/* ------------------------------------------------------------------------------------------- from tokens to text -- */
 
 /* Bytes by the characters that stand for them, as in bpe.c; -1: the character stands for none. */
 static void list_codes(int16_t codes[CODES]) {
@@ -109,7 +109,7 @@ bool text_ends(const text_codec *t, int32_t id) {
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------- from text to tokens -- */
+/* ------------------------------------------------------------------------------------------- from text to tokens -- */
 
 int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_t *ids, int64_t most) {
     const int64_t used = bpe_tokens(t->pieces, bytes, count, ids, most);
@@ -160,7 +160,7 @@ int64_t text_chat(const text_codec *t, const char *system, const char *user, int
     return fits ? used : -1;
 }
 
-/* ----------------------------------------------------------------------------------------------------- from a GGUF -- */
+/* --------------------------------------------------------------------------------------------------- from a GGUF -- */
 
 static const gguf_value *need_array(const gguf *f, const char *key, gguf_kind element, complaint to) {
     const gguf_value *v = gguf_find(f, key);
@@ -205,8 +205,8 @@ static int add_merges(text_codec *t, const gguf *f, const gguf_value *merges, co
     return 0;
 }
 
-/* Which tokens are special: types other than 1, normal, and 6, a byte. Those of type 4, the user's, are cut out of a text before BPE sees
- * it, which is not done here. */
+/* Which tokens are special: types other than 1, normal, and 6, a byte. Those of type 4, the user's, are cut out of a
+ * text before BPE sees it, which is not done here. */
 static int list_special(text_codec *t, const gguf *f, const gguf_value *types, complaint to) {
     uint8_t *special = calloc((size_t)types->count + 1, 1);
     if (special == NULL)

@@ -29,8 +29,8 @@ int32_t text_first(const text_codec *t);
 typedef enum text_chat_kind { TEXT_NO_CHAT, TEXT_CHATML, TEXT_OTHER_CHAT } text_chat_kind;
 text_chat_kind text_chats(const text_codec *t);
 
-/* A chat of ChatML: the first token, a system message (NULL: the template's own, if it has one), what the user says, and the begin of
- * the answer. -1: there are more than most, or the model's chat is not ChatML. */
+/* A chat of ChatML: the first token, a system message (NULL: the template's own, if it has one), what the user says,
+ * and the begin of the answer. -1: there are more than most, or the model's chat is not ChatML. */
 int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most);
 
 /* The bytes of a token, with no zero behind them; of a special token none. */

@@ -18,8 +18,8 @@ const char *weights_folder(const weights *w);
 /* Rows and columns (a vector has 0 rows): the last index is that of the columns, which lie together. */
 bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *columns);
 
-/* An array of rows x columns (rows 0: a vector) as floats, freed by free(); NULL after a complaint if it is absent or of another
- * shape. */
+/* An array of rows x columns (rows 0: a vector) as floats, freed by free(); NULL after a complaint if it is absent
+ * or of another shape. */
 float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
 
 /* Was every array of a GGUF file loaded? One that was not would have a part in the model's results. */
