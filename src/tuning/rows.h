@@ -130,8 +130,8 @@ typedef struct fv_tuning_section {
     char release[16]; /* "0.2.0"; "": written by a build that did not say */
 } fv_tuning_section;
 
-/* What is said of a machine as a whole: its caches count as so many per cent of the size that the system reports, for
- * all plans and linear maps, whatever their tier and threads. */
+/* What is said of a machine as a whole: all plans and linear maps, whatever their tier and threads, take its caches to
+ * have so many per cent of the reported sizes. */
 typedef struct fv_tuning_machine {
     int64_t cache_scale; /* 0: nothing is said, which is 100 */
     int line;            /* of the file, 0: none */
