@@ -3,6 +3,7 @@
 
 #include "abi.h"
 #include "fp_control.h"
+#include "test.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
