@@ -79,7 +79,7 @@ const char py_attention_doc[] =
     "\n"
     "Raises TypeError (no array, other element types, unknown arguments), ValueError (shapes, values, memory that is "
     "not the\n"
-    "CPU's, a gradient that would be lost) or MemoryError. out is as it was then.";
+    "CPU's, a gradient that would be lost) or MemoryError. out is then unchanged.";
 
 static const short names[PY_ARG_COUNT] = {
 #define PY_ARG_NAME(name) PY_NAME_##name,

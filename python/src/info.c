@@ -140,11 +140,11 @@ static const char doc[] =
     "rounded once), 'bf16', 'bf16_tile', 'fastest' (see attention()), or 'default': exact, but the fastest in models "
     "that run "
     "by\n"
-    "fovea.torch and fovea.transformers. None leaves what it is for as it is. As a context manager, it sets back what "
-    "was before:\n\n"
+    "fovea.torch and fovea.transformers. None leaves a setting unchanged. As a context manager, it restores the "
+    "settings:\n\n"
     "    with fovea.config(isa='scalar'):\n"
     "        expected = fovea.attention(q, k, v)\n\n"
-    "Plans keep what was set when they were made. Not per thread: other threads' calls use it too.";
+    "Plans keep the settings with which they were made. Settings are not per thread: all threads use them.";
 
 static PyType_Slot slots[] = {{Py_tp_new, (void *)config_new},
                               {Py_tp_dealloc, (void *)py_object_free},
