@@ -1,4 +1,5 @@
-/* What caches, and layers over them, must refuse, and that nothing has changed after it. */
+/* What caches, and layers over them, must refuse, and that nothing has changed after it. What attention over pages
+ * must: paged-errors. */
 #include "cache_case.h"
 
 #include <stdio.h>
@@ -111,6 +112,8 @@ static void test_append(appends *x) {
     fovea_kv_append a = good(x);
     a.layer = CACHE_LAYERS;
     refuse(x, "layer", &a, FOVEA_ERROR_ARGUMENT);
+    a.layer = -1;
+    refuse(x, "layer -1", &a, FOVEA_ERROR_ARGUMENT);
     a = good(x);
     a.count = -1;
     refuse(x, "count", &a, FOVEA_ERROR_SHAPE);
@@ -165,7 +168,8 @@ static void test_append(appends *x) {
 static void test_sequences(appends *x) {
     const int64_t n = x->s->number, many[2] = {n, n}, tokens[2] = {1, 1}, negative[1] = {-1}, huge[1] = {INT64_MAX / 2};
     int64_t out;
-    check_due("length of layer", fovea_kv_cache_length(x->cache, 7, n, &out), FOVEA_ERROR_ARGUMENT);
+    check_due("length of layer -1", fovea_kv_cache_length(x->cache, -1, n, &out), FOVEA_ERROR_ARGUMENT);
+    check_due("length of a layer", fovea_kv_cache_length(x->cache, CACHE_LAYERS, n, &out), FOVEA_ERROR_ARGUMENT);
     check_due("length of none", fovea_kv_cache_length(x->cache, 0, n + 1, &out), FOVEA_ERROR_ARGUMENT);
     check_due("length of -1", fovea_kv_cache_length(x->cache, 0, -1, &out), FOVEA_ERROR_ARGUMENT);
     check_due("fork of none", fovea_kv_cache_fork(x->cache, n + 1, &out), FOVEA_ERROR_ARGUMENT);
@@ -186,134 +190,9 @@ static void test_sequences(appends *x) {
     const int64_t more[1] = {64 * 256};
     check_due("reserve more than all", fovea_kv_cache_reserve(x->cache, 1, many, more), FOVEA_ERROR_FULL);
     cache_check(&x->c, x->cache, &x->s, 1, 3, "after errors");
-}
-
-/* Attention: what goes wrong with pages alone. */
-static void test_attention(appends *x) {
-    float q[CACHE_Q_HEADS * CACHE_DIM] = {0}, out[CACHE_Q_HEADS * CACHE_VALUES], kept[CACHE_Q_HEADS * CACHE_VALUES];
-    fovea_attention_desc d;
-    fovea_attention_desc_init(&d);
-    d.q_heads = CACHE_Q_HEADS;
-    d.kv_heads = CACHE_KV_HEADS;
-    d.q_len = 1;
-    d.kv_len = 600;
-    d.head_dim = CACHE_DIM;
-    d.value_dim = CACHE_VALUES;
-    d.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
-    d.page_keys = FOVEA_KV_PAGE_KEYS;
-    uint8_t mask[600] = {1};
-    const int64_t long_lens[1] = {11}, number = x->s->number, none = number + 1, starts[1] = {0};
-    poison_fill(out, CACHE_Q_HEADS * CACHE_VALUES);
-    memcpy(kept, out, sizeof out);
-    for (int i = 0; i < 16; i++) {
-        static const struct {
-            const char *what;
-            fovea_status due;
-        } cases[] = {{"none of both", FOVEA_ERROR_NULL},
-                     {"layer", FOVEA_ERROR_ARGUMENT},
-                     {"sequence", FOVEA_ERROR_ARGUMENT},
-                     {"no sequences", FOVEA_ERROR_NULL},
-                     {"kv_lens past the end", FOVEA_ERROR_SHAPE},
-                     {"kv_starts", FOVEA_ERROR_ARGUMENT},
-                     {"pages of 128", FOVEA_ERROR_SHAPE},
-                     {"type", FOVEA_ERROR_DTYPE},
-                     {"k", FOVEA_ERROR_ARGUMENT},
-                     {"no pages, but a cache", FOVEA_ERROR_ARGUMENT},
-                     {"longer than kv_len", FOVEA_ERROR_SHAPE},
-                     {"heads", FOVEA_ERROR_SHAPE},
-                     {"pages without lengths", FOVEA_ERROR_NULL},
-                     {"page that is none", FOVEA_ERROR_ARGUMENT},
-                     {"pages and cache", FOVEA_ERROR_ARGUMENT},
-                     {"good", FOVEA_OK}};
-        fovea_attention_desc own = d;
-        fovea_attention_args args;
-        fovea_attention_plan *plan;
-        fovea_kv_pages pages;
-        const int32_t table[1] = {1};
-        const int64_t lens[1] = {3};
-        own.page_keys = i == 6 ? 128 : i == 9 ? 0 : d.page_keys;
-        own.k_dtype = i == 7 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
-        own.kv_len = i == 10 ? 9 : d.kv_len;
-        own.kv_heads = i == 11 ? 3 : d.kv_heads;
-        check_due("plan", fovea_attention_plan_create(x->c.ctx, &own, &plan), FOVEA_OK);
-        fovea_attention_args_init(&args);
-        args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_DIM);
-        args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_VALUES);
-        args.cache = i == 0 || i == 12 || i == 13 ? NULL : x->cache;
-        args.cache_layer = i == 1 ? -1 : 0;
-        args.cache_sequences = i == 3 ? NULL : i == 2 ? &none : &number;
-        args.kv_lens = i == 4 ? long_lens : i == 13 ? lens : NULL;
-        args.kv_starts = i == 5 ? starts : NULL;
-        if (i == 8)
-            args.k = args.q;
-        fovea_kv_pages_init(&pages);
-        pages.k = fovea_tensor_bhtd(x->k, FOVEA_DTYPE_F32, 0, CACHE_KV_HEADS, 256, CACHE_DIM);
-        pages.v = fovea_tensor_bhtd(x->v, FOVEA_DTYPE_F32, 0, CACHE_KV_HEADS, 256, CACHE_VALUES);
-        pages.table = table;
-        pages.table_stride = 1;
-        args.pages = i >= 12 && i <= 14 ? &pages : NULL;
-        check_due(cases[i].what, fovea_attention_execute(plan, &args, NULL, 0), cases[i].due);
-        test_check((memcmp(out, kept, sizeof out) == 0) == (cases[i].due != FOVEA_OK), "%s: outputs", cases[i].what);
-        fovea_attention_plan_destroy(plan);
-    }
-    fovea_attention_plan *plan;
-    fovea_attention_args args;
-    d.mask = FOVEA_MASK_KEY_PADDING;
-    check_due("plan", fovea_attention_plan_create(x->c.ctx, &d, &plan), FOVEA_OK);
-    fovea_attention_args_init(&args);
-    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_DIM);
-    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, CACHE_VALUES);
-    args.cache = x->cache;
-    args.cache_sequences = &number;
-    args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, 600}, {0, 0, 0, 1}, NULL};
-    check_due("a mask", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK);
-    check_due("evict", fovea_kv_cache_evict(x->cache, number, 2, 4), FOVEA_OK);
-    check_due("a mask, and evicted keys", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_UNSUPPORTED);
-    fovea_attention_plan_destroy(plan);
-}
-
-/* Two pages of 16 keys, and tables that reach just past them: entry by entry, and no entry further than keys do. */
-static void test_pages(const fovea_context *ctx) {
-    enum { PAGE = 16, DIM = 4 };
-    static const struct {
-        const char *what;
-        int32_t table[2], starts;
-        bool lists;
-        int64_t stride, keys;
-        fovea_status due;
-    } cases[] = {{"both", {1, 0}, 0, false, 2, 17, FOVEA_OK},
-                 {"a page past the last", {1, 2}, 0, false, 2, 17, FOVEA_ERROR_ARGUMENT},
-                 {"a page before the first", {1, -1}, 0, false, 2, 17, FOVEA_ERROR_ARGUMENT},
-                 {"a page that no key is in", {1, 2}, 0, false, 2, 16, FOVEA_OK},
-                 {"a key past a row of the table", {1, 0}, 0, false, 1, 17, FOVEA_ERROR_SHAPE},
-                 {"a row of one page", {1, 0}, 0, false, 1, 16, FOVEA_OK},
-                 {"a list before the table", {1, 0}, -1, true, 0, 16, FOVEA_ERROR_SHAPE},
-                 {"the last list", {7, 0}, 1, true, 0, 16, FOVEA_OK}};
-    static float q[DIM], out[DIM], rows[2 * PAGE * DIM];
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        fovea_attention_desc d;
-        fovea_attention_args args;
-        fovea_attention_plan *plan;
-        fovea_kv_pages pages;
-        fovea_attention_desc_init(&d);
-        d.q_heads = d.kv_heads = d.q_len = 1;
-        d.kv_len = 2 * PAGE;
-        d.head_dim = d.value_dim = DIM;
-        d.page_keys = PAGE;
-        check_due("plan", fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK);
-        fovea_kv_pages_init(&pages);
-        pages.k = pages.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 2, 1, PAGE, DIM);
-        pages.table = cases[i].table;
-        pages.table_stride = cases[i].stride;
-        pages.starts = cases[i].lists ? &cases[i].starts : NULL;
-        fovea_attention_args_init(&args);
-        args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
-        args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
-        args.kv_lens = &cases[i].keys;
-        args.pages = &pages;
-        check_due(cases[i].what, fovea_attention_execute(plan, &args, NULL, 0), cases[i].due);
-        fovea_attention_plan_destroy(plan);
-    }
+    check_due("a longer layer", cache_append_one(x->cache, x->s, 0), FOVEA_OK);
+    check_due("evict what another layer has not", fovea_kv_cache_evict(x->cache, n, 3, 11), FOVEA_ERROR_SHAPE);
+    check_due("cut", fovea_kv_cache_truncate(x->cache, n, 10), FOVEA_OK);
 }
 
 /* A layer that fails after it appended its token takes it back; one that finds the cache full has appended nothing. */
@@ -383,8 +262,6 @@ int main(int argc, char **argv) {
     x.numbers[0] = x.s->number;
     test_append(&x);
     test_sequences(&x);
-    test_attention(&x);
-    test_pages(contexts.one);
     test_layer(&x.c);
     fovea_kv_cache_destroy(x.cache);
     free(x.s);
