@@ -56,7 +56,11 @@ static void other_heads(call *x) { x->desc.kv_heads = 3; }
 static void other_keys(call *x) { x->desc.k_dtype = FOVEA_DTYPE_BF16; }
 static void other_values(call *x) { x->desc.v_dtype = FOVEA_DTYPE_BF16; }
 static void both(call *x) { x->args.pages = &x->pages; }
-static void with_state(call *x) { x->args.state = x->state; }
+
+static void with_state(call *x) {
+    x->desc.causal = FOVEA_CAUSAL_NONE; /* states refuse BOTTOM_RIGHT by themselves */
+    x->args.state = x->state;
+}
 
 static void fewer_channels(call *x) {
     x->desc.head_dim = CACHE_DIM - 8;
@@ -126,6 +130,7 @@ static void *make_state(call *x) {
     fovea_attention_plan *plan;
     make_good(x);
     x->desc.page_keys = 0;
+    x->desc.causal = FOVEA_CAUSAL_NONE;
     check_due("plan", fovea_attention_plan_create(x->c->ctx, &x->desc, &plan), FOVEA_OK);
     const size_t size = fovea_attention_plan_state_size(plan);
     void *memory = must_alloc((int64_t)size, 1);
