@@ -99,9 +99,19 @@ static void test_errors(void) {
     SPOIL(BLOCKS, desc.blocks, 0, FOVEA_ERROR_NULL, "mask_blocks is NULL");
     SPOIL(BLOCKS, numbers[0], -1, FOVEA_ERROR_ARGUMENT, "row block 0 is from -1");
     SPOIL(BLOCKS, numbers[1], 4, FOVEA_ERROR_ARGUMENT, "row block 0");
+    SPOIL(BLOCKS, numbers[2], 1, FOVEA_ERROR_ARGUMENT, "row block 1 is from 2 to 1");
     SPOIL(BLOCKS, blocks[0], 2, FOVEA_ERROR_ARGUMENT, "mask_blocks[1] is 2");
     SPOIL(BLOCKS, blocks[2], 3, FOVEA_ERROR_ARGUMENT, "mask_blocks[2] is 3");
     SPOIL(BLOCKS, blocks[2], -1, FOVEA_ERROR_ARGUMENT, "mask_blocks[2] is -1");
+    for (int list = 0; list < 7; list++) { /* of each sequence and head its own, one of them wrong; of the last none */
+        make_good(&g, FOVEA_MASK_BLOCKS);
+        g.desc.mask = fovea_tensor_bhtd(g.numbers, FOVEA_DTYPE_I64, 2, 3, 1, 3);
+        for (int i = 1; i < 6; i++)
+            memcpy(g.numbers + 3 * i, g.numbers, 3 * sizeof *g.numbers);
+        g.numbers[3 * list + 2] = 4;
+        check_create("lists of heads", &g, list < 6 ? FOVEA_ERROR_ARGUMENT : FOVEA_OK,
+                     list < 6 ? "row block 1 is from 2 to 4" : NULL);
+    }
     fovea_mask *mask;
     make_good(&g, FOVEA_MASK_BITS);
     check_status("no context", fovea_mask_create(NULL, &g.desc, &mask), FOVEA_ERROR_NULL, "ctx");
@@ -116,15 +126,19 @@ static void test_wrong_args(void) {
     inputs *in = inputs_make(&c, &r);
     outputs *out = outputs_make(&c, LAYOUT_BHTD), *blank = outputs_make(&c, LAYOUT_BHTD);
     good_mask g;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 8; i++) {
         fovea_mask *mask = NULL;
         fovea_attention_plan *plan;
         fovea_attention_stats stats;
         make_good(&g, FOVEA_MASK_RANGES);
         g.desc.q_len -= i == 1;
         g.desc.mask.shape[2] -= i == 1;
-        if (i == 4)
-            g.desc.batch = g.desc.mask.shape[0] = 0;
+        if (i == 4 || i == 5)
+            g.desc.batch = g.desc.mask.shape[0] = i == 4 ? 0 : 3;
+        if (i == 6)
+            g.desc.q_heads = g.desc.mask.shape[1] = 2;
+        if (i == 7)
+            g.desc.kv_len = 19;
         check_status("create", fovea_mask_create(ctx, &g.desc, &mask), FOVEA_OK, NULL);
         fovea_attention_stats_init(&stats);
         c.desc.mask = i == 3 ? FOVEA_MASK_NONE : FOVEA_MASK_PREPARED;
@@ -139,7 +153,10 @@ static void test_wrong_args(void) {
                     {FOVEA_ERROR_SHAPE, "prepared is a mask of 2 x 3 x 9 x 20"},
                     {FOVEA_ERROR_VERSION, "fovea_attention_stats"},
                     {FOVEA_ERROR_ARGUMENT, "prepared is given, but desc.mask is FOVEA_MASK_NONE"},
-                    {FOVEA_ERROR_SHAPE, "prepared is a mask of 0 x 3 x 10 x 20"}};
+                    {FOVEA_ERROR_SHAPE, "prepared is a mask of 0 x 3 x 10 x 20"},
+                    {FOVEA_ERROR_SHAPE, "prepared is a mask of 3 x 3 x 10 x 20"},
+                    {FOVEA_ERROR_SHAPE, "prepared is a mask of 2 x 2 x 10 x 20"},
+                    {FOVEA_ERROR_SHAPE, "prepared is a mask of 2 x 3 x 10 x 19"}};
         test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "%s", fovea_error_detail());
         check_status(want[i].words, fovea_attention_execute(plan, &args, NULL, 0), want[i].status, want[i].words);
         outputs_same(out, blank, "%s", want[i].words);
