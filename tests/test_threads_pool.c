@@ -302,6 +302,13 @@ static void test_forks(void) {
             _exit(!compute_in_child(ctx, 1));
         }
         check_child(child, used ? "a child of a process with a pool" : "a child of a process without threads");
+        const pid_t other = fork();
+        if (other == 0) {
+            alarm(60);
+            fovea_context_destroy(ctx);
+            _exit(0);
+        }
+        check_child(other, "a child that only destroys a context");
         solve_all(ctx, "in the parent");
     }
     /* Beside a call: the child finds the pool in use. It takes no memory: a sanitizer's malloc may be locked there. */
