@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # quiet.sh TITLE COMMAND...: runs a command and shows one line of progress instead of its output, which goes to a log,
-# build/log/TITLE.txt (LOGS names another folder). On a terminal the line is rewritten: steps done, steps in all, time left.
-# Elsewhere it is printed once, at the first step, so a command that has nothing to do prints nothing. Steps are ninja's
-# "[3/20]" and the packages that apt-get gets, unpacks and sets up. If the command fails: the end of the log, its path, and
-# the command's exit status.
+# build/log/TITLE.txt (LOGS names another folder). On a terminal the line is rewritten: steps done, steps in all, time
+# left. Elsewhere it is printed once, at the first step, so a command that has nothing to do prints nothing. Steps are
+# ninja's "[3/20]" and the packages that apt-get gets, unpacks and sets up. If the command fails: the end of the log,
+# its path, and the command's exit status.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 title=$1

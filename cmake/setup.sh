@@ -150,6 +150,7 @@ if ! printf '%s\n' $oldest "$version" | sort --version-sort --check=silent; then
     need python3-venv python3 -c 'import ensurepip, venv'
     install_missing
     echo "Fetching CMake (30 MB), since $version here is older than $oldest, into build/tools"
-    cmake/quiet.sh "Installing CMake" sh -c "python3 -m venv build/tools && build/tools/bin/pip install -q 'cmake>=$oldest,<4'" ||
+    cmake/quiet.sh "Installing CMake" \
+        sh -c "python3 -m venv build/tools && build/tools/bin/pip install -q 'cmake>=$oldest,<4'" ||
         fail "Please install CMake $oldest or newer."
 fi
