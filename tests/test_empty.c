@@ -305,6 +305,7 @@ static void test_maps(void) {
                 fovea_mha_desc mha_desc;
                 fovea_mha_desc_init(&mha_desc);
                 mha_desc.inputs = (fovea_mha_inputs)given;
+                mha_desc.form = given == FOVEA_MHA_SELF && out_features ? FOVEA_MHA_MERGED : mha_desc.form;
                 mha_desc.q_features = D;
                 mha_desc.out_features = out_features;
                 mha_desc.attention = &c.desc;
@@ -320,6 +321,10 @@ static void test_maps(void) {
                 fovea_attention_args args;
                 fovea_attention_args_init(&args);
                 check_status("a layer of no rows", fovea_mha_execute(mha, &args, NULL, 0), FOVEA_OK, NULL);
+                fovea_attention_args strange = args;
+                strange.q = (fovea_tensor){
+                    w, FOVEA_DTYPE_F32, {shapes[i][0], 2, shapes[i][1], D / 2}, {-1, INT64_MAX, 3, 0}, NULL};
+                check_status("an input of no rows", fovea_mha_execute(mha, &strange, NULL, 0), FOVEA_OK, NULL);
                 fovea_mha *other;
                 check_status("another shape", fovea_mha_reshape(mha, 0, 4, 4, &other), FOVEA_OK, NULL);
                 check_status("a layer of no sequences", fovea_mha_execute(other, &args, NULL, 0), FOVEA_OK, NULL);

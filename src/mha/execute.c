@@ -89,7 +89,8 @@ static fovea_status check_shared(const run *r) {
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const int input = fv_mha_input(&r->mha->desc, i);
         const fovea_tensor *t = input_of(r->args, input);
-        if (r->mha->shape.role[i].shared && t->data && t->shape[1] > 1 && t->stride[1] != t->shape[3])
+        if (r->mha->shape.role[i].shared && t->data && t->shape[1] > 1 && t->stride[1] != t->shape[3] &&
+            !fv_tensor_empty(t))
             return fv_fail(FOVEA_ERROR_STRIDE, "%s: this form reads whole rows, so its groups must be contiguous",
                            names[input]);
     }
