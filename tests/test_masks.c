@@ -308,8 +308,8 @@ static int64_t run_distant(distant way, int64_t keys, fovea_score_kind kind, boo
     return stats.visited_tiles;
 }
 
-/* Keys that rows see at both ends of 2^40: what depended on those between would not end. The bits are those of few keys. With 2^24,
- * blocks are split over their keys. */
+/* Keys that rows see at both ends of 2^40: what depended on those between would not end. The bits are those of few
+ * keys. With 2^24, blocks are split over their keys. */
 static void test_distant(void) {
     const int64_t many[] = {(int64_t)1 << 24, (int64_t)1 << 40};
     for (int n = 0; n < 2 * 2 * DISTANT_COUNT * 4; n++) {

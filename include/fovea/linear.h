@@ -100,9 +100,9 @@ typedef struct fovea_linear_args {
 FOVEA_API void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
 
 /* y = act(x W + bias) + residual, row by row: a row's bits depend only on its x, its residual and the weights. Without
- * rows nothing is done. Output NaN is always 0x7fc00000, before it is rounded to a type of 16 bits; zeros have either sign;
- * silu and gelu of -inf are NaN. Workspace, overlap, rounding mode and nested calls: as for fovea_attention_execute().
- * Thread-safe. */
+ * rows nothing is done. Output NaN is always 0x7fc00000, before it is rounded to a type of 16 bits; zeros have either
+ * sign; silu and gelu of -inf are NaN. Workspace, overlap, rounding mode and nested calls: as for
+ * fovea_attention_execute(). Thread-safe. */
 FOVEA_API fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
                                             size_t workspace_size);
 

@@ -50,7 +50,8 @@ fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range wit
  * FV_SEEN_SOME. */
 fv_seen fv_mask_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
 
-/* The first column from one on that a row may see, as far as lists tell it: kinds with an element a key are not read. INT64_MAX: none. */
+/* The first column from one on that a row may see, as far as lists tell it: kinds with an element a key are not read.
+ * INT64_MAX: none. */
 int64_t fv_mask_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column);
 
 /* Clears in *bits those of keys [begin, end) of the segment that begins with a column which a row does not see. */

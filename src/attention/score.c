@@ -196,8 +196,8 @@ bool fv_score_asks_norms(const fv_block *x) {
 }
 
 /* |s| <= c |q| |k| (Cauchy and Schwarz), and no score lies further than twice that below another. Norms are of
- * FV_CHANNEL_LIMIT terms at most: with more they could be off by more than the bound leaves room for. Squares that are too small to be numbers count no more than least does. Figures:
- * docs/measurements.md, "softmax_f32.h". */
+ * FV_CHANNEL_LIMIT terms at most: with more they could be off by more than the bound leaves room for. Squares that are
+ * too small to be numbers count no more than least does. Figures: docs/measurements.md, "softmax_f32.h". */
 bool fv_score_no_underflow(const fv_block *x, const fv_segment *segment) {
     const float least = 0x1p-40f, c = x->plan->scale.c;
     return cap_bounds(&x->plan->desc) ||
