@@ -1,6 +1,6 @@
 # Registering tests.
-#   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier, NAME.TIER with label TIER, run under
-#                                          FOVEA_ISA=TIER; skipped where the CPU has no such tier
+#   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier of FOVEA_TEST_TIERS, NAME.TIER with label TIER, run
+#                                          under FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
 #   fovea_test_usage(TARGET [NAME])        one entry for its command line (tests/usage.sh); NAME: what it calls itself
 #   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
@@ -10,36 +10,61 @@ set(FOVEA_LAUNCHER)
 if(CMAKE_CROSSCOMPILING)
     set(FOVEA_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()
-# FOVEA_TEST_TIERS is the list of tiers; "best" among them runs without FOVEA_ISA.
-# Tests in which kernels differ by CPU and compiler, and which have the label "kernels", too.
+# Where FOVEA_TEST_TIERS is "best", each test runs once, without FOVEA_ISA, as NAME; those that compare a tier with recorded
+# results (FOVEA_GOLDEN_TESTS) run on each tier all the same.
+set(FOVEA_TEST_TIERS "${FOVEA_BUILT_TIERS}" CACHE STRING "Tiers under which every test is run; best: once, on the best one")
+set(FOVEA_GOLDEN_TESTS context golden promise)
+# Label "kernels": tests in which kernels differ by CPU and compiler. Label "threads": what starts threads, or meets them.
 set(FOVEA_KERNEL_TESTS activation arithmetic arithmetic_linear arrays cache_int8 check check.flush-to-zero exp gated gemms golden half
                        half_linear half_linear_pairs half_mha linear log mha_cache modes norm promise reference rope split tanh types)
-set(FOVEA_TEST_TIERS "${FOVEA_BUILT_TIERS}" CACHE STRING "Tiers under which every test is run")
+set(FOVEA_THREAD_TESTS arrays cache cache_pages cache_threads context fork linear mask_kinds masks merge mha_cache mha_use modes pages
+                       pools promise ragged state threads threads-pool example-decode example-planned generate-decoder
+                       minilm-encoder)
+
+# The targets tests-kernels and tests-threads build the programs of that label.
+foreach(label kernels threads)
+    add_custom_target(tests-${label})
+endforeach()
 
 function(fovea_add_test_once name)
     add_test(NAME ${name} COMMAND ${ARGN})
     # Tests run side by side: one's idle OpenMP threads must not spin on another's CPU (a third of the time, measured).
     # And no tuning file of this machine may choose for them.
-    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800
                                             ENVIRONMENT "OMP_WAIT_POLICY=passive;FOVEA_TUNING_FILE=")
+    string(REGEX REPLACE "\\.(scalar|avx2|avx512|neon|bound)$" "" stem ${name})
+    foreach(label_names kernels:FOVEA_KERNEL_TESTS threads:FOVEA_THREAD_TESTS)
+        string(REGEX MATCH "^[a-z]+" label ${label_names})
+        string(REGEX MATCH "[A-Z_]+$" names ${label_names})
+        if(NOT stem IN_LIST ${names})
+            continue()
+        endif()
+        set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
+        foreach(word IN LISTS ARGN)
+            string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" word "${word}")
+            if(TARGET "${word}")
+                add_dependencies(tests-${label} ${word})
+            endif()
+        endforeach()
+    endforeach()
 endfunction()
 
 function(fovea_add_test name command)
     if(TARGET ${command})
         set(command ${FOVEA_LAUNCHER} $<TARGET_FILE:${command}>)
     endif()
-    foreach(tier IN LISTS FOVEA_TEST_TIERS)
-        set(labels ${tier})
-        if(name IN_LIST FOVEA_KERNEL_TESTS)
-            list(APPEND labels kernels)
-        elseif(CMAKE_CROSSCOMPILING AND tier STREQUAL "scalar")
-            continue() # the same code as everywhere, with which tests of the other tier compare
-        endif()
+    set(tiers ${FOVEA_TEST_TIERS})
+    if(tiers STREQUAL "best" AND name IN_LIST FOVEA_GOLDEN_TESTS)
+        set(tiers ${FOVEA_BUILT_TIERS})
+    endif()
+    foreach(tier IN LISTS tiers)
         if(tier STREQUAL "best")
             fovea_add_test_once(${name} ${command} ${ARGN})
+        elseif(CMAKE_CROSSCOMPILING AND tier STREQUAL "scalar" AND NOT name IN_LIST FOVEA_KERNEL_TESTS)
+            continue() # the same code as everywhere, with which tests of the other tier compare
         else()
             fovea_add_test_once(${name}.${tier} with-tier ${tier} ${command} ${ARGN})
-            set_tests_properties(${name}.${tier} PROPERTIES LABELS "${labels}")
+            set_property(TEST ${name}.${tier} APPEND PROPERTY LABELS ${tier})
         endif()
     endforeach()
 endfunction()

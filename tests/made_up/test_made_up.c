@@ -44,7 +44,7 @@ static fovea_context *context_on(fv_isa isa, unsigned features, fovea_isa capped
 
 /* Attention, linear maps and layers have the bits of another context. */
 static void check_same(const fovea_context *ctx, const fovea_context *other, const char *what) {
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0, cases = (int)test_scaled(40); i < cases; i++) {
         char text[512];
         rng r = rng_stream(test_seed() + (uint64_t)i, "made up");
         const attention_case c = case_random(&r, 100000);
