@@ -331,12 +331,12 @@ typedef void fv_pack_pairs_bf16_fn(int64_t keys, int64_t channels, const uint16_
 typedef fv_pack_pairs_bf16_fn fv_pack_pairs_f16_fn;
 
 /* pair_rows: rows i and i + 1 of x, rows x n elements, i even, as one row of pairs: y[(i/2)*ldy + j] has x[i][j] and x[i + 1][j], or
- * +0 where there is no such row. *magnitudes is brought to take in theirs. */
+ * +0 where there is no such row. Updates *magnitudes. */
 typedef void fv_pair_rows_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
                                   fv_magnitudes *magnitudes);
 
 /* to_pairs: elements of bfloat16 x, rows x n, times 2^exponent as pairs y, rows x (n + 1) / 2. The bits of those that are not 0 grow by
- * 128 exponent, modulo 2^16: that is the product if fv_magnitudes_scaled() gives normal numbers. *magnitudes is brought to take in those of
+ * 128 exponent, modulo 2^16: that is the product if fv_magnitudes_scaled() gives normal numbers. Updates *magnitudes with those of
  * x. *norm, unless NULL, is raised to the largest sum of squares of a row of y, NaN left out, with sums in any order. */
 typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
                                  int64_t ldy, fv_magnitudes *magnitudes, float *norm);

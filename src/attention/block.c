@@ -11,8 +11,8 @@
 
 /* ---------------------------------------------------------------------------------------- rows and their memory -- */
 
-/* Is a copy of the values worth its cost? Those of 16 bits have to become floats. Where each of their rows begins with a cache line, it is not, unless rows are
- * so far apart that few sets of the first-level cache take all of them. */
+/* Values are copied if they must become floats (16 bits), if their rows do not begin with cache lines, or if rows are so far apart
+ * that they compete for few sets of the first-level cache. */
 static bool copies_values(const fv_block *x) {
     const fv_kv_side *v = &x->kv->v;
     if (x->plan->kernels.value_i8)

@@ -69,8 +69,8 @@ static int64_t item_floats(const fovea_attention_plan *plan, const fv_deal_place
     return seen_of(plan, place->segments) * segment_floats(plan, place->blocks.rows);
 }
 
-/* How many items of a place are split: where they are so few that threads wait for the last, all or those that are left over when
- * each thread had as many. */
+/* How many items of a place are split, if they are so few that threads would wait for the last: all of them if 2 threads * item work
+ * exceeds the work of the place, else the last count % threads. */
 static int64_t split_of(const fv_deal *deal, const fv_deal_place *place) {
     const int64_t threads = deal->plan->ctx->threads.count;
     const double behind = place[1].work; /* keeps threads busy that have no more items of this place */

@@ -52,7 +52,7 @@ fovea_status fv_mha_cached_check(const fovea_mha *m, const fovea_attention_args 
     return args->cache ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "cache is NULL");
 }
 
-/* Of new tokens of the sequence at a place of the batch. */
+/* Where the new tokens of sequence b begin on the token axis of the inputs; tokens_of(): how many they are. */
 static int64_t first_token(const fovea_mha *m, const fovea_attention_args *args, int64_t b) {
     return m->attention.packed ? args->q_cu_seqlens[b] : b * m->attention.q_len;
 }
