@@ -365,7 +365,7 @@ static const char doc[] =
     "many keys before\n"
     "its own a query sees, an int or a list with an int or None for each layer: pages wholly behind are freed. rope: a "
     "fovea.Rope that\n"
-    "turns keys as they are appended; turn queries by its apply().\n\n"
+    "rotates keys as they are appended; rotate queries by its apply().\n\n"
     "Any thread may call it, and any number may attend to a sequence at once; while one changes a sequence, no other "
     "may "
     "use that one\n"

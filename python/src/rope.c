@@ -155,7 +155,7 @@ static PyObject *apply(PyObject *self, PyObject *args, PyObject *keywords) {
 static PyMethodDef methods[] = {
     {"apply", (PyCFunction)(void (*)(void))apply, METH_VARARGS | METH_KEYWORDS,
      "apply(x, positions, *, layout='bhtd', out=None)\n--\n\n"
-     "x turned, an array of its kind, type and shape. The first rotary_dim channels of each head turn, the rest stay. "
+     "x rotated, an array of its kind, type and shape. Rotates the first rotary_dim channels of each head. "
      "The bits are the\n"
      "same on every CPU.\n\n"
      "x: [batch, heads, tokens, channels], float32, bfloat16 or float16, in a layout as of attention(). positions: an "
@@ -180,7 +180,7 @@ static const char doc[] =
     "Rotary position embedding of one model, for queries (apply()) and for the keys of a KVCache (rope=). Its angles "
     "are computed in\n"
     "double, so that they are as exact at position 16 million as at 1.\n\n"
-    "rotary_dim: even, from 2 to 1024. pairing: 'halves' turns channels i and i + rotary_dim / 2 together "
+    "rotary_dim: even, from 2 to 1024. pairing: 'halves' rotates channels i and i + rotary_dim / 2 together "
     "(transformers), 'adjacent' 2i\n"
     "and 2i + 1 (GGUF, GPT-J). scaling: None, 'linear', 'ntk', 'yarn' or 'llama3', by the formulas of transformers, "
     "with factor and,\n"
