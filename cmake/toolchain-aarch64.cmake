@@ -1,5 +1,5 @@
 # Builds for 64-bit Arm Linux on another machine, with Debian's cross compiler and its arm64 packages (cmake/setup.sh
-# --aarch64 installs both), and runs what it builds under qemu.
+# --emulators installs both), and runs what it builds under qemu.
 #   -DFOVEA_CROSS_COMPILER=clang-14   instead of aarch64-linux-gnu-gcc
 #   QEMU_CPU=cortex-a53               is qemu's own, in the environment of a test: the CPU that programs see
 set(CMAKE_SYSTEM_NAME Linux)

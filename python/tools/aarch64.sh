@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # aarch64.sh: cross-builds the wheel for 64-bit Arm Linux into build/wheels-aarch64, and calls it under qemu by Debian's Python for arm64,
 # which is unpacked into build/sysroot-arm64-python and not installed. Bits of an attention are compared with those of the hash in $1, if
-# given. Needs what cmake/setup.sh --aarch64 installs. Exit status 3: something cannot be had here.
+# given. Needs what cmake/setup.sh --emulators installs. Exit status 3: something cannot be had here.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD/build/sysroot-arm64-python
@@ -10,7 +10,7 @@ missing() {
     exit 3
 }
 for program in qemu-aarch64 aarch64-linux-gnu-gcc; do
-    command -v $program >/dev/null || missing "no $program: cmake/setup.sh --aarch64"
+    command -v $program >/dev/null || missing "no $program: cmake/setup.sh --emulators"
 done
 python/tools/venv.sh wheel
 bin=$PWD/build/venv/wheel/bin

@@ -68,6 +68,7 @@ typedef struct checker {
     const fv_kernel *reference; /* the scalar row of the operation */
     uint64_t seed;
     bool flush; /* run kernels under flush-to-zero; the scalar row's results are then not held against float64 */
+    bool room;  /* leave room behind operands */
     bool quiet; /* print no failures and stop at the first: for mutants, where a failure is what is wanted */
     int64_t trials, failed;
     char first_failure[640];

@@ -338,7 +338,7 @@ void trial_run(trial *t) {
         if (c->failed > failed)
             return;
     }
-    for (placement where = 0; where < PLACEMENTS && run_placed(t, where); where++)
+    for (placement where = c->room ? AT_START : AT_END; where < PLACEMENTS && run_placed(t, where); where++)
         ;
 }
 
