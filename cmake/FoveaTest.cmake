@@ -1,25 +1,30 @@
 # Registering tests.
-#   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier of FOVEA_TEST_TIERS, NAME.TIER with label TIER, run
-#                                          under FOVEA_ISA=TIER; skipped where the CPU has no such tier
+#   fovea_add_test(NAME COMMAND...)        one ctest entry for each tier of FOVEA_TEST_TIERS, NAME.TIER with label TIER,
+#                                          run under FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
 #   fovea_test_usage(TARGET [NAME])        one entry for its command line (tests/usage.sh); NAME: what it calls itself
 #   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
-# COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here runs
-# under FOVEA_LAUNCHER; programs that come after the first word of a COMMAND need it written out.
+# COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here
+# runs under FOVEA_LAUNCHER; programs that come after the first word of a COMMAND need it written out.
 set(FOVEA_LAUNCHER)
 if(CMAKE_CROSSCOMPILING)
     set(FOVEA_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()
-# Where FOVEA_TEST_TIERS is "best", each test runs once, without FOVEA_ISA, as NAME; those that compare a tier with recorded
-# results (FOVEA_GOLDEN_TESTS) run on each tier all the same.
-set(FOVEA_TEST_TIERS "${FOVEA_BUILT_TIERS}" CACHE STRING "Tiers under which every test is run; best: once, on the best one")
+# Where FOVEA_TEST_TIERS is "best", each test runs once, without FOVEA_ISA, as NAME; those that compare a tier with
+# recorded results (FOVEA_GOLDEN_TESTS) run on each tier all the same.
+set(FOVEA_TEST_TIERS "${FOVEA_BUILT_TIERS}" CACHE STRING
+    "Tiers under which every test is run; best: once, on the best one")
 set(FOVEA_GOLDEN_TESTS context golden promise)
-# Label "kernels": tests in which kernels differ by CPU and compiler. Label "threads": what starts threads, or meets them.
-set(FOVEA_KERNEL_TESTS activation arithmetic arithmetic_linear arrays cache_int8 check check.flush-to-zero exp gated gemms golden half
-                       half_linear half_linear_pairs half_mha linear log mha_cache modes norm promise reference rope split tanh types)
-set(FOVEA_THREAD_TESTS arrays cache cache_pages cache_threads context fork linear mask_kinds masks merge mha_cache mha_use modes pages
-                       pools promise ragged state threads threads-pool example-decode example-planned generate-decoder
-                       minilm-encoder)
+# Label "kernels": tests in which kernels differ by CPU and compiler. Label "threads": what starts threads, or meets
+# them.
+set(FOVEA_KERNEL_TESTS
+    activation arithmetic arithmetic_linear arrays cache_int8 check check.flush-to-zero exp fp_modes gemm_work golden
+    half_attention half_linear half_linear_pairs half_mha linear linear_gated log mha_cache norm promise reference rope
+    split_kv tanh types)
+set(FOVEA_THREAD_TESTS
+    arrays cache cache_threads context fp_modes linear mask_kinds masks merge mha_cache mha_reuse paged_attention
+    paged_external promise ragged state threads_callers threads_fork threads_parallel_for threads_pool
+    example-decode example-planned generate-decoder minilm-encoder)
 
 # The targets tests-kernels and tests-threads build the programs of that label.
 foreach(label kernels threads)

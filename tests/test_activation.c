@@ -1,4 +1,4 @@
-/* test-activation: the error function and the activations made of it and of exp, over the floats.
+/* The error function and the activations made of it and of exp, over the floats.
  *
  *     test-activation                   a sample of all floats; a second
  *     test-activation --exhaustive      each of them; some minutes

@@ -231,7 +231,7 @@ static void test_rope(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "allocation-cache", NULL);
+    test_begin(argc, argv, "allocation_cache", NULL);
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     test_calls(&c);

@@ -49,7 +49,7 @@ static void check_states(const char *what, const fovea_context *ctx, int64_t q_l
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "allocation-state", NULL);
+    test_begin(argc, argv, "allocation_state", NULL);
     pool *p = pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};

@@ -152,7 +152,7 @@ static void test_errors(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "arithmetic-linear", NULL);
+    test_begin(argc, argv, "arithmetic_linear", NULL);
     contexts = contexts_make();
     over_tiles = context_of(FOVEA_ISA_BEST, 1, NULL);
     const bool emulates = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, over_tiles->target)->isa == FV_ISA_scalar;

@@ -360,7 +360,7 @@ static void test_window_2d(const cache_case *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cache-edges", NULL);
+    test_begin(argc, argv, "cache_edges", NULL);
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     test_statistics(&c);

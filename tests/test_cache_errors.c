@@ -1,5 +1,5 @@
 /* What caches, and layers over them, must refuse, and that nothing has changed after it. What attention over pages
- * must: paged-errors. */
+ * must: test_paged_errors.c. */
 #include "cache_case.h"
 
 #include <stdio.h>
@@ -248,7 +248,7 @@ static void test_layer(const cache_case *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cache-errors", NULL);
+    test_begin(argc, argv, "cache_errors", NULL);
     const case_contexts contexts = contexts_make();
     static appends x;
     const int64_t tokens = 10;

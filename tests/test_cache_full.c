@@ -134,7 +134,7 @@ static void test_reserved(const cache_case *c, int64_t length) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cache-full", NULL);
+    test_begin(argc, argv, "cache_full", NULL);
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     test_full(c);

@@ -1,7 +1,7 @@
 /* Keys and values kept as int8 (fovea/cache.h): integers and scales by the header's rule, for all types that are appended and in every
  * mode of the caller's; errors of scores and outputs against float64, within what the rule leaves; rows with infinities and NaN; and
  * what takes no int8. That all tiers, chunks and threads give the same bits is in test_cache.c, and that exact numbers give those of
- * float32 in test_pages.c. */
+ * float32 in test_paged_attention.c. */
 #include "cache_holder.h"
 #include "fp_control.h"
 
@@ -366,7 +366,7 @@ static void test_refused(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cache-int8", NULL);
+    test_begin(argc, argv, "cache_int8", NULL);
     const case_contexts x = contexts_make();
     test_rule(x.one);
     test_errors(x.one, false);

@@ -226,7 +226,7 @@ static void test_foreign(cache_case c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cache-save", NULL);
+    test_begin(argc, argv, "cache_save", NULL);
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     check_loads(&c, x.scalar, false);

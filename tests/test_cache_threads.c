@@ -183,7 +183,7 @@ static void check_forks(worker *w) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "cache-threads", NULL);
+    test_begin(argc, argv, "cache_threads", NULL);
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     c.max_pages = 80;

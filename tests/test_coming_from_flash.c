@@ -1,4 +1,4 @@
-/* test-coming-from-flash: descriptions filled by fovea_from_flash*(), against masks and biases by the formulas that
+/* Descriptions filled by fovea_from_flash*(), against masks and biases by the formulas that
  * FlashAttention documents, packed sequences against each alone, and caches in pages against rows, bit for bit. */
 #include "attention_case.h"
 #include "recorded.h"
@@ -174,7 +174,7 @@ static void test_flash(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming-from-flash", NULL);
+    test_begin(argc, argv, "coming_from_flash", NULL);
     fovea_context *ctx = test_context_untuned();
     test_flash(ctx);
     fovea_context_destroy(ctx);

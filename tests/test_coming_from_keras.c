@@ -1,4 +1,4 @@
-/* test-coming-from-keras: MultiHeadAttention and Attention of Keras, described by fovea_from_keras*(), against what they
+/* MultiHeadAttention and Attention of Keras, described by fovea_from_keras*(), against what they
  * gave (data/coming_from_keras.py). */
 #include "attention_case.h"
 #include "data/coming_from_keras.h"
@@ -126,7 +126,7 @@ static void attention(const fovea_context *ctx, const masks *m, double scale, bo
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming-from-keras", NULL);
+    test_begin(argc, argv, "coming_from_keras", NULL);
     fovea_context *ctx = test_context_untuned();
     const masks m = masks_make();
     layer(ctx, &m, false, false, false, keras_plain_out, keras_plain_weights, "MultiHeadAttention");

@@ -1,4 +1,4 @@
-/* test-coming-from-ort: GroupQueryAttention of ONNX Runtime, described by fovea_from_ort_gqa(), against what it gave
+/* GroupQueryAttention of ONNX Runtime, described by fovea_from_ort_gqa(), against what it gave
  * (data/coming_from_ort.py). */
 #include "attention_case.h"
 #include "data/coming_from_ort.h"
@@ -77,7 +77,7 @@ static void run(const fovea_context *ctx, const gqa_case *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming-from-ort", NULL);
+    test_begin(argc, argv, "coming_from_ort", NULL);
     fovea_context *ctx = test_context_untuned();
     const float zeros[HEADS] = {0};
     float *sinks = fill(6, HEADS);

@@ -1,4 +1,4 @@
-/* test-exp: exp against double. Rows of exp over all floats, rows of softmax over those that it can give to its exp.
+/* Exp against double. Rows of exp over all floats, rows of softmax over those that it can give to its exp.
  *
  *     test-exp                   a sample of all floats from -104 to 90, and all near places of interest; a few seconds
  *     test-exp --exhaustive      each float, on all cores; some minutes (make test-exhaustive)
@@ -365,7 +365,7 @@ int main(int argc, char **argv) {
         {"--exhaustive", NULL, "walk all floats instead of a sample", NULL},
         {NULL, NULL, NULL, NULL},
     };
-    test_begin(argc, argv, "test-exp", options);
+    test_begin(argc, argv, "exp", options);
     for (int i = 0; i < fv_kernel_count && walk.rows < MAX_ROWS; i++) {
         const fv_kernel *row = &fv_kernels[i];
         if ((row->op != FV_OP_exp && row->op != FV_OP_softmax) ||

@@ -1,4 +1,4 @@
-/* test-linear: projections. The scalar tier against the arithmetic of kernels.h and float64; every other tier, thread
+/* Projections. The scalar tier against the arithmetic of kernels.h and float64; every other tier, thread
  * count, batch position, chunk and way of giving the same operands against it by bits; arguments that are refused. */
 #include "attention_case.h"
 #include "linear_case.h"

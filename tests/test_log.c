@@ -1,4 +1,4 @@
-/* test-log: the logarithm of the lse has the same bits on every tier, for all that a row sum can be.
+/* The logarithm of the lse has the same bits on every tier, for all that a row sum can be.
  *
  *     test-log                   a sample of the floats in [1, 2^40); a second
  *     test-log --exhaustive      all 335,544,320 of them; a minute

@@ -169,7 +169,7 @@ static void test_wrong_args(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mask-errors", NULL);
+    test_begin(argc, argv, "mask_errors", NULL);
     ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     test_errors();
     test_wrong_args();

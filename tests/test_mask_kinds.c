@@ -344,7 +344,7 @@ static void test_forbidden(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mask-kinds", NULL);
+    test_begin(argc, argv, "mask_kinds", NULL);
     contexts = contexts_make();
     test_patterns();
     test_random();

@@ -6,7 +6,7 @@
  *   distant   work depends on the keys that are visible, not on how many lie between
  *   packed    a prepared mask, where sequences begin at multiples of 64 that are none of 256
  *   canonical all NaN written are 0x7fc00000, all zeros +0
- * Special scores: test_mask_scores.c. */
+ * Special scores: test_special_scores.c. */
 #include "attention_case.h"
 #include "mask_rows.h"
 #include "pool.h"

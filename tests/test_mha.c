@@ -1,4 +1,4 @@
-/* test-mha: the layer in every form. Each form against float64, and against form 1 (factored) of the same layer: by
+/* The layer in every form. Each form against float64, and against form 1 (factored) of the same layer: by
  * bits where it is the same computation, else within rounding. Every tier, thread count and stride of the weights
  * against the scalar tier by bits. */
 #include "attention_case.h"

@@ -176,7 +176,7 @@ static void test_refused(cached_layer *l) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mha-cache", NULL);
+    test_begin(argc, argv, "mha_cache", NULL);
     const case_contexts x = contexts_make();
     cached_layer *l = cached_layer_make(x.one);
     fovea_rope_desc d;

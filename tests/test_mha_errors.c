@@ -1,4 +1,4 @@
-/* test-mha-errors: what layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
+/* What layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
  * outputs left as they were. */
 #include "attention_case.h"
 #include "mha_layer.h"
@@ -268,7 +268,7 @@ static void test_refused(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mha-errors", NULL);
+    test_begin(argc, argv, "mha_errors", NULL);
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     test_cost();
     test_cost_pairs();

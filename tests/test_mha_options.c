@@ -1,4 +1,4 @@
-/* test-mha-options: what attention can do, a layer can do in every form: masks, windows, causality, lengths, offsets,
+/* What attention can do, a layer can do in every form: masks, windows, causality, lengths, offsets,
  * scale, lse, weights, any strides. With matrices of ones and zeros a layer computes attention of its inputs' groups of
  * channels, each product being a number times one and zeros, so it must give attention's own bits.
  */
@@ -161,7 +161,7 @@ static void test_self_lengths(const case_contexts *x) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mha-options", NULL);
+    test_begin(argc, argv, "mha_options", NULL);
     const case_contexts x = contexts_make();
     test_options(&x);
     test_each(&x);

@@ -1,4 +1,4 @@
-/* test-mha-packed: layers of packed sequences. Layers of ones and zeros give, in every form, the bits of attention of each
+/* Layers of packed sequences. Layers of ones and zeros give, in every form, the bits of attention of each
  * sequence; others those of a layer called for each. Tokens of no sequence hold NaN, and outputs are not written there.
  */
 #include "attention_case.h"
@@ -280,7 +280,7 @@ static void test_refused(const case_contexts *x) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mha-packed", NULL);
+    test_begin(argc, argv, "mha_packed", NULL);
     const case_contexts x = contexts_make();
     test_random(&x);
     test_self(&x);

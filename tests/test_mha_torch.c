@@ -1,4 +1,4 @@
-/* test-mha-torch: layers against what torch.nn.MultiheadAttention gave, recorded by data/mha_torch.py in float64. */
+/* Layers against what torch.nn.MultiheadAttention gave, recorded by data/mha_torch.py in float64. */
 #include "attention_case.h"
 #include "data/mha_torch.h"
 #include "recorded.h"
@@ -120,7 +120,7 @@ static void test_cross(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "mha-torch", NULL);
+    test_begin(argc, argv, "mha_torch", NULL);
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
     test_self(ctx);
     test_cross(ctx);

@@ -1,6 +1,6 @@
 /* Wrong args.scores and args.summary: a status, a sentence that names what is wrong, and untouched outputs. What a state takes
  * and refuses. Empty calls, and that execution with a workspace and these outputs works under an allocation failure, are
- * elsewhere (test_empty, test_allocation). */
+ * elsewhere (test_empty_problems.c, test_allocation.c). */
 #include "attention_case.h"
 
 #include <stdio.h>
@@ -201,7 +201,7 @@ static void check_stats(call *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "outputs-errors", NULL);
+    test_begin(argc, argv, "outputs_errors", NULL);
     fovea_context *ctx = test_context_untuned();
     attention_case plain = case_plain(B, H, HKV, Q, KV, D, D);
     rng r = rng_stream(test_seed(), "outputs errors");

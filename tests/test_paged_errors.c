@@ -198,7 +198,7 @@ static void test_pages(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "paged-errors", NULL);
+    test_begin(argc, argv, "paged_errors", NULL);
     const case_contexts contexts = contexts_make();
     const cache_case c = cache_case_make(contexts.one, contexts.scalar);
     static call x;

@@ -244,7 +244,7 @@ static void test_refused(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "score-operands", NULL);
+    test_begin(argc, argv, "score_operands", NULL);
     contexts = contexts_make();
     test_poison();
     test_sinks();

@@ -1,4 +1,4 @@
-/* test-tanh: the tanh of softcap against double, over the floats.
+/* The tanh of softcap against double, over the floats.
  *
  *     test-tanh                   a sample of all magnitudes, and all near places of interest; a few seconds
  *     test-tanh --exhaustive      each float; some minutes (make test-exhaustive)

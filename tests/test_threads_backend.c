@@ -1,4 +1,4 @@
-/* test-threads-backend: whose threads a context uses, by options and environment, and what fovea_info says of them. */
+/* Whose threads a context uses, by options and environment, and what fovea_info says of them. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "context/context.h"
@@ -77,7 +77,7 @@ static void test_choice(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "threads-backend", NULL);
+    test_begin(argc, argv, "threads_backend", NULL);
     test_choice();
     return test_end();
 }

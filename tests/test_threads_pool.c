@@ -1,4 +1,4 @@
-/* test-threads-pool: the library's own pool (FOVEA_THREADS_POOL).
+/* The library's own pool (FOVEA_THREADS_POOL).
  *
  *   bits       problems on 1, 2, 3 and 7 threads, in tasks of the pool, within an OpenMP region, by eight callers of
  *              one context and of contexts of their own
@@ -8,7 +8,7 @@
  *   forks      a child makes threads of its own, also if forked beside a call, and destroys its parent's context
  *
  * Results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer, too. Rounding modes:
- * test_modes.c; hooks: test_hooks.c; options: test_threads_backend.c. */
+ * test_fp_modes.c; hooks: test_threads_hooks.c; options: test_threads_backend.c. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "context/context.h"
 #include "thread_problems.h"
@@ -333,7 +333,7 @@ static void test_forks(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "threads-pool", NULL);
+    test_begin(argc, argv, "threads_pool", NULL);
     threads_now();
     problems_make();
     test_threads(); /* before there are OpenMP's */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes coming_from_torch.h: what PyTorch gives where ONNX has no such thing, for tests/test_coming_from.c, which makes
-the same inputs with fill(). Run once, with PyTorch:
+"""Writes coming_from_torch.h: what PyTorch gives where ONNX has no such thing, for
+tests/test_coming_from_torch.c, which makes the same inputs with fill(). Run once, with PyTorch:
     python3 tests/data/coming_from_torch.py > tests/data/coming_from_torch.h
 Computed in float64, so that what is recorded has no rounding but the last.
 """
