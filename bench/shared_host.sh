@@ -30,7 +30,7 @@ decode() { # decode FILE THREADS VARIABLE=VALUE...: adds the tokens per second t
     file=$1 threads=$2
     shift 2
     sleep 0.3
-    env "$@" "$build/release/examples/fovea-generate" --model "$model" --plain --type bf16 --threads "$threads" \
+    env "$@" "$build/release/examples/fovea-generate" --model "$model" --type bf16 --threads "$threads" \
         --tokens "$tokens" -- 'Tell a long story about a lighthouse, a storm and three ships.' |
         sed -n 's/^decode  *[0-9]* tokens, \([0-9.]*\) per second.*/\1/p' >>"$work/$file"
 }
