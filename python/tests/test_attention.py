@@ -206,7 +206,11 @@ def test_packed(normal, tiers, layout, causal):
 
 def test_packed_tokens_of_no_sequence(normal):
     q = normal(6, 2, 8)
-    out, lse = fovea.attention(q, q, q, cu_seqlens_q=[1, 3], cu_seqlens_kv=[1, 3], layout="thd", return_lse=True)
+    call = dict(cu_seqlens_q=[1, 3], cu_seqlens_kv=[1, 3], layout="thd")
+    given = np.ones_like(q)
+    out, lse = fovea.attention(q, q, q, return_lse=True, **call)
+    fovea.attention(q, q, q, out=given, **call)
+    assert (given[0] == 1).all() and (given[3:] == 1).all() and np.array_equal(given[1:3], out[1:3])
     assert not out[0].any() and not out[3:].any() and out[1:3].all()
     assert np.isneginf(lse[:, 0]).all() and np.isneginf(lse[:, 3:]).all() and np.isfinite(lse[:, 1:3]).all()
 
@@ -217,6 +221,8 @@ def test_packed_causal_true(normal):
     fovea.attention(q, q, q, cu_seqlens_kv=[0, 2, 6], **call)
     with pytest.raises(ValueError, match="causal=True is ambiguous"):
         fovea.attention(q, q, q, cu_seqlens_kv=[0, 3, 6], **call)
+    with pytest.raises(ValueError, match="causal=True is ambiguous"):  # the longest are as long
+        fovea.attention(q, q, q, cu_seqlens_kv=[0, 4, 6], **call)
 
 
 def test_empty(normal):

@@ -60,9 +60,27 @@ def test_mask_of_each_sequence_and_head(qkv, rng):
     mask = rng.random((2, 4, 70, 300)) < 0.5
     expected = fovea.attention(*qkv, mask=mask)
     for prepare in (True, False):
-        kind = fovea.Mask.boolean(mask, prepare=prepare)
-        assert (kind.batch, kind.heads) == (2, 4)
-        assert np.array_equal(fovea.attention(*qkv, mask=kind), expected)
+        for kind in (
+            fovea.Mask.boolean(mask, prepare=prepare),
+            fovea.Mask.bits(np.packbits(mask, -1, bitorder="little"), 300, prepare=prepare),
+        ):
+            assert (kind.batch, kind.heads) == (2, 4)
+            assert np.array_equal(fovea.attention(*qkv, mask=kind), expected)
+
+
+def test_blocks_and_ranges_of_each_sequence_and_head(qkv):
+    """Head h of sequence b sees the blocks, of 64 keys, from b to h: as blocks, and as ranges."""
+    first, last = np.arange(2)[:, None], np.arange(4)[None, :]
+    mask = (np.arange(300) >= 64 * first[..., None]) & (np.arange(300) < 64 * (last[..., None] + 1))
+    mask = np.broadcast_to(mask[:, :, None], (2, 4, 70, 300))
+    starts = np.stack(np.broadcast_arrays(first, last + 1), -1)
+    ranges = np.broadcast_to(64 * np.stack(np.broadcast_arrays(first, last + 1), -1)[:, :, None, None], (2, 4, 70, 1, 2))
+    expected = fovea.attention(*qkv, mask=mask)
+    for prepare in (True, False):
+        sizes = dict(block_rows=70, block_keys=64, q_len=70, kv_len=300, prepare=prepare)
+        for kind in (fovea.Mask.blocks(starts, [0, 1, 2, 3, 4], **sizes), fovea.Mask.ranges(ranges, 300, prepare=prepare)):
+            assert (kind.batch, kind.heads) == (2, 4)
+            assert np.array_equal(fovea.attention(*qkv, mask=kind), expected), kind
 
 
 def test_prepared_masks_need_their_arrays_no_more(qkv):
@@ -82,8 +100,10 @@ def test_prepared_masks_need_their_arrays_no_more(qkv):
         (lambda: fovea.Mask.boolean(np.ones(4, bool)), ValueError, "queries, keys"),
         (lambda: fovea.Mask.boolean([[True]]), TypeError, "must be an array"),
         (lambda: fovea.Mask.bits(np.ones((3, 4), np.uint8), 40), ValueError, "40 keys take 5 bytes a row, the mask has 4"),
+        (lambda: fovea.Mask.bits(np.ones((3, 4), np.uint8), 24), ValueError, "24 keys take 3 bytes a row, the mask has 4"),
         (lambda: fovea.Mask.bits(np.ones((3, 4), np.int8), 32), TypeError, "must be of uint8"),
         (lambda: fovea.Mask.ranges(np.ones((3, 1, 3), np.int64), 32), ValueError, "ranges, 2"),
+        (lambda: fovea.Mask.ranges(np.ones((3, 4, 2), np.int64)[:, ::2], 32), ValueError, "must be contiguous"),
         (lambda: fovea.Mask.ranges(np.ones((3, 1, 2), np.int32), 32), TypeError, "must be of int64"),
         (lambda: fovea.Mask.key_padding(np.ones((1, 2, 3), bool)), ValueError, "keys"),
         (lambda: fovea.Mask.blocks(np.array([0, 1]), [0]), TypeError, "needs block_rows"),
