@@ -1,3 +1,9 @@
+import os
+
+# Before torch is loaded, and for all processes that tests start: threads of OpenMP that wait sleep, in place of taking the CPU from
+# those that work.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
 import pytest
 

@@ -1,12 +1,14 @@
 """What comes in and goes out: kinds of arrays, strides, element types, read-only memory, out=."""
 
 import array
+import ctypes
 import sys
 import threading
 import time
 
 import numpy as np
 import pytest
+from memory import assert_no_growth
 
 import fovea
 
@@ -55,6 +57,40 @@ def test_dlpack(qkv, kind):
     assert [sys.getrefcount(x) for x in qkv] == before
 
 
+class EditedProducer(Producer):
+    """edit() changes the 64-bit words of its DLTensor: data, device, dimensions and type, shape, strides, byte_offset."""
+
+    def __init__(self, of, edit):
+        super().__init__(of)
+        self.edit = edit
+
+    def __dlpack__(self):
+        capsule = self.of.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        self.edit((ctypes.c_uint64 * 6).from_address(pointer(capsule, b"dltensor")))
+        return capsule
+
+
+def test_dlpack_offsets_lanes_and_no_strides(qkv):
+    """What numpy never exports."""
+    expected = fovea.attention(*qkv)
+
+    def move(words):
+        words[0], words[5] = words[0] - 64, words[5] + 64
+
+    def drop_strides(words):
+        words[4] = 0
+
+    def pair(words):
+        words[2] += 1 << 48
+
+    for edit in (move, drop_strides):
+        assert np.array_equal(fovea.attention(*(EditedProducer(x, edit) for x in qkv)), expected)
+    with pytest.raises(TypeError, match="k must be float32"):
+        fovea.attention(qkv[0], EditedProducer(qkv[1], pair), qkv[2])
+
+
 def test_dlpack_gives_the_callers_kind(qkv):
     out, lse = fovea.attention(*map(SomeArray, qkv), return_lse=True)
     expected = fovea.attention(*qkv, return_lse=True)
@@ -74,12 +110,11 @@ def test_dlpack_out(qkv):
 
 
 def test_dlpack_results_are_freed(qkv):
-    fovea.attention(*map(SomeArray, qkv))
-    before = resident()
-    big = [SomeArray(np.ones((1, 4, 512, 64), np.float32)) for _ in range(3)]
-    for _ in range(100):
-        fovea.attention(*big)  # 0.5 MB each
-    assert resident() - before < 20 << 20
+    def use():
+        for _ in range(20):
+            fovea.attention(*map(SomeArray, qkv))
+
+    assert_no_growth(use)
 
 
 def test_buffers():
@@ -207,17 +242,11 @@ def test_nothing_is_kept(qkv, normal):
     assert sys.getrefcount(result) == 2 and all(sys.getrefcount(result[i]) == 2 for i in range(2))
 
 
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 def test_memory_does_not_grow(normal):
     big = normal(1, 4, 64, 64)
 
-    def use(rounds):
-        for i in range(rounds):
+    def use():
+        for i in range(200):
             x = big[:, :, : 16 + i % 48]
             fovea.attention(x, x, x, q_lens=[9], mask=np.ones((x.shape[2],) * 2, bool), return_weights=True)
             fovea.attention(x.swapaxes(2, 3), x.swapaxes(2, 3), x.swapaxes(2, 3), causal=i)
@@ -226,10 +255,7 @@ def test_memory_does_not_grow(normal):
             with fovea.config(threads=i % 7), pytest.raises(ValueError):
                 fovea.attention(x, x, big[:, :1])
 
-    use(600)
-    before = resident()
-    use(3000)
-    assert resident() - before < 2 << 20
+    assert_no_growth(use)
 
 
 def test_threads_at_once(normal):
@@ -254,7 +280,7 @@ def test_threads_at_once(normal):
 
 def test_the_gil_is_released(normal):
     """Another thread counts while a long call runs."""
-    big = normal(1, 8, 3000, 64)
+    big = normal(1, 8, 1000, 64)
     count, running = 0, True
 
     def tick():
@@ -264,17 +290,19 @@ def test_the_gil_is_released(normal):
             time.sleep(0.0002)
 
     with fovea.config(threads=1):
-        fovea.attention(big, big, big)
         thread = threading.Thread(target=tick)
         switch = sys.getswitchinterval()
-        sys.setswitchinterval(5)  # longer than the call: nobody gets the GIL but by its being released
+        sys.setswitchinterval(3600)  # nobody gets the GIL but by its being released
         try:
             thread.start()
-            before = count
-            fovea.attention(big, big, big)
-            during = count - before
+            for _ in range(1000):  # a busy machine may let the other thread sleep through a call
+                before = count
+                fovea.attention(big, big, big)
+                during = count - before
+                if during:
+                    break
         finally:
             running = False
             sys.setswitchinterval(switch)
             thread.join()
-    assert during > 5
+    assert during

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from processes import PATIENCE
 
 import fovea
 
@@ -358,7 +359,7 @@ def test_processes_while_threads_use_it(normal):
             cache.truncate(changed, 0)
 
     def in_child():
-        signal.alarm(20)
+        signal.alarm(PATIENCE)
         threads = [threading.Thread(target=cache.add) for _ in range(4)]
         for thread in threads:
             thread.start()

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from processes import CALL, FLOAT_MODES, OPENMP, run
+from processes import CALL, FLOAT_MODES, OPENMP, PATIENCE, run
 
 import fovea
 
@@ -95,7 +95,7 @@ def test_cgroup_quota(tmp_path, quota, threads):
     unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     try:
         done = subprocess.run([*unshare, "sh", "-c", script, "sh", str(tmp_path), sys.executable, "-c", program],
-                              env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)  # fmt: skip
+                              env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
     except FileNotFoundError:
         pytest.skip("no unshare")
     if done.returncode in (1, 77) and not done.stdout:

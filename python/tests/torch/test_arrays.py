@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from memory import assert_no_growth
 
 import fovea
 
@@ -130,35 +131,11 @@ def test_nothing_is_kept(qkv):
 
 
 def test_memory_of_outputs_is_freed(qkv):
-    def resident():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
+    def use():
+        for _ in range(20):
+            fovea.attention(*qkv, return_weights=True)
 
-    q = torch.randn(1, 4, 512, 64)
-    for _ in range(20):
-        fovea.attention(q, q, q)
-    before = resident()
-    for _ in range(200):
-        fovea.attention(q, q, q, return_weights=True)
-    assert resident() - before < 16 << 20
-
-
-def test_torch_imported_after_the_first_call():
-    code = """
-import numpy as np, fovea
-x = np.ones((1, 1, 2, 8), np.float32)
-fovea.attention(x, x, x)
-import torch
-y = torch.from_numpy(x)
-out = fovea.attention(y, y, y)
-assert type(out) is torch.Tensor and np.array_equal(out.numpy(), fovea.attention(x, x, x))
-try:
-    fovea.attention(y.requires_grad_(), y, y)
-except ValueError:
-    print("good")
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout == "good\n", result.stderr
+    assert_no_growth(use)
 
 
 def test_fovea_does_not_import_torch():

@@ -142,8 +142,9 @@ class Layer(torch.nn.Module):
         return x + self.o(out.flatten(2))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_a_model_compiled_whole(backend):
+    """Slow is inductor, which runs a C++ compiler: aot_eager proves that there is one graph, and its gradients."""
     model = Layer()
     x = torch.randn(2, 9, 16)
     want = model(x)

@@ -23,6 +23,7 @@ def test_torch_is_found():
 
 
 def test_torch_imported_later():
+    """After the first call: its threads and its tensors are found all the same."""
     program = CALL + """
 fovea.config(threads=2)
 first = call(), fovea.info()["pool"]
@@ -30,26 +31,28 @@ import json, decimal, torch
 torch.set_num_threads(2)
 second = call(), fovea.info()["pool"]
 print(first[0] == second[0], first[1], second[1])
+y = torch.from_numpy(x)
+out = fovea.attention(y, y, y)
+print(type(out) is torch.Tensor and np.array_equal(out.numpy(), fovea.attention(x, x, x)))
+try:
+    fovea.attention(y.requires_grad_(), y, y)
+except ValueError as error:
+    print("requires a gradient" in str(error))
 """
-    assert run(program) == "True own torch"
+    assert run(program) == "True own torch\nTrue\nTrue"
 
 
 def test_tasks_run_on_torchs_threads():
-    """No threads beside those that torch has already."""
-    program = "import torch; torch.set_num_threads(4)" + CALL + """
+    """No threads beside those that torch has already, and no second OpenMP."""
+    program = OPENMP + "import torch; torch.set_num_threads(4); loaded = openmp()" + CALL + """
 fovea.config(threads=4)
 a = torch.ones(2000, 2000)
 (a + a).sum()
 before = threads()
 call()
-print(threads() - before)
+print(threads() - before, len(loaded), openmp() == loaded)
 """
-    assert run(program) == "0"
-
-
-def test_one_openmp():
-    program = OPENMP + "import torch; before = openmp()" + CALL + "call(); print(len(before), openmp() == before)"
-    assert run(program) == "1 True"
+    assert run(program) == "0 1 True"
 
 
 def test_limits():
