@@ -100,7 +100,11 @@ def test_fork_truncate_evict(filled, tokens):
     assert np.array_equal(cache.attend(0, fork, q), fovea.attention(q, *longer))
     assert np.array_equal(cache.attend(0, s, q), fovea.attention(q, k, v))
     cache.truncate(fork, 301)
-    assert np.array_equal(cache.attend(0, fork, q), fovea.attention(q, k[:, :, :301], v[:, :, :301]))
+    short = fovea.attention(q, k[:, :, :301], v[:, :, :301])
+    assert np.array_equal(cache.attend(0, fork, q), short)
+    for pair in ([s, fork], [fork, s]):  # columns are those of the longest, whichever it is
+        out, weights = cache.attend(0, pair, q.repeat(2, 0), mask=np.ones(600, bool), return_weights=True)
+        assert weights.shape == (2, 4, 5, 600) and np.array_equal(out[pair.index(fork)], short[0])
     cache.remove(fork)
     with pytest.raises(ValueError, match=f"no sequence {fork}"):
         cache.length(fork)

@@ -196,6 +196,27 @@ def test_only_layers_that_were_made_for_it(w):
         make(w, types=None)(X, cache=cache_of(), layer=0, sequences=[0, 1])
 
 
+def test_a_sequence_that_changes_is_refused(w, normal):
+    """The mask of a call that appends is exported in the middle of it: who uses the cache then is another one."""
+    layer, cache = make(w, mask="boolean"), cache_of()
+    s, other, q = cache.add(), cache.add(), normal(1, HEADS, 1, D)
+    layer(X[:1], cache=cache, layer=0, sequences=s, mask=np.ones((3, 3), bool))
+    refused = []
+
+    class Mask:
+        def __dlpack__(self, **options):
+            assert not cache.attend(0, other, q).any()
+            for use in (lambda: cache.attend(0, s, q), lambda: cache.remove(s), lambda: cache.fork(s)):
+                with pytest.raises(ValueError, match=f"another thread changes sequence {s}") as error:
+                    use()
+                refused.append(error)
+            return np.ones((3, 6), bool).__dlpack__(**options)
+
+    layer(X[:1], cache=cache, layer=0, sequences=s, mask=Mask())
+    assert len(refused) == 3 and cache.length(s) == 6
+    cache.attend(0, s, q)
+
+
 def test_threads(w, normal):
     """Sequences of one cache at once; one that another thread changes is refused, and never torn."""
     layer, cache, x = make(w), cache_of(max_pages=100), normal(1, 200, FEATURES)
