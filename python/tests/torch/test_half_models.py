@@ -62,6 +62,13 @@ def test_sdpa(name, float_mask, dtype):
     assert torch.equal(ours, wide.to(dtype))
 
 
+def test_a_mask_is_widened_as_it_is_stored(dtype):
+    """Not as often as it is repeated."""
+    mask = torch.randn(1, 1, 5, 7).to(dtype)
+    wide = fovea.torch.types.wide(mask.expand(2, 3, 5, 7))
+    assert torch.equal(wide, mask.float())
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_sdpa_by_the_fastest(name):
     """Rounding weights p to bfloat16, before they multiply values and are summed, moves a result by 2^-8 sum p |v| at most; and there

@@ -20,7 +20,7 @@ SAMPLES = {
     "bias and mask": {"mask": "mask", "bias": "bias"},
     "lengths": {"kv_lens": [4, 7], "q_lens": [5, 2]},
     "starts": {"kv_starts": [2, 0], "causal": "bottom_right"},
-    "starts and lengths": {"kv_starts": [2, 0], "kv_lens": [3, 6], "q_starts": [1, 2], "q_lens": [3, 2], "window": (2, 1)},
+    "starts and lengths": {"kv_starts": [2, 0], "kv_lens": [3, 6], "q_starts": [1, 2], "q_lens": [3, 2], "window": (2, 0)},
     "bthd": {"layout": "bthd"},
     "bhtd to bthd": {"out_layout": "bthd"},
 }

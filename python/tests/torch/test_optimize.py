@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import weakref
 
 import pytest
 
@@ -63,6 +64,22 @@ def test_a_residual_that_broadcasts():
         close(fast(x[0], torch.randn(2, 3, 8).mul_(0)), model(x[0], torch.zeros(2, 3, 8)))
         with pytest.raises((TypeError, RuntimeError)):
             fast(x.double(), y)
+        half, y = copy.deepcopy(model).bfloat16(), torch.randn(2, 3, 8)
+        got, want = optimize(half)(x.bfloat16(), y), half(x.bfloat16(), y)
+        assert got.dtype is want.dtype is torch.float32 and (got - want).abs().max() < 0.05
+
+
+@pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook"])
+@pytest.mark.parametrize("kind", [lambda: nn.Linear(8, 8), lambda: nn.MultiheadAttention(8, 2)])
+def test_what_has_hooks_is_left_to_torch(kind, register):
+    model, called = nn.ModuleDict({"it": kind()}).eval(), []
+    getattr(model.it, register)(lambda *_: called.append(1))
+    fast = optimize(model)
+    assert fast.fovea_report.left == ["it: it has hooks"]
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        fast.it(x) if isinstance(fast.it, nn.Linear) else fast.it(x, x, x)
+    assert called
 
 
 class Optional(nn.Module):
@@ -85,7 +102,6 @@ def test_sequences_are_straight_code():
 
 
 def test_code_with_options_is_not_rewritten():
-    fast, model = optimize(Optional()), None
     model = Optional()
     fast = optimize(model)
     assert packed(fast) == {"fc": "8 -> 8"}
@@ -160,6 +176,20 @@ def test_maps_of_one_input(kind, shared):
             close(fast.v(x), model.v(x))
             close(fast.v(x), model.v(x))
             close(fast.q(x + 1), model.q(x + 1))
+        x = torch.randn(1, 16)
+        fast(x)
+        gone = weakref.ref(x)
+        del x
+        assert gone() is None or kind not in (Same, Cross)  # an input is not kept when all parts were asked for
+
+
+def test_maps_of_two_types_are_two_products():
+    model = Same("").eval()
+    model.v.bfloat16()
+    fast = optimize(model)
+    assert [isinstance(getattr(fast, n), SharedPart) for n in "qkv"] == [True, True, False]
+    with torch.no_grad():
+        assert fast.v(torch.randn(2, 16).bfloat16()).dtype is torch.bfloat16
 
 
 def test_shared_maps_in_two_threads():

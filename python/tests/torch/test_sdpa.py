@@ -134,6 +134,20 @@ def test_what_goes_to_torch(case):
         assert torch.equal(out, want) and ran() == 0 and sum(fovea.torch.counters()["torch"].values()) == 1
 
 
+@pytest.mark.parametrize("which", range(3))
+def test_a_batch_of_one_broadcasts(which):
+    shared = [x[:1] if i == which else x for i, x in enumerate(tensors(*[(2, 2, 4, 8)] * 3))]
+    want = F.scaled_dot_product_attention(*shared)
+    with fovea.torch.enable():
+        assert torch.equal(F.scaled_dot_product_attention(*shared), want) and ran() == 0
+
+
+def test_grouped_heads_without_enable_gqa_are_refused_as_by_torch():
+    q, k = tensors((2, 4, 5, 8), (2, 2, 5, 8))
+    with fovea.torch.enable(), pytest.raises(RuntimeError, match="must match"):
+        F.scaled_dot_product_attention(q, k, k)
+
+
 def test_restores_exactly():
     names = {
         name: torch._C._dispatch_dump(f"aten::{name}")

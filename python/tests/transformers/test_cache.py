@@ -85,6 +85,16 @@ def test_copies_are_few(layer):
     assert keys.untyped_storage().nbytes() <= 4 * keys.numel() * 4
 
 
+def test_a_part_of_the_batch_that_was_assigned():
+    """It is a view of the buffer, and cannot grow there."""
+    generator, layer = torch.Generator().manual_seed(0), GrowingLayer()
+    keys, values = layer.update(*states(generator, 3, 5))
+    layer.keys, layer.values = keys[:1], values[:1]
+    more = states(generator, 1, 1)
+    wanted = torch.cat([keys[:1], more[0]], 2), torch.cat([values[:1], more[1]], 2)
+    assert same(layer.update(*more), wanted)
+
+
 def test_gradients_are_recorded():
     layer = GrowingLayer()
     key, value = torch.randn(1, 1, 2, 4, requires_grad=True), torch.randn(1, 1, 2, 4, requires_grad=True)

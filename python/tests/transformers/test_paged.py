@@ -182,6 +182,19 @@ def test_crop_select_reset(exact):
     assert torch.equal(model(ids[:2], cache=store).logits, wanted[:2])
 
 
+def test_crop_into_padding(exact):
+    """What is left of a row is padding: its first token is among those that come next."""
+    model, ids, mask = exact("llama"), tiny_models.tokens(length=12), torch.ones(3, 12, dtype=torch.long)
+    mask[0, :6] = 0
+    cropped, new = (KVCache(model.config, max_bytes=1 << 24) for _ in range(2))
+    model(ids, attention_mask=mask, cache=cropped)
+    cropped.crop(-8)
+    mask[0, 4:] = 1
+    model(ids[:, :4], attention_mask=mask[:, :4], cache=new)
+    got, wanted = (model(ids[:, 4:], attention_mask=mask, cache=store).logits for store in (cropped, new))
+    assert torch.equal(got, wanted)
+
+
 def test_copies_share_pages(exact):
     model, ids = exact("llama"), tiny_models.tokens(1, 30)
     prompt = KVCache(model.config, max_bytes=1 << 24)
