@@ -97,6 +97,10 @@ def test_lengths_packed_and_columns(w, normal):
     assert [cache.length(s) for s in (a, b)] == [11, 9]
     assert np.array_equal(y[:5], want(np.concatenate([x[1, :4], more[:5]]))[4:])
     assert np.array_equal(y[5], want(np.concatenate([x[0], more[5:]]))[10])
+    cache.truncate(b, 2)
+    mask = np.ones((2, 1, 1, 11), bool)  # columns of 11 tokens, of which the longer sequence gets none
+    layer(x, cache=cache, layer=0, sequences=[a, b], q_lens=[0, 9], mask=mask, sinks=sinks)
+    assert [cache.length(s) for s in (a, b)] == [11, 11]
     assert layer(x[0, :0], cache=cache, layer=0, sequences=a, mask=np.ones((1, 1, 1, 11), bool), sinks=sinks).shape == (0, OUT)
 
 

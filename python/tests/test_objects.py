@@ -355,7 +355,7 @@ def test_config_while_others_call(qkv):
         (dict(out_layout="thd"), ValueError, "different numbers of dimensions"),
         (dict(is_causal=True), TypeError, r"attention\(\) has no argument 'is_causal'"),
     ],
-    ids=str,
+    ids=lambda x: ", ".join(x) if isinstance(x, dict) else None,
 )
 def test_wrong_arguments(qkv, options, error, match):
     with pytest.raises(error, match=match):

@@ -3,24 +3,31 @@ in float64, within the tolerances of these databases, or twice the error that to
 torch's to the bit."""
 
 import collections
+import functools
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
-from torch.testing._internal.common_modules import module_db  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 import fovea.torch  # noqa: E402
 
-OPS = {
-    info.full_name.split(".")[-1]: info
-    for info in op_db
-    if "attention" in info.name and torch.float32 in info.dtypes
-}
-MODULES = {info.name: info for info in module_db if info.name in ("nn.MultiheadAttention", "nn.TransformerEncoderLayer")}
+OPS = ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu", "multi_head_attention_forward")
+MODULES = ("nn.MultiheadAttention", "nn.TransformerEncoderLayer")
+
+
+@functools.cache
+def databases():
+    """(ops, modules) by name. Their import takes seconds, which whoever collects tests alone does not need."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.common_modules import module_db
+
+    ops = {info.full_name.split(".")[-1]: info for info in op_db if "attention" in info.name and torch.float32 in info.dtypes}
+    return ops, {info.name: info for info in module_db}
+
+
 # What Fovea leaves to torch in these samples, as counters() names it.
 LEFT = {"3 dimensions", "dropout", "gradient of a case outside torch's fused kernel", "gradient of a mask", "gradient with weights"}
 # Of float32, as these databases have them: (atol, rtol).
@@ -100,15 +107,14 @@ def check_counts(counts):
 
 
 def test_databases():
-    assert {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
-            "multi_head_attention_forward"} <= set(OPS)
-    assert "nn.MultiheadAttention" in MODULES
+    ops, modules = databases()
+    assert set(OPS) == set(ops) and set(MODULES) <= set(modules)
 
 
 @pytest.mark.parametrize("gradients", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("name", OPS)
 def test_op(name, gradients):
-    info, counts = OPS[name], collections.Counter()
+    info, counts = databases()[0][name], collections.Counter()
     samples = info.reference_inputs("cpu", torch.float32, requires_grad=gradients)  # those of sample_inputs(), and more if any
     if name == "multi_head_attention_forward":
         samples = with_and_without_weights(samples, lambda sample: sample.kwargs)
@@ -127,7 +133,7 @@ def test_op(name, gradients):
 @pytest.mark.parametrize("gradients", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("name", MODULES)
 def test_module(name, gradients, training):
-    info, counts = MODULES[name], collections.Counter()
+    info, counts = databases()[1][name], collections.Counter()
     inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=gradients, training=training)
     inputs = [sample for sample in inputs if sample.forward_input is not None]
     if name == "nn.MultiheadAttention":
