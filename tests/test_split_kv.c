@@ -3,6 +3,7 @@
  * Each problem is computed by the scalar tier on one thread, and by the tier under test on 1, 2, 3 and 5: padded, packed, piece by
  * piece into a state, and from pages of a caller's pool. Statistics tell that blocks were split where they should be, and were
  * not where each thread has as many as the others. Caches: test_paged_external.c. */
+#include "attention/plan.h"
 #include "pool.h"
 #include "ragged.h"
 
@@ -180,6 +181,47 @@ static void check_pages(const problem *p, const attention_case *c, const inputs 
     outputs_free(got);
 }
 
+/* Lists whose gaps hold the edges of what rows see by position. Only partial results that were written may be merged. */
+static void test_gaps(void) {
+    enum { KEYS = 2048, ROWS = 2, DIM = 8 };
+    static const fv_attention_choice split = {.split_segments = 1}, whole = {.split_segments = -1};
+    static const int64_t blocks[] = {0, 14, 16, 0, 31}, offset = KEYS / 2 - 1;
+    int64_t starts[] = {0, 3, 5};
+    rng r = rng_stream(test_seed(), "gaps");
+    attention_case c = case_plain(1, 1, 1, ROWS, KEYS, DIM, DIM);
+    inputs *in = inputs_make(&c, &r);
+    c.desc.causal = FOVEA_CAUSAL_OFFSET;
+    c.desc.mask = FOVEA_MASK_BLOCKS;
+    c.desc.mask_block_rows = 1;
+    c.desc.mask_block_keys = 64;
+    for (int64_t window = -1; window < KEYS; window += 100) {
+        outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
+        c.desc.window_left = window;
+        for (int i = 0; i <= COUNTS; i++) {
+            fovea_attention_args args = case_args(in, i ? got : want);
+            fovea_attention_plan *plan;
+            args.q_offsets = &offset;
+            args.mask = fovea_tensor_bhtd(starts, FOVEA_DTYPE_I64, 1, 1, 1, ROWS + 1);
+            args.mask_blocks = blocks;
+            args.mask_block_count = sizeof blocks / sizeof blocks[0];
+            test_check(fv_attention_plan_create_chosen(i ? on[i - 1].ctx : scalar, &c.desc, i ? &split : &whole,
+                                                       &plan) == FOVEA_OK,
+                       "%s", fovea_error_detail());
+            const size_t size = fovea_attention_plan_workspace_size(plan);
+            void *workspace = must_alloc((int64_t)size, 1);
+            memset(workspace, 0xff, size); /* NaN */
+            test_check(fovea_attention_execute(plan, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
+            if (i)
+                outputs_same(got, want, "gaps, a window of %d, %d threads", (int)window, counts[i - 1]);
+            free(workspace);
+            fovea_attention_plan_destroy(plan);
+        }
+        outputs_free(want);
+        outputs_free(got);
+    }
+    inputs_free(in);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "split_kv", NULL);
     scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
@@ -206,6 +248,7 @@ int main(int argc, char **argv) {
         outputs_free(want);
         inputs_free(in);
     }
+    test_gaps();
     for (int i = 0; i < COUNTS; i++) {
         fovea_context_destroy(on[i].ctx);
         pool_destroy(on[i].threads);

@@ -318,7 +318,7 @@ void fv_block_merge(fv_block *x, const fv_unit *unit, char *partials, fv_range r
         if (tile.output == FV_OUTPUT_NONE)
             memset(o, 0, (size_t)(count * p->o_stride) * sizeof(float));
         tile.output = FV_OUTPUT_RUNNING;
-        for (int64_t segment = segments.begin; segment < segments.end;
+        for (int64_t segment = fv_block_next_listed(x, segments.begin, segments.end); segment < segments.end;
              segment = fv_block_next_listed(x, segment + 1, segments.end)) {
             const fv_partial from = fv_deal_partial(x->deal, unit, partials, segment - segments.begin);
             p->kernels.merge(count, from.m + part.begin, from.l + part.begin, x->max + part.begin, x->sum + part.begin,
