@@ -215,7 +215,7 @@ static void test_threads(void) {
 static double spun(int spin_us) {
     fovea_context_options options;
     fovea_context *ctx;
-    struct timespec times[2];
+    struct timespec times[4];
     fovea_context_options_init(&options);
     options.threads_backend = FOVEA_THREADS_POOL;
     options.pool_spin_us = spin_us;
@@ -227,7 +227,12 @@ static double spun(int spin_us) {
     nanosleep(&(struct timespec){0, 200000000}, NULL);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &times[1]);
     const bool alone = ctx->threads.count == 1;
+    clock_gettime(CLOCK_MONOTONIC, &times[2]);
     fovea_context_destroy(ctx);
+    clock_gettime(CLOCK_MONOTONIC, &times[3]);
+    const double end =
+        1e3 * (double)(times[3].tv_sec - times[2].tv_sec) + 1e-6 * (double)(times[3].tv_nsec - times[2].tv_nsec);
+    test_check(end < 200, "threads that spin for %d us end after %.0f ms", spin_us, end);
     if (alone)
         return -1;
     return 1e3 * (double)(times[1].tv_sec - times[0].tv_sec) + 1e-6 * (double)(times[1].tv_nsec - times[0].tv_nsec);

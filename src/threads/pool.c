@@ -40,7 +40,7 @@ struct fv_pool {
     pthread_mutex_t lock;   /* of sleeping */
     pthread_cond_t wake, ended;
     int most, count; /* threads beside the caller, and those made so far */
-    bool stop;
+    _Atomic bool stop;
     _Atomic int sleeping;   /* threads */
     _Atomic bool waiting;   /* the caller sleeps until they have ended */
     job *now;               /* written before inside is */
@@ -100,19 +100,17 @@ static bool spin(fv_pool *p, bool (*so)(fv_pool *p, unsigned seen), unsigned see
 
 /* Waits for a round after the one that was seen; false: there is none any more. */
 static bool next_round(fv_pool *p, unsigned *seen) {
-    bool stop = false;
     if (!spin(p, new_round, *seen)) {
         pthread_mutex_lock(&p->lock);
         atomic_fetch_add(&p->sleeping,
                          1); /* before it looks for the last time; a caller does both the other way round */
-        while (!p->stop && !new_round(p, *seen))
+        while (!atomic_load(&p->stop) && !new_round(p, *seen))
             pthread_cond_wait(&p->wake, &p->lock);
         atomic_fetch_sub(&p->sleeping, 1);
-        stop = p->stop;
         pthread_mutex_unlock(&p->lock);
     }
     *seen = atomic_load(&p->round);
-    return !stop;
+    return !atomic_load(&p->stop);
 }
 
 /* Wakes what the job wants beside the threads that are awake. Whoever holds the lock is awake, too; should it have lost
@@ -207,7 +205,7 @@ static void set_up(fv_pool *p) {
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->ended, NULL);
     p->count = 0;
-    p->stop = false;
+    atomic_store(&p->stop, false);
     atomic_store(&p->sleeping, 0);
     atomic_store(&p->waiting, false);
     atomic_store(&p->inside, CLOSED);
@@ -255,7 +253,7 @@ fv_pool *fv_pool_create(int threads, int spin_us) {
 void fv_pool_destroy(fv_pool *p) {
     if (p && atomic_load(&p->owner) == 2 * atomic_load(&forks)) {
         pthread_mutex_lock(&p->lock);
-        p->stop = true;
+        atomic_store(&p->stop, true);
         pthread_cond_broadcast(&p->wake);
         atomic_fetch_add(&p->round, 1); /* for those that spin: the job is closed */
         pthread_mutex_unlock(&p->lock);
