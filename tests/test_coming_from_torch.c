@@ -382,6 +382,11 @@ static void test_null(void) {
     test_check(memcmp(&desc, &blank, sizeof desc) == 0 && memcmp(&args, &none, sizeof args) == 0,
                "a refused call has written");
     check_status("no masks need no room", fovea_from_torch_mha(&desc, &args, absent, NULL, 2, 0, NULL), FOVEA_OK, NULL);
+    desc.batch = 0, desc.kv_len = 2;
+    check_status(
+        "no sequences need no room, whatever the mask repeats",
+        fovea_from_torch_mha(&desc, &args, fovea_tensor_bhtd(bytes, FOVEA_DTYPE_BOOL, 1, 1, 2, 2), NULL, 2, 0, NULL),
+        FOVEA_OK, NULL);
 }
 
 int main(int argc, char **argv) {
