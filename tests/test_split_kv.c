@@ -185,7 +185,7 @@ static void check_pages(const problem *p, const attention_case *c, const inputs 
 static void test_gaps(void) {
     enum { KEYS = 2048, ROWS = 2, DIM = 8 };
     static const fv_attention_choice split = {.split_segments = 1}, whole = {.split_segments = -1};
-    static const int64_t blocks[] = {0, 14, 16, 0, 31}, offset = KEYS / 2 - 1;
+    static const int64_t blocks[] = {0, 14, 20, 0, 31}, offset = 20 * 64 - 1;
     int64_t starts[] = {0, 3, 5};
     rng r = rng_stream(test_seed(), "gaps");
     attention_case c = case_plain(1, 1, 1, ROWS, KEYS, DIM, DIM);

@@ -125,9 +125,9 @@ int64_t fv_block_next_listed(const fv_block *x, int64_t segment, int64_t end) {
         if (key >= fv_min(x->ranges[i].end, next))
             continue;
         const fv_mask_rows at = mask_rows(x, i);
+        /* A range may end in a gap: what is listed must not depend on where a thread begins to look. */
         const int64_t column = fv_mask_next(&x->mask, &at, key + start) - start;
-        if (column <
-            x->ranges[i].end) /* which may lie in a gap: what is listed must not depend on where a thread begins */
+        if (column < x->ranges[i].end)
             next = fv_min(next, column);
     }
     return next / FV_SEGMENT;
