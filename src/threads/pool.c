@@ -113,10 +113,19 @@ static bool next_round(fv_pool *p, unsigned *seen) {
     return !atomic_load(&p->stop);
 }
 
-/* Wakes what the job wants beside the threads that are awake. Whoever holds the lock is awake, too; should it have lost
- * its CPU, the call goes on without it. */
+/* Threads hold the lock for moments, and most do when all fall asleep together; but one may have lost its CPU. */
+static bool lock_soon(fv_pool *p) {
+    for (int i = 0; i < 64; i++) {
+        if (pthread_mutex_trylock(&p->lock) == 0)
+            return true;
+        pause_briefly();
+    }
+    return false;
+}
+
+/* Wakes what the job wants beside the threads that are awake. Without the lock, the call goes on with these. */
 static void wake(fv_pool *p, int helpers) {
-    if (atomic_load(&p->sleeping) == 0 || pthread_mutex_trylock(&p->lock) != 0)
+    if (atomic_load(&p->sleeping) == 0 || !lock_soon(p))
         return;
     for (int awake = p->count - atomic_load(&p->sleeping); awake < helpers; awake++)
         pthread_cond_signal(&p->wake);
