@@ -127,9 +127,8 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (1 group: plain
  *            rows); with FOVEA_MHA_PROJECTED the heads, as in attention
  *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
- *   mask, prepared, bias, relative, sinks, lengths, starts, offsets, lse, weights, scores, summary and stats are those
- *   of
- *            the heads' attention. Rows past q_lens: o_bias, or +0.
+ *   mask, prepared, bias, relative, sinks, lengths, starts, offsets, lse, weights, scores, summary and stats
+ *            are those of the heads' attention. Rows past q_lens: o_bias, or +0.
  *   state    is absent: FOVEA_ERROR_UNSUPPORTED
  *   packed   if the attention is: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens and
  *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those
