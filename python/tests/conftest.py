@@ -1,7 +1,7 @@
 import os
 
-# Before torch is loaded, and for all processes that tests start: threads of OpenMP that wait sleep, in place of taking the CPU from
-# those that work.
+# Threads of OpenMP that wait sleep, and leave the CPU to those that work. Set before torch is loaded, and for all
+# processes that tests start.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np

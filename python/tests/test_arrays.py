@@ -58,7 +58,7 @@ def test_dlpack(qkv, kind):
 
 
 class EditedProducer(Producer):
-    """edit() changes the 64-bit words of its DLTensor: data, device, dimensions and type, shape, strides, byte_offset."""
+    """edit() changes its DLTensor as 64-bit words: data, device, dimensions and type, shape, strides, byte_offset."""
 
     def __init__(self, of, edit):
         super().__init__(of)

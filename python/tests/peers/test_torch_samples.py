@@ -24,8 +24,8 @@ def databases():
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.common_modules import module_db
 
-    ops = {info.full_name.split(".")[-1]: info for info in op_db if "attention" in info.name and torch.float32 in info.dtypes}
-    return ops, {info.name: info for info in module_db}
+    ops = [info for info in op_db if "attention" in info.name and torch.float32 in info.dtypes]
+    return {info.full_name.split(".")[-1]: info for info in ops}, {info.name: info for info in module_db}
 
 
 # What Fovea leaves to torch in these samples, as counters() names it.
@@ -115,7 +115,8 @@ def test_databases():
 @pytest.mark.parametrize("name", OPS)
 def test_op(name, gradients):
     info, counts = databases()[0][name], collections.Counter()
-    samples = info.reference_inputs("cpu", torch.float32, requires_grad=gradients)  # those of sample_inputs(), and more if any
+    # Those of sample_inputs(), and more if there are any.
+    samples = info.reference_inputs("cpu", torch.float32, requires_grad=gradients)
     if name == "multi_head_attention_forward":
         samples = with_and_without_weights(samples, lambda sample: sample.kwargs)
     for sample in samples:

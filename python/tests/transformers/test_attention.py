@@ -184,7 +184,8 @@ def test_packed_sequences_by_length():
 def test_packed_tokens_of_no_sequence(monkeypatch):
     """They are zeros, in memory that was not zero before."""
     monkeypatch.setattr(torch.Tensor, "new_empty", lambda self, shape: self.new_full(shape, torch.nan))
-    module, q, ends = tiny_models.make("llama", "fovea").model.layers[0].self_attn, torch.randn(1, 4, 9, 8), torch.tensor([0, 2, 7])
+    module = tiny_models.make("llama", "fovea").model.layers[0].self_attn
+    q, ends = torch.randn(1, 4, 9, 8), torch.tensor([0, 2, 7])
     out, _ = ATTENTION(module, q, q, q, None, cu_seq_lens_q=ends, cu_seq_lens_k=ends)
     assert out[:, :7].all() and not out[:, 7:].any()
 

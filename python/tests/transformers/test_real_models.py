@@ -1,7 +1,7 @@
 """Models with real weights: sentences by all-MiniLM-L6-v2, text by SmolLM2-135M-Instruct.
 
-Each property is tested with few tokens. Marked slow are only the same with many: 135 million weights make each token a tenth of a
-second, and portable C takes three times as long.
+Each property is tested with few tokens. Only the same tests with many tokens are marked slow: with 135 million weights
+a token takes a tenth of a second, and in portable C three times as long.
 """
 
 import contextlib
@@ -165,7 +165,8 @@ def test_same_bits(smollm2, prompt, tokens, chunks, tier_tokens, capsys):
     for what, rows in found.items():
         assert rows == wanted[: len(rows)], what
     with capsys.disabled():
-        print(f"\nSmolLM2-135M-Instruct, logits of {tokens} tokens, {', '.join(found)}: SHA-256 of the last {wanted[-1]}")
+        ways = ", ".join(found)
+        print(f"\nSmolLM2-135M-Instruct, logits of {tokens} tokens, {ways}: SHA-256 of the last {wanted[-1]}")
 
 
 @optimized
