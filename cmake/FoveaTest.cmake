@@ -22,8 +22,8 @@ set(FOVEA_KERNEL_TESTS
     half_attention half_linear half_linear_pairs half_mha linear linear_gated log mha_cache norm promise reference rope
     split_kv tanh types)
 set(FOVEA_THREAD_TESTS
-    arrays cache cache_threads context linear masks merge mha_reuse paged_external state threads_backend threads_callers
-    threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
+    arrays cache_threads context linear masks merge mha_reuse state threads_backend threads_callers threads_fork
+    threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
 
 # The targets tests-kernels and tests-threads build the programs of that label.
 foreach(label kernels threads)
