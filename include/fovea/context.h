@@ -113,8 +113,8 @@ FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *
 
 /* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order, and returns when all have
  * returned. Use it for your own work between calls, or for whole chains of calls: a call inside a task runs on the
- * task's thread (if count is 1, on all threads). Tasks have the caller's rounding mode and flush-to-zero. A child that a
- * task forks must not return from the task: it has none of the other threads. After an error no task has run.
+ * task's thread (if count is 1, on all threads). Tasks have the caller's rounding mode and flush-to-zero. A child that
+ * a task forks must not return from the task: it has none of the other threads. After an error no task has run.
  * Thread-safe. */
 FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
                                       void *arg);
