@@ -184,7 +184,7 @@ static void check_pages(const problem *p, const attention_case *c, const inputs 
 /* Lists whose gaps hold the edges of what rows see by position. Only partial results that were written may be merged. */
 static void test_gaps(void) {
     enum { KEYS = 2048, ROWS = 2, DIM = 8 };
-    static const fv_attention_choice split = {.split_segments = 1}, whole = {.split_segments = -1};
+    static const fv_attention_choice splitting = {.split_segments = 1}, whole = {.split_segments = -1};
     static const int64_t blocks[] = {0, 14, 20, 0, 31}, offset = 20 * 64 - 1;
     int64_t starts[] = {0, 3, 5};
     rng r = rng_stream(test_seed(), "gaps");
@@ -204,7 +204,7 @@ static void test_gaps(void) {
             args.mask = fovea_tensor_bhtd(starts, FOVEA_DTYPE_I64, 1, 1, 1, ROWS + 1);
             args.mask_blocks = blocks;
             args.mask_block_count = sizeof blocks / sizeof blocks[0];
-            test_check(fv_attention_plan_create_chosen(i ? on[i - 1].ctx : scalar, &c.desc, i ? &split : &whole,
+            test_check(fv_attention_plan_create_chosen(i ? on[i - 1].ctx : scalar, &c.desc, i ? &splitting : &whole,
                                                        &plan) == FOVEA_OK,
                        "%s", fovea_error_detail());
             const size_t size = fovea_attention_plan_workspace_size(plan);
