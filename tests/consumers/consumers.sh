@@ -81,7 +81,7 @@ find_package | cplusplus)
 
 add_subdirectory)
     configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DOUTSIDE_FOVEA_SOURCE="$FOVEA_SOURCE" \
-        -DBUILD_SHARED_LIBS="$shared"
+        -DBUILD_SHARED_LIBS="$shared" -DFOVEA_TIERS=scalar
     "$CMAKE" --build "$SCRATCH/$step"
     "$SCRATCH/$step/outside"
     # A part of somebody's project installs nothing and tests nothing of its own.
