@@ -28,7 +28,7 @@ typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void 
 /* Whose threads a context without a parallel_for uses. No bit of any result depends on it.
  *   OPENMP  the threads of the program's OpenMP runtime, which also runs the program's own parallel regions. Idle ones
  *           spin for as long as that runtime likes. Best where each thread has a CPU of its own; where other work wants
- *           the same CPUs, up to 20 times slower than POOL, unless OMP_WAIT_POLICY=passive is set.
+ *           the same CPUs, several times slower than POOL, unless OMP_WAIT_POLICY=passive is set.
  *   POOL    the context's own threads. Idle ones spin for some microseconds, then sleep. For CPUs that are shared with
  *           other work, and for programs without OpenMP. The first call that wants threads makes them, also in a forked
  *           child; fovea_context_destroy() joins them. If the system refuses some, fewer run. One call at a time has
