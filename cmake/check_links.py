@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails where a link in a page of this tree leads nowhere: to a missing file, or to a heading that a page does not have."""
+"""Fails where a link in a page of this tree leads nowhere: to a missing file, or a heading that a page does not have."""
 
 import pathlib
 import re

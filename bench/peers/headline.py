@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The picture of the README, docs/pictures/speed.svg: how many times as fast as the fastest other library Fovea is, in some of the
-cases of a page of docs/peers, with its CPU and date.
+"""The picture of the README, docs/pictures/speed.svg: how many times as fast as the fastest other library
+Fovea is, in some of the cases of a page of docs/peers, with its CPU and date.
 
     headline.py [--check]        --check: ends with 1 if the picture is not what this would write
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the pages beside it: segments.svg, page.svg, masks.svg, crossed.svg. Self-contained SVG, light or dark as the
-reader's system.
+"""Draws the pictures of the pages beside it: segments.svg, page.svg, masks.svg, crossed.svg. Self-contained SVG,
+light or dark as the reader's system.
 
     draw.py [--check]        --check: ends with 1 if a picture is not what this draws
 """
