@@ -10,6 +10,7 @@ for tier in 'scalar' 'avx2 with f16c' 'avx512 with f16c'; do
 done >whole
 grep -v 'tier avx512' whole >no_avx512
 sed 's/ with f16c//' whole >no_f16c
+grep -v 'tier scalar' no_avx512 >no_avx512_scalar
 
 check() { # check STATUS WORDS COMMAND...
     local status=0
@@ -26,3 +27,4 @@ check 0 'not on this CPU: .*neon.*amx_bf16' "$tiers" whole cpuinfo
 check 1 'FAILED: this CPU has avx512,' "$tiers" no_avx512 cpuinfo
 check 1 'FAILED: this CPU has f16c,' "$tiers" no_f16c cpuinfo
 check 1 'FAILED: this CPU has scalar,' "$tiers" /dev/null cpuinfo
+check 0 'did not run: scalar avx512' "$tiers" no_avx512_scalar /dev/null # emulated: nothing is asked of it
