@@ -1,6 +1,7 @@
 """optimize(model): a copy of a model for inference, with Fovea's packed weights and attention."""
 
 import copy
+import importlib
 import logging
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from .structure import fuse, same_input
 from .types import FLOATS
 
 _logger = logging.getLogger(__name__)
+_ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the module whose attention(model, report) serves it
 
 
 @dataclass
@@ -176,17 +178,14 @@ def _bias(module):
 
 
 def _attention(model, report):
-    """Puts transformers' models on Fovea's attention. Others keep theirs: fovea.torch.enable() is for them."""
-    inside = ""
-    for name, module in model.named_modules():
-        if hasattr(module, "set_attn_implementation") and not (inside and name.startswith(inside)):
-            import fovea.transformers  # noqa: F401 - registers the name
-
-            module.set_attn_implementation("fovea")
-            inside = name + "." if name else "."
-            report.attention.append(f"{name or type(module).__name__}: attn_implementation fovea")
-            if not name:
-                return
+    """Asks the adapters of the libraries that the model's classes are of to put its attention on Fovea."""
+    libraries = {base.__module__.partition(".")[0] for module in model.modules() for base in type(module).__mro__}
+    for library, adapter in _ADAPTERS.items():
+        if library in libraries:
+            try:
+                importlib.import_module(adapter).attention(model, report)
+            except ImportError as error:
+                report.attention.append(f"as the model computes it: {error}")
     if not report.attention:
         report.attention.append("as the model calls it: fovea.torch.enable() runs F.scaled_dot_product_attention on Fovea")
 
@@ -208,10 +207,10 @@ def optimize(model: nn.Module) -> nn.Module:
     whole = nn.ModuleDict({"model": _copy(model)})
     alone = _layout(model) is not None or isinstance(model, nn.MultiheadAttention)
     work = _Optimizer(whole if alone else whole["model"])
+    _attention(whole["model"], work.report)
     with torch.no_grad():
         work.run()
     optimized = whole["model"]
-    _attention(optimized, work.report)
     work.report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters())
     optimized.fovea_report = work.report
     _logger.info("%s", work.report)
