@@ -1,6 +1,6 @@
 #!/bin/sh
 # Whole models from Python: transformers' attention implementations, copies by fovea.torch.optimize(), zentorch and OpenVINO, in turns.
-#   bench/models.sh [--only GLOB] [--rounds N] [--threads 1,2]      see models/run.py
+#   bench/models.sh [--only GLOB] [--rounds N] [--threads 1,2] [--before DIR]      see models/run.py
 # Runs in the venv of make test-python; without it, or without a model, a case is SKIPPED. zentorch and OpenVINO are taken from the
 # venvs that bench/peers.sh makes (PEERS=all, or PEERS="openvino zentorch"); their processes find transformers in this one's.
 # Environment: FOVEA_ZENTORCH_PYTHON, FOVEA_OPENVINO_PYTHON: interpreters that have these.

@@ -9,6 +9,7 @@ The process is this file: it reads an order per line of standard input, as JSON,
   zentorch   torch.compile(model, backend="zentorch"), weights frozen: AMD's way. Decoding on a static cache, as what grows would be
              compiled anew for each length.
   openvino   openvino.convert_model(model); decoding with keys and values as the state of the model. All in float32.
+  before     another build of Fovea: its fovea.torch.optimize(model)
 """
 
 import contextlib
@@ -27,9 +28,9 @@ from line_process import LineProcess  # noqa: E402
 class Peer(LineProcess):
     """This side."""
 
-    def __init__(self, name, python):
+    def __init__(self, name, python, environment=None):
         self.name = name
-        super().__init__([python, str(HERE / "peer.py"), name])
+        super().__init__([python, str(HERE / "peer.py"), name], environment)
         self.version = self.ask({})["version"]
 
     def prepare(self, case, threads):
@@ -44,6 +45,22 @@ class Peer(LineProcess):
 
 
 # ---------------------------------------------------------------------------------------------------- the other process
+
+
+class Before:
+    def __init__(self):
+        import fovea.torch
+
+        import torch
+
+        self.torch, self.optimize, self.version = torch, fovea.torch.optimize, fovea.__file__
+        self.ways = {}
+
+    def prepare(self, name, case, threads):
+        self.torch.set_num_threads(threads)
+        if name not in self.ways:
+            self.ways = {name: case.ways(["sdpa"], self.optimize)["optimize"]}
+        return self.ways[name]
 
 
 class Zentorch:
@@ -238,14 +255,14 @@ def main():
         order = json.loads(line)
         try:
             if engine is None:
-                engine = {"zentorch": Zentorch, "openvino": OpenVINO}[sys.argv[1]]()
+                engine = {"zentorch": Zentorch, "openvino": OpenVINO, "before": Before}[sys.argv[1]]()
                 import torch
                 import transformers
                 from cases import CASES, once
 
                 transformers.logging.set_verbosity_error()
             answer = {"version": engine.version}
-            with torch.no_grad():
+            with torch.inference_mode() if sys.argv[1] == "before" else torch.no_grad():
                 if "prepare" in order:
                     call = engine.prepare(order["prepare"], CASES[order["prepare"]](), order["threads"])
                 elif "run" in order:

@@ -88,8 +88,11 @@ def without_python(times, rounds):
     return f"of which Python: {cells(python, ratios(rest)).replace('x)', 'x without)')}"
 
 
-def start_peers():
+def start_peers(before):
     peers = []
+    if before:
+        path = os.pathsep.join([before, os.environ["PYTHONPATH"]])
+        peers.append(Peer("before", sys.executable, {"PYTHONPATH": path}))
     for name in ("zentorch", "openvino"):
         python = os.environ.get(f"FOVEA_{name.upper()}_PYTHON")
         if not python:
@@ -127,6 +130,9 @@ def run_case(name, options, peers):
         all_ways = {**ways, **peer_ways(name, threads, peers)}
         times = measure(all_ways, options.rounds)
         print(f"{name:9} {threads} thread{'s' * (threads > 1)}: {cells(median(times), ratios(times))}", flush=True)
+        if "before" in times:
+            ratio = statistics.median(b / a for a, b in zip(times["optimize"], times["before"]))
+            print(f"          optimize runs at {ratio:.3f} of the speed of before", flush=True)
         if name == "decode":
             print(f"          {without_python(times, options.rounds)}", flush=True)
 
@@ -164,13 +170,14 @@ def main():
     parser.add_argument("--only", default="*", metavar="GLOB", help="cases by name: " + ", ".join([*CASES, "memory"]))
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds of each case (default 7)")
     parser.add_argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default 1,2)")
+    parser.add_argument("--before", metavar="DIR", help="build/python of another revision, whose optimize() is timed in turns")
     options = parser.parse_args()
     info = fovea.info()
     print(f"{info['cpu']}, {info['isa']}; torch {torch.__version__}, transformers {transformers.__version__}, fovea {fovea.__version__}")
     fovea.torch.reset_counters()
     fovea.transformers.counters.reset()
     chosen = [name for name in CASES if fnmatch.fnmatch(name, options.only)]
-    peers = start_peers() if chosen else []
+    peers = start_peers(options.before) if chosen else []
     with torch.inference_mode():
         for name in chosen:
             run_case(name, options, peers)
