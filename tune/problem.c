@@ -239,7 +239,7 @@ static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, t
     /* So that what differs beyond the rows that there are counts as the same. */
     plan->made.knob[FV_LINEAR_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
     plan->made.knob[FV_LINEAR_KNOB_chunk].number = fv_min(plan->linear.chunk, rows);
-    const int64_t block = fv_linear_block(problem->packed, &plan->linear, rows);
+    const int64_t block = fv_linear_block(problem->packed, &plan->linear, rows, problem->packed->panels);
     plan->fetches = rows > block && fv_linear_rows_fit(problem->packed, &plan->linear, block);
     return fv_linear_workspace(problem->packed, &plan->linear);
 }

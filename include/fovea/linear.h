@@ -59,6 +59,13 @@ typedef struct fovea_linear fovea_linear;
 FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
                                          fovea_linear **linear);
 
+/* Copies packed weights back, with the bits that were packed: those of a part; of a gated map part 0 is the gate, 1 is
+ * up. weight: [out, in], contiguous, of *dtype: that of the parts' weights if they all have one and no scale, else float32,
+ * scaled. bias: [out], scaled; -0, which changes nothing, where there is none. Each of the three may be NULL. After
+ * an error nothing is written. Thread-safe. */
+FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
+                                           fovea_dtype *dtype);
+
 /* Frees a map. No thread may be executing it. NULL is allowed. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 
@@ -89,10 +96,14 @@ typedef struct fovea_linear_args {
                        input channel g * channels + c. The output of attention fits as it is. Rows of in_features
                        have 1 group */
     const fovea_tensor *y; /* [part_count] (gated: 1) of [batch, heads, tokens, channels], heads * channels = the part's
-                                     out: the layout that attention reads */
-    const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself */
+                                     out: the layout that attention reads. Of several parts those with data NULL are
+                                     not computed; the others have the bits of a call for all */
+    const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself. Ignored where
+                                     y has no data */
     const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */
-    fovea_linear_stats *stats; /* optional; an output: overlaps nothing, is not shared with a concurrent call */
+    fovea_linear_stats *stats;   /* optional; an output: overlaps nothing, is not shared with a concurrent call */
+    int has_activation;          /* nonzero: activation is used, not that of the description */
+    fovea_activation activation; /* not to or from FOVEA_ACTIVATION_SILU_GATED */
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */

@@ -225,7 +225,8 @@ static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_arg
         status = fv_spans_disjoint(&own, lens);
     if (status == FOVEA_OK)
         status = check_beside(&own, beside);
-    for (int64_t q = 0; status == FOVEA_OK && q < l->part_count; q++) {
+    for (int64_t q = fv_linear_wanted(l, args, 0); status == FOVEA_OK && q < l->part_count;
+         q = fv_linear_wanted(l, args, q + 1)) {
         if (args->residual) {
             status = check_output(l, args, q, false, other_name, &other);
             if (status == FOVEA_OK && !(p == q && same_elements(&args->y[p], &args->residual[q])))
@@ -251,6 +252,13 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
                                   size_t workspace_size) {
     if (!args->y)
         return fv_fail(FOVEA_ERROR_NULL, "y is NULL");
+    if (args->has_activation) {
+        const fovea_status known = fv_enum_check(FV_ENUM_activation, "activation", (int)args->activation);
+        if (known != FOVEA_OK)
+            return known;
+        if (l->gated != (args->activation == FOVEA_ACTIVATION_SILU_GATED))
+            return fv_fail(FOVEA_ERROR_ARGUMENT, "a call cannot change FOVEA_ACTIVATION_SILU_GATED");
+    }
     if (args->stats) {
         const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats, paired_products), args->stats);
         if (known != FOVEA_OK)
@@ -271,7 +279,8 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
         status = check_beside(&lens, beside);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&beside[STATS], &beside[WORKSPACE]);
-    for (int64_t p = 0; status == FOVEA_OK && p < l->part_count; p++)
+    const int64_t first = fv_linear_wanted(l, args, 0) % l->part_count; /* without any, the first is missed */
+    for (int64_t p = first; status == FOVEA_OK && p < l->part_count; p = fv_linear_wanted(l, args, p + 1))
         status = check_overlaps(l, args, p, &x, &lens, beside);
     /* Only now: x's batch, by which lens is read, is that of all. */
     for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)

@@ -155,3 +155,9 @@ int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choic
     fv_reserve(&at, l->ctx->threads.count, fv_linear_lay_out(l, choice).bytes);
     return at < 0 ? 0 : at + FV_ALIGNMENT;
 }
+
+int64_t fv_linear_wanted(const fovea_linear *l, const fovea_linear_args *args, int64_t p) {
+    while (p < l->part_count && !args->y[p].data)
+        p++;
+    return p;
+}

@@ -26,8 +26,8 @@ fv_linear_choice fv_linear_choose(const fovea_linear *linear, int64_t rows, cons
 /* Do so many rows stay in the second-level cache beside weights, as far as a choice that was made knows it? */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
 
-/* Rows of a block of so many rows: at most the choice's, evenly dealt, in whole tiles. */
-int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
+/* Rows of a block of so many rows that meet so many panels: at most the choice's, evenly dealt, in whole tiles. */
+int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows, int64_t panels);
 
 /* Bytes of workspace for a choice that fv_linear_choose() made. */
 int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);

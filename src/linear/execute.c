@@ -68,9 +68,9 @@ static void take_rows(const execution *e, int64_t first, int64_t end, fv_linear_
 
 /* next: the item after it, or e->items. */
 static void run_item(const execution *e, int64_t item, int64_t next, fv_linear_buffers *b) {
-    const fovea_linear *l = e->linear;
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
-    const int64_t begin = item % e->groups * e->group, last = fv_min(begin + e->group, l->panels) - 1;
+    const int64_t dealt = item % e->groups * e->group, begin = e->first_panel + dealt;
+    const int64_t last = e->first_panel + fv_min(dealt + e->group, e->panels) - 1;
     const fv_prefetch_range none = {NULL, NULL};
     const fv_prefetch_range next_rows =
         next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
@@ -110,12 +110,12 @@ static void items_task(void *arg, int64_t task) {
 
 /* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows
  * enough for what they share, the reading of all weights. */
-int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all) {
+int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all, int64_t panels) {
     enum { ENOUGH = 64 };
     const int64_t threads = l->ctx->threads.count, mr = choice->gemm->mr, most = choice->row_block;
     int64_t blocks = fv_ceil_div(all, most);
     if (threads > 1)
-        blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, l->panels), all / ENOUGH));
+        blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, panels), all / ENOUGH));
     for (int64_t rows = fv_ceil_div(all, blocks); blocks > 1 && rows >= ENOUGH; rows -= mr)
         if (fv_ceil_div(all, rows) % threads == 0) {
             blocks = fv_ceil_div(all, rows);
@@ -128,11 +128,11 @@ int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, i
 static void deal(execution *e) {
     const fovea_linear *l = e->linear;
     const int64_t wanted = e->choice.items * l->ctx->threads.count;
-    e->row_block = fv_linear_block(l, &e->choice, e->rows);
+    e->row_block = fv_linear_block(l, &e->choice, e->rows, e->panels);
     const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
     const int64_t groups = l->ctx->threads.count == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
-    e->group = fv_ceil_div(l->panels, groups);
-    e->groups = fv_ceil_div(l->panels, e->group);
+    e->group = fv_ceil_div(e->panels, groups);
+    e->groups = fv_ceil_div(e->panels, e->group);
     e->items = row_blocks * e->groups;
 }
 
@@ -157,12 +157,17 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     execution e = {.linear = l,
                    .args = args,
                    .choice = *choice,
+                   .activation = args->has_activation && !l->gated ? (fv_activation)args->activation : l->activation,
                    .scratch = fv_linear_lay_out(l, choice),
                    .scratches = fv_aligned(workspace),
                    .rows = args->x.shape[0] * args->x.shape[2],
                    .even = !args->lens && evenly(&args->x)};
-    for (int64_t p = 0; p < l->part_count; p++)
+    const int64_t first = fv_linear_wanted(l, args, 0);
+    e.first_panel = l->parts[first].first / l->panel;
+    for (int64_t p = first; p < l->part_count; p = fv_linear_wanted(l, args, p + 1)) {
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
+        e.panels = fv_ceil_div(l->parts[p].first + l->parts[p].out, fv_linear_panel_out(l)) - e.first_panel;
+    }
     e.gathers = fv_linear_gathers(&e);
     e.pairs = fv_linear_pairs(&e);
     deal(&e);

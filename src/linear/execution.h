@@ -12,9 +12,11 @@ typedef struct fv_linear_execution {
     const fovea_linear *linear;
     const fovea_linear_args *args;
     fv_linear_choice choice;
+    fv_activation activation;
     fv_linear_scratch scratch; /* of a thread */
     char *scratches;
     int64_t rows, row_block, group; /* group: panels of an item */
+    int64_t first_panel, panels;    /* those of the first part wanted to the last */
     int64_t items, groups, tasks;
     bool even; /* rows of different sequences are as far apart as those of one */
     bool

@@ -55,6 +55,11 @@ static inline bool fv_linear_paired(const fovea_linear *linear) {
     return linear->weight_dtype == FOVEA_DTYPE_BF16 || (linear->weight_dtype == FOVEA_DTYPE_F16 && linear->pairs);
 }
 
+/* Of a panel: pairs are whole. */
+static inline int64_t fv_linear_rows_in_memory(const fovea_linear *linear) {
+    return fv_linear_paired(linear) ? fv_round_up(linear->in, 2) : linear->in;
+}
+
 /* Rows, and columns, beyond which nothing changes. */
 enum { FV_LINEAR_MANY_ROWS = 4096 };
 
@@ -92,6 +97,9 @@ fovea_status fv_linear_take_arithmetic(const fovea_context *ctx, fovea_linear_de
 fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args);
 fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,
                                   size_t workspace_size);
+
+/* The first part of y from p on that the caller wants, or part_count. */
+int64_t fv_linear_wanted(const fovea_linear *linear, const fovea_linear_args *args, int64_t p);
 
 /* Channels of y that a panel gives. */
 static inline int64_t fv_linear_panel_out(const fovea_linear *linear) {

@@ -16,13 +16,10 @@ fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t ou
     return (fovea_matrix){data, dtype, in, out, 1, in, NULL};
 }
 
-/* Of a panel: pairs are whole. */
-static int64_t rows_in_memory(const fovea_linear *l) { return fv_linear_paired(l) ? fv_round_up(l->in, 2) : l->in; }
-
 /* Sizes in memory; false if they do not fit. */
 static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
     int64_t bytes;
-    if (!fv_multiply(rows_in_memory(l), l->panel, weight_floats) ||
+    if (!fv_multiply(fv_linear_rows_in_memory(l), l->panel, weight_floats) ||
         !fv_multiply(*weight_floats, l->panels, weight_floats) ||
         !fv_multiply(*weight_floats, (int64_t)sizeof(float), &bytes))
         return false;
@@ -72,7 +69,7 @@ static void pack_fours(const fovea_matrix *w, int64_t first, int64_t count, uint
 
 /* Of panels in pairs of bfloat16: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
 static void find_magnitudes(fovea_linear *l) {
-    const int64_t halves = rows_in_memory(l) * l->panel;
+    const int64_t halves = fv_linear_rows_in_memory(l) * l->panel;
     for (int64_t p = 0; p < l->panels; p++) {
         const uint16_t *half = (const uint16_t *)l->weights + p * halves;
         uint16_t least = 0xffff, most = 0;
@@ -132,7 +129,7 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
 }
 
 static void clear_panel(fovea_linear *l, int64_t panel) {
-    const size_t bytes = (size_t)(rows_in_memory(l) * l->panel * fv_dtype_size(l->weight_dtype));
+    const size_t bytes = (size_t)(fv_linear_rows_in_memory(l) * l->panel * fv_dtype_size(l->weight_dtype));
     memset((char *)l->weights + (size_t)panel * bytes, 0, bytes);
 }
 

@@ -159,7 +159,7 @@ static void finish_channels(const fv_linear_execution *e, const fv_linear_buffer
     const int64_t head = at / y->shape[3], channel = at % y->shape[3];
     const fv_bias_act_residual args = {
         .bias = part->bias ? part->bias + at : NULL,
-        .activation = l->activation,
+        .activation = e->activation,
         .residual = !residual           ? NULL
                     : l->widen_residual ? b->y
                                         : place(residual, run, head, channel),
@@ -190,9 +190,12 @@ static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, con
         const int64_t column = panel * width + done;
         while (column >= part->first + part->out)
             part++;
-        const int64_t p = part - l->parts, at = column - part->first, channels = e->args->y[p].shape[3];
+        const int64_t p = part - l->parts, at = column - part->first;
+        const fovea_tensor *y = &e->args->y[p];
+        const int64_t channels = y->data ? y->shape[3] : part->out;
         count = fv_min(all - done, channels - at % channels);
-        finish_channels(e, b, run, p, at, count, scratch + done, l->gated ? scratch + width + done : NULL);
+        if (y->data)
+            finish_channels(e, b, run, p, at, count, scratch + done, l->gated ? scratch + width + done : NULL);
     }
 }
 
