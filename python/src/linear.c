@@ -22,7 +22,7 @@ int py_linear_item(const py_linear *linear, PyObject *value, const char *name, i
     *to = NULL;
     if (!value || value == Py_None)
         return 0;
-    if (!linear->several) {
+    if (!linear || !linear->several) {
         *to = value;
         return 0;
     }
@@ -36,26 +36,24 @@ int py_linear_item(const py_linear *linear, PyObject *value, const char *name, i
     return found ? 0 : -1;
 }
 
-static int activation_of(const char *name, fovea_activation *activation) {
-    static const struct {
-        const char *name;
-        fovea_activation activation;
-    } all[] = {
-        {"relu", FOVEA_ACTIVATION_RELU},
-        {"gelu", FOVEA_ACTIVATION_GELU},
-        {"gelu_tanh", FOVEA_ACTIVATION_GELU_TANH},
-        {"silu", FOVEA_ACTIVATION_SILU},
-        {"silu_gated", FOVEA_ACTIVATION_SILU_GATED},
-    };
-    for (size_t i = 0; name && i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(name, all[i].name) == 0) {
-            *activation = all[i].activation;
+static const char *const activations[] = {[FOVEA_ACTIVATION_RELU] = "relu",
+                                          [FOVEA_ACTIVATION_GELU] = "gelu",
+                                          [FOVEA_ACTIVATION_GELU_TANH] = "gelu_tanh",
+                                          [FOVEA_ACTIVATION_SILU] = "silu",
+                                          [FOVEA_ACTIVATION_SILU_GATED] = "silu_gated"};
+
+int py_activation_of(PyObject *word, fovea_activation *activation) {
+    *activation = FOVEA_ACTIVATION_NONE;
+    if (word == Py_None)
+        return 0;
+    for (int i = FOVEA_ACTIVATION_RELU; PyUnicode_Check(word) && i <= FOVEA_ACTIVATION_SILU_GATED; i++)
+        if (PyUnicode_CompareWithASCIIString(word, activations[i]) == 0) {
+            *activation = (fovea_activation)i;
             return 0;
         }
-    if (!name)
-        return 0;
-    return py_raise(PyExc_ValueError,
-                    "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated', not '%s'", name);
+    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError,
+                 "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated', not %R", word);
+    return -1;
 }
 
 int py_hold_list(PyObject **value, PyObject **held) {
@@ -106,49 +104,62 @@ static int open_part(making *m, py_linear *linear, int64_t i) {
     return 0;
 }
 
-/* Opens the parts and packs them. */
-static int pack(making *m, py_linear *linear, fovea_activation activation) {
-    for (int64_t i = 0; i < linear->count; i++)
-        if (open_part(m, linear, i) < 0)
-            return -1;
+int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     py_context *context = py_context_now();
     if (!context)
         return -1;
-    linear->in_features = m->parts[0].weight.in;
-    linear->dtype = m->parts[0].weight.dtype;
-    if (py_float_of(m->dtype, &linear->dtype) < 0)
-        return -1;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
-    desc.activation = activation;
+    desc.activation = linear->activation;
     desc.dtype = linear->dtype;
-    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
-    for (int64_t i = 0; i < linear->count; i++)
-        bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
-    if (py_arithmetic_choose(m->arithmetic, bf16, &desc.arithmetic) < 0)
-        return -1;
+    desc.arithmetic = linear->arithmetic;
     desc.in_features = linear->in_features;
-    desc.part_count = linear->count;
-    desc.parts = m->parts;
+    desc.part_count = linear->matrices = linear->count;
+    desc.parts = parts;
     linear->context = py_context_keep(context);
     PyThreadState *released = PyEval_SaveThread();
     const fovea_status status = fovea_linear_pack(context->library, &desc, &linear->library);
     linear->workspace_size = fovea_linear_workspace_size(linear->library);
+    (void)fovea_linear_unpack(linear->library, 0, NULL, NULL, &linear->weight_dtype);
     PyEval_RestoreThread(released);
-    if (status != FOVEA_OK)
+    for (int64_t i = 0; i < linear->count; i++)
+        linear->biased[i] = parts[i].bias != NULL;
+    if (status != FOVEA_OK) {
         py_raise_status(status);
-    return status == FOVEA_OK ? 0 : -1;
+        return -1;
+    }
+    if (linear->activation == FOVEA_ACTIVATION_SILU_GATED) { /* two matrices, one result */
+        linear->several = 0;
+        linear->count = 1;
+    }
+    return 0;
+}
+
+/* Opens the parts and packs them. */
+static int pack(making *m, py_linear *linear) {
+    for (int64_t i = 0; i < linear->count; i++)
+        if (open_part(m, linear, i) < 0)
+            return -1;
+    linear->in_features = m->parts[0].weight.in;
+    linear->dtype = linear->weight_dtype = m->parts[0].weight.dtype;
+    if (py_float_of(m->dtype, &linear->dtype) < 0)
+        return -1;
+    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
+    for (int64_t i = 0; i < linear->count; i++)
+        bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
+    return py_arithmetic_choose(m->arithmetic, bf16, &linear->arithmetic) < 0 ? -1 : py_linear_pack(linear, m->parts);
 }
 
 static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", "dtype", "arithmetic", NULL};
     making m = {.core = PyType_GetModuleState(type)};
-    const char *activation_name = NULL, *layout = "out_in";
-    fovea_activation activation = FOVEA_ACTIVATION_NONE;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$zsOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
+    const char *layout = "out_in";
+    PyObject *activation_name = Py_None;
+    fovea_activation activation;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
                                      &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic))
         return NULL;
-    if (py_matrix_layout(layout, &m.in_first) < 0 || activation_of(activation_name, &activation) < 0)
+    if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0)
         return NULL;
     PyObject *held[2] = {NULL, NULL};
     const int several = is_list(m.weight);
@@ -163,16 +174,13 @@ static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         return NULL;
     self->several = several;
     self->count = count;
+    self->activation = activation;
     const int status =
-        py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ? -1 : pack(&m, self, activation);
+        py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ? -1 : pack(&m, self);
     for (int i = 0; i < m.opened; i++)
         py_array_close(&m.arrays[i]);
     Py_XDECREF(held[0]);
     Py_XDECREF(held[1]);
-    if (status == 0 && activation == FOVEA_ACTIVATION_SILU_GATED) { /* two matrices, one result */
-        self->several = 0;
-        self->count = 1;
-    }
     if (status == 0)
         return (PyObject *)self;
     Py_DECREF((PyObject *)self);
@@ -200,7 +208,7 @@ static PyObject *out_features(PyObject *self, void *unused) {
 
 static PyMethodDef methods[] = {
     {"execute", (PyCFunction)(void (*)(void))py_linear_execute, METH_FASTCALL | METH_KEYWORDS,
-     "execute(x, residual=None, *, out=None, lens=None)\n--\n\n"
+     "execute(x, residual=None, *, out=None, lens=None, part=None, activation=...)\n--\n\n"
      "activation(x W + bias) + residual, of x's kind and type. A call of the object is the same.\n\n"
      "x: [..., in_features], or the heads that attention() gives in layout 'bhtd', [batch, heads, tokens, channels] "
      "with heads *\n"
@@ -215,17 +223,87 @@ static PyMethodDef methods[] = {
      "and written; the others are +0 in an array that was made here, and stay as they are in out. For several "
      "matrices, "
      "residual and\n"
-     "out are lists, and the result is a tuple.\n\n"
+     "out are lists, and the result is a tuple. part: the number of the only one that is computed, with the bits that "
+     "it has\n"
+     "beside the others; residual and out are then arrays, and so is the result. activation: in place of the "
+     "constructor's, None: none.\n\n"
      "ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost. "
      "TypeError: not\n"
      "of the map's type."},
+    {"unpack", (PyCFunction)(void (*)(void))py_linear_unpack, METH_VARARGS | METH_KEYWORDS, py_linear_unpack_doc},
+    {"to_bytes", py_linear_to_bytes, METH_NOARGS, py_linear_to_bytes_doc},
+    {"from_bytes", py_linear_from_bytes, METH_O | METH_CLASS, py_linear_from_bytes_doc},
+    PY_IMMUTABLE_METHODS,
     {"describe", describe, METH_NOARGS, "describe()\n--\n\nA few lines: block sizes and whether they were tuned."},
     {NULL, NULL, 0, NULL},
 };
 
+static const py_linear *map_of(PyObject *self) { return (const py_linear *)self; }
+
+static PyObject *get_dtype(PyObject *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(py_float_name(map_of(self)->dtype));
+}
+
+static PyObject *get_weight_dtype(PyObject *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(py_float_name(map_of(self)->weight_dtype));
+}
+
+static PyObject *get_activation(PyObject *self, void *unused) {
+    (void)unused;
+    const char *word = activations[map_of(self)->activation];
+    return Py_BuildValue("z", word);
+}
+
+static PyObject *get_arithmetic(PyObject *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(fovea_arithmetic_name(map_of(self)->arithmetic));
+}
+
+static PyObject *get_has_bias(PyObject *self, void *unused) {
+    (void)unused;
+    const py_linear *linear = map_of(self);
+    PyObject *tuple = PyTuple_New(linear->matrices);
+    for (int64_t i = 0; tuple && i < linear->matrices; i++)
+        PyTuple_SetItem(tuple, i, PyBool_FromLong(linear->biased[i]));
+    return tuple;
+}
+
+static PyObject *get_nbytes(PyObject *self, void *unused) {
+    (void)unused;
+    const py_linear *linear = map_of(self);
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < linear->matrices; i++)
+        bytes += linear->out[i] * (linear->in_features * (int64_t)py_dtype_size(py_float_dtype(linear->weight_dtype)) +
+                                   (linear->biased[i] ? (int64_t)sizeof(float) : 0));
+    return PyLong_FromLongLong(bytes);
+}
+
+static PyObject *repr(PyObject *self) {
+    const py_linear *linear = map_of(self);
+    const char *activation = activations[linear->activation];
+    PyObject *out = out_features(self, NULL);
+    PyObject *text =
+        !out ? NULL
+             : PyUnicode_FromFormat("<fovea.Linear %lld to %S, %s, weights %s%s%s, arithmetic %s>",
+                                    (long long)linear->in_features, out, py_float_name(linear->dtype),
+                                    py_float_name(linear->weight_dtype), activation ? ", activation " : "",
+                                    activation ? activation : "", fovea_arithmetic_name(linear->arithmetic));
+    Py_XDECREF(out);
+    return text;
+}
+
 static PyGetSetDef getters[] = {
     PY_INT64_GETTER("in_features", py_linear, in_features, "channels of x"),
     {"out_features", out_features, NULL, "channels of the result, or a tuple of those of each", NULL},
+    {"dtype", get_dtype, NULL, "of x, residual and the result", NULL},
+    {"weight_dtype", get_weight_dtype, NULL,
+     "of the packed weights: theirs, or float32 if they differed or were scaled", NULL},
+    {"activation", get_activation, NULL, "a word, or None", NULL},
+    {"arithmetic", get_arithmetic, NULL, "as asked for", NULL},
+    {"has_bias", get_has_bias, NULL, "a tuple of bools, one for each matrix (silu_gated: two)", NULL},
+    {"nbytes", get_nbytes, NULL, "bytes of weights and biases, without what fills panels up", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -261,6 +339,7 @@ static const char doc[] =
 static PyType_Slot slots[] = {{Py_tp_new, (void *)linear_new},
                               {Py_tp_dealloc, (void *)dealloc},
                               {Py_tp_call, (void *)py_linear_call},
+                              {Py_tp_repr, (void *)repr},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getters},
                               {Py_tp_doc, (void *)doc},

@@ -39,9 +39,13 @@ typedef struct py_linear {
     PyObject_HEAD fovea_linear *library;
     py_context *context; /* kept */
     size_t workspace_size;
-    fovea_dtype dtype; /* of x, y and residual */
-    int64_t in_features, count;
-    int several;                                          /* lists were given, and are returned */
+    fovea_dtype dtype, weight_dtype; /* of x, y and residual; of the packed weights */
+    fovea_activation activation;
+    fovea_arithmetic arithmetic; /* as asked for */
+    int64_t in_features, count;  /* count: of results */
+    int64_t matrices;            /* count; 2 of a gated map */
+    int several;                 /* lists were given, and are returned */
+    char biased[PY_LINEAR_PARTS];
     int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */
 } py_linear;
 
@@ -49,9 +53,26 @@ typedef struct py_linear {
  * released. 0, or -1 with an exception. */
 int py_hold_list(PyObject **value, PyObject **held);
 
-/* Item i of a list that has an item for each part, or the value itself: borrowed, NULL for None. 0, or -1 with an exception:
+/* linear NULL, or a map of one part: the value itself. Else item i of a list that has an item for each part: borrowed, NULL for None. 0, or -1 with an exception:
  * it is a list of another length. */
 int py_linear_item(const py_linear *linear, PyObject *value, const char *name, int64_t i, PyObject **to);
+
+/* None or a word. 0, or -1 with an exception. */
+int py_activation_of(PyObject *word, fovea_activation *activation);
+
+/* A number below count. 0, or -1 with an exception. */
+int py_linear_part_of(PyObject *number, int64_t count, int64_t *part);
+
+/* Packs count parts by what the object says of types, activation and arithmetic. 0, or -1 with an exception. */
+int py_linear_pack(py_linear *linear, const fovea_linear_part *parts);
+
+/* linear_stored.c: its methods that give weights back. */
+PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
+extern const char py_linear_unpack_doc[];
+PyObject *py_linear_to_bytes(PyObject *self, PyObject *none);
+extern const char py_linear_to_bytes_doc[];
+PyObject *py_linear_from_bytes(PyObject *type, PyObject *data);
+extern const char py_linear_from_bytes_doc[];
 
 /* linear_call.c: its methods execute() and __call__(). */
 PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);

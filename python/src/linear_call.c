@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARG_x, ARG_residual, ARG_out, ARG_lens, ARG_COUNT };
-static const short argument_names[] = {PY_NAME_x, PY_NAME_residual, PY_NAME_out, PY_NAME_lens};
+enum { ARG_x, ARG_residual, ARG_out, ARG_lens, ARG_part, ARG_activation, ARG_COUNT };
+static const short argument_names[] = {PY_NAME_x,    PY_NAME_residual, PY_NAME_out,
+                                       PY_NAME_lens, PY_NAME_part,     PY_NAME_activation};
 
 typedef struct run {
     const py_linear *linear;
@@ -16,6 +17,8 @@ typedef struct run {
     PyObject **values;
     py_array x, arrays[2 * PY_LINEAR_PARTS];
     int opened;
+    int64_t first, end;              /* the parts that are computed */
+    int several;                     /* as lists, and a tuple */
     PyObject *made[PY_LINEAR_PARTS]; /* references */
     fovea_tensor y[PY_LINEAR_PARTS], residual[PY_LINEAR_PARTS];
     fovea_linear_args args;
@@ -75,8 +78,9 @@ static int open_x(run *r) {
 /* y of a part, made or given, and what is added to it. */
 static int open_part_outputs(run *r, int64_t part) {
     PyObject *given, *residual;
-    if (py_linear_item(r->linear, r->values[ARG_out], "out", part, &given) < 0 ||
-        py_linear_item(r->linear, r->values[ARG_residual], "residual", part, &residual) < 0)
+    const py_linear *list = r->several ? r->linear : NULL;
+    if (py_linear_item(list, r->values[ARG_out], "out", part, &given) < 0 ||
+        py_linear_item(list, r->values[ARG_residual], "residual", part, &residual) < 0)
         return -1;
     int64_t shape[PY_DIMS];
     const int ndim = shape_of(r, part, shape);
@@ -114,7 +118,7 @@ static int open_part_outputs(run *r, int64_t part) {
 static int execute_library(run *r) {
     const py_linear *linear = r->linear;
     double work = (double)linear->in_features * (double)r->args.x.shape[0] * (double)r->args.x.shape[2], wide = 0;
-    for (int64_t i = 0; i < linear->count; i++)
+    for (int64_t i = r->first; i < r->end; i++)
         wide += (double)linear->out[i];
     PyThreadState *released = work * wide >= py_long_work ? PyEval_SaveThread() : NULL;
     void *workspace = py_workspace(linear->workspace_size);
@@ -129,12 +133,12 @@ static int execute_library(run *r) {
 }
 
 static PyObject *result_of(run *r) {
-    for (int64_t i = 0; i < r->linear->count; i++)
+    for (int64_t i = r->first; i < r->end; i++)
         if (!r->values[ARG_out])
             r->made[i] = py_array_finish(r->values[ARG_x], r->x.source, r->made[i]);
-    if (!r->linear->several) {
-        Py_INCREF(r->made[0]);
-        return r->made[0];
+    if (!r->several) {
+        Py_INCREF(r->made[r->first]);
+        return r->made[r->first];
     }
     PyObject *tuple = PyTuple_New(r->linear->count);
     for (int64_t i = 0; tuple && i < r->linear->count; i++) {
@@ -142,6 +146,20 @@ static PyObject *result_of(run *r) {
         PyTuple_SetItem(tuple, i, r->made[i]);
     }
     return tuple;
+}
+
+/* part= and activation= of a call. */
+static int open_choices(run *r) {
+    PyObject *part = r->values[ARG_part], *activation = r->values[ARG_activation];
+    r->first = 0;
+    r->several = r->linear->several && !part;
+    r->end = r->linear->count;
+    if (part && py_linear_part_of(part, r->linear->count, &r->first) < 0)
+        return -1;
+    if (part)
+        r->end = r->first + 1;
+    r->args.has_activation = activation != NULL;
+    return activation ? py_activation_of(activation, &r->args.activation) : 0;
 }
 
 static PyObject *call(PyObject *self, PyObject **values) {
@@ -154,6 +172,7 @@ static PyObject *call(PyObject *self, PyObject **values) {
     r.opened = -1; /* not even x */
     r.lens = NULL;
     memset(r.made, 0, sizeof r.made);
+    memset(r.y, 0, sizeof r.y);
     fovea_linear_args_init(&r.args);
     r.args.y = r.y;
     r.args.residual = values[ARG_residual] ? r.residual : NULL;
@@ -162,8 +181,8 @@ static PyObject *call(PyObject *self, PyObject **values) {
     if (py_hold_list(&values[ARG_residual], &held[1]) < 0)
         status = -1;
     if (status == 0)
-        status = open_x(&r);
-    for (int64_t i = 0; status == 0 && i < linear->count; i++)
+        status = open_choices(&r) < 0 ? -1 : open_x(&r);
+    for (int64_t i = r.first; status == 0 && i < r.end; i++)
         status = open_part_outputs(&r, i);
     if (status == 0)
         status = execute_library(&r);
@@ -183,18 +202,21 @@ static PyObject *call(PyObject *self, PyObject **values) {
 PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     static const py_signature signature = {"execute", argument_names, ARG_COUNT, 2, 1};
     PyObject *values[ARG_COUNT];
-    if (py_parse(py_core_of_object(self), &signature, args, count, keywords, values) < 0)
+    py_core *core = py_core_of_object(self);
+    if (py_parse(core, &signature, args, count, keywords, values) < 0)
         return NULL;
+    if (!values[ARG_activation] && keywords && PySequence_Contains(keywords, core->names[PY_NAME_activation]) == 1)
+        values[ARG_activation] = Py_None; /* which is an activation, unlike nothing */
     return call(self, values);
 }
 
 PyObject *py_linear_call(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"x", "residual", "out", "lens", NULL};
+    static char *names[] = {"x", "residual", "out", "lens", "part", "activation", NULL};
     PyObject *values[ARG_COUNT] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OO:Linear", names, &values[ARG_x], &values[ARG_residual],
-                                     &values[ARG_out], &values[ARG_lens]))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OOOO:Linear", names, &values[ARG_x], &values[ARG_residual],
+                                     &values[ARG_out], &values[ARG_lens], &values[ARG_part], &values[ARG_activation]))
         return NULL;
-    for (int i = ARG_residual; i < ARG_COUNT; i++)
+    for (int i = ARG_residual; i < ARG_activation; i++)
         if (values[i] == Py_None)
             values[i] = NULL;
     return call(self, values);

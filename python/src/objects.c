@@ -28,6 +28,12 @@ int py_size_or_none(PyObject *value, void *size) {
     return 1;
 }
 
+PyObject *py_itself(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    Py_INCREF(self);
+    return self;
+}
+
 PyObject *py_get_int64(PyObject *object, void *offset) {
     int64_t value;
     memcpy(&value, (const char *)object + (size_t)offset, sizeof value);

@@ -18,6 +18,11 @@ void py_object_free(PyObject *object);
 /* A converter of PyArg_Parse ("O&") to a long long, which None leaves as it is. */
 int py_size_or_none(PyObject *value, void *size);
 
+/* Methods of objects that nothing changes: a copy is the object itself. */
+PyObject *py_itself(PyObject *self, PyObject *ignored);
+#define PY_IMMUTABLE_METHODS                                                                                           \
+    {"__copy__", py_itself, METH_NOARGS, NULL}, { "__deepcopy__", py_itself, METH_O, NULL }
+
 /* A getter of an int64_t at the offset that its closure is. */
 PyObject *py_get_int64(PyObject *object, void *offset);
 #define PY_INT64_GETTER(name, type, field, doc)                                                                        \
