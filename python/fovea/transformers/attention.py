@@ -3,27 +3,27 @@
 import sys
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.utils import output_capturing
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 import fovea
 import fovea.torch
 from fovea._core import models_arithmetic
-from fovea.transformers import masks
+from fovea.transformers import masks, versions
 from fovea.transformers.counters import counters, fall_back
-from fovea.transformers.masks import Limits, Visible
-from fovea.transformers.paged import Pages
+from fovea.transformers.pages import Pages
+from fovea.transformers.visible import Limits, Visible
 
-NAME = "fovea"
+_collector = None  # of what hooks collect from a model's modules
+with versions.adapter("collecting attention weights"):
+    from transformers.utils.output_capturing import _active_collector as _collector
 _MAX_CHANNELS = 576
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def register():
     """Makes attn_implementation="fovea" known to transformers."""
-    AttentionInterface.register(NAME, attention)
-    AttentionMaskInterface.register(NAME, masks.mask)
+    masks.register()
+    AttentionInterface.register(masks.NAME, attention)
 
 
 def attention(
@@ -71,6 +71,8 @@ def attention(
         arguments["arithmetic"] = models_arithmetic()
     counters.fused += not traced
     if kwargs.get("cu_seq_lens_q") is not None and not paged:
+        if isinstance(kwargs["cu_seq_lens_k"], dict):  # until 5.23 it is attention that writes the cache of generate_batch()
+            key, value = kwargs["cache"].update(key, value, module.layer_idx, kwargs)
         return _packed(query, key, value, causal, arguments, kwargs), None
     mask = attention_mask
     if mask is not None and not isinstance(mask, Visible):
@@ -149,7 +151,7 @@ def _wants_weights(module, kwargs):
     if kwargs.get("output_attentions"):
         return True
     # Models do not pass the flag on: hooks collect what attention modules return.
-    collected = output_capturing._active_collector.get()
+    collected = _collector and _collector.get()
     return bool(collected) and any(key.endswith("attentions") for key in collected)
 
 

@@ -14,7 +14,7 @@ _METHOD = "switch_to_cb_friendly_attn"
 def register():
     """Lets models with "fovea" be batched continuously. Other models are as before."""
     theirs = getattr(ContinuousBatchingManager, _METHOD)
-    if hasattr(theirs, "__wrapped__"):
+    if hasattr(theirs, "lets_fovea_through"):
         return
 
     @functools.wraps(theirs)
@@ -22,4 +22,5 @@ def register():
         if model.config._attn_implementation != "fovea":
             theirs(self, model, *args, **kwargs)
 
+    ours.lets_fovea_through = True
     setattr(ContinuousBatchingManager, _METHOD, ours)

@@ -13,40 +13,15 @@ import os
 import weakref
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin, DummyLayer, get_layer_types_and_kwargs
+from transformers import cache_utils
+from transformers.cache_utils import Cache, CacheLayerMixin, get_layer_types_and_kwargs
 
 import fovea
-from fovea.transformers.masks import Visible
+from fovea.transformers.pages import Pages
+from fovea.transformers.visible import Visible
 
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 _KINDS = ("full_attention", "sliding_attention", "chunked_attention", "dummy")
-
-
-class Pages:
-    """Keys or values of a layer: those in the cache, and new ones that attention appends before it reads them."""
-
-    __slots__ = ("cache", "keys", "layer", "values")
-
-    def __init__(self, cache, layer, keys, values):
-        self.cache, self.layer, self.keys, self.values = cache, layer, keys, values
-
-    def __getattr__(self, name):
-        raise TypeError(
-            'keys and values are in pages of fovea.transformers.KVCache, which only attn_implementation="fovea" reads, and here tensors '
-            f'are wanted (.{name}). Choose it by model.set_attn_implementation("fovea"); for a model that itself works on what is '
-            "cached (DeepSeek-V3), take a DynamicCache"
-        )
-
-    def new_tensors(self, like):
-        """Keys and values that are not appended yet; where all are, tensors of no less use to a check."""
-        return (like, like) if self.keys is None else (self.keys, self.values)
-
-    def __getitem__(self, index):
-        return self.__getattr__("__getitem__")
-
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        return cls.__getattr__(None, function.__name__)
 
 
 class PagedLayer(CacheLayerMixin):
@@ -103,7 +78,7 @@ class KVCache(Cache):
             raise ValueError(f"layers of type {', '.join(unknown)} have more than keys and values: take DynamicCache for this model")
         super().__init__(
             layers=[
-                DummyLayer()
+                cache_utils.DummyLayer()
                 if kind == "dummy"
                 else PagedLayer(self, i, setting["sliding_window"] - 1 if kind == "sliding_attention" else None)
                 for i, (kind, setting) in enumerate(zip(kinds, settings, strict=True))

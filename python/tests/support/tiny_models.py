@@ -5,10 +5,13 @@ missing then shows in the results.
 """
 
 import functools
+import inspect
 
 import torch
 import transformers
 
+# The argument that gives a model its cache has another name until 5.23.
+CACHE = "cache" if "cache" in inspect.signature(transformers.LlamaForCausalLM.forward).parameters else "past_key_values"
 VOCABULARY, PROMPT, BATCH = 120, 13, 3
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _ENCODER = {
@@ -191,3 +194,8 @@ def inputs_of(family, mask=None):
     if kind == "seq2seq":
         inputs["decoder_input_ids"] = tokens(length=9, seed=5)
     return inputs
+
+
+def caching(cache):
+    """The argument of a call or of generate() that gives a model its cache, by the name that this transformers has for it."""
+    return {CACHE: cache}

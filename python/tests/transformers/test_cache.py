@@ -147,11 +147,11 @@ def test_static_cache_reads_used_keys_only():
     with torch.inference_mode():
         ids = tiny_models.tokens()
         wanted = model(ids).logits
-        model(ids[:, :8], cache=store)
+        model(ids[:, :8], **tiny_models.caching(store))
         for layer in store.layers:
             layer.keys[:, :, 8:] = torch.nan
             layer.values[:, :, 8:] = torch.nan
-        got = model(ids[:, 8:], cache=store).logits
+        got = model(ids[:, 8:], **tiny_models.caching(store)).logits
     assert torch.allclose(got, wanted[:, 8:], rtol=0, atol=2e-6 * float(wanted.abs().max()))
 
 
@@ -163,9 +163,9 @@ def test_crop_and_go_on():
     store.activate_past_recording()
     with torch.inference_mode():
         wanted = model(ids).logits
-        model(ids[:, :11], cache=store)
+        model(ids[:, :11], **tiny_models.caching(store))
         store.crop(0)
-        model(tiny_models.tokens(length=4, seed=9), cache=store)
+        model(tiny_models.tokens(length=4, seed=9), **tiny_models.caching(store))
         store.crop(-4)
-        got = model(ids[:, 11:], cache=store).logits
+        got = model(ids[:, 11:], **tiny_models.caching(store)).logits
     assert torch.allclose(got, wanted[:, 11:], rtol=0, atol=2e-6 * float(wanted.abs().max()))

@@ -49,7 +49,7 @@ def generate(model, store, **options):
     torch.manual_seed(5)
     inputs = {"input_ids": tiny_models.tokens(), "attention_mask": tiny_models.padding("left")}
     options = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False} | options
-    return model.generate(**inputs, **options, cache=store)
+    return model.generate(**inputs, **options, **tiny_models.caching(store))
 
 
 def logits_of(model, store, length, chunks, mask=None):
@@ -58,7 +58,7 @@ def logits_of(model, store, length, chunks, mask=None):
     for count in chunks:
         begin = store.get_seq_length()
         seen = None if mask is None else mask[:, : begin + count]
-        parts.append(model(ids[:, begin : begin + count], attention_mask=seen, cache=store).logits)
+        parts.append(model(ids[:, begin : begin + count], attention_mask=seen, **tiny_models.caching(store)).logits)
     return torch.cat(parts, 1)
 
 
@@ -109,7 +109,7 @@ def test_prompt_lookup():
             ids = tiny_models.tokens(1).repeat(1, 2)
             store.activate_past_recording()
             results.append(
-                model.generate(ids, do_sample=False, max_new_tokens=20, prompt_lookup_num_tokens=4, cache=store)
+                model.generate(ids, do_sample=False, max_new_tokens=20, prompt_lookup_num_tokens=4, **tiny_models.caching(store))
             )
         assert torch.equal(*results)
 
@@ -145,8 +145,8 @@ def test_weights():
     model, mask = make("gpt_oss"), tiny_models.padding("left", length=15)
     results = []
     for store in (KVCache(model.config, max_bytes=1 << 24), DynamicCache(config=model.config)):
-        model(tiny_models.tokens(), attention_mask=mask[:, :13], cache=store)
-        got = model(tiny_models.tokens(length=2), attention_mask=mask, cache=store, output_attentions=True)
+        model(tiny_models.tokens(), attention_mask=mask[:, :13], **tiny_models.caching(store))
+        got = model(tiny_models.tokens(length=2), attention_mask=mask, **tiny_models.caching(store), output_attentions=True)
         results.append(got.attentions[1])  # a layer without a window: the other cache has dropped columns of those
     assert torch.equal(*results) and results[0].shape[-1] == 15 and not results[0][1, :, :, :5].any()
 
@@ -161,25 +161,25 @@ def test_window_frees_pages(exact):
         store.crop(-100)
     assert store.get_seq_length() == 600 and store.pages.info()["sequences"] == 3
     store.crop(-2)
-    assert torch.equal(model(tiny_models.tokens(length=600)[:, -2:], cache=store).logits, wanted[:, -2:])
+    assert torch.equal(model(tiny_models.tokens(length=600)[:, -2:], **tiny_models.caching(store)).logits, wanted[:, -2:])
 
 
 def test_crop_select_reset(exact):
     model, ids = exact("llama"), tiny_models.tokens(length=20)
     store = KVCache(model.config, max_bytes=1 << 24)
     wanted = model(ids).logits
-    model(ids[:, :11], cache=store)
-    model(tiny_models.tokens(length=4, seed=9), cache=store)
+    model(ids[:, :11], **tiny_models.caching(store))
+    model(tiny_models.tokens(length=4, seed=9), **tiny_models.caching(store))
     store.crop(-4)
-    assert torch.equal(model(ids[:, 11:], cache=store).logits, wanted[:, 11:])
+    assert torch.equal(model(ids[:, 11:], **tiny_models.caching(store)).logits, wanted[:, 11:])
     store.crop(-9)
     store.batch_repeat_interleave(2)
     store.batch_select_indices(torch.tensor([5, 1, 1]))
-    assert torch.equal(model(ids[[2, 0, 0], 11:], cache=store).logits, wanted[[2, 0, 0], 11:])
+    assert torch.equal(model(ids[[2, 0, 0], 11:], **tiny_models.caching(store)).logits, wanted[[2, 0, 0], 11:])
     assert store.pages.info()["sequences"] == 3
     store.reset()
     assert store.get_seq_length() == 0 and store.pages.info()["used_pages"] == 0
-    assert torch.equal(model(ids[:2], cache=store).logits, wanted[:2])
+    assert torch.equal(model(ids[:2], **tiny_models.caching(store)).logits, wanted[:2])
 
 
 def test_crop_into_padding(exact):
@@ -187,24 +187,24 @@ def test_crop_into_padding(exact):
     model, ids, mask = exact("llama"), tiny_models.tokens(length=12), torch.ones(3, 12, dtype=torch.long)
     mask[0, :6] = 0
     cropped, new = (KVCache(model.config, max_bytes=1 << 24) for _ in range(2))
-    model(ids, attention_mask=mask, cache=cropped)
+    model(ids, attention_mask=mask, **tiny_models.caching(cropped))
     cropped.crop(-8)
     mask[0, 4:] = 1
-    model(ids[:, :4], attention_mask=mask[:, :4], cache=new)
-    got, wanted = (model(ids[:, 4:], attention_mask=mask, cache=store).logits for store in (cropped, new))
+    model(ids[:, :4], attention_mask=mask[:, :4], **tiny_models.caching(new))
+    got, wanted = (model(ids[:, 4:], attention_mask=mask, **tiny_models.caching(store)).logits for store in (cropped, new))
     assert torch.equal(got, wanted)
 
 
 def test_copies_share_pages(exact):
     model, ids = exact("llama"), tiny_models.tokens(1, 30)
     prompt = KVCache(model.config, max_bytes=1 << 24)
-    model(ids, cache=prompt)
+    model(ids, **tiny_models.caching(prompt))
     answers = []
     for seed in (1, 2):
         store = copy.deepcopy(prompt)
         assert store.pages is prompt.pages and prompt.pages.info()["shared_pages"] == 3
         more = tiny_models.tokens(1, 3, seed)
-        answers.append(torch.equal(model(more, cache=store).logits, model(torch.cat([ids, more], 1)).logits[:, 30:]))
+        answers.append(torch.equal(model(more, **tiny_models.caching(store)).logits, model(torch.cat([ids, more], 1)).logits[:, 30:]))
         del store
         gc.collect()
         assert prompt.pages.info()["sequences"] == 1
@@ -215,11 +215,11 @@ def test_full_cache_loses_nothing(exact):
     model, ids = exact("llama"), tiny_models.tokens(1, 256)
     page = 2 * 256 * 2 * 12 * 4
     store = KVCache(model.config, max_bytes=4 * page)
-    model(ids[:, :250], cache=store)
+    model(ids[:, :250], **tiny_models.caching(store))
     with pytest.raises(fovea.CacheFullError, match="1 of 4 pages"):
-        model(ids[:, :7], cache=store)
+        model(ids[:, :7], **tiny_models.caching(store))
     assert store.get_seq_length() == 250 and store.pages.info()["appended"] == 750
-    assert torch.equal(model(ids[:, 250:], cache=store).logits, model(ids).logits[:, 250:])
+    assert torch.equal(model(ids[:, 250:], **tiny_models.caching(store)).logits, model(ids).logits[:, 250:])
 
 
 def test_element_types():
@@ -228,7 +228,7 @@ def test_element_types():
     wanted = model(ids).logits
     for dtype in ("bfloat16", "float16", "int8"):
         store = KVCache(model.config, max_bytes=1 << 24, dtype=dtype)
-        got = torch.cat([model(ids[:, part], cache=store).logits for part in (slice(0, 12), slice(12, 20))], 1)
+        got = torch.cat([model(ids[:, part], **tiny_models.caching(store)).logits for part in (slice(0, 12), slice(12, 20))], 1)
         assert store.pages.k_dtype == dtype
         assert 0 < (got - wanted).abs().max() < 0.1 * wanted.abs().max()
 
@@ -251,11 +251,11 @@ def test_model_that_works_on_what_is_cached():
 def test_what_cannot_be():
     with torch.inference_mode(False), torch.enable_grad(), pytest.raises(ValueError, match="cannot fall back.*gradients"):
         model = tiny_models.make("llama", "fovea")
-        model(tiny_models.tokens(), cache=KVCache(model.config, max_bytes=1 << 24))
+        model(tiny_models.tokens(), **tiny_models.caching(KVCache(model.config, max_bytes=1 << 24)))
     store = KVCache(model.config, max_bytes=1 << 24)
-    model(tiny_models.tokens(2), cache=store)
+    model(tiny_models.tokens(2), **tiny_models.caching(store))
     with pytest.raises(ValueError, match="2 sequences.* tokens of 3"):
-        model(tiny_models.tokens(3), cache=store)
+        model(tiny_models.tokens(3), **tiny_models.caching(store))
     with pytest.raises(ValueError, match="negative"):
         store.crop(5)
     config = copy.deepcopy(model.config)

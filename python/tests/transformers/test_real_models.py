@@ -125,7 +125,7 @@ def digests(model, ids, chunk):
     cache, found = DynamicCache(config=model.config), []
     with torch.inference_mode():
         for piece in ids.split(chunk, dim=1):
-            logits = model(piece, cache=cache).logits[0].numpy()
+            logits = model(piece, **tiny_models.caching(cache)).logits[0].numpy()
             found += [hashlib.sha256(row.tobytes()).hexdigest() for row in logits]
     return found
 
