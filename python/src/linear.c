@@ -120,7 +120,8 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     PyThreadState *released = PyEval_SaveThread();
     const fovea_status status = fovea_linear_pack(context->library, &desc, &linear->library);
     linear->workspace_size = fovea_linear_workspace_size(linear->library);
-    (void)fovea_linear_unpack(linear->library, 0, NULL, NULL, &linear->weight_dtype);
+    if (status == FOVEA_OK)
+        (void)fovea_linear_unpack(linear->library, 0, NULL, NULL, &linear->weight_dtype);
     PyEval_RestoreThread(released);
     for (int64_t i = 0; i < linear->count; i++)
         linear->biased[i] = parts[i].bias != NULL;
