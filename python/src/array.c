@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An attribute of a module, if the module has been imported; else NULL. No exception. */
-static PyObject *attribute_of(const char *module_name, const char *attribute) {
+PyObject *py_attribute_of(const char *module_name, const char *attribute) {
     PyObject *name = PyUnicode_FromString(module_name);
     PyObject *module = name ? PyImport_GetModule(name) : NULL;
     PyObject *found = module ? PyObject_GetAttrString(module, attribute) : NULL;
@@ -17,7 +16,7 @@ static PyObject *attribute_of(const char *module_name, const char *attribute) {
 }
 
 static bool is_instance(PyObject *object, const char *module, const char *type_name) {
-    PyObject *type = attribute_of(module, type_name);
+    PyObject *type = py_attribute_of(module, type_name);
     const int is = type ? PyObject_IsInstance(object, type) : 0;
     Py_XDECREF(type);
     PyErr_Clear();
@@ -26,6 +25,9 @@ static bool is_instance(PyObject *object, const char *module, const char *type_n
 
 /* By type: how memory is described. A type is looked at once. */
 static py_way way_of(const py_core *core, PyObject *object, const DLPackExchangeAPI **api) {
+    if (is_instance(object, "numpy.ma", "MaskedArray") ||
+        is_instance(object, "torch._subclasses.fake_tensor", "FakeTensor"))
+        return PY_WAY_NONE; /* whose memory is not all that there is to know, or nothing */
     PyObject *type = (PyObject *)Py_TYPE(object);
     PyObject *capsule = PyObject_GetAttr(type, core->names[PY_NAME___dlpack_c_exchange_api__]);
     if (capsule) {
@@ -52,11 +54,11 @@ py_source py_source_of(py_core *core, PyObject *object) {
     for (int i = 0; i < core->seen_count; i++)
         if (core->seen[i].type == type)
             return core->seen[i].source;
-    py_source source = {PY_WAY_NONE, 0, NULL};
+    py_source source = {PY_WAY_NONE, 0, NULL, NULL};
     source.way = way_of(core, object, &source.api);
     source.torch = is_instance(object, "torch", "Tensor");
-    if (source.torch && !core->torch_is_grad_enabled)
-        core->torch_is_grad_enabled = attribute_of("torch", "is_grad_enabled");
+    if (source.torch)
+        py_torch_look(core, object, &source);
     /* The last place is that of all types for which there was no other. */
     if (core->seen_count == PY_SEEN_TYPES)
         Py_DECREF((PyObject *)core->seen[--core->seen_count].type);
@@ -71,50 +73,96 @@ void py_array_forget(py_core *core) {
 }
 
 int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_source source) {
-    if (!source.torch || !core->torch_is_grad_enabled)
-        return 0;
-    PyObject *enabled = PyObject_CallNoArgs(core->torch_is_grad_enabled);
-    PyObject *required = enabled == Py_True ? PyObject_GetAttr(object, core->names[PY_NAME_requires_grad]) : NULL;
-    Py_XDECREF(enabled);
-    Py_XDECREF(required);
-    if (required == Py_True)
+    const int recorded = source.torch ? py_torch_is_recorded(core, &source, object) : 0;
+    if (recorded > 0)
         return py_raise(
             PyExc_ValueError,
             "%s requires a gradient, which this function does not record: call it under torch.no_grad(), pass "
             "%s.detach(), or use fovea.torch",
             name, name);
-    return PyErr_Occurred() ? -1 : 0;
+    return recorded;
 }
 
-int py_array_is(py_core *core, PyObject *object) { return py_source_of(core, object).way != PY_WAY_NONE; }
-
-static int no_array(PyObject *object, const char *name) {
-    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
-    if (type)
-        PyErr_Format(PyExc_TypeError, "%s must be an array (numpy, torch, or one with __dlpack__), not %U", name, type);
+int py_unreadable(PyObject *object, const char *name) {
+    PyObject *type, *cause, *trace;
+    PyErr_Fetch(&type, &cause, &trace);
+    PyErr_NormalizeException(&type, &cause, &trace);
+    PyObject *module = PyImport_ImportModule("fovea._sentences");
+    PyObject *error =
+        module ? PyObject_CallMethod(module, "unreadable", "sOO", name, object, cause ? cause : Py_None) : NULL;
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    Py_XDECREF(module);
     Py_XDECREF(type);
+    Py_XDECREF(cause);
+    Py_XDECREF(trace);
     return -1;
 }
 
-int py_array_open(py_core *core, PyObject *object, const char *name, py_array *array) {
-    const py_source source = py_source_of(core, object);
+static int read_array(py_core *core, const py_source *source, PyObject *object, const char *name, py_array *array) {
     array->held = PY_HELD_NOTHING;
     array->copy = NULL;
-    array->source = source;
+    array->source = *source;
     int status;
-    switch (source.way) {
-    case PY_WAY_EXCHANGE: status = py_read_exchange(source.api, object, name, array); break;
+    switch (source->way) {
+    case PY_WAY_EXCHANGE: status = py_read_exchange(source->api, object, name, array); break;
     case PY_WAY_NUMPY:
     case PY_WAY_BUFFER: status = py_read_buffer(object, name, array); break;
     case PY_WAY_DLPACK: status = py_read_dlpack(core, object, name, array); break;
-    default: status = no_array(object, name);
+    default: status = py_unreadable(object, name);
     }
+    if (status < 0 && (PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_BufferError)))
+        py_unreadable(object, name);
     for (int i = 0; status == 0 && i < array->ndim; i++)
         if (array->stride[i] < 0 && array->shape[i] > 1) {
             status = py_raise(PyExc_ValueError,
                               "%s has a negative stride in axis %d: pass a copy (numpy.ascontiguousarray)", name, i);
             py_array_close(array);
         }
+    return status;
+}
+
+/* The numbers that a tensor with the negative bit stands for. */
+static int read_negated(py_core *core, const py_source *source, PyObject *object, const char *name, py_array *array) {
+    PyObject *resolved = PyObject_CallMethod(object, "resolve_neg", NULL);
+    const int status = resolved ? read_array(core, source, resolved, name, array) : -1;
+    if (status == 0 && array->held == PY_HELD_NOTHING) {
+        array->held = PY_HELD_OBJECT;
+        array->holder.object = resolved;
+    } else
+        Py_XDECREF(resolved);
+    return status;
+}
+
+int py_array_open(py_core *core, PyObject *object, const char *name, py_array *array) {
+    const py_source source = py_source_of(core, object);
+    const int negated = source.torch && source.way ? py_torch_is_neg(core, &source, object) : 0;
+    return negated < 0 ? -1 : (negated ? read_negated : read_array)(core, &source, object, name, array);
+}
+
+int py_array_open_out(py_core *core, PyObject *object, const char *name, py_array *array) {
+    const py_source source = py_source_of(core, object);
+    const int negated = source.torch && source.way ? py_torch_is_neg(core, &source, object) : 0,
+              recorded = source.torch ? py_torch_is_recorded(core, &source, object) : 0;
+    if (negated < 0 || recorded < 0)
+        return -1;
+    if (negated)
+        return py_raise(PyExc_ValueError, "%s has torch's negative bit: pass one without, as %s.resolve_neg()", name,
+                        name);
+    if (recorded)
+        return py_raise(
+            PyExc_ValueError,
+            "%s requires a gradient, and writing to it is not recorded: call it under torch.no_grad(), or pass "
+            "%s.detach()",
+            name, name);
+    if (read_array(core, &source, object, name, array) < 0)
+        return -1;
+    int status = array->read_only ? py_raise(PyExc_ValueError, "%s is read-only", name) : 0;
+    if (status == 0 && source.torch)
+        status = py_torch_written(core, &source, object);
+    if (status < 0)
+        py_array_close(array);
     return status;
 }
 
@@ -129,6 +177,7 @@ void py_array_close(py_array *array) {
         if (array->holder.unversioned->deleter)
             array->holder.unversioned->deleter(array->holder.unversioned);
         break;
+    case PY_HELD_OBJECT: Py_DECREF(array->holder.object); break;
     default: break;
     }
     free(array->copy);

@@ -48,13 +48,18 @@ typedef struct py_array {
         Py_buffer buffer;
         DLManagedTensorVersioned *versioned;
         DLManagedTensor *unversioned;
+        PyObject *object;
     } holder;
     void *copy; /* memory of py_array_compact(), or NULL */
 } py_array;
 
 /* Opens an array for reading. name is the argument's, for messages. 0, or -1 with TypeError or ValueError: no array, more than
- * PY_DIMS dimensions, not on a CPU, negative strides. */
+ * PY_DIMS dimensions, not on a CPU, negative strides. Of a tensor of torch with the negative bit it is a copy of the numbers. */
 int py_array_open(py_core *core, PyObject *object, const char *name, py_array *array);
+
+/* Opens an array that is about to be written to. -1, too, with ValueError: read-only, a tensor of torch with the negative bit or with
+ * a gradient that would be wrong. */
+int py_array_open_out(py_core *core, PyObject *object, const char *name, py_array *array);
 
 /* Releases what py_array_open() holds, and copies. The array may be zeros. */
 void py_array_close(py_array *array);
@@ -102,9 +107,6 @@ void py_array_fill(const py_array *array, float value);
 /* What the caller gets for an array made by py_array_empty(): itself; or, if like is of JAX or another producer that can take
  * it, theirs over the same memory. Steals the reference to made. Cannot fail. */
 PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made);
-
-/* 1 if the object's type is one that py_array_open() may take, else 0. No exception. */
-int py_array_is(py_core *core, PyObject *object);
 
 /* Reads integers: a list or tuple of ints, or an array [count] of integers of any width. count -1: any number. *values is from
  * malloc, for the caller to free; *found is how many. 0, or -1 with an exception. */

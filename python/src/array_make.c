@@ -58,7 +58,7 @@ static PyObject *numpy_empty(py_core *core, py_dtype dtype, int ndim, const int6
 static void set_error(void *context, const char *kind, const char *message) {
     (void)context;
     const PyGILState_STATE state = PyGILState_Ensure();
-    PyErr_Format(PyExc_MemoryError, "%s: %s", kind, message);
+    py_raise(PyExc_MemoryError, "%s: %.*s", kind, (int)strcspn(message, "\n"), message); /* a backtrace follows */
     PyGILState_Release(state);
 }
 
@@ -77,6 +77,8 @@ static PyObject *exchange_empty(py_source source, py_dtype dtype, int ndim, cons
     const int status = py_read_dltensor(&managed->dl_tensor, "out", view);
     void *object = NULL;
     if (source.api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || status < 0) {
+        if (object)
+            py_unreadable(object, "out");
         Py_XDECREF((PyObject *)object);
         return NULL;
     }

@@ -130,7 +130,7 @@ int py_read_dltensor(const DLTensor *tensor, const char *name, py_array *array) 
         elements *= tensor->shape[i] > 0;
     }
     if (elements && !array->data)
-        return py_raise(PyExc_ValueError, "%s has no memory (a fake or meta tensor?)", name);
+        return py_raise(PyExc_BufferError, "it has no memory");
     return 0;
 }
 

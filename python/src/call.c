@@ -48,6 +48,8 @@ py_array *py_call_open(py_call *call, PyObject *object, const char *name) {
     if (py_array_open(call->core, object, name, array) < 0)
         return NULL;
     call->array_count++;
+    if (array->source.torch && !call->recorded && py_array_no_gradient(call->core, object, name, array->source) < 0)
+        return NULL;
     return array;
 }
 
@@ -82,8 +84,7 @@ int py_layout_view(const py_layout *layout, py_array *array, const char *name, b
 
 int py_call_view(py_call *call, int argument, const char *name, fovea_tensor *tensor) {
     py_array *array = py_call_open(call, call->values[argument], name);
-    if (!array || py_layout_view(call->layout, array, name, true, tensor) < 0 ||
-        (!call->recorded && py_array_no_gradient(call->core, call->values[argument], name, array->source) < 0))
+    if (!array || py_layout_view(call->layout, array, name, true, tensor) < 0)
         return -1;
     if (argument == PY_ARG_q) {
         call->source = array->source;

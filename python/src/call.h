@@ -52,7 +52,7 @@ typedef struct py_call {
 void py_call_begin(py_call *call, py_core *core, PyObject **values);
 void py_call_end(py_call *call);
 
-/* Opens an array that lives until the call ends. NULL with an exception. */
+/* Opens an array that lives until the call ends. NULL with an exception; a gradient would be lost, too, unless recorded. */
 py_array *py_call_open(py_call *call, PyObject *object, const char *name);
 
 /* Parts of py_call_tensors() and py_call_packed(), for calls whose keys are elsewhere. Each 0, or -1 with an exception. */

@@ -41,13 +41,12 @@ static PyObject *make(py_call *call, const py_layout *layout, py_dtype type, con
 /* The caller's out. */
 static PyObject *given(py_call *call, fovea_tensor *tensor) {
     PyObject *object = call->values[PY_ARG_out];
-    py_array *array = py_call_open(call, object, "out");
-    if (!array || py_layout_view(call->out_layout, array, "out", false, tensor) < 0)
+    py_array *array = &call->arrays[call->array_count];
+    if (py_array_open_out(call->core, object, "out", array) < 0)
         return NULL;
-    if (array->read_only) {
-        py_raise(PyExc_ValueError, "out is read-only");
+    call->array_count++;
+    if (py_layout_view(call->out_layout, array, "out", false, tensor) < 0)
         return NULL;
-    }
     Py_INCREF(object);
     return object;
 }

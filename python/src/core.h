@@ -7,6 +7,8 @@
 
 #include "fovea/fovea.h"
 
+#include <stdbool.h>
+
 /* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. The first are the arguments of
  * attention(), in this order (call.h). */
 /* clang-format off */
@@ -17,8 +19,8 @@
     X(return_scores) X(score_heads) X(score_queries) X(score_keys) X(return_summary) X(top_keys) X(arithmetic)
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
-    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(x) X(residual) X(lens) \
-    X(layer) X(sequences) X(cu_seqlens) X(turned) X(cache) X(part) X(activation)
+    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(is_neg) X(_current_level) \
+    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(turned) X(cache) X(part) X(activation)
 /* clang-format on */
 
 enum {
@@ -39,8 +41,9 @@ typedef enum py_way {
 
 typedef struct py_source {
     py_way way;
-    int torch;                           /* it is a torch.Tensor, whose operations may be recorded for gradients */
+    int torch;                           /* it is a torch.Tensor */
     const struct DLPackExchangeAPI *api; /* of PY_WAY_EXCHANGE */
+    const struct py_torch_pool *symbols; /* of torch, where they were seen to serve for this type, else NULL */
 } py_source;
 
 /* Types whose objects have been seen. */
@@ -56,7 +59,9 @@ typedef struct py_core {
     int seen_count;
     PyObject *numpy_empty;           /* NULL until numpy is needed */
     PyObject *numpy_dtypes[12];      /* by py_dtype */
-    PyObject *torch_is_grad_enabled; /* NULL until the first torch.Tensor is seen */
+    PyObject *torch_is_grad_enabled; /* NULL until the first torch.Tensor is seen, as the next */
+    PyObject *torch_increment_version;
+    PyObject *torch_forward_ad; /* the names of torch.autograd.forward_ad */
     PyTypeObject *mask_type, *relative_type, *plan_type, *config_type, *linear_type, *multihead_type, *rope_type,
         *kv_cache_type;
     PyObject *cache_full; /* fovea.CacheFullError */

@@ -14,8 +14,14 @@ static int find(const py_core *core, const py_signature *signature, PyObject *na
     return -1;
 }
 
+/* Raises what fovea/_sentences.py says. */
 static int unknown(const py_signature *signature, PyObject *name) {
-    PyErr_Format(PyExc_TypeError, "%s() has no argument '%U'", signature->function, name);
+    PyObject *module = PyImport_ImportModule("fovea._sentences");
+    PyObject *sentence = module ? PyObject_CallMethod(module, "argument", "sO", signature->function, name) : NULL;
+    if (sentence)
+        PyErr_SetObject(PyExc_TypeError, sentence);
+    Py_XDECREF(sentence);
+    Py_XDECREF(module);
     return -1;
 }
 

@@ -40,19 +40,24 @@ static void view(const py_array *array, const int axes[4], fovea_tensor *tensor)
     }
 }
 
+/* Opens an array of float32, which the caller closes whatever happens. */
+static int open_array(py_core *core, PyObject *object, const char *name, py_array *array) {
+    if (py_array_open(core, object, name, array) < 0) {
+        memset(array, 0, sizeof *array);
+        return -1;
+    }
+    return py_array_f32(array, name) < 0 ? -1 : py_array_no_gradient(core, object, name, array->source);
+}
+
 /* A part's array: out, or lse [b, h, t] as [b, h, t, 1]. */
 static int part(py_core *core, PyObject *list, Py_ssize_t index, const char *name, const py_layout *layout,
                 bool channels, py_array *array, fovea_tensor *tensor) {
     PyObject *object = PySequence_GetItem(list, index);
     if (!object)
         return -1;
-    const int opened = py_array_open(core, object, name, array);
+    const int opened = open_array(core, object, name, array);
     Py_DECREF(object); /* the list, which the caller holds, keeps it */
-    if (opened < 0) {
-        memset(array, 0, sizeof *array);
-        return -1;
-    }
-    if (py_array_f32(array, name) < 0)
+    if (opened < 0)
         return -1;
     const int ndim = layout->ndim - !channels;
     if (array->ndim != ndim)
@@ -83,11 +88,7 @@ static int open_parts(py_core *core, PyObject *outs, PyObject *lses, PyObject *s
     if (!sinks)
         return 0;
     py_array *array = &m->arrays[2 * m->count];
-    if (py_array_open(core, sinks, "sinks", array) < 0) {
-        memset(array, 0, sizeof *array);
-        return -1;
-    }
-    if (py_array_f32(array, "sinks") < 0 || py_array_compact(array) < 0)
+    if (open_array(core, sinks, "sinks", array) < 0 || py_array_compact(array) < 0)
         return -1;
     if (array->ndim != 1 || array->shape[0] != m->parts[0].out.shape[1])
         return py_raise(PyExc_ValueError, "sinks must be one number for each of the %lld heads",

@@ -58,6 +58,8 @@ static int clear(PyObject *module) {
         Py_CLEAR(core->numpy_dtypes[i]);
     Py_CLEAR(core->numpy_empty);
     Py_CLEAR(core->torch_is_grad_enabled);
+    Py_CLEAR(core->torch_increment_version);
+    Py_CLEAR(core->torch_forward_ad);
     Py_CLEAR(core->mask_type);
     Py_CLEAR(core->relative_type);
     Py_CLEAR(core->plan_type);

@@ -74,8 +74,7 @@ static int open_input(const py_multihead *self, py_call *call, int argument, con
     if (!object)
         return py_raise(PyExc_TypeError, "execute() of a layer with these inputs needs %s", name);
     py_array *array = py_call_open(call, object, name);
-    if (!array || py_array_of(array, name, dtype) < 0 ||
-        py_array_no_gradient(call->core, object, name, array->source) < 0)
+    if (!array || py_array_of(array, name, dtype) < 0)
         return -1;
     if (array->ndim < 2 || array->ndim > 4)
         return py_raise(PyExc_ValueError,

@@ -23,11 +23,17 @@ void py_pool_set_threads(int threads);
 const char *py_pool_name(void);
 
 /* torch_pool.c: torch's functions of these names, as far as the process has them. */
-typedef struct py_torch_pool {
+typedef struct py_torch_pool { /* C functions, and C++ ones by their symbols */
     /* These return 0, or an error if an exception was thrown. */
     int (*parallel_for)(int64_t begin, int64_t end, int64_t grain, void (*range)(int64_t begin, int64_t end, void *arg),
                         void *arg);
     int (*get_num_threads)(uint32_t *threads);
+    /* For array_torch.c: all of them, or NULL. A tensor is an at::Tensor, which is a pointer to its c10::TensorImpl. */
+    bool (*grad_mode_is_enabled)(void);
+    bool (*requires_grad)(const void *implementation);
+    bool (*is_neg)(const void *tensor);
+    bool (*is_inference)(const void *tensor);
+    void (*bump_version)(const void *tensor); /* throws if it is_inference() */
 } py_torch_pool;
 
 /* Looks whether libraries were loaded since it looked last, which costs some 0.1 us, and for torch among them. NULL: no torch

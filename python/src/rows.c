@@ -106,16 +106,12 @@ int py_rows(py_array *array, const char *name, fovea_dtype dtype, int64_t featur
 
 int py_given(py_core *core, PyObject *given, const char *name, fovea_dtype dtype, int ndim, const int64_t *shape,
              py_array *array) {
-    if (py_array_open(core, given, name, array) < 0)
+    if (py_array_open_out(core, given, name, array) < 0)
         return -1;
     if (py_array_of(array, name, dtype) < 0)
         return close_failed(array);
     if (array->ndim != ndim || memcmp(array->shape, shape, (size_t)ndim * sizeof *shape) != 0) {
         py_wrong_shape(name, array, ndim, shape);
-        return close_failed(array);
-    }
-    if (array->read_only) {
-        py_raise(PyExc_ValueError, "%s is read-only", name);
         return close_failed(array);
     }
     return 0;

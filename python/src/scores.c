@@ -53,8 +53,7 @@ static int mask(py_call *call, PyObject *value) {
 
 static int bias(py_call *call, PyObject *value) {
     py_array *array = py_call_open(call, value, "bias");
-    if (!array || py_array_f32(array, "bias") < 0 ||
-        (!call->recorded && py_array_no_gradient(call->core, value, "bias", array->source) < 0))
+    if (!array || py_array_f32(array, "bias") < 0)
         return -1;
     call->desc.has_bias = 1;
     return py_call_broadcast(call, array, "bias", FOVEA_DTYPE_F32, &call->args.bias);

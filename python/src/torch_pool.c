@@ -47,6 +47,12 @@ static const py_torch_pool *open_library(const char *path) {
     py_torch_pool found;
     *(void **)&found.parallel_for = dlsym(handle, "torch_parallel_for");
     *(void **)&found.get_num_threads = dlsym(handle, "torch_get_num_threads");
+    *(void **)&found.requires_grad = dlsym(handle, "_ZNK3c1010TensorImpl13requires_gradEv");
+    *(void **)&found.is_neg = dlsym(handle, "_ZN2at6native6is_negERKNS_6TensorE");
+    *(void **)&found.is_inference = dlsym(handle, "_ZN2at6native12is_inferenceERKNS_6TensorE");
+    *(void **)&found.bump_version = dlsym(handle, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
+    const bool all = found.requires_grad && found.is_neg && found.is_inference && found.bump_version;
+    *(void **)&found.grad_mode_is_enabled = all ? dlsym(handle, "aoti_torch_grad_mode_is_enabled") : NULL;
     if (!found.parallel_for || !found.get_num_threads) {
         dlclose(handle);
         return NULL;

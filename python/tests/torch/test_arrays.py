@@ -95,8 +95,6 @@ def test_gradients_are_not_lost(qkv):
     [
         (lambda x: x.double(), TypeError, "k must be float32, bfloat16 or float16, not float64"),
         (lambda x: x.to(torch.complex64), TypeError, "not complex64"),
-        (lambda x: x.to("meta"), (ValueError, BufferError, NotImplementedError, RuntimeError), "."),
-        (lambda x: x.to_sparse(), (ValueError, BufferError, TypeError, RuntimeError), "."),
         (lambda x: x[0], ValueError, "k has 3 dimensions"),
         (lambda x: x.to(torch.float8_e4m3fn), TypeError, "k must be float32"),
     ],
