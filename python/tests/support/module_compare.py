@@ -13,7 +13,18 @@ from torch import nn
 from module_parts import LOG, Result, log_class
 
 BOUND = {torch.float32: 2e-5, torch.float64: 1e-12, torch.bfloat16: 2e-2, torch.float16: 3e-3}
-LAYOUTS = ["plain", "plain", "plain", "transposed", "expanded", "strided", "negative bit", "parameter", "numpy"]
+LAYOUTS = [
+    "plain",
+    "plain",
+    "plain",
+    "transposed",
+    "expanded",
+    "strided",
+    "negative bit",
+    "parameter",
+    "numpy",
+    "special",
+]
 
 
 def make_input(seed, shape, dtype, layout):
@@ -33,6 +44,9 @@ def make_input(seed, shape, dtype, layout):
         return torch._neg_view(x), x
     if layout == "parameter":
         x = nn.Parameter(x)
+    elif layout == "special" and x.numel():
+        for index, value in enumerate((float("inf"), float("nan"), 1e4)):
+            x.view(-1)[5 * index % x.numel()] = value
     elif layout == "numpy" and dtype in (torch.float32, torch.float64):
         array = x.numpy().copy()
         return torch.from_numpy(array), torch.from_numpy(array)
@@ -143,7 +157,7 @@ def scenario(program, module, make_copy):
     pick = lambda n: int(torch.randint(n, (), generator=plan))  # noqa: E731
     with torch.no_grad():  # else the old weight_norm makes weights that torch cannot copy
         model = module.build()
-        base = module.build() if program.refusable["weights"] else model  # weights that are written to are not shared
+        base = module.build() if program.own_weights else model  # weights that are written to are not shared
     copied, double = make_copy(base)
 
     def both(step, function, shape, refusable):
@@ -164,12 +178,11 @@ def scenario(program, module, make_copy):
                 outcomes.append(Outcome(function, m, inputs, bases, program.any_hook))
         return f"{step}, {tuple(shape)} {layout}, {mode.__name__}", outcomes[1], outcomes[0], refusable
 
-    weights = program.refusable["weights"]
     for i, shape in enumerate(program.shapes + program.shapes[:1]):
-        yield both(f"call {i}", module.call, shape, weights)
-    yield both("direct", module.direct, program.shapes[0], weights)
-    yield both("call after direct", module.call, program.shapes[0], weights)
-    if not program.refusable["change"]:
+        yield both(f"call {i}", module.call, shape, False)
+    yield both("direct", module.direct, program.shapes[0], False)
+    yield both("call after direct", module.call, program.shapes[0], False)
+    if not program.changes:
         return
     module.change(model)
     try:

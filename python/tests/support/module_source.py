@@ -69,6 +69,17 @@ class Class:
         )  # fmt: skip
         return self.child(("special", special.split("(")[0]), special)
 
+    def marked(self, attribute):
+        """A linear map with an attribute of its own."""
+        fc = self.fc()
+        self.init.append(f"        {fc}.{attribute}")
+        return fc
+
+    def plain(self):
+        """Puts a linear map into a list that nn.Module does not see."""
+        self.init.append(f"        self.plain = [{self.fc()}]")
+        return True
+
     def act(self, argument, writing=None):
         """An activation of an expression: a module or a function, in place or not."""
         if writing is None:
@@ -129,6 +140,8 @@ class Class:
             (1, "list of maps", 0, lambda: f"sum(m({h}) for m in ({fc()}, {fc()}))"),
             (1, "module by name", 0, lambda: f"getattr(self, '{fc()[5:]}')({h})"),
             (1, "keyword of a linear", 0, lambda: f"{fc()}(input={h})"),
+            (1, "attribute of a linear", 0, lambda: f"{self.marked('gain = 0.5')}.gain * {h}"),
+            (1, "list that is no child", 0, lambda: f"self.plain[0]({h})" if self.plain() else h),
             (1, "attribute", 0, lambda: f"{h} * self.scale"),
             (1, "buffer", 0, lambda: f"{h} + self.table"),
             (1, "where", 0, lambda: f"torch.where({h} > 0, {h}, {h} * 0.5)"),
@@ -273,7 +286,7 @@ class Class:
         n = rng.randint(2, 3)
         self.line(f"{h} = {self.var()}", "alias")
         blocks = [name for name, takes in self.blocks if takes == 1]
-        kind = rng.choice(["list", "zip", "range", "dict", *(["blocks"] if blocks else [])])
+        kind = rng.choice(["list", "zip", "range", "dict", "children", *(["blocks"] if blocks else [])])
         tag = f"loop: {kind}"
         if kind == "list":
             maps = self.child("list", f"nn.ModuleList([nn.Linear({w}, {w}) for _ in range({n})])")
@@ -295,6 +308,11 @@ class Class:
         elif kind == "dict":
             maps = self.child("list", f"nn.ModuleDict({{str(i): nn.Linear({w}, {w}) for i in range({n})}})")
             self.line(f"{h} = sum(layer({h}) for layer in {maps}.values())", tag)
+        elif kind == "children":
+            self.fc()
+            self.line("for layer in self.children():", tag)
+            self.line(f"    if isinstance(layer, nn.Linear) and layer.in_features == layer.out_features == {w}:", tag)
+            self.line(f"        {h} = layer({h})", tag)
         else:
             maps = self.child("list", f"nn.ModuleList([{rng.choice(blocks)}() for _ in range({n})])")
             self.line(f"for index, layer in enumerate({maps}):", tag)

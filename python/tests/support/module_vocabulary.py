@@ -98,6 +98,7 @@ CONDITIONS = [
     ("if: training", "self.training"),
     ("if: dtype", "{h}.dtype is torch.float32"),
     ("if: class of child", "isinstance({fc}, nn.Linear)"),
+    ("if: name of the child's class", "type({fc}).__name__ == 'Linear'"),
     ("if: hasattr", "hasattr(self, 'kept')"),
 ]
 READS = [
@@ -112,7 +113,17 @@ READS = [
     "{h}.to({fc}.weight.device)",
     "{h} * {fc}.in_features / {fc}.weight.shape[1]",
     "{h} * sum(p.numel() for p in {fc}.parameters()) / 500",
-    "{h} * len(list({fc}.children()) + [0])",
+    "{fc}.forward({h})",
+    "nn.Linear.forward({fc}, {h}) if type({fc}) is nn.Linear else {h}",
+    "torch.addmm({fc}.bias, {h}.reshape(-1, {h}.shape[-1]), {fc}.weight.mT).view({h}.shape)",
+    "F.linear({h}, {fc}.weight[:, :1].expand(-1, {h}.shape[-1]))",
+    "F.linear({h}, *{fc}.parameters())",
+    "F.linear({h}, self.get_parameter('{fc}.weight'.removeprefix('self.')))",
+    "F.linear({h}, {fc}.state_dict()['weight'])",
+    "F.linear({h}, torch.from_numpy({fc}.weight.numpy()))",
+    "{h} * ('Linear' in str({fc}))",
+    "{h} * len(list(self.parameters())) / 50",
+    "{h} * ({fc}.weight.untyped_storage().nbytes() > 0)",
 ]
 VIEWS = [
     "{h}",
@@ -122,6 +133,8 @@ VIEWS = [
     "{h}.unsqueeze(0).squeeze(0)",
     "{h}.transpose(0, -1).transpose(0, -1)",
     "{h}.data",
+    "{h}.view_as({h})",
+    "{h}.T.T",
     "{h}.contiguous()",
     "{h}.clone()",
     "{h}.to({h}.dtype)",

@@ -80,9 +80,9 @@ _WEIGHTS = [  # of a linear map, written so that doing it twice to shared weight
 class Program:
     """The source of a module, and what of it a run needs to know."""
 
-    def __init__(self, seed, source, shapes, width, needs_y, dtype, refusable, any_hook):
+    def __init__(self, seed, source, shapes, width, needs_y, dtype, own_weights, changes, any_hook):
         self.seed, self.source, self.shapes, self.width, self.dtype = seed, source, shapes, width, dtype
-        self.needs_y, self.refusable, self.any_hook = needs_y, refusable, any_hook
+        self.needs_y, self.own_weights, self.changes, self.any_hook = needs_y, own_weights, changes, any_hook
 
 
 def load(source, name):
@@ -135,7 +135,8 @@ def _before(rng, model):
         else:
             tag, text = rng.choice(_HOOKS)
             lines.append(f"{text.format(m=m, path=path)}  # {tag}")
-    linears = [t for t in targets if type(model.get_submodule(t[0])) is nn.Linear and "parametriz" not in t[0]]
+    linears = [(path, m) for path, m in targets if type(model.get_submodule(path)) is nn.Linear]
+    linears = [(path, m) for path, m in linears if isinstance(model.get_submodule(path).weight, nn.Parameter)]
     if len(linears) > 1 and rng.random() < 0.1:
         (_, a), (_, b) = rng.sample(linears, 2)
         lines.append(f"if {a}.weight.shape == {b}.weight.shape: {a}.weight = {b}.weight  # tied weights")
@@ -143,38 +144,46 @@ def _before(rng, model):
 
 
 def _after(rng, model):
-    """Changes after optimize(), and whether the copy may refuse them."""
-    lines, targets, refusable = [], _targets(model), False
+    """Changes after optimize()."""
+    lines, targets = [], _targets(model)
     for _ in range(rng.choice((0, 1, 1, 2)) if targets else 0):
         path, m = rng.choice(targets)
-        child, roll = model.get_submodule(path), rng.random()
+        child = model.get_submodule(path)
         parent, _, name = path.rpartition(".")
+        of_torch = type(child).__module__ == "torch.nn.modules.activation" and not isinstance(
+            child, nn.MultiheadAttention
+        )
+        choices = [*rng.sample(_HOOKS, 3), ("global changed", "FLAG = False")]
         if isinstance(child, nn.Dropout):
-            tag, text = "dropout.train() after", f"{m}.train()"
-        elif isinstance(child, module_parts.Lora) and roll < 0.7:
-            tag, text = "adapter merged after", f"if {m}.way == 'add': {m}.merge()"
-        elif type(child) is nn.Linear and roll < 0.4:
-            tag, text = rng.choice(_WEIGHTS)
-        elif roll < 0.65:
-            tag, text = rng.choice(_HOOKS)
-        elif (
-            roll < 0.8
-            and type(child).__module__ == "torch.nn.modules.activation"
-            and not isinstance(child, nn.MultiheadAttention)
-        ):
-            tag, text = "activation replaced", f"setattr(model.get_submodule({parent!r}), {name!r}, nn.Tanh())"
-        elif roll < 0.9 and type(child) is nn.Linear:
-            tag = "linear replaced"
+            choices = [("dropout.train()", "{m}.train()")]
+        elif isinstance(child, module_parts.Lora):
+            choices += [("adapter merged", "if {m}.way == 'add': {m}.merge()")] * 4
+        elif isinstance(child, nn.Sequential):
+            choices += [("Sequential appended", "{m}.append(nn.Tanh())"), ("Sequential shortened", "del {m}[-1]")]
+            choices += [("Sequential written", "{m}[0] = nn.Tanh()")]
+        elif type(child) is nn.Linear:
             text = (
                 f"setattr(model.get_submodule({parent!r}), {name!r}, HalfLinear({{m}}.in_features, {{m}}.out_features))"
             )
+            choices += [*_WEIGHTS, ("linear replaced", text), ("class changed", "{m}.__class__ = HalfLinear")]
+        elif of_torch:
+            choices += [("activation replaced", f"setattr(model.get_submodule({parent!r}), {name!r}, nn.Tanh())")] * 3
+            choices += [
+                ("activation changed", "{m}.inplace = not getattr({m}, 'inplace', False)")
+                if hasattr(child, "inplace")
+                else choices[0]
+            ]
+        elif isinstance(child, nn.LayerNorm):
+            choices += [("norm changed", "{m}.eps = 2.0")] * 2
         elif hasattr(child, "flag"):
-            tag, text = "attribute changed", f"{m}.flag, {m}.scale = False, 0.25"
-        else:
-            tag, text = "global changed", "FLAG = False"
-        refusable = True
+            choices += [
+                ("attribute changed", "{m}.flag, {m}.scale = False, 0.25"),
+                ("buffer changed", "{m}.table.fill_(0.2)"),
+            ]
+            choices += [("method changed", "{m}.helper = write")]
+        tag, text = rng.choice(choices)
         lines.append(f"{text.format(m=m, path=path)}  # after: {tag}")
-    return lines, refusable
+    return lines
 
 
 def _direct(rng, model):
@@ -210,7 +219,7 @@ def program_of(seed) -> Program:
         with torch.no_grad():
             model = module.build()
         before = _before(rng, model)
-        after, refusable = _after(rng, model)
+        after = _after(rng, model)
         direct = _direct(rng, model)
     finally:
         unload(module)
@@ -223,11 +232,13 @@ def program_of(seed) -> Program:
     functions = [*_function("build()", build), "", *_function("call(model, x, y)", [f"return {call}"]), "",
                  *_function("change(model)", after), "", *_function("direct(model, x)", direct)]  # fmt: skip
     text = _HEADER + "\n".join([*classes, "", *functions])
-    refusable = {"change": refusable, "weights": "weight read" in text or ".merge()" in text or ".weight" in text}
+    own_weights = ".weight" in text  # which a change or an adapter writes to
     shapes = rng.sample(
         [(3, width), (2, 5, width), (1, width), (7, width), (2, 2, 3, width), (width,), (0, width), (2, 0, width)], 3
     )
-    return Program(seed, text, shapes, width, may_be_none, getattr(torch, dtype), refusable, rng.random() < 0.08)
+    return Program(
+        seed, text, shapes, width, may_be_none, getattr(torch, dtype), own_weights, bool(after), rng.random() < 0.08
+    )
 
 
 @contextlib.contextmanager
