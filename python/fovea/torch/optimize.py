@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from .packed import PackedLinear, SharedLinear, SharedPart
-from .packed_mha import PackedMultiheadAttention, layer_activation
-from .packed_mha import why_not as why_not_mha
-from .structure import fuse, same_input
-from .types import FLOATS
+from .exact import layout_of, why_not_linear, why_not_mha
+from .fused import fuse
+from .packed import Packed, PackedLinear
+from .packed_mha import PackedMultiheadAttention
+from .reads import weights_read
 
 _logger = logging.getLogger(__name__)
 _ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the module whose attention(model, report) serves it
@@ -22,7 +22,8 @@ _ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the mod
 class Report:
     """What optimize() did. str() of it is a page to read."""
 
-    packed: list[str] = field(default_factory=list)  # names of linear maps, with what was fused into them
+    packed: list[str] = field(default_factory=list)  # names of linear maps
+    fused: list[str] = field(default_factory=list)  # those that compute what follows them, with what that is
     left: list[str] = field(default_factory=list)  # names of modules that torch computes as before, with the reason
     attention: list[str] = field(default_factory=list)  # where attention runs
     packed_bytes: int = 0  # of packed weights: memory that the copy has of its own
@@ -35,7 +36,7 @@ class Report:
             " originals of these weights are freed when the original model is; until then they are in memory twice.",
             f"{self.shared_bytes * megabytes:.1f} MiB of other parameters are shared with the original.",
         ]
-        for title, entries in (("Attention", self.attention), ("Packed", self.packed), ("Left to torch", self.left)):
+        for title, entries in (("Attention", self.attention), ("Packed", self.packed), ("Fused", self.fused), ("Left to torch", self.left)):
             if entries:
                 lines += [f"{title}:", *(f"  {entry}" for entry in entries)]
         return "\n".join(lines)
@@ -43,138 +44,76 @@ class Report:
 
 def _copy(model):
     """A copy in eval mode that shares all parameters, as ones without gradients."""
-    memo = {id(p): nn.Parameter(p.detach(), requires_grad=False) for p in model.parameters()}
-    return copy.deepcopy(model, memo).eval()
-
-
-def _layout(module) -> str | None:
-    """Of the weight, "out_in" or "in_out", of what is a linear map; None of other modules."""
-    if type(module) is nn.Linear:
-        return "out_in"
-    if type(module).__name__ == "Conv1D" and type(module).__module__ == "transformers.pytorch_utils":
-        return "in_out"
-    return None
-
-
-def _in_features(module) -> int:
-    return module.weight.shape[1 if _layout(module) == "out_in" else 0]
-
-
-def _why_not(module) -> str | None:
-    """Why a linear map stays torch's, or None."""
-    weight = module.weight
-    if weight.dtype not in FLOATS:
-        return f"its weights are {weight.dtype}; packed are those of torch.float32, bfloat16 and float16"
-    if weight.device.type != "cpu":
-        return f"its weights are on {weight.device}"
-    if weight.numel() == 0:
-        return "it has no weights"
-    if module._forward_hooks or module._forward_pre_hooks:
-        return "it has hooks"
-    return None
+    memo = {}
+    for p in model.parameters():
+        if type(p) is nn.Parameter:
+            memo[id(p)] = nn.Parameter(p.detach(), requires_grad=False)
+            vars(memo[id(p)]).update(vars(p))
+    return copy.deepcopy(model, memo).eval().requires_grad_(False)
 
 
 class _Optimizer:
-    def __init__(self, model):
-        self.model, self.report = model, Report()
-        self.places: dict = {}  # id of a linear map: how many parents have it
-        self.made: dict = {}  # id of what was replaced: what stands for it
-        self.kept: list = []  # what was replaced, so that no id comes twice
-        self.projections = {id(m.out_proj) for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
-        for parent in model.modules():
-            for child in parent._modules.values():
-                if child is not None and _layout(child) is not None:
-                    self.places[id(child)] = self.places.get(id(child), 0) + 1
+    """Replaces modules of `model`, a copy, and reports it."""
+
+    def __init__(self, model, report):
+        self.model, self.report = model, report
+        self.made: dict = {}  # id of what was replaced: (it, what stands for it)
 
     def run(self):
-        parents = [(name, module) for name, module in self.model.named_modules() if _layout(module) is None]
-        for name, module in parents:
-            prefix = f"{name}." if name else ""
-            if isinstance(module, nn.Linear):
-                if id(module) not in self.projections:
-                    self.report.left.append(f"{name}: {type(module).__name__} is a class of its own")
-            elif isinstance(module, nn.MultiheadAttention):
-                reason = why_not_mha(module)
-                if reason is not None:
-                    self.report.left.append(f"{name}: {reason}")
-            else:
-                if isinstance(module, nn.TransformerEncoder):
-                    module.use_nested_tensor = False  # which reads the weights
-                self._attentions(prefix, module)
-                self._children(prefix, module)
+        modules = dict(self.model.named_modules())
+        inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
+        for name, parent in modules.items():
+            if id(parent) not in self.made and not isinstance(parent, nn.MultiheadAttention):
+                self._replace(f"{name}." if name else "", parent, inner)
+        for name, parent in modules.items():
+            self._torch_layer(parent)
+            for child, (activation, residual) in fuse(parent).items():
+                extra = "; ".join(x for x in (activation, "residual" if residual else None) if x)
+                self.report.fused.append(f"{name}.{child}: {extra}".removeprefix("."))
 
-    def _attentions(self, prefix, parent):
-        """Replaces nn.MultiheadAttention among the children of `parent`."""
+    def _replace(self, prefix, parent, inner):
+        read = weights_read(parent)
         for name, child in list(parent._modules.items()):
-            if not isinstance(child, nn.MultiheadAttention) or why_not_mha(child) is not None:
-                continue
-            if id(child) not in self.made:
-                self.made[id(child)] = PackedMultiheadAttention(child)
-                self.kept.append(child)
-                size = child.embed_dim
-                self.report.packed.append(f"{prefix}{name} ({size} -> {size}; q, k, v, out_proj)")
-                self.report.packed_bytes += sum(p.numel() * p.element_size() for p in child.parameters())
-                self.report.attention.append(f"{prefix}{name}: fovea.attention")
-            setattr(parent, name, self.made[id(child)])
+            made = self.made.get(id(child), (None, None))[1]
+            if made is None:
+                made = self._packed(prefix + name, child, name in read, inner)
+            if made is not None:
+                self.made[id(child)] = (child, made)
+                parent._modules[name] = made
 
-    def _children(self, prefix, parent):
-        """Replaces the linear maps among the children of `parent`."""
-        names = []
-        for name, child in list(parent._modules.items()):
-            if child is None or _layout(child) is None:
-                continue
-            reason = _why_not(child)
-            if reason is not None:
-                self.report.left.append(f"{prefix}{name}: {reason}")
-            elif id(child) in self.made:
-                setattr(parent, name, self.made[id(child)])
-            else:
-                names.append(name)
-        alone = [name for name in names if self.places[id(getattr(parent, name))] == 1]
-        activation = layer_activation(parent) if "linear1" in alone else None
-        if activation is not None:
-            fused = {"linear1": (activation, False)}
-        elif isinstance(parent, (nn.ModuleList, nn.ModuleDict)):
-            fused = {}
+    def _packed(self, name, child, is_read, inner):
+        """What stands for a child, or None."""
+        size = sum(p.numel() * p.element_size() for p in child.parameters()) if child is not None else 0
+        if isinstance(child, nn.MultiheadAttention):
+            reason, kind, words = why_not_mha(child), PackedMultiheadAttention, "{0.embed_dim} -> {0.embed_dim}; q, k, v, out_proj"
+        elif layout_of(child) is not None:
+            reason = "its weight is read by the module that has it" if is_read else why_not_linear(child)
+            kind, words = PackedLinear, "{0.packed.in_features} -> {0.packed.out_features}"
+        elif isinstance(child, Packed):
+            self.report.packed.append(f"{name} (before)")
+            return None
         else:
-            fused = fuse(parent, alone)
-        kinds: dict = {}
-        for name in alone:
-            if name not in fused:
-                child = getattr(parent, name)
-                kinds.setdefault((_layout(child), _in_features(child), child.weight.dtype), []).append(name)
-        groups = [group[:16] for kind in kinds.values() if len(kind) > 1 for group in same_input(parent, kind)]
-        for group in groups:
-            self._share(prefix, parent, group)
-        for name in names:
-            if not any(name in group for group in groups):
-                self._pack(prefix, parent, name, *fused.get(name, (None, False)))
+            if isinstance(child, nn.Linear) and id(child) not in inner:
+                self.report.left.append(f"{name}: {type(child).__name__} is a class of its own")
+            return None
+        if reason is not None:
+            self.report.left.append(f"{name}: {reason}")
+            return None
+        made = kind(child) if kind is PackedMultiheadAttention else kind(child, layout_of(child))
+        self.report.packed.append(f"{name} ({words.format(made)})")
+        self.report.packed_bytes += size
+        if kind is PackedMultiheadAttention:
+            self.report.attention.append(f"{name}: fovea.attention")
+        return made
 
-    def _pack(self, prefix, parent, name, activation, residual):
-        child = getattr(parent, name)
-        packed = PackedLinear(child.weight.detach(), _bias(child), activation, _layout(child))
-        self.made[id(child)] = packed
-        self.kept.append(child)
-        extra = [x for x in (activation, "residual" if residual else None) if x]
-        self._note(prefix + name, packed, child, extra)
-        setattr(parent, name, packed)
-
-    def _share(self, prefix, parent, names):
-        children = [getattr(parent, name) for name in names]
-        layout = _layout(children[0])
-        shared = SharedLinear([child.weight.detach() for child in children], [_bias(child) for child in children], layout)
-        for index, (name, child) in enumerate(zip(names, children)):
-            part = SharedPart(shared, index, child.weight, child.bias, layout)
-            self._note(prefix + name, part, child, [f"one product with {', '.join(n for n in names if n != name)}"])
-            setattr(parent, name, part)
-
-    def _note(self, name, module, child, extra):
-        self.report.packed.append(f"{name} ({module.in_features} -> {module.out_features}{''.join(f'; {x}' for x in extra)})")
-        self.report.packed_bytes += sum(p.numel() * p.element_size() for p in (child.weight, child.bias) if p is not None)
-
-
-def _bias(module):
-    return None if module.bias is None else module.bias.detach()
+    @staticmethod
+    def _torch_layer(module):
+        """Keeps torch's own layers from their fast path, which reads all weights and calls no module."""
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
+        if isinstance(module, nn.TransformerEncoderLayer):
+            if any(isinstance(child, Packed) for child in module.children()):
+                module.activation_relu_or_gelu = 0
 
 
 def _attention(model, report):
@@ -204,14 +143,16 @@ def optimize(model: nn.Module) -> nn.Module:
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """
-    whole = nn.ModuleDict({"model": _copy(model)})
-    alone = _layout(model) is not None or isinstance(model, nn.MultiheadAttention)
-    work = _Optimizer(whole if alone else whole["model"])
-    _attention(whole["model"], work.report)
+    if isinstance(getattr(model, "fovea_report", None), Report):
+        return copy.deepcopy(model)
+    whole, report = nn.ModuleDict({"model": _copy(model)}), Report()
+    _attention(whole["model"], report)
+    alone = layout_of(model) is not None or isinstance(model, nn.MultiheadAttention)
     with torch.no_grad():
-        work.run()
+        _Optimizer(whole if alone else whole["model"], report).run()
     optimized = whole["model"]
-    work.report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters())
-    optimized.fovea_report = work.report
-    _logger.info("%s", work.report)
+    packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
+    report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
+    optimized.fovea_report = report
+    _logger.info("%s", report)
     return optimized

@@ -1,119 +1,137 @@
-"""The modules that optimize() puts in place of nn.Linear: products with weights that were packed once.
+"""The modules that optimize() puts in place of linear maps: products with weights that were packed once.
 
-They hold no parameters. `weight` and `bias` are tensors of the device "meta": shape and type for those who ask, and an
-error of torch's for those who compute with them.
+They are the same function of their input as the modules that they replace, whatever stands around them. What comes before or
+after a map may be computed with it only by a call that says so: fused().
 """
 
-import threading
+import functools
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import fovea
 
+from .packed_weight import Fixed, no_gradient, parameter, refuse
 from .types import arithmetic
 
+PLAIN = (torch.Tensor, nn.Parameter)  # not the tensors of tracing, nor other classes with a will of their own
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
+_dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
+_autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_state
 
-class _Inference(nn.Module):
-    """What has neither gradients nor training."""
+
+def ordinary() -> bool:
+    """Whether tensors are what they seem: no torch.func, autocast, jit.trace or dispatch mode is at work."""
+    return not (_dispatch_modes() or _autocast() or _tracing()) and _transforms() is None
+
+
+class Packed(nn.Module):
+    """A module with packed weights, which has the names and attributes of the one that it replaces."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.__dict__.update({k: v for k, v in vars(module).items() if k not in self.__dict__ and k != "_parameters"})
+        self.training = False
+
+    def _sources(self) -> dict:
+        """{name of a parameter: (function that returns its numbers, a tensor like it) or None}."""
+        raise NotImplementedError
+
+    def _fix(self):
+        sources = {name: None if of is None else parameter(*of) for name, of in self._sources().items()}
+        self.__dict__["_parameters"] = Fixed(sources)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_parameters"}
+
+    def __setstate__(self, state):
+        super().__setstate__(dict(state, _parameters={}))
+        self._fix()
 
     def train(self, mode: bool = True):
         if mode:
-            raise RuntimeError("this model was made by fovea.torch.optimize(): it is for inference; train the original")
+            refuse("which is for inference: train the original")
         return super().train(False)
 
-    def __deepcopy__(self, memo):
-        return self  # it never changes
+    def _apply(self, fn, recurse=True):
+        for value in self._parameters.values():
+            if value is not None:
+                probe = fn(torch.empty(0, dtype=value.dtype))
+                if probe.dtype is not value.dtype or probe.device.type != "cpu":
+                    refuse(f"whose weights are packed in {value.dtype} on the CPU: convert the original, and optimize that")
+        for child in self.children():
+            child._apply(fn, recurse)
+        return self
 
-    def _save_to_state_dict(self, *_):
-        raise RuntimeError(
-            "this model was made by fovea.torch.optimize(), and its packed weights are in no state_dict(): save the original"
-        )
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, value in self._parameters.items():
+            if value is not None:
+                destination[prefix + name] = value.unpacked()
 
     def _load_from_state_dict(self, *_):
-        raise RuntimeError(
-            "this model was made by fovea.torch.optimize(), and its weights are packed: load into the original, and optimize that"
-        )
+        refuse("and its weights are packed: load into the original, and optimize that")
 
 
-def _no_gradient():
-    raise RuntimeError(
-        "this model was made by fovea.torch.optimize() and has no gradients: use torch.no_grad(), or the original"
-    )
+def unpack_weight(linear, in_first: bool, parts=1):
+    """The weights of the first parts, below each other: [out, in], or as a transpose of that if in_first."""
+    sizes = linear.out_features if isinstance(linear.out_features, tuple) else (linear.out_features,)
+    weight = torch.empty(sum(sizes[:parts]), linear.in_features, dtype=getattr(torch, linear.weight_dtype))
+    for part, rows in enumerate(weight.split(sizes[:parts])):
+        linear.unpack(rows, part=part)
+    return weight.t().contiguous() if in_first else weight
 
 
-class PackedLinear(_Inference):
-    """y = activation(x W + b) + residual."""
+class PackedLinear(Packed):
+    """nn.Linear, or transformers' Conv1D, whose weights are [in, out]."""
 
-    def __init__(self, weight, bias=None, activation=None, layout="out_in"):
-        super().__init__()
-        self.out_features, self.in_features = weight.shape if layout == "out_in" else weight.shape[::-1]
-        self.activation = activation
-        self.weight = torch.empty_like(weight, device="meta")
-        self.bias = None if bias is None else torch.empty_like(bias, device="meta")
-        packed = fovea.Linear(weight, bias, activation=activation, layout=layout, arithmetic=arithmetic(weight.dtype))
-        self._execute = packed.execute
-        self.training = False
+    def __init__(self, module, layout="out_in"):
+        super().__init__(module)
+        weight, bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
+        self.in_first = layout == "in_out"
+        self.packed = fovea.Linear(weight, bias, layout=layout, arithmetic=arithmetic(weight.dtype))
+        self._bias = None if bias is None else bias.clone()
+        self._fix()
 
-    def forward(self, x, residual=None):
-        if x.requires_grad and torch.is_grad_enabled():
-            _no_gradient()
-        if residual is None:
-            return self._execute(x)
-        if residual.requires_grad and torch.is_grad_enabled():
-            _no_gradient()
-        if residual.shape != (*x.shape[:-1], self.out_features) or residual.dtype is not x.dtype:  # one that broadcasts
-            return self._execute(x) + residual
-        return self._execute(x, residual)
+    def _sources(self):
+        linear = self.packed
+        shape = (linear.in_features, linear.out_features) if self.in_first else (linear.out_features, linear.in_features)
+        like = torch.empty(shape, dtype=getattr(torch, linear.weight_dtype), device="meta")
+        weight = (functools.partial(unpack_weight, linear, self.in_first), like)
+        return {"weight": weight, "bias": None if self._bias is None else (self._bias, self._bias)}
 
-    def extra_repr(self) -> str:
-        activation = "" if self.activation is None else f", activation={self.activation}"
-        return f"in_features={self.in_features}, out_features={self.out_features}{activation}"
+    def _fix(self):
+        super()._fix()
+        self.__dict__["_execute"] = self.packed.execute
 
-
-class _Shared(threading.local):
-    """One product of several matrices: what one thread computed of the input `x`, for the parts not yet asked for."""
-
-    x = None
-    pending: dict = {}
-
-
-class SharedLinear:
-    """Several linear maps of one input as one product; SharedPart is the module that stands for one of them."""
-
-    def __init__(self, weights, biases, layout="out_in"):
-        if all(bias is None for bias in biases):
-            biases = None
-        self._execute = fovea.Linear(weights, biases, layout=layout, arithmetic=arithmetic(weights[0].dtype)).execute
-        self._local = _Shared()
-
-    def part(self, index, x):
-        local = self._local
-        if local.x is x and index in local.pending:
-            y = local.pending.pop(index)
-            if not local.pending:
-                local.x = None
-            return y
-        if x.requires_grad and torch.is_grad_enabled():
-            _no_gradient()
-        ys = self._execute(x)
-        local.x, local.pending = x, {i: y for i, y in enumerate(ys) if i != index}
-        return ys[index]
-
-
-class SharedPart(_Inference):
-    """One of the maps of a SharedLinear."""
-
-    def __init__(self, shared, index, weight, bias=None, layout="out_in"):
-        super().__init__()
-        self._shared, self._index = shared, index
-        self.out_features, self.in_features = weight.shape if layout == "out_in" else weight.shape[::-1]
-        self.weight = torch.empty_like(weight, device="meta")
-        self.bias = None if bias is None else torch.empty_like(bias, device="meta")
-        self.training = False
+    def __getstate__(self):
+        state = super().__getstate__()
+        del state["_execute"]
+        return state
 
     def forward(self, x):
-        return self._shared.part(self._index, x)
+        if type(x) in PLAIN and ordinary():
+            if x.requires_grad and torch.is_grad_enabled():
+                no_gradient()
+            return self._execute(x)
+        return F.linear(x, self.weight.t() if self.in_first else self.weight, self.bias)
+
+    def fused(self, activation, x, residual=None):
+        """activation(self(x)) + residual. The caller knows that forward() would be called, and no hook."""
+        if type(x) not in PLAIN or x.requires_grad or (residual is not None and not self._fits(x, residual)):
+            y = self.forward(x)
+            y = y if activation is None else ACTIVATIONS[activation](y)
+            return y if residual is None else y + residual
+        return self._execute(x, residual, activation=activation)
+
+    def _fits(self, x, residual) -> bool:
+        """Whether the sum has the shape and type of the product alone, and no gradient."""
+        return (
+            type(residual) in PLAIN
+            and residual.dtype is x.dtype
+            and not residual.requires_grad
+            and residual.shape == (*x.shape[:-1], self.packed.out_features)
+        )
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, part {self._index} of a product"
+        return f"in_features={self.packed.in_features}, out_features={self.packed.out_features}, bias={self._bias is not None}"

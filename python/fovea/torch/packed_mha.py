@@ -1,4 +1,6 @@
-"""nn.MultiheadAttention with packed weights, and the two layers of torch that call an activation as a function."""
+"""nn.MultiheadAttention with packed weights."""
+
+import functools
 
 import torch
 from torch import nn
@@ -6,44 +8,46 @@ from torch import nn
 import fovea
 
 from . import counts
-from .packed import PackedLinear, _Inference
-from .structure import activation_of
-from .types import FLOATS, arithmetic, wide
+from .packed import PLAIN, Packed, PackedLinear, ordinary, unpack_weight
+from .packed_weight import no_gradient
+from .types import arithmetic, wide
 
 
-def why_not(module) -> str | None:
-    """Why a nn.MultiheadAttention stays torch's, or None."""
-    if type(module) is not nn.MultiheadAttention:
-        return f"{type(module).__name__} is a class of its own"
-    if module.bias_k is not None or module.add_zero_attn:
-        return "its keys get a token more (bias_k or add_zero_attn)"
-    types = {p.dtype for p in module.parameters()}
-    if len(types) > 1 or not types <= set(FLOATS) or any(p.device.type != "cpu" for p in module.parameters()):
-        return "its weights are not of one type of torch.float32, bfloat16 and float16, on the CPU"
-    if module._forward_hooks or module._forward_pre_hooks:
-        return "it has hooks"
-    return None
-
-
-class PackedMultiheadAttention(_Inference):
+class PackedMultiheadAttention(Packed):
     """Has the arguments, results and errors of shape of nn.MultiheadAttention in eval mode."""
 
-    in_proj_weight = in_proj_bias = None  # tells nn.TransformerEncoderLayer that there is no fast path of torch's
-    _qkv_same_embed_dim = False
-
     def __init__(self, module):
-        super().__init__()
-        self.embed_dim, self.num_heads, self.head_dim = module.embed_dim, module.num_heads, module.head_dim
-        self.batch_first, self.dropout = module.batch_first, module.dropout
+        super().__init__(module)
+        self.out_proj = PackedLinear(module.out_proj)
+        biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.detach().chunk(3)
+        pack = functools.partial(fovea.Linear, arithmetic=arithmetic(module.out_proj.weight.dtype))
         if module._qkv_same_embed_dim:
-            weights = module.in_proj_weight.chunk(3)
+            self.packed = (pack(list(module.in_proj_weight.detach().chunk(3)), list(biases)),)
         else:
             weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-        biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
-        self.q, self.k, self.v = (PackedLinear(w, b) for w, b in zip(weights, biases))
-        bias = module.out_proj.bias
-        self.out_proj = PackedLinear(module.out_proj.weight, bias)
-        self.training = False
+            self.packed = tuple(pack(w.detach(), b) for w, b in zip(weights, biases))
+        self._bias = None if module.in_proj_bias is None else module.in_proj_bias.detach().clone()
+        self._fix()
+
+    def _sources(self):
+        names = ("in_proj_weight",) if self._qkv_same_embed_dim else ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+        sources = dict.fromkeys(("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"))
+        for name, linear in zip(names, self.packed):
+            parts = 3 if self._qkv_same_embed_dim else 1
+            like = torch.empty(parts * self.embed_dim, linear.in_features, dtype=self.out_proj.weight.dtype, device="meta")
+            sources[name] = (functools.partial(unpack_weight, linear, False, parts), like)
+        if self._bias is not None:
+            sources["in_proj_bias"] = (self._bias, self._bias)
+        return sources
+
+    def _project(self, query, key, value):
+        """q, k and v, each [B, T, E] where inputs are."""
+        if not self._qkv_same_embed_dim:
+            return [linear.execute(x) for x, linear in zip((query, key, value), self.packed)]
+        (linear,) = self.packed
+        if query is key is value:
+            return linear.execute(query)
+        return [linear.execute(x, part=part) for part, x in enumerate((query, key, value))]
 
     def _masks(self, key_padding_mask, attn_mask, batch, q_len, kv_len):
         """(mask of Fovea or None, bias or None). True in torch's masks hides a key."""
@@ -63,13 +67,18 @@ class PackedMultiheadAttention(_Inference):
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):  # fmt: skip
+        if not (type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()):
+            return nn.MultiheadAttention.forward(
+                self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
+            )
+        if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+            no_gradient()
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         batched = query.dim() == 3
         heads = []
-        for x, linear in ((query, self.q), (key, self.k), (value, self.v)):
-            y = linear(x if batched else x.unsqueeze(0))
-            y = y.unflatten(-1, (self.num_heads, self.head_dim))
+        for y in self._project(query, key, value):
+            y = (y if batched else y.unsqueeze(0)).unflatten(-1, (self.num_heads, self.head_dim))
             heads.append(y.transpose(0, 1) if batched and not self.batch_first else y)
         q, k, v = heads  # [B, T, H, D]
         if key_padding_mask is not None and not batched:
@@ -88,17 +97,3 @@ class PackedMultiheadAttention(_Inference):
 
     def extra_repr(self) -> str:
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"
-
-
-def layer_activation(layer) -> str | None:
-    """The activation between linear1 and linear2 of torch's own encoder or decoder layer; None of all else.
-
-    Where there is one the layer is changed to call none: linear1 is to compute it.
-    """
-    if type(layer) not in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer) or type(layer.linear1) is not nn.Linear:
-        return None
-    name = activation_of(layer.activation)
-    if name is not None:
-        layer.activation = nn.Identity()
-        layer.activation_relu_or_gelu = 0
-    return name

@@ -7,5 +7,9 @@ def close(got, want, bound=4e-6):
 
 
 def packed(model):
-    """{name: fused words} of the report's lines."""
-    return dict(line.rstrip(")").split(" (", 1) for line in model.fovea_report.packed)
+    """{name of a packed map: its sizes, and what it computes of what follows it}."""
+    found = dict(line.rstrip(")").split(" (", 1) for line in model.fovea_report.packed)
+    for line in model.fovea_report.fused:
+        name, words = line.split(": ")
+        found[name] += f"; {words}"
+    return found

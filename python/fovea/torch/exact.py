@@ -1,0 +1,134 @@
+"""What optimize() may replace: modules whose class, forward and attributes are exactly those that it knows.
+
+Everything else stays as it is: subclasses, instances with a forward of their own or an attribute that somebody put there
+(accelerate's hooks are such), modules with hooks or parametrizations, and parameters that are no plain tensors in memory.
+"""
+
+import functools
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .types import FLOATS
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+_OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
+_FORWARDS = {  # taken now: a forward that is replaced later is another function
+    kind: kind.forward
+    for kind in (nn.Linear, nn.MultiheadAttention, nn.ReLU, nn.GELU, nn.Dropout, nn.Identity, nn.Sequential)
+}
+_GELU, _GELU_TANH = ("gelu", {"act": F.gelu}), ("gelu_tanh", {})
+_OF_TRANSFORMERS = {  # activation, and the attributes with which the class computes it
+    "GELUActivation": _GELU,
+    "NewGELUActivation": _GELU_TANH,
+    "FastGELUActivation": _GELU_TANH,
+    "GELUTanh": ("gelu_tanh", {"act": functools.partial(F.gelu, approximate="tanh")}),
+}
+_MHA = vars(nn.MultiheadAttention(2, 1)).keys()
+
+
+def hooks_of(module) -> list:
+    """The containers of hooks that run when the module is called."""
+    return [getattr(module, name) for name in _HOOKS]
+
+
+def is_of_transformers(module, file: str) -> bool:
+    """Whether the class of a module is the one of that name in a file of transformers, which is not imported for it."""
+    kind, home = type(module), sys.modules.get(f"transformers.{file}")
+    return home is not None and getattr(home, kind.__name__, None) is kind and kind.forward.__module__ == home.__name__
+
+
+def _foreign(module, attributes) -> str | None:
+    """What of a module is not its class's own, or None."""
+    if type(module).forward is not _FORWARDS.get(type(module), type(module).forward):
+        return "its class has another forward"
+    if any(hooks_of(module)) or any(getattr(module, name) for name in _STATE_HOOKS):
+        return "it has hooks"
+    more = sorted(vars(module).keys() - _OF_ALL - attributes)
+    return f"it has attributes that nn.{type(module).__name__} has not: {', '.join(more)}" if more else None
+
+
+def _of_parameters(module, names, children=()) -> str | None:
+    """Why parameters of a module cannot be packed, or None."""
+    if module._parameters.keys() != names or module._buffers or module._modules.keys() != set(children):
+        return "it has other parameters, buffers or children than its class"
+    parameters = [p for p in module.parameters() if p is not None]
+    for p in parameters:
+        if type(p) is not nn.Parameter or p.layout is not torch.strided:
+            return f"its weights are {type(p).__name__ if type(p) is not nn.Parameter else p.layout}, not plain tensors"
+        if p.device.type != "cpu":
+            return f"its weights are on {p.device}"
+        if p.is_neg() or p.is_conj():
+            return "its weights have torch's negative or conjugate bit"
+        if p.dim() > 2:
+            return f"its weights have {p.dim()} axes"
+        if p.dtype not in FLOATS:
+            return f"its weights are {p.dtype}; packed are those of torch.float32, bfloat16 and float16"
+    if not parameters or not parameters[0].numel():
+        return "it has no weights"
+    return "its parameters are of several types" if len({p.dtype for p in parameters}) > 1 else None
+
+
+def layout_of(module) -> str | None:
+    """Of the weight, "out_in" or "in_out", of what is a linear map; None of other modules."""
+    if type(module) is nn.Linear:
+        return "out_in"
+    return "in_out" if type(module).__name__ == "Conv1D" and is_of_transformers(module, "pytorch_utils") else None
+
+
+def why_not_linear(module) -> str | None:
+    """Why what has a layout stays as it is, or None."""
+    reason = _foreign(module, {"in_features", "out_features", "nf", "nx"}) or _of_parameters(module, {"weight", "bias"})
+    if reason is None and module.bias is not None:
+        out = module.weight.shape[0 if layout_of(module) == "out_in" else 1]
+        reason = None if module.bias.shape == (out,) else f"its bias is not of {out} numbers"
+    return reason
+
+
+def why_not_mha(module) -> str | None:
+    """Why a nn.MultiheadAttention stays as it is, or None."""
+    if type(module) is not nn.MultiheadAttention:
+        return f"{type(module).__name__} is a class of its own"
+    if module.bias_k is not None or module.add_zero_attn:
+        return "its keys get a token more (bias_k or add_zero_attn)"
+    out = module.out_proj
+    if not isinstance(out, nn.Linear) or type(out).forward is not _FORWARDS[nn.Linear]:
+        return f"its out_proj is a {type(out).__name__}"
+    names = {"in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"}
+    names |= {"bias_k", "bias_v"} & module._parameters.keys()
+    reason = _foreign(module, _MHA) or _foreign(out, {"in_features", "out_features"})
+    return reason or _of_parameters(module, names, {"out_proj"}) or _of_parameters(out, {"weight", "bias"})
+
+
+def activation_of(module) -> tuple[str, dict] | None:
+    """(activation of Fovea, the attributes that make it so) of a module that computes one, or None."""
+    if type(module) is nn.ReLU:
+        name, attributes = "relu", {"inplace": False}
+    elif type(module) is nn.GELU and module.approximate in ("none", "tanh"):
+        name, attributes = "gelu" if module.approximate == "none" else "gelu_tanh", {"approximate": module.approximate}
+    elif type(module).__name__ in _OF_TRANSFORMERS and is_of_transformers(module, "activations"):
+        name, attributes = _OF_TRANSFORMERS[type(module).__name__]
+    else:
+        return None
+    if _foreign(module, attributes.keys()) or module._modules or module._parameters or module._buffers:
+        return None
+    same = all(_same(vars(module).get(key), value) for key, value in attributes.items())
+    return (name, {key: vars(module)[key] for key in attributes}) if same else None
+
+
+def _of_partial(function):
+    return function.func, function.args, function.keywords
+
+
+def _same(value, known) -> bool:
+    if isinstance(known, functools.partial):
+        return isinstance(value, functools.partial) and _of_partial(value) == _of_partial(known)
+    return value is known or (isinstance(known, str) and value == known)
+
+
+def is_no_op(module) -> bool:
+    """Whether a module returns its input as long as it is not in training."""
+    return type(module) in (nn.Dropout, nn.Identity) and not module.training and _foreign(module, {"p", "inplace"}) is None

@@ -1,0 +1,221 @@
+"""Activations and residual additions computed by the linear map before them.
+
+fuse() finds them on a recording (recorded.py) of a method, and puts a Fused in the method's place. A map takes in only what follows it
+directly, with nothing between that is not proved to do nothing: so no module moves across another, whatever either does. At each call
+a Fused makes sure that all is as it was when it was recorded; if not, the method runs as it is written.
+"""
+
+import functools
+import operator
+import types
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from .exact import activation_of, hooks_of, is_no_op
+from .packed import PLAIN, PackedLinear, ordinary
+from .recorded import Step, Value, record
+
+_ADD = (operator.add, torch.add)
+_GLOBAL_HOOKS = [  # of all modules: torch changes these containers, and does not replace them
+    getattr(torch_module, f"_global_{name}")
+    for name in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+]
+
+
+class _Plan:
+    """A recording in which maps take in what follows them, and what must be as it is now for that."""
+
+    def __init__(self, module, recording):
+        self.module, self.recording = module, recording
+        self.fused: dict = {}  # name of a map: (activation or None, has a residual)
+        self.watched: list = []  # (attributes of a module, a name, the value that it must have)
+        self.hooks: list = []  # containers that must be empty
+        self.steps: list = []  # (target, inputs, options, number of the result)
+        self._merge()
+
+    def _target(self, step):
+        """What a step calls: an attribute, which comes before a child of that name, as Python has it."""
+        if not isinstance(step.target, str):
+            return step.target
+        return vars(self.module).get(step.target) or self.module._modules[step.target]
+
+    def _users(self, place) -> int:
+        uses = sum(v.place == place for step in self.recording.steps for v in step.inputs if isinstance(v, Value))
+        return uses + (self.recording.result == place)
+
+    def _watch(self, module, attributes):
+        self.watched += [(vars(module), name, value) for name, value in {**attributes, "forward": None}.items()]
+        self.hooks += hooks_of(module)
+
+    def _activation(self, step) -> str | None:
+        target = self._target(step)
+        if isinstance(target, nn.Module):
+            found = activation_of(target)
+            if found is not None:
+                self._pending.append((target, found[1]))
+            return found and found[0]
+        if target in (F.relu, torch.relu):
+            return "relu"
+        if target is F.gelu:
+            return {"none": "gelu", "tanh": "gelu_tanh"}[step.options.get("approximate", "none")]
+        return None
+
+    def _is_no_op(self, step) -> bool:
+        if step.target is F.dropout:
+            return not self.module.training
+        child = self._target(step)
+        if not isinstance(child, nn.Module) or not is_no_op(child):
+            return False
+        self._pending.append((child, {"training": False}))
+        return True
+
+    def _take_in(self, number) -> tuple:
+        """(activation, residual, how many steps follow) that the map of step `number` takes in."""
+        recording, self._pending, watch = self.recording, [], []
+        activation = residual = None
+        place, taken = recording.arguments + number, 0
+        for ahead, step in enumerate(recording.steps[number + 1 :], 1):
+            if self._users(place) != 1 or not any(isinstance(v, Value) and v.place == place for v in step.inputs):
+                break
+            found = self._activation(step) if activation is None else None
+            if found is not None:
+                activation, taken, watch = found, ahead, list(self._pending)
+            elif step.target in _ADD:
+                residual = step.inputs[1] if step.inputs[0].place == place else step.inputs[0]
+                if isinstance(residual, Value):
+                    return activation, residual, ahead, list(self._pending)
+                residual = None
+                break
+            elif not self._is_no_op(step):
+                break
+            place = recording.arguments + number + ahead
+        return activation, None, taken, watch
+
+    def _merge(self):
+        recording, number = self.recording, 0
+        for step in recording.steps:  # what is read of the module itself
+            if step.target is F.dropout:
+                self.watched.append((vars(self.module), "training", False))
+            elif isinstance(step.target, str) and not isinstance(self._target(step), nn.Module):
+                self.watched.append((vars(self.module), step.target, self._target(step)))
+        while number < len(recording.steps):
+            step = recording.steps[number]
+            child = self._target(step)
+            taken = 0
+            if type(child) is PackedLinear and len(step.inputs) == 1:
+                activation, residual, taken, watch = self._take_in(number)
+            if taken:
+                self.fused[step.target] = (activation, residual is not None)
+                for module, attributes in [(child, {}), *watch]:
+                    self._watch(module, attributes)
+                inputs = step.inputs if residual is None else (*step.inputs, residual)
+                step = Step(functools.partial(child.fused, activation), inputs)
+            number += taken
+            self.steps.append((step, recording.arguments + number))
+            number += 1
+
+    def bind(self):
+        """What Fused runs: [(function, places of inputs, place of the result, places whose values are no longer needed)]."""
+        size = self.recording.arguments + len(self.recording.steps)
+        constants, bound, seen = [], [], {self.recording.result}
+        for step, place in reversed(self.steps):
+            inputs = []
+            for v in step.inputs:
+                if isinstance(v, Value):
+                    inputs.append(v.place)
+                else:
+                    inputs.append(size + len(constants))
+                    constants.append(v)
+            target = self._target(step)
+            if step.options:
+                target = functools.partial(target, **step.options)
+            dead = tuple({i for i in inputs if i < size} - seen)
+            seen.update(inputs)
+            bound.append((target, tuple(inputs), place, dead))
+        return bound[::-1], [None] * len(self.recording.steps), constants
+
+
+class Fused:
+    """Stands for the method `name` of `module`."""
+
+    def __init__(self, module, name):
+        self.module, self.name, self._bound = module, name, None
+
+    def __getstate__(self):  # what was proved is proved again where a copy runs
+        return {"module": self.module, "name": self.name, "_bound": None}
+
+    @property
+    def __wrapped__(self):
+        return types.MethodType(getattr(type(self.module), self.name), self.module)
+
+    def plan(self) -> _Plan | None:
+        recording = record(self.module, self.name)
+        return None if recording is None else _Plan(self.module, recording)
+
+    def _bind(self):
+        plan = self.plan()
+        if plan is None or not plan.fused:
+            self._bound = False
+            return False
+        names = tuple(plan.module._modules)
+        self._bound = (
+            getattr(type(self.module), self.name),
+            plan.recording.arguments,
+            [self.module._modules[name] for name in names],
+            [*plan.hooks, *_GLOBAL_HOOKS],
+            [(attributes, name) for attributes, name, _ in plan.watched],
+            [value for *_, value in plan.watched],
+            plan.recording.result,
+            *plan.bind(),
+        )
+        return self._bound
+
+    def __call__(self, *args, **kwargs):
+        bound = self._bound
+        if bound is None:
+            bound = self._bind()
+        if bound and not kwargs:
+            function, arguments, children, hooks, watched, values, result, steps, results, constants = bound
+            if (
+                len(args) == arguments
+                and [*self.module._modules.values()] == children
+                and not any(hooks)
+                and [attributes.get(name) for attributes, name in watched] == values
+                and getattr(type(self.module), self.name) is function
+                and all(type(x) in PLAIN for x in args)
+                and ordinary()
+                and not torch.compiler.is_compiling()
+            ):
+                at = [*args, *results, *constants]
+                for call, inputs, place, dead in steps:
+                    at[place] = call(*[at[i] for i in inputs])
+                    for i in dead:
+                        at[i] = None
+                return at[result]
+        return getattr(type(self.module), self.name)(self.module, *args, **kwargs)
+
+
+def fuse(module) -> dict[str, tuple]:
+    """Puts Fused in the place of methods of `module` whose packed maps can take in what follows them.
+
+    Returns {name of a map: (activation or None, has a residual)}.
+    """
+    maps = {name for name, child in module._modules.items() if type(child) is PackedLinear}
+    fused: dict = {}
+    if not maps or isinstance(module, (nn.ModuleList, nn.ModuleDict)):
+        return fused
+    methods = {name for kind in type(module).__mro__ if issubclass(kind, nn.Module) and kind is not nn.Module for name in vars(kind)}
+    for name in sorted(methods - vars(module).keys()):
+        function = getattr(type(module), name, None)
+        code = getattr(function, "__code__", None)
+        if type(module) is not nn.Sequential and (code is None or not maps & set(code.co_names)):
+            continue
+        stand_in = Fused(module, name)
+        plan = stand_in.plan()
+        if plan is not None and plan.fused:
+            fused.update(plan.fused)
+            vars(module)[name] = stand_in
+    return fused

@@ -1,0 +1,118 @@
+"""`weight` and `bias` of packed maps: parameters that tell the truth and cannot be written.
+
+A PackedWeight has the shape, type and device of the parameter it stands for, and no memory of its own. What computes with it, or
+copies it, gets the numbers, unpacked for that call. What writes raises a RuntimeError, through views, too.
+"""
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+_DETACH = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+
+
+def refuse(what: str):
+    raise RuntimeError(f"this model was made by fovea.torch.optimize(), {what}")
+
+
+def _no_writing(*_, **__):
+    refuse("and its packed weights cannot be written: change the original, and optimize that")
+
+
+class PackedWeight(torch.Tensor):
+    """`source` is a function without arguments that returns the numbers, or a tensor that has them. Not to be written."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # attributes cost what those of plain tensors do
+
+    @staticmethod
+    def __new__(cls, source, shape, stride, dtype):
+        self = torch.Tensor._make_wrapper_subclass(cls, shape, strides=stride, dtype=dtype, device="cpu", requires_grad=False)
+        self._source = source
+        return self
+
+    def unpacked(self) -> torch.Tensor:
+        """A plain tensor with the numbers."""
+        return self._source if isinstance(self._source, torch.Tensor) else self._source()
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in _DETACH:
+            return _stands_for(args[0]._source, args[0])
+        schema = func._schema
+        for index, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[index] if index < len(args) else kwargs.get(argument.name)
+                if any(isinstance(leaf, cls) for leaf in tree_leaves(value)):
+                    _no_writing()
+        args, kwargs = tree_map_only(cls, cls.unpacked, (args, kwargs))
+        result = func(*args, **kwargs)
+        if any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns):  # views
+            result = tree_map_only(torch.Tensor, lambda view: _stands_for(view, view), result)
+        return result
+
+    def numpy(self, **options):
+        array = self.unpacked().numpy(**options)
+        array.flags.writeable = False
+        return array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def tolist(self):
+        return self.unpacked().tolist()
+
+    def __dlpack__(self, **options):
+        return self.unpacked().__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return (1, 0)  # DLPack's number of the CPU
+
+    def data_ptr(self):
+        refuse("and its packed weights are at no address: read them by .clone(), and export the original")
+
+    untyped_storage = storage = data_ptr
+
+    def __repr__(self, **_):
+        return f"PackedWeight({self.unpacked()!r})"
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        return self.unpacked().__reduce_ex__(protocol)
+
+    def share_memory_(self):
+        return self
+
+    def requires_grad_(self, requires_grad=True):
+        if requires_grad:
+            no_gradient()
+        return self
+
+    requires_grad = property(lambda self: False, requires_grad_)
+    data = property(torch.Tensor.detach, _no_writing)
+    __setstate__ = set_ = resize_ = _no_writing
+
+
+def _stands_for(source, like) -> PackedWeight:
+    return PackedWeight(source, like.shape, like.stride(), like.dtype)
+
+
+def no_gradient():
+    refuse("which has no gradients: use torch.no_grad(), or the original")
+
+
+def parameter(source, like) -> nn.Parameter:
+    """A parameter that stands for `like`, whose numbers `source` returns."""
+    return nn.Parameter(_stands_for(source, like), requires_grad=False)
+
+
+class Fixed(dict):
+    """Parameters of a module, by name, that stay those they are."""
+
+    def __setitem__(self, name, value):
+        if self.get(name) is not value or name not in self:
+            _no_writing()
+
+    __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _no_writing
