@@ -117,6 +117,41 @@ int py_call_relative_object(py_call *call, PyObject *object) {
     return py_relative_describe(object, &call->desc);
 }
 
+static PyObject *get_kind(PyObject *self, void *unused) {
+    (void)unused;
+    const fovea_relative kind = ((relative_object *)self)->kind;
+    return PyUnicode_FromString(kind == FOVEA_RELATIVE_T5         ? "t5"
+                                : kind == FOVEA_RELATIVE_TOEPLITZ ? "toeplitz"
+                                                                  : "window_2d");
+}
+
+static PyObject *get_table(PyObject *self, void *unused) {
+    (void)unused;
+    PyObject *table = ((relative_object *)self)->table;
+    Py_INCREF(table);
+    return table;
+}
+
+static PyObject *get_parameters(PyObject *self, void *unused) {
+    (void)unused;
+    const relative_object *relative = (const relative_object *)self;
+    switch (relative->kind) {
+    case FOVEA_RELATIVE_T5:
+        return Py_BuildValue("{s:N,s:L}", "bidirectional", PyBool_FromLong(relative->bidirectional), "max_distance",
+                             (long long)relative->max_distance);
+    case FOVEA_RELATIVE_WINDOW_2D:
+        return Py_BuildValue("{s:L,s:L}", "height", (long long)relative->height, "width", (long long)relative->width);
+    default: return PyDict_New();
+    }
+}
+
+static PyGetSetDef getters[] = {
+    {"kind", get_kind, NULL, "'t5', 'toeplitz' or 'window_2d': the function that made it", NULL},
+    {"table", get_table, NULL, "the table, as it was given", NULL},
+    {"parameters", get_parameters, NULL, "the other arguments of the function that made it, as a dict", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef methods[] = {
     {"t5", (PyCFunction)(void (*)(void))t5, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "t5(table, *, bidirectional, max_distance=128)\n--\n\nT5's buckets: table [heads, buckets], the transposed weight "
@@ -139,7 +174,8 @@ static const char doc[] =
     "not copied, and read at each call. It is never expanded to queries x keys.";
 
 static PyType_Slot slots[] = {
-    {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods}, {Py_tp_doc, (void *)doc}, {0, NULL}};
+    {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods}, {Py_tp_getset, getters}, {Py_tp_doc, (void *)doc},
+    {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Relative", sizeof(relative_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};

@@ -1,4 +1,4 @@
-"""fovea::attention, the operation that torch.compile and autograd know, and the function that picks it when needed.
+"""fovea::attention, the operation that torch's compilers and autograd know, and the function that picks it when needed.
 
     fovea::attention(q, k, v, ...) -> (out, lse)
 
@@ -8,86 +8,175 @@ costs a microsecond instead of ten.
 """
 
 import torch
+from torch import _C
+from torch.autograd import forward_ad
+from torch.overrides import handle_torch_function, has_torch_function
 
 import fovea
 from fovea._core import attention_recorded
 
 from . import autograd
-from .types import arithmetic
+from .autograd import DEFAULTS, TENSORS
+from .types import FLOATS, arithmetic
 
-_TENSORS = ("mask", "bias", "sinks", "alibi", "q_lens", "kv_lens", "q_starts", "kv_starts")
-_SCHEMA = (
-    "attention(Tensor q, Tensor k, Tensor v, "
-    + "".join(f"Tensor? {name}=None, " for name in _TENSORS)
-    + "*, str causal='none', int[]? offsets=None, int[]? window=None, float? scale=None, float? softcap=None,"
-    " str layout='bhtd', str? out_layout=None) -> (Tensor out, Tensor lse)"
+_OPTIONS = (
+    "str causal='none', int[]? window=None, float? scale=None, float? softcap=None, str? relative=None,"
+    " int[] relative_numbers=[], str layout='bhtd', str? out_layout=None, str? arithmetic=None"
 )
+_INPUTS = "Tensor q, Tensor k, Tensor v, " + "".join(f"Tensor? {name}=None, " for name in TENSORS)
 _library = torch.library.Library("fovea", "DEF")
-_library.define(_SCHEMA)
+_library.define(f"attention({_INPUTS}*, {_OPTIONS}) -> (Tensor out, Tensor lse)")
+_library.define(
+    f"attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}*, int[] wanted, {_OPTIONS})"
+    " -> Tensor[]"
+)
 
 
-def _from_op(causal, offsets, window):
-    """causal and window as fovea.attention() takes them."""
-    if causal == "offset":
-        causal = offsets[0] if len(offsets) == 1 else offsets
-    elif causal == "none":
-        causal = None
-    return causal, None if window is None else tuple(window)
+def _attention_cpu(q, k, v, *tensors, causal="none", window=None, relative=None, relative_numbers=(), **options):
+    options.update(zip(TENSORS, tensors))
+    options["relative"] = autograd.relative(relative, options.pop("table", None), relative_numbers)
+    options.update(autograd.causal_of(causal, options.get("q_offsets")))
+    options["arithmetic"] = options.get("arithmetic") or arithmetic(q.dtype)
+    return attention_recorded(q, k, v, window=window and tuple(window), return_lse=True, **options)
 
 
-def _attention_cpu(q, k, v, *tensors, causal="none", offsets=None, window=None, **options):
-    causal, window = _from_op(causal, offsets, window)
-    options.update(zip(_TENSORS, tensors))
-    return attention_recorded(q, k, v, causal=causal, window=window, return_lse=True, arithmetic=arithmetic(q.dtype), **options)
+def _attention_fake(q, k, v, *_, layout="bhtd", out_layout=None, **__):
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() != len(layout):
+            raise ValueError(f"{name} has {x.dim()} dimensions, layout '{layout}' has {len(layout)}")
+    sizes = dict(zip(layout, q.shape)) | {"d": v.shape[-1]}
+    lse = q.new_empty([sizes[axis] for axis in "bht" if axis in sizes], dtype=torch.float32)
+    return q.new_empty([sizes[axis] for axis in out_layout or layout]), lse
 
 
-def _attention_fake(q, k, v, *_tensors, layout="bhtd", out_layout=None, **_):
-    heads, tokens = (1, 2) if layout == "bhtd" else (2, 1)
-    batch, q_heads, q_len, dim = q.shape[0], q.shape[heads], q.shape[tokens], v.shape[3]
-    if (out_layout or layout) == "bhtd":
-        out = q.new_empty((batch, q_heads, q_len, dim))
-    else:
-        out = q.new_empty((batch, q_len, q_heads, dim))
-    return out, q.new_empty((batch, q_heads, q_len), dtype=torch.float32)
+def _map_attention(info, in_dims, *tensors, **options):
+    call = lambda *x: torch.ops.fovea.attention(*x, **options)  # noqa: E731
+    return autograd.over_batch(call, autograd.INPUTS, info, in_dims, tensors)
+
+
+def _map_backward(info, in_dims, *tensors, wanted, **options):
+    call = lambda *x: torch.ops.fovea.attention_backward(*x, wanted=wanted, **options)  # noqa: E731
+    results, dims = autograd.over_batch(call, autograd.BACKWARD_INPUTS, info, in_dims, tensors, max(wanted) < 3)
+    return list(results), list(dims)
 
 
 _library.impl("attention", _attention_cpu, "CPU")
+_library.impl("attention", autograd.attention_autograd, "Autograd")
+_library.impl("attention_backward", autograd.backward_cpu, "CPU")
 torch.library.register_fake("fovea::attention", _attention_fake, lib=_library)
-torch.library.register_autograd(
-    "fovea::attention", autograd.backward, setup_context=autograd.setup_context, lib=_library
-)
+torch.library.register_fake("fovea::attention_backward", autograd.backward_fake, lib=_library)
+torch.library.register_vmap("fovea::attention", _map_attention, lib=_library)
+torch.library.register_vmap("fovea::attention_backward", _map_backward, lib=_library)
+
+_Keys = _C.DispatchKeySet
+_PLAIN = _C._dispatch_keys(torch.empty(0)).raw_repr()
+_QUIET = (_Keys(_C.DispatchKey.BackendSelect) | _Keys(_C.DispatchKey.ADInplaceOrView)).raw_repr()
+_OUTPUTS = ("out", "return_weights", "return_scores", "score_heads", "score_queries", "score_keys", "return_summary", "top_keys")
 
 
-def _to_op(causal, window):
-    """causal and window as the operation takes them: words and lists of integers."""
-    if causal is True:
-        raise ValueError('fovea.torch.attention: causal=True names no corner; use "top_left" or "bottom_right"')
-    if causal is None or causal is False:
-        causal, offsets = "none", None
+def _watched():
+    """Whether somebody looks at operations of this thread: torch.func, jit.trace, make_fx, FakeTensorMode, forward mode."""
+    return forward_ad._current_level >= 0 or _C._dispatch_tls_local_include_set().raw_repr() & ~_QUIET != 0
+
+
+def _plain(x):
+    return isinstance(x, torch.Tensor) and _C._dispatch_keys(x).raw_repr() & ~_PLAIN == 0
+
+
+def _check(name, x):
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"fovea.torch.attention: {name} must be a torch.Tensor, not {type(x).__name__}")
+    kind = str(x.layout)[len("torch.") :].lstrip("_")
+    kind = "nested" if x.is_nested else "quantized" if x.is_quantized else kind
+    if kind != "strided":
+        raise TypeError(f"fovea.torch.attention: {name} is {kind}: pass a dense, strided tensor")
+    if x.device.type not in ("cpu", "meta"):
+        raise ValueError(f"fovea.torch.attention: {name} is on {x.device}: pass a tensor on the CPU")
+
+
+def _boolean(mask, q_len, kv_len):
+    """A fovea.Mask as a tensor [B or 1, H or 1, T_q, T_k]: where a query of zeros gives weight."""
+    if torch.compiler.is_compiling() or _watched():
+        raise NotImplementedError("fovea.torch.attention: a fovea.Mask has no place in graphs: pass its boolean tensor")
+    q, k = (torch.zeros(mask.batch, mask.heads, tokens, 1) for tokens in (q_len, kv_len))
+    return attention_recorded(q, k, k, mask=mask, return_scores="biased")[1] == 0
+
+
+def _to_op(q, k, options):
+    """(TENSORS, options) as the operation takes them: a list of tensors and None, a dict of words and numbers."""
+    for name in set(options).difference(_OUTPUTS, TENSORS, DEFAULTS):
+        fovea.attention(q, k, k, **{name: None})  # raises, with a hint where there is one
+    options = {name: value for name, value in options.items() if value is not None}
+    for name in _OUTPUTS:
+        if options.pop(name, False) is not False:
+            raise NotImplementedError(
+                f"fovea.torch.attention: {name} has no gradient and no place in graphs: call it under torch.no_grad(),"
+                " outside torch.compile and torch.func"
+            )
+    causal, relative, mask = options.pop("causal", False), options.pop("relative", None), options.get("mask")
+    layout = options.get("layout", "bhtd")
+    if isinstance(mask, fovea.Mask):
+        options["mask"] = _boolean(mask, *(x.shape[layout.find("t")] for x in (q, k)))
+    if relative is not None:
+        if not isinstance(relative, fovea.Relative):
+            raise TypeError("relative must be a fovea.Relative: Relative.t5(...), .toeplitz(...) or .window_2d(...)")
+        options.update(relative=relative.kind, table=relative.table, relative_numbers=list(relative.parameters.values()))
+        if "alibi" in options:
+            raise ValueError("alibi and relative cannot be given together")
+    if causal is True or causal is False:
+        options["causal"] = "true" if causal else "none"
     elif isinstance(causal, str):
-        offsets = None
-    else:
-        causal, offsets = "offset", [int(x) for x in (causal if hasattr(causal, "__len__") else [causal])]
-    if window is not None:
-        window = [-1 if side is None else int(side) for side in window]
-    return causal, offsets, window
+        options["causal"] = causal
+    elif "q_offsets" in options:
+        raise ValueError("causal has offsets already: leave q_offsets out")
+    else:  # sizes are tensors to torch.jit.trace
+        causal = causal.reshape(-1) if isinstance(causal, torch.Tensor) else causal
+        options.update(causal="offset", q_offsets=[causal] if isinstance(causal, (int, torch.SymInt)) else causal)
+    if "window" in options:
+        options["window"] = [-1 if side is None else side for side in options["window"]]
+    tensors = [options.pop(name, None) for name in TENSORS]
+    tensors = [x if x is None or isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
+    return tensors, DEFAULTS | options
 
 
-def attention(q, k, v, *, causal=None, window=None, return_lse=False, **options):
-    """fovea.attention() for torch tensors on the CPU, with gradients, and whole under torch.compile.
+def attention(q, k, v, *, return_lse=False, **options):
+    """fovea.attention() for torch tensors on the CPU, with gradients, and whole in torch's graphs.
 
-    Takes mask, bias, causal, window, scale, softcap, sinks, alibi, q_lens, kv_lens, q_starts, kv_starts, layout and
-    out_layout as fovea.attention() does, lengths and starts as int64 tensors, and returns out, or (out, lse) with
-    return_lse. Gradients of q, k and v exist without softcap and sinks; the backward kernel is torch's. Where neither a
-    gradient nor a graph is wanted the call is fovea.attention() itself, with all of its options.
+    Takes the arguments of fovea.attention(), and returns out, or (out, lse) with return_lse. Where neither a gradient nor
+    a graph is wanted the call is fovea.attention() itself, with all of its outputs.
+
+    Gradients: of q, k, v, bias, sinks, alibi and the table of a fovea.Relative, through out and lse, with every option.
+    torch's own backward kernel runs for causal calls and for a mask or bias without a gradient; else the weights are
+    computed again, a block of rows at a time, in float32. There is no second derivative and no forward mode: both raise
+    NotImplementedError.
+
+    Graphs: torch.compile(fullgraph=True), torch.export, torch.jit.trace, torch.fx and make_fx keep the call as one node,
+    fovea::attention. Tensors of lengths, starts, offsets and cu_seqlens are inputs of that node; lists are constants. A
+    program that loads it must `import fovea.torch` before. torch.jit.script takes torch.ops.fovea.attention alone.
+
+    torch.func: grad, vjp, jacrev and vmap in any order; the mapped axis joins the batch.
+
+    torch.autocast: q, k and v become the type of autocast, as for torch's scaled_dot_product_attention.
     """
-    wanted = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    wanted = wanted or any(isinstance(x, torch.Tensor) and x.requires_grad for x in options.values())
-    if not wanted and not torch.compiler.is_compiling():
+    arrays = (q, k, v, *options.values())
+    if has_torch_function(arrays):
+        return handle_torch_function(attention, arrays, q, k, v, return_lse=return_lse, **options)
+    if torch.is_autocast_enabled("cpu"):
+        to = torch.get_autocast_dtype("cpu")
+        q, k, v = (x.to(to) if x.dtype in FLOATS else x for x in (q, k, v))
+    wanted = torch.is_grad_enabled() and any(
+        isinstance(x, torch.Tensor) and x.requires_grad
+        for x in (*arrays, getattr(options.get("relative"), "table", None))
+    )
+    if not (torch.compiler.is_compiling() or wanted or _watched()) and _plain(q):
         options.setdefault("arithmetic", arithmetic(q.dtype))
-        return fovea.attention(q, k, v, causal=causal, window=window, return_lse=return_lse, **options)
-    if causal is True and q.shape == k.shape:
-        causal = "top_left"
-    causal, offsets, window = _to_op(causal, window)
-    out, lse = torch.ops.fovea.attention(q, k, v, causal=causal, offsets=offsets, window=window, **options)
+        return fovea.attention(q, k, v, return_lse=return_lse, **options)
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        _check(name, x)
+    tensors, options = _to_op(q, k, options)
+    if _C._are_functorch_transforms_active():
+        autograd.refuse_tangents(q, k, v, *tensors)
+        out, lse = autograd.Attention.apply(options, q, k, v, *tensors)
+    else:
+        out, lse = torch.ops.fovea.attention(q, k, v, *tensors, **options)
     return (out, lse) if return_lse else out

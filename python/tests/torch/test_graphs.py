@@ -1,0 +1,304 @@
+"""fovea.torch.attention under what torch does to functions: torch.func, graphs of all kinds, autocast, kinds of tensors."""
+
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import func  # noqa: E402
+
+import fovea  # noqa: E402
+import fovea.torch  # noqa: E402
+from fovea.torch import attention  # noqa: E402
+
+
+def qkv(*batch, keys=6, heads=2):
+    return torch.randn(*batch, 4, 5, 8), torch.randn(*batch, heads, keys, 8), torch.randn(*batch, heads, keys, 8)
+
+
+LENS, MASK = torch.tensor([3, 6]), torch.tensor([[True, False, True, True, True, True]])
+# Options that are the same for all examples, and tensors of which each example has its own.
+MAPPED = {
+    "plain": ({}, {}),
+    "lengths": ({"kv_lens": LENS, "causal": "bottom_right"}, {}),
+    "own lengths": ({"window": (2, 0), "causal": 2}, {"kv_lens": torch.tensor([[3, 6], [1, 2], [5, 4]])}),
+    "own masks": ({}, {"mask": torch.arange(18).view(3, 6) % 4 > 0}),
+    "own biases": ({"mask": MASK}, {"bias": torch.arange(90.0).view(3, 5, 6) % 7}),
+    "own sinks": ({"softcap": 2.0}, {"sinks": torch.arange(12.0).view(3, 4) / 6}),
+    "own slopes": ({}, {"alibi": torch.arange(12.0).view(3, 4) / 12}),
+    "bias of the batch": ({"bias": torch.arange(48.0).view(2, 4, 1, 6) % 5}, {}),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_vmap_is_a_loop(name):
+    """Values, gradients of each example, gradients through vmap, and in the other order."""
+    options, own = MAPPED[name]
+    q, k, v = qkv(3, 2)
+    q = q.movedim(0, 2)
+
+    def one(q, k, own):
+        return attention(q, k, v[0], **options, **own)
+
+    def loss(q, k, own):
+        return one(q, k, own).square().sum()
+
+    calls = [(q[:, :, i], k[i], {n: x[i] for n, x in own.items()}) for i in range(3)]
+    dims = (2, 0, 0)
+    assert torch.equal(func.vmap(one, dims)(q, k, own), torch.stack([one(*c) for c in calls]))
+    wanted = torch.stack([func.grad(loss)(*c) for c in calls])
+    torch.testing.assert_close(func.vmap(func.grad(loss), dims)(q, k, own), wanted)
+    through = func.grad(lambda q: func.vmap(loss, dims)(q, k, own).sum())(q)
+    torch.testing.assert_close(through, wanted.movedim(0, 2))
+
+
+def test_vmap_of_packed_sequences_and_of_gradients_of_a_bias():
+    cu = torch.tensor([0, 2, 5])
+    x = torch.randn(3, 4, 5, 8)
+    packed = func.vmap(lambda x: attention(x, x, x, cu_seqlens_q=cu, cu_seqlens_kv=cu, layout="htd", causal=True))(x)
+    for i in range(3):
+        assert torch.equal(packed[i], attention(x[i], x[i], x[i], cu_seqlens_q=cu, cu_seqlens_kv=cu, layout="htd", causal=True))
+    q, k, v = qkv(3, 2)
+    loss = lambda bias, q, k, v: attention(q, k, v, bias=bias).square().sum()  # noqa: E731
+    bias = torch.zeros(5, 6)
+    got = func.vmap(func.grad(loss), (None, 0, 0, 0))(bias, q, k, v)
+    torch.testing.assert_close(got, torch.stack([func.grad(loss)(bias, q[i], k[i], v[i]) for i in range(3)]))
+
+
+def test_func_equals_autograd():
+    q, k, v = qkv(2)
+    f = lambda q: attention(q, k, v, softcap=1.0, causal="bottom_right")  # noqa: E731
+    leaf = q.clone().requires_grad_()
+    want = torch.autograd.grad(f(leaf).square().sum(), leaf)[0]
+    assert torch.equal(func.grad(lambda q: f(q).square().sum())(q), want)
+    out, pull = func.vjp(f, q)
+    assert torch.equal(pull(2 * out)[0], want)
+    small = lambda x: attention(x, x, x).flatten()  # noqa: E731
+    x = torch.randn(1, 1, 2, 3)
+    jacobian = func.jacrev(small)(x)
+    assert torch.equal(jacobian[4], func.grad(lambda x: small(x)[4])(x))
+    module = torch.nn.Linear(8, 8)
+    call = lambda p: attention(func.functional_call(module, p, (q,)), k, v).sum()  # noqa: E731
+    assert func.grad(call)(dict(module.named_parameters()))["weight"].abs().max() > 0
+
+
+def test_derivatives_that_do_not_exist_say_so():
+    q, k, v = qkv(2)
+    leaf = q.clone().requires_grad_()
+    first = torch.autograd.grad(attention(leaf, k, v).square().sum(), leaf, create_graph=True)[0]
+    with pytest.raises(NotImplementedError, match="fovea.torch.attention.*second derivative"):
+        first.sum().backward()
+    with pytest.raises(NotImplementedError, match="fovea.torch.attention.*second derivative"):
+        func.jacrev(func.grad(lambda q: attention(q, k, v).square().sum()))(q)
+    with pytest.raises(NotImplementedError, match="fovea.torch.attention.*forward"):
+        func.jvp(lambda q: attention(q, k, v), (q,), (q,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(q, q)
+        for mode in (torch.enable_grad, torch.no_grad):
+            with pytest.raises(NotImplementedError, match="fovea.torch.attention.*forward"), mode():
+                attention(dual, k, v)
+
+
+class Many(torch.nn.Module):
+    """Calls of many kinds in one graph."""
+
+    def __init__(self, relative=True):
+        super().__init__()
+        self.sinks, self.slopes = torch.nn.Parameter(torch.randn(4)), torch.nn.Parameter(torch.rand(4))
+        self.table = torch.nn.Parameter(torch.randn(4, 8))
+        self.relative = fovea.Relative.t5(self.table, bidirectional=True, max_distance=9) if relative else None
+
+    def forward(self, q, k, v, lens, mask):
+        out = attention(q, k, v, kv_lens=lens, causal="bottom_right", softcap=2.0, sinks=self.sinks)
+        more, lse = attention(q, k, v, mask=mask, window=(3, None), alibi=self.slopes, scale=0.3, return_lse=True)
+        last = attention(q, k, v, relative=self.relative, causal=q.shape[2] - 3, kv_starts=torch.ones_like(lens), out_layout="bthd")
+        square = attention(q, q, q, causal=True, layout="bhtd")
+        return out + more * lse.exp()[..., None] + last.transpose(1, 2) + square
+
+
+def inputs(batch=2, rows=5):
+    torch.manual_seed(batch)
+    q, k, v = torch.randn(batch, 4, rows, 8), torch.randn(batch, 2, 6, 8), torch.randn(batch, 2, 6, 8)
+    return q, k, v, torch.arange(3, 3 + batch), torch.rand(batch, 1, rows, 6) > 0.3
+
+
+def same_with_gradients(model, compiled, arguments):
+    want, got = model(*arguments), compiled(*arguments)
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+    parameters = list(model.parameters())
+    wanted = torch.autograd.grad(want.square().sum(), parameters)
+    for a, b in zip(torch.autograd.grad(got.square().sum(), parameters), wanted):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*arguments), model(*arguments), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_one_graph_with_all_options_and_dynamic_shapes(backend):
+    model = Many()
+    compiled = torch.compile(model, fullgraph=True, backend=backend, dynamic=True)
+    with torch._dynamo.config.patch(error_on_recompile=False):
+        same_with_gradients(model, compiled, inputs())
+        same_with_gradients(model, compiled, inputs(3, 4))
+
+
+def test_compiled_functions_of_torch_func():
+    q, k, v = qkv(2)
+    f = lambda q: attention(q, k, v, causal="bottom_right").square().sum()  # noqa: E731
+    for function, x in ((func.grad(f), q), (func.vmap(f), qkv(3, 2)[0])):
+        torch.testing.assert_close(torch.compile(function, fullgraph=True, backend="aot_eager")(x), function(x))
+
+
+def test_programs_run_in_another_process(tmp_path):
+    """torch.export, strict and not, and jit.trace: saved here, loaded where only torch and fovea.torch were imported."""
+    model, arguments = Many(), inputs()
+    batch = torch.export.Dim("batch", min=1, max=1024)
+    shapes = tuple({0: batch} for _ in arguments)
+    model.relative = None
+    for strict in (False, True):
+        program = torch.export.export(model, arguments, dynamic_shapes=None if strict else shapes, strict=strict)
+        assert [str(n.target) for n in program.graph.nodes].count("fovea.attention.default") == 4
+        torch.export.save(program, str(tmp_path / f"{strict}.pt2"))
+        torch.testing.assert_close(program.module()(*arguments), model(*arguments))
+    traced = torch.jit.trace(model, arguments)
+    other = inputs()[:3] + (torch.tensor([1, 6]), ~arguments[4])
+    torch.testing.assert_close(traced(*other), model(*other))
+    assert str(traced.inlined_graph).count("fovea::attention(") == 4
+    traced.save(str(tmp_path / "traced.pt"))
+    torch.save([x.detach() if x.dtype is torch.float32 else x for x in (*other, model(*other))], tmp_path / "values.pt")
+    code = (
+        "import sys, torch, fovea.torch\n"
+        "*x, want = torch.load(sys.argv[1] + '/values.pt')\n"
+        "for run in (torch.export.load(sys.argv[1] + '/False.pt2').module(), torch.export.load(sys.argv[1] + '/True.pt2').module(),"
+        " torch.jit.load(sys.argv[1] + '/traced.pt')):\n"
+        "    torch.testing.assert_close(run(*x), want)\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], check=True)
+
+
+def test_tracers_keep_the_call():
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    first, other = (*qkv(2), LENS), (*qkv(2), LENS - 1)
+    f = lambda q, k, v, lens: attention(q, k, v, kv_lens=lens, q_starts=[0, 1])  # noqa: E731
+    for mode in ("real", "fake", "symbolic"):
+        assert torch.equal(make_fx(f, tracing_mode=mode)(*first)(*other), f(*other)), mode
+    gradient = func.grad(lambda *x: f(*x).square().sum())
+    graph = make_fx(gradient)(*first)
+    torch.testing.assert_close(graph(*other), gradient(*other))
+    assert torch.equal(torch.fx.symbolic_trace(f)(*other), f(*other))
+    with FakeTensorMode() as mode:
+        assert f(*(mode.from_tensor(x) for x in first)).shape == first[0].shape
+    meta = [x.to("meta").requires_grad_() for x in first[:3]]
+    out = attention(*meta, out_layout="bthd", causal="bottom_right")
+    out.sum().backward()
+    assert out.is_meta and out.shape == (2, 5, 4, 8) and meta[1].grad.shape == first[1].shape
+
+
+def test_script_takes_the_operation():
+    def f(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor):
+        return torch.ops.fovea.attention(q, k, v, causal="bottom_right")[0]
+
+    arguments = qkv(2)
+    assert torch.equal(torch.jit.script(f)(*arguments), attention(*arguments, causal="bottom_right"))
+
+
+def jagged(q):
+    return torch.nested.nested_tensor([q[0, 0], q[0, 1]], layout=torch.jagged)
+
+
+KINDS = {
+    "sparse_coo": lambda q: q.to_sparse(),
+    "sparse_csr": lambda q: q[0, 0].to_sparse_csr(),
+    "mkldnn": lambda q: q.to_mkldnn(),
+    "nested": lambda q: torch.nested.nested_tensor([q[0], q[1]]),
+    "jagged": jagged,
+    "quantized": lambda q: torch.quantize_per_tensor(q, 0.1, 0, torch.qint8),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_tensors_that_it_does_not_take(kind):
+    q, k, v = qkv(2)
+    with pytest.raises(TypeError, match=f"^fovea.torch.attention: q is {'nested' if kind == 'jagged' else kind}: pass a dense"):
+        attention(KINDS[kind](q), k, v)
+    with pytest.raises(TypeError, match="^fovea.torch.attention: k is .*: pass a dense"):
+        attention(q.clone().requires_grad_(), KINDS[kind](k), v)
+
+
+def test_subclasses_inference_and_views():
+    class Mine(torch.Tensor):
+        pass
+
+    q, k, v = qkv(2)
+    want = attention(q, k, v)
+    got = attention(q.as_subclass(Mine), k, v)
+    assert type(got) is Mine and torch.equal(got.as_subclass(torch.Tensor), want)
+    leaf = q.clone().requires_grad_()
+    attention(leaf.as_subclass(Mine), k, v).as_subclass(torch.Tensor).sum().backward()
+    assert leaf.grad.abs().max() > 0
+    with torch.inference_mode():
+        out = attention(q.clone(), k, v)
+        assert out.is_inference() and torch.equal(out, want)
+    assert torch.equal(attention(torch._neg_view(q), k, v), attention(-q, k, v))
+    with pytest.raises(TypeError, match="q must be a torch.Tensor, not list"):
+        attention([1.0], k, v)
+
+
+def test_what_has_no_gradient_says_so():
+    q, k, v = qkv(2)
+    leaf = q.clone().requires_grad_()
+    for name, value in (("out", torch.empty_like(q)), ("return_weights", True), ("return_scores", "raw"), ("top_keys", 1)):
+        with pytest.raises(NotImplementedError, match=f"fovea.torch.attention: {name} has no gradient"):
+            attention(leaf, k, v, **{name: value})
+    with pytest.raises(TypeError, match="'atn_mask'"):
+        attention(leaf, k, v, atn_mask=1)
+    with pytest.raises(TypeError, match="must be a fovea.Relative"):
+        attention(leaf, k, v, relative=1)
+    with pytest.raises(ValueError, match="together"):
+        attention(leaf, k, v, relative=fovea.Relative.toeplitz(torch.zeros(3)), alibi=torch.zeros(4))
+    with pytest.raises(ValueError, match="q_offsets"):
+        attention(leaf, k, v, causal=1, q_offsets=[1, 1])
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_causal_true_means_the_same(grad):
+    """As in fovea.attention: as many queries as keys, or a sentence; packed, for each sequence."""
+    q, k, v = qkv(2)
+    q.requires_grad_(grad)
+    with pytest.raises(ValueError, match="causal=True is ambiguous for 5 queries and 6 keys"):
+        attention(q, k, v, causal=True)
+    x = torch.randn(4, 5, 8, requires_grad=grad)
+    packed = {"cu_seqlens_q": [0, 2, 5], "layout": "htd", "causal": True}
+    with pytest.raises(ValueError, match="causal=True is ambiguous"):
+        attention(x, x, x, cu_seqlens_kv=[0, 3, 5], **packed)
+    out = attention(x, x, x, cu_seqlens_kv=[0, 2, 5], **packed)
+    assert torch.equal(out, attention(x, x, x, cu_seqlens_kv=[0, 2, 5], **packed | {"causal": "top_left"}))
+    y = torch.randn(2, 5, 4, 8, requires_grad=grad)
+    for causal in (True, "top_left", "bottom_right", 0, [0, 0]):
+        want = fovea.attention(*[y.detach()] * 3, causal=causal, layout="bthd")
+        assert torch.equal(attention(y, y, y, causal=causal, layout="bthd"), want)
+    assert torch.equal(attention(y, y, y, causal=False), fovea.attention(*[y.detach()] * 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_is_that_of_torch(dtype):
+    q, k, v = qkv(2, heads=4)
+    k = k.to(dtype)
+    leaf = q.clone().requires_grad_()
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    bias = torch.randn(5, 6)
+    with torch.autocast("cpu", dtype=dtype):
+        want, got = sdpa(leaf, k, v, bias), attention(leaf, k, v, bias=bias)
+        wanted, gradient = (torch.autograd.grad(x.float().square().sum(), leaf)[0] for x in (want, got))
+        with torch.no_grad():
+            assert torch.equal(attention(q, k, v, bias=bias), got)
+        with torch.autocast("cpu", enabled=False):
+            assert attention(q, k, v).dtype is torch.float32
+    assert got.dtype is want.dtype is dtype and gradient.dtype is wanted.dtype is torch.float32
+    torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(gradient, wanted, rtol=0.05, atol=0.05)
+    assert attention(q, k, v).dtype is torch.float32  # mixed types, as without autocast
