@@ -15,8 +15,7 @@ int py_arithmetic_of(PyObject *word, int *arithmetic) {
             return 0;
         }
     }
-    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError,
-                 "arithmetic must be 'default', 'exact', 'bf16', 'bf16_tile' or 'fastest', not %R", word);
+    py_raise_not(word, "arithmetic must be 'default', 'exact', 'bf16', 'bf16_tile' or 'fastest'");
     return -1;
 }
 

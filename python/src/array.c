@@ -212,8 +212,7 @@ int py_float_of(PyObject *word, fovea_dtype *dtype) {
             *dtype = (fovea_dtype)i;
             return 0;
         }
-    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError,
-                 "dtype must be 'float32', 'bfloat16' or 'float16', not %R", word);
+    py_raise_not(word, "dtype must be 'float32', 'bfloat16' or 'float16'");
     return -1;
 }
 

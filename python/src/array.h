@@ -108,6 +108,18 @@ void py_array_fill(const py_array *array, float value);
  * it, theirs over the same memory. Steals the reference to made. Cannot fail. */
 PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made);
 
+/* Reads one integer, of Python or numpy. 0, or -1 with TypeError (no integer) or OverflowError (beyond 64 bits). */
+int py_integer(PyObject *object, const char *name, int64_t *value);
+
+/* Likewise a floating-point number. */
+int py_number(PyObject *object, const char *name, double *value);
+
+/* Whether it is an integer, and no list or array of some. */
+bool py_is_integer(PyObject *object);
+
+/* Python's True or False for one boolean of numpy or torch; any other object as it is. Borrowed, as given. */
+PyObject *py_plain_bool(PyObject *object);
+
 /* Reads integers: a list or tuple of ints, or an array [count] of integers of any width. count -1: any number. *values is from
  * malloc, for the caller to free; *found is how many. 0, or -1 with an exception. */
 int py_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values, int64_t *found);

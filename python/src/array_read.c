@@ -18,7 +18,7 @@ static const format formats[] = {
 
 static void set_dtype(const char *code, Py_ssize_t size, py_array *array) {
     array->dtype = PY_OTHER;
-    array->type = (DLDataType){0, 0, 1};
+    array->type = (DLDataType){DL_OPAQUE, 0, 1};
     if (!code)
         code = "B";
     if (*code == '@' || *code == '=' || *code == '<')
@@ -72,6 +72,8 @@ int py_read_buffer(PyObject *object, const char *name, py_array *array) {
     int status = 0;
     if (buffer->ndim > PY_DIMS)
         status = too_many(name, buffer->ndim);
+    else if (buffer->ndim > 0 && !(buffer->shape && buffer->strides)) /* numpy.datetime64 has neither, whatever it is asked for */
+        status = py_raise(PyExc_TypeError, "%s has elements that are no numbers", name);
     array->data = buffer->buf;
     array->read_only = buffer->readonly;
     array->ndim = buffer->ndim;

@@ -13,8 +13,7 @@ const py_layout *py_layout_or_default(PyObject *name, const char *argument) {
         for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
             if (PyUnicode_CompareWithASCIIString(name, layouts[i].name) == 0)
                 return &layouts[i];
-    PyErr_Format(PyUnicode_Check(name) ? PyExc_ValueError : PyExc_TypeError,
-                 "%s must be 'bhtd' or 'bthd' (packed sequences: also 'htd' or 'thd'), not %R", argument, name);
+    py_raise_not(name, "%s must be 'bhtd' or 'bthd' (packed sequences: also 'htd' or 'thd')", argument);
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 PyObject *py_raise_status(fovea_status status) {
     PyObject *type = status == FOVEA_ERROR_OUT_OF_MEMORY ? PyExc_MemoryError
@@ -19,5 +20,28 @@ int py_raise(PyObject *type, const char *format, ...) {
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     PyErr_SetString(type, text);
+    return -1;
+}
+
+int py_word_length(const char *word) {
+    int length = 0;
+    while (length < 80 && word[length] >= ' ' && word[length] < 127)
+        length++;
+    return length;
+}
+
+int py_raise_not(PyObject *value, const char *format, ...) {
+    char words[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(words, sizeof words, format, list);
+    va_end(list);
+    PyObject *repr = PyObject_ASCII(value);
+    const char *text = repr ? PyUnicode_AsUTF8AndSize(repr, NULL) : NULL;
+    if (!text)
+        return -1;
+    py_raise(PyUnicode_Check(value) ? PyExc_ValueError : PyExc_TypeError, "%s, not %.*s", words, py_word_length(text),
+             text);
+    Py_DECREF(repr);
     return -1;
 }

@@ -82,6 +82,13 @@ PyObject *py_raise_status(fovea_status status);
 /* Raises an exception with a printf-like sentence, for what PyErr_Format cannot print. Returns -1. */
 int py_raise(PyObject *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Raises that an argument must be something else: the words, then ", not " and the first line of value's ascii(), cut. ValueError for a word, else
+ * TypeError. Returns -1. */
+int py_raise_not(PyObject *value, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* How much of an unknown word a sentence repeats: its first ASCII letters. */
+int py_word_length(const char *word);
+
 /* Module functions, by file, each with its docstring there. */
 PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_attention_doc[];

@@ -65,8 +65,7 @@ static int isa_of(PyObject *value, fovea_isa *isa) {
                 return 0;
             }
     }
-    PyErr_Format(PyUnicode_Check(value) ? PyExc_ValueError : PyExc_TypeError,
-                 "isa must be 'best', 'scalar', 'avx2', 'avx512' or 'neon', not %R", value);
+    py_raise_not(value, "isa must be 'best', 'scalar', 'avx2', 'avx512' or 'neon'");
     return -1;
 }
 

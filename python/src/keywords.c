@@ -14,14 +14,30 @@ static int find(const py_core *core, const py_signature *signature, PyObject *na
     return -1;
 }
 
-/* Raises what fovea/_sentences.py says. */
-static int unknown(const py_signature *signature, PyObject *name) {
+/* What a function of fovea/_sentences.py says; NULL with an exception. */
+static PyObject *sentence(const char *of, const char *function, PyObject *names) {
     PyObject *module = PyImport_ImportModule("fovea._sentences");
-    PyObject *sentence = module ? PyObject_CallMethod(module, "argument", "sO", signature->function, name) : NULL;
-    if (sentence)
-        PyErr_SetObject(PyExc_TypeError, sentence);
-    Py_XDECREF(sentence);
+    PyObject *text = module ? PyObject_CallMethod(module, of, "sO", function, names) : NULL;
     Py_XDECREF(module);
+    return text;
+}
+
+PyObject *py_wrong_arguments(const char *function, PyObject *names) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *text = names ? sentence("arguments", function, names) : NULL;
+    PyErr_Restore(type, value, trace);
+    if (text && text != Py_None)
+        PyErr_SetObject(PyExc_TypeError, text);
+    Py_XDECREF(text);
+    return NULL;
+}
+
+static int unknown(const py_signature *signature, PyObject *name) {
+    PyObject *text = sentence("argument", signature->function, name);
+    if (text)
+        PyErr_SetObject(PyExc_TypeError, text);
+    Py_XDECREF(text);
     return -1;
 }
 

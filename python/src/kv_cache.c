@@ -1,6 +1,7 @@
 /* fovea.KVCache: how it is made, and what is done to whole sequences (kv_cache.h). */
 #include "kv_cache.h"
 #include "array.h"
+#include "keywords.h"
 #include "objects.h"
 #include "rope.h"
 
@@ -45,8 +46,7 @@ int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
                       types[i].name),
                i == TYPES - 1 ? "'" : "");
     }
-    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError, "%s must be %s, not %R", argument, known,
-                 word);
+    py_raise_not(word, "%s must be %s", argument, known);
     return -1;
 }
 
@@ -67,7 +67,7 @@ static PyObject *name_of(PyObject *self, void *offset) {
 static int windows_of(PyObject *given, int64_t layers, int64_t **windows) {
     if (given == Py_None)
         return 0;
-    const bool one = PyLong_Check(given);
+    const bool one = py_is_integer(given);
     const Py_ssize_t count = one ? layers : PySequence_Size(given);
     if (count < 0)
         return -1;
@@ -81,7 +81,9 @@ static int windows_of(PyObject *given, int64_t layers, int64_t **windows) {
     }
     for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
         PyObject *item = one ? given : PySequence_GetItem(given, i);
-        (*windows)[i] = item && item != Py_None ? PyLong_AsLongLong(item) : -1;
+        (*windows)[i] = -1;
+        if (item && item != Py_None)
+            (void)py_integer(item, "windows", &(*windows)[i]);
         if (!one)
             Py_XDECREF(item);
     }
@@ -109,7 +111,7 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "LLL|$O&OOOO&O&OO:KVCache", names, &layers, &kv_heads, &head_dim,
                                      py_size_or_none, &value_dim, &dtype, &k_dtype, &v_dtype, py_size_or_none,
                                      &max_bytes, py_size_or_none, &max_pages, &window_list, &rope))
-        return NULL;
+        return py_wrong_arguments("KVCache", keywords);
     const py_core *core = PyType_GetModuleState(type);
     fovea_kv_cache_desc desc;
     fovea_kv_cache_desc_init(&desc);
@@ -162,8 +164,7 @@ static PyObject *add(PyObject *self, PyObject *none) {
 
 /* The number that an argument is, of a sequence that this thread may read or change. */
 static int one_sequence(PyObject *self, PyObject *argument, bool changes, int64_t *sequence) {
-    *sequence = PyLong_AsLongLong(argument);
-    if (*sequence == -1 && PyErr_Occurred())
+    if (py_integer(argument, "sequence", sequence) < 0)
         return -1;
     return py_cache_check(cache_of(self), 1, sequence, changes);
 }

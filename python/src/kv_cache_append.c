@@ -62,8 +62,7 @@ static int open_all(run *r) {
     fovea_kv_append *append = &r->append;
     int64_t found;
     fovea_kv_append_init(append);
-    append->layer = PyLong_AsLongLong(r->values[ARG_layer]);
-    if (append->layer == -1 && PyErr_Occurred())
+    if (py_integer(r->values[ARG_layer], "layer", &append->layer) < 0)
         return -1;
     const int turned = r->values[ARG_turned] ? PyObject_IsTrue(r->values[ARG_turned]) : 0;
     r->layout = py_layout_or_default(r->values[ARG_layout], "layout");

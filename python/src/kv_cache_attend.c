@@ -54,7 +54,7 @@ static int parse(py_core *core, PyObject *const *args, Py_ssize_t count, PyObjec
     if (values[PY_ARG_kv_starts] || values[PY_ARG_cu_seqlens_kv])
         return py_raise(PyExc_ValueError, "%s is of keys in tensors: sequences of a cache begin at their first page",
                         values[PY_ARG_kv_starts] ? "kv_starts" : "cu_seqlens_kv");
-    if (values[PY_ARG_causal] == Py_True)
+    if (py_plain_bool(values[PY_ARG_causal]) == Py_True)
         return py_raise(
             PyExc_ValueError,
             "causal=True is ambiguous with a cache: say 'bottom_right' (the last query is the last token of its "
@@ -110,8 +110,7 @@ static int tensors(py_call *call, py_kv_cache *cache, PyObject *const first[2], 
     fovea_attention_args *args = &call->args;
     int64_t count, **sequences = &call->numbers[call->number_count];
     args->cache = cache->library;
-    args->cache_layer = PyLong_AsLongLong(first[0]);
-    if ((args->cache_layer == -1 && PyErr_Occurred()) ||
+    if (py_integer(first[0], "layer", &args->cache_layer) < 0 ||
         py_cache_integers(call->core, first[1], "sequences", -1, sequences, &count) < 0)
         return -1;
     call->number_count++;

@@ -1,4 +1,5 @@
 /* fovea.KVCache.save() and load() (kv_cache.h). */
+#include "array.h"
 #include "kv_cache.h"
 
 const char py_kv_cache_save_doc[] =
@@ -18,6 +19,10 @@ const char py_kv_cache_load_doc[] =
 
 /* An open file: open(path, mode). */
 static PyObject *open_file(PyObject *path, const char *mode) {
+    if (py_is_integer(path)) { /* open() would take it for a file that is open, and close that */
+        py_raise(PyExc_TypeError, "a path must be a string or os.PathLike, not a number");
+        return NULL;
+    }
     PyObject *io = PyImport_ImportModule("io");
     PyObject *file = io ? PyObject_CallMethod(io, "open", "Os", path, mode) : NULL;
     Py_XDECREF(io);

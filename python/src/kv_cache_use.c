@@ -56,7 +56,7 @@ PyObject *py_cache_raise(const py_core *core, fovea_status status) {
 
 int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values,
                       int64_t *found) {
-    if (!PyLong_Check(object))
+    if (!py_is_integer(object))
         return py_integers(core, object, name, count, values, found);
     PyObject *list = PyTuple_Pack(1, object);
     const int status = list ? py_integers(core, list, name, count, values, found) : -1;

@@ -1,6 +1,7 @@
 /* fovea.Linear: y = activation(x W + bias) + residual with packed weights. */
 #include "linear.h"
 #include "arithmetic.h"
+#include "keywords.h"
 #include "objects.h"
 
 #include <stddef.h>
@@ -51,8 +52,7 @@ int py_activation_of(PyObject *word, fovea_activation *activation) {
             *activation = (fovea_activation)i;
             return 0;
         }
-    PyErr_Format(PyUnicode_Check(word) ? PyExc_ValueError : PyExc_TypeError,
-                 "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated', not %R", word);
+    py_raise_not(word, "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated'");
     return -1;
 }
 
@@ -94,9 +94,9 @@ static int open_part(making *m, py_linear *linear, int64_t i) {
         part->bias = m->arrays[m->opened++].data;
     }
     part->has_scale = scale != NULL;
-    part->scale = scale ? PyFloat_AsDouble(scale) : 1;
-    linear->heads[i] = heads ? PyLong_AsLongLong(heads) : 0;
-    if (PyErr_Occurred())
+    part->scale = 1;
+    if ((scale && py_number(scale, "scale", &part->scale) < 0) ||
+        (heads && py_integer(heads, "heads", &linear->heads[i]) < 0))
         return -1;
     if (heads && (linear->heads[i] < 1 || part->weight.out % linear->heads[i] != 0))
         return py_raise(PyExc_ValueError, "%lld channels cannot be %lld heads", (long long)part->weight.out,
@@ -159,7 +159,7 @@ static PyObject *linear_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     fovea_activation activation;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
                                      &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic))
-        return NULL;
+        return py_wrong_arguments("Linear", keywords);
     if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0)
         return NULL;
     PyObject *held[2] = {NULL, NULL};

@@ -10,8 +10,7 @@
 #include <string.h>
 
 int py_linear_part_of(PyObject *number, int64_t count, int64_t *part) {
-    *part = PyLong_AsLongLong(number);
-    if (*part == -1 && PyErr_Occurred())
+    if (py_integer(number, "part", part) < 0)
         return -1;
     if (*part < 0 || *part >= count)
         return py_raise(PyExc_ValueError, "part is %lld, but the map has parts 0 to %lld", (long long)*part,

@@ -181,8 +181,8 @@ static PyObject *key_padding(PyObject *type, PyObject *args, PyObject *keywords)
     PyObject *array, *q_len = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$O:key_padding", names, &array, &q_len))
         return NULL;
-    const long long queries = q_len == Py_None ? -1 : PyLong_AsLongLong(q_len);
-    if (queries == -1 && PyErr_Occurred())
+    int64_t queries = -1;
+    if (q_len != Py_None && py_integer(q_len, "q_len", &queries) < 0)
         return NULL;
     mask_object *mask = begin(type, &padding_form, array);
     if (!mask)

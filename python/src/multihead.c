@@ -1,6 +1,7 @@
 /* fovea.MultiHead: how it is made (multihead.h). */
 #include "multihead.h"
 #include "arithmetic.h"
+#include "keywords.h"
 #include "objects.h"
 
 #include <stddef.h>
@@ -154,7 +155,8 @@ static int number_of(const choice *c, const char *word) {
     for (int i = 0; c->words[i]; i++)
         if (strcmp(word, c->words[i]) == 0)
             return i;
-    return py_raise(PyExc_ValueError, "%s cannot be '%s' (see help(fovea.MultiHead))", c->name, word);
+    return py_raise(PyExc_ValueError, "%s cannot be '%.*s' (see help(fovea.MultiHead))", c->name, py_word_length(word),
+                    word);
 }
 
 /* What the weights say, where form= does not. */
@@ -326,7 +328,8 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
             &m.layout, &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none, &m.value_dim,
             &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1], &options[2], &options[3], &mask, &bias,
             &sinks, &relative, &m.dtype, &m.arithmetic, &m.packed, &m.cache_dtype, &m.norms[0], &m.norms[1], &norm_eps))
-        return NULL;
+        return py_wrong_arguments("MultiHead", keywords);
+    options[0] = py_plain_bool(options[0]);
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)
         return NULL;

@@ -63,8 +63,7 @@ int py_layer_cache_open(const py_multihead *self, py_call *call, py_cache_use *u
     fovea_attention_args *args = &call->args;
     int64_t count, **sequences = &call->numbers[call->number_count];
     args->cache = cache->library;
-    args->cache_layer = PyLong_AsLongLong(call->values[PY_LAYER_layer]);
-    if ((args->cache_layer == -1 && PyErr_Occurred()) ||
+    if (py_integer(call->values[PY_LAYER_layer], "layer", &args->cache_layer) < 0 ||
         py_cache_integers(call->core, call->values[PY_LAYER_sequences], "sequences", -1, sequences, &count) < 0)
         return -1;
     call->number_count++;

@@ -24,6 +24,10 @@ int py_size_or_none(PyObject *value, void *size) {
     const long long number = PyLong_AsLongLong(value);
     if (number == -1 && PyErr_Occurred())
         return 0;
+    if (number < 0) {
+        py_raise(PyExc_ValueError, "a size is %lld, but none may be negative", number);
+        return 0;
+    }
     *(long long *)size = number;
     return 1;
 }

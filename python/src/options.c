@@ -27,8 +27,8 @@ static int causal_true(py_call *call) {
 
 /* An int: the same offset for all sequences. */
 static int causal_offset(py_call *call, PyObject *value) {
-    const long long offset = PyLong_AsLongLong(value);
-    if (offset == -1 && PyErr_Occurred())
+    int64_t offset;
+    if (py_integer(value, "causal", &offset) < 0)
         return -1;
     int64_t *offsets = malloc(((size_t)call->desc.batch + 1) * sizeof *offsets);
     if (!offsets) {
@@ -44,12 +44,12 @@ static int causal_offset(py_call *call, PyObject *value) {
 }
 
 static int causal(py_call *call) {
-    PyObject *value = call->values[PY_ARG_causal];
+    PyObject *value = py_plain_bool(call->values[PY_ARG_causal]);
     if (!value || value == Py_False)
         return 0;
     if (value == Py_True)
         return causal_true(call);
-    if (PyLong_Check(value))
+    if (py_is_integer(value))
         return causal_offset(call, value);
     if (PyUnicode_Check(value)) {
         if (PyUnicode_CompareWithASCIIString(value, "top_left") == 0)
@@ -57,8 +57,7 @@ static int causal(py_call *call) {
         else if (PyUnicode_CompareWithASCIIString(value, "bottom_right") == 0)
             call->desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
         else {
-            PyErr_Format(PyExc_ValueError, "causal must be True, 'top_left', 'bottom_right', or offsets, not %R",
-                         value);
+            py_raise_not(value, "causal must be True, 'top_left', 'bottom_right', or offsets");
             return -1;
         }
         return 0;
@@ -72,9 +71,10 @@ static int side(PyObject *window, Py_ssize_t index, int64_t *limit) {
     PyObject *item = PySequence_GetItem(window, index);
     if (!item)
         return -1;
-    *limit = item == Py_None ? -1 : PyLong_AsLongLong(item);
+    *limit = -1;
+    const int status = item == Py_None ? 0 : py_integer(item, "a limit of window", limit);
     Py_DECREF(item);
-    if (*limit == -1 && PyErr_Occurred())
+    if (status < 0)
         return -1;
     if (*limit < -1)
         return py_raise(PyExc_ValueError, "window has a limit of %lld: limits are from 0, or None", (long long)*limit);
@@ -91,16 +91,6 @@ static int window(py_call *call) {
     return side(value, 0, &call->desc.window_left) < 0 || side(value, 1, &call->desc.window_right) < 0 ? -1 : 0;
 }
 
-static int number(PyObject *value, const char *name, double *to) {
-    *to = PyFloat_AsDouble(value);
-    if (*to == -1 && PyErr_Occurred()) {
-        if (PyErr_ExceptionMatches(PyExc_TypeError))
-            py_raise(PyExc_TypeError, "%s must be a number", name);
-        return -1;
-    }
-    return 0;
-}
-
 int py_call_options(py_call *call) {
     if (causal(call) < 0 || window(call) < 0)
         return -1;
@@ -110,8 +100,8 @@ int py_call_options(py_call *call) {
     if (py_arithmetic_choose(call->values[PY_ARG_arithmetic], bf16, &call->desc.arithmetic) < 0)
         return -1;
     PyObject *scale = call->values[PY_ARG_scale], *softcap = call->values[PY_ARG_softcap];
-    if (scale && number(scale, "scale", &call->desc.scale) < 0)
+    if (scale && py_number(scale, "scale", &call->desc.scale) < 0)
         return -1;
     call->desc.has_scale = scale != NULL;
-    return softcap ? number(softcap, "softcap", &call->desc.softcap) : 0;
+    return softcap ? py_number(softcap, "softcap", &call->desc.softcap) : 0;
 }

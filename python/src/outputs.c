@@ -45,8 +45,7 @@ static int scores(py_call *call, PyObject *kind) {
     while (found < 4 && !(PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, kinds[found]) == 0))
         found++;
     if (found == 4) {
-        PyErr_Format(PyUnicode_Check(kind) ? PyExc_ValueError : PyExc_TypeError,
-                     "return_scores must be 'raw', 'capped', 'biased' or 'weights', not %R", kind);
+        py_raise_not(kind, "return_scores must be 'raw', 'capped', 'biased' or 'weights'");
         return -1;
     }
     scores->kind = (fovea_score_kind)found;
@@ -91,7 +90,7 @@ static int statistic(py_call *call, const char *name, py_dtype type, int ndim, c
     return status;
 }
 
-static int summary(py_call *call, long long top) {
+static int summary(py_call *call, int64_t top) {
     fovea_attention_summary *summary = &call->summary;
     fovea_attention_summary_init(summary);
     if (!(call->made[4] = PyDict_New()))
@@ -125,9 +124,9 @@ int py_call_extra_outputs(py_call *call) {
         return py_raise(PyExc_ValueError, "score_heads, score_queries and score_keys need return_scores");
     if (values[PY_ARG_return_scores] && scores(call, values[PY_ARG_return_scores]) < 0)
         return -1;
-    const long long top = top_keys ? PyLong_AsLongLong(top_keys) : 0;
+    int64_t top = 0;
     const int is_wanted = wanted ? PyObject_IsTrue(wanted) : 0;
-    if (is_wanted < 0 || (top == -1 && PyErr_Occurred()))
+    if (is_wanted < 0 || (top_keys && py_integer(top_keys, "top_keys", &top) < 0))
         return -1;
     if (top < 0 || (top > 0 && !is_wanted))
         return py_raise(PyExc_ValueError, "top_keys is how many, from 1, and needs return_summary=True");

@@ -1,5 +1,6 @@
 /* fovea.Plan: kernels and tiles chosen once, for calls of one shape. */
 #include "call.h"
+#include "keywords.h"
 #include "objects.h"
 
 #include <stddef.h>
@@ -36,8 +37,7 @@ int py_describe_mask(const py_core *core, PyObject *value, fovea_attention_desc 
             desc->mask = kinds[i].kind;
             return 0;
         }
-    PyErr_Format(PyUnicode_Check(value) ? PyExc_ValueError : PyExc_TypeError,
-                 "mask must be a fovea.Mask, 'boolean', 'bits', 'key_padding', 'ranges' or 'prepared', not %R", value);
+    py_raise_not(value, "mask must be a fovea.Mask, 'boolean', 'bits', 'key_padding', 'ranges' or 'prepared'");
     return -1;
 }
 
@@ -57,7 +57,7 @@ int py_describe_options(py_call *call, PyObject *const options[4]) {
     PyObject **values = call->values;
     for (int i = 0; i < 4; i++)
         values[PY_ARG_causal + i] = options[i] == Py_None ? NULL : options[i];
-    PyObject *causal = values[PY_ARG_causal];
+    PyObject *causal = values[PY_ARG_causal] = py_plain_bool(values[PY_ARG_causal]);
     const bool offsets = causal && PyUnicode_Check(causal) && PyUnicode_CompareWithASCIIString(causal, "offset") == 0;
     if (offsets)
         values[PY_ARG_causal] = NULL;
@@ -83,7 +83,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
                                      py_size_or_none, &kv_heads, &q_len, &kv_len, &head_dim, py_size_or_none,
                                      &value_dim, &options[0], &options[1], &options[2], &options[3], &mask, &bias,
                                      &sinks, &relative, &is_packed, &dtype, &arithmetic))
-        return NULL;
+        return py_wrong_arguments("Plan", keywords);
     if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
         PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");
         return NULL;

@@ -18,7 +18,7 @@ static int place(const char *word, const char *argument, const char *const words
     for (int i = 0; words[i]; i++)
         if (strcmp(word, words[i]) == 0)
             return i;
-    return py_raise(PyExc_ValueError, "%s must be %s, not '%s'", argument, choice, word);
+    return py_raise(PyExc_ValueError, "%s must be %s, not '%.*s'", argument, choice, py_word_length(word), word);
 }
 
 static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
@@ -78,9 +78,10 @@ static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 static int64_t *positions_of(py_core *core, PyObject *given, int64_t batch, int64_t tokens) {
     const int64_t all = batch * tokens;
     int64_t *found = NULL, count = 0;
-    const bool one = PyLong_Check(given);
-    const long long first = one ? PyLong_AsLongLong(given) : 0;
-    if ((first == -1 && PyErr_Occurred()) || (!one && py_integers(core, given, "positions", -1, &found, &count) < 0))
+    const bool one = py_is_integer(given);
+    int64_t first = 0;
+    if (one ? py_integer(given, "positions", &first) < 0
+            : py_integers(core, given, "positions", -1, &found, &count) < 0)
         return NULL;
     if (!one && count == all)
         return found;

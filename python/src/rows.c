@@ -7,7 +7,8 @@
 int py_matrix_layout(const char *name, bool *in_first) {
     *in_first = strcmp(name, "in_out") == 0;
     if (!*in_first && strcmp(name, "out_in") != 0)
-        return py_raise(PyExc_ValueError, "layout must be 'out_in' (as torch.nn.Linear) or 'in_out', not '%s'", name);
+        return py_raise(PyExc_ValueError, "layout must be 'out_in' (as torch.nn.Linear) or 'in_out', not '%.*s'",
+                        py_word_length(name), name);
     return 0;
 }
 
