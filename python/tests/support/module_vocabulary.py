@@ -98,7 +98,7 @@ CONDITIONS = [
     ("if: training", "self.training"),
     ("if: dtype", "{h}.dtype is torch.float32"),
     ("if: class of child", "isinstance({fc}, nn.Linear)"),
-    ("if: name of the child's class", "type({fc}).__name__ == 'Linear'"),
+    ("if: name of the child's class", "'Linear' in type({fc}).__name__"),
     ("if: hasattr", "hasattr(self, 'kept')"),
 ]
 READS = [
@@ -114,7 +114,7 @@ READS = [
     "{h} * {fc}.in_features / {fc}.weight.shape[1]",
     "{h} * sum(p.numel() for p in {fc}.parameters()) / 500",
     "{fc}.forward({h})",
-    "nn.Linear.forward({fc}, {h}) if type({fc}) is nn.Linear else {h}",
+    "nn.Linear.forward({fc}, {h}) if isinstance({fc}, nn.Linear) else {h}",
     "torch.addmm({fc}.bias, {h}.reshape(-1, {h}.shape[-1]), {fc}.weight.mT).view({h}.shape)",
     "F.linear({h}, {fc}.weight[:, :1].expand(-1, {h}.shape[-1]))",
     "F.linear({h}, *{fc}.parameters())",

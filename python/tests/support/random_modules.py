@@ -300,7 +300,8 @@ def _work(seed, reduce):
     program, found = program_of(seed), []
     try:
         found, report, refused = run(program)
-        did = [word for line in report.packed for word in ("one product", "gelu", "relu", "residual") if word in line]
+        lines = [*report.packed, *getattr(report, "fused", [])]
+        did = [word for line in lines for word in ("one product", "gelu", "relu", "residual") if word in line]
         did += ["packed"] * len(report.packed) + ["left to torch"] * len(report.left) + ["refused"] * refused
     except Exception as error:  # optimize() itself, or what it made
         found, did = [f"{type(error).__name__}: {error}"], ["failed"]
