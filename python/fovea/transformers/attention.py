@@ -1,5 +1,7 @@
 """The attention implementation "fovea" of transformers."""
 
+import functools
+import inspect
 import sys
 
 import torch
@@ -55,7 +57,9 @@ def attention(
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     traced = torch.compiler.is_compiling()
     paged = isinstance(key, Pages)
-    reason = _why_not(query, *(key.new_tensors(query) if paged else (key, value)), dropout)
+    eager, more = (_find_eager if traced else _eager)(type(module))
+    unknown = [name for name in more if kwargs.get(name) is not None]
+    reason = _why_not(query, *(key.new_tensors(query) if paged else (key, value)), dropout, unknown)
     if reason and paged:
         raise ValueError(f"attention over fovea.transformers.KVCache cannot fall back to transformers: {reason[1]}")
     if reason:
@@ -63,7 +67,8 @@ def attention(
             fall_back(*reason)
         kwargs.update(softcap=softcap, s_aux=s_aux, position_bias=position_bias)
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
-        return _fall_back(module, query, key, value, attention_mask, dropout, scaling, causal, kwargs)
+        eager = eager if unknown or "softcap" in kwargs or "s_aux" in kwargs or _wants_weights(module, kwargs) else None
+        return _fall_back(eager, module, query, key, value, attention_mask, dropout, scaling, causal, kwargs)
     if not paged and query.shape[0] == 1 < key.shape[0]:
         query = query.expand(key.shape[0], -1, -1, -1)
     arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach().float()}
@@ -75,6 +80,8 @@ def attention(
             key, value = kwargs["cache"].update(key, value, module.layer_idx, kwargs)
         return _packed(query, key, value, causal, arguments, kwargs), None
     mask = attention_mask
+    if isinstance(mask, Visible) and mask.limits is None:
+        mask = mask.tensor()
     if mask is not None and not isinstance(mask, Visible):
         if mask.is_floating_point():
             position_bias = mask if position_bias is None else position_bias + mask
@@ -95,8 +102,7 @@ def attention(
 def _contiguous(query, key, value, mask, causal, bias, arguments, traced):
     """Attention over tensors: out, or (out, weights)."""
     if isinstance(mask, Visible):
-        _check(mask, query, key)
-        arguments.update(mask.arguments())
+        arguments.update(mask.over(query.shape[2], key.shape[2]).arguments())
     elif mask is not None:
         arguments["mask"] = mask
     elif causal and query.shape[2] > 1:
@@ -106,7 +112,17 @@ def _contiguous(query, key, value, mask, causal, bias, arguments, traced):
     return (fovea.torch.attention if traced else fovea.attention)(query, key, value, **arguments)
 
 
-def _why_not(query, key, value, dropout):
+def _find_eager(kind):
+    """The eager attention of a class of modules or None, and its arguments that attention() does not have."""
+    eager = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+    known = set(inspect.signature(attention).parameters) | {"sliding_window"}
+    return eager, [name for name in inspect.signature(eager).parameters if name not in known] if eager else []
+
+
+_eager = functools.cache(_find_eager)
+
+
+def _why_not(query, key, value, dropout, unknown):
     """None, or (reason, sentence) why Fovea cannot compute this."""
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return "gradients", "it is recorded for gradients. For inference, call the model under torch.inference_mode()"
@@ -116,34 +132,28 @@ def _why_not(query, key, value, dropout):
         return "device", f"tensors are on {query.device}"
     if not query.dtype == key.dtype == value.dtype or query.dtype not in _DTYPES:
         return "element type", f"queries are {query.dtype}. Load the model with dtype=torch.float32"
+    if unknown:
+        return "argument", f"the model's attention has arguments that Fovea does not know: {', '.join(unknown)}"
     if query.shape[-1] > _MAX_CHANNELS or value.shape[-1] > _MAX_CHANNELS:
         return "head size", f"heads have more than {_MAX_CHANNELS} channels"
     return None
 
 
-def _fall_back(module, query, key, value, mask, dropout, scaling, causal, kwargs):
-    """The model's own eager attention for what torch's cannot do, else torch's."""
-    eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-    if eager and ("softcap" in kwargs or "s_aux" in kwargs or _wants_weights(module, kwargs)):
+def _fall_back(eager, module, query, key, value, mask, dropout, scaling, causal, kwargs):
+    """The model's eager attention, given for what torch's cannot do, else torch's."""
+    if isinstance(mask, Visible) and mask.limits is not None and not isinstance(key, Pages):
+        mask = mask.over(query.shape[2], key.shape[2])
+    if eager:
         if mask is None and causal and query.shape[2] > 1:
             mask = Visible(Limits(right=0), query.shape[0], query.shape[2], key.shape[2], 0)
-        if isinstance(mask, Visible):
-            mask = mask.tensor()
-        if mask is not None and mask.dtype == torch.bool:
-            mask = torch.zeros((), dtype=query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
+        if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
+            mask = Visible.of(mask)
+        mask = mask.numbers(query.dtype) if isinstance(mask, Visible) else mask
         return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
     mask = mask.tensor() if isinstance(mask, Visible) else mask
     return ALL_ATTENTION_FUNCTIONS["sdpa"](
         module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=causal, **kwargs
     )
-
-
-def _check(visible, query, key):
-    if (visible.q_len, visible.kv_len) != (query.shape[2], key.shape[2]):
-        raise ValueError(
-            f"the mask is for {visible.q_len} queries and {visible.kv_len} keys, attention has {query.shape[2]} and "
-            f"{key.shape[2]}"
-        )
 
 
 def _wants_weights(module, kwargs):

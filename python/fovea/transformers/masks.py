@@ -92,8 +92,8 @@ def mask(
 ):
     """The mask function that transformers calls for attn_implementation="fovea" (AttentionMaskInterface).
 
-    Returns a Visible, or a boolean tensor [batch, 1, q_length, kv_length] for mask functions that it does not know, other
-    devices, and while a graph is traced.
+    Returns a Visible: of a boolean matrix [batch, 1, q_length, kv_length] for mask functions that it does not know. On other
+    devices, and while a graph is traced, it is the matrix itself.
     """
     if isinstance(attention_mask, Visible):
         # generate() makes masks for static caches ahead, and models give them back in place of the padding.
@@ -104,7 +104,7 @@ def mask(
         if not traced:
             counters.mask_tensors += 1
         kwargs.update(allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
-        return masking_utils.sdpa_mask(
+        matrix = masking_utils.sdpa_mask(
             batch_size=batch_size,
             q_length=q_length,
             kv_length=kv_length,
@@ -115,10 +115,11 @@ def mask(
             device=device,
             **kwargs,
         )
+        return matrix if traced or matrix.device.type != "cpu" else Visible.of(matrix)
     kv_offset, padding = int(kv_offset), attention_mask
     if padding is not None:
         missing = kv_offset + kv_length - padding.shape[-1]  # keys that a static cache has not got yet
         padding = torch.nn.functional.pad(padding, (0, missing)) if missing > 0 else padding
         padding = padding[:, kv_offset : kv_offset + kv_length].to(torch.bool)
     counters.described += 1
-    return Visible(limits, batch_size, q_length, kv_length, int(q_offset) - kv_offset, padding)
+    return Visible(limits, batch_size, q_length, kv_length, int(q_offset) - kv_offset, padding, attention_mask)

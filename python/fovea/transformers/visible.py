@@ -37,21 +37,32 @@ class Visible:
     q_len, kv_len, batch
     offset        position of the first query, counted from the first column of keys
     padding       None, or bool [batch, kv_len]: the keys that exist
+    given         None, or the attention mask [batch, columns] that padding was cut from
     starts, lens  None, or lists [batch]: where the keys of a sequence begin, how many there are. Only if each sequence's keys
                   lie side by side; else padding alone says it.
 
+    limits is None for one that stands for a matrix, as Visible.of() makes it.
+
     Code of a model that treats it as a tensor gets one: every tensor method, operator and function works on the boolean
-    matrix [batch, 1, q_len, kv_len], which is made at that moment.
+    matrix [batch, 1, q_len, kv_len], which is made at that moment. Added to scores it masks them: models whose attention is code
+    of their own expect a mask of numbers to add.
     """
 
-    __slots__ = ("_tensor", "batch", "kv_len", "lens", "limits", "offset", "padding", "q_len", "starts")
+    __slots__ = ("_tensor", "batch", "given", "kv_len", "lens", "limits", "offset", "padding", "q_len", "starts")
 
-    def __init__(self, limits, batch, q_len, kv_len, offset, padding=None):
-        self.limits, self.batch, self.q_len, self.kv_len, self.offset = limits, batch, q_len, kv_len, offset
+    def __init__(self, limits, batch, q_len, kv_len, offset, padding=None, given=None):
+        self.limits, self.batch, self.q_len, self.kv_len, self.offset, self.given = limits, batch, q_len, kv_len, offset, given
         self.padding = self.starts = self.lens = self._tensor = None
         if padding is not None and not padding.all():
             self.padding = padding
             self._find_runs()
+
+    @classmethod
+    def of(cls, matrix):
+        """Stands for a boolean matrix [batch, 1 or heads, q_len, kv_len]."""
+        made = cls(None, matrix.shape[0], *matrix.shape[2:], 0)
+        made._tensor = matrix
+        return made
 
     def _find_runs(self):
         """starts and lens, if the keys of each sequence are one run."""
@@ -61,6 +72,22 @@ class Visible:
         runs = (places >= first[:, None]) & (places < (first + counts)[:, None])
         if torch.equal(runs, self.padding):
             self.starts, self.lens = first.tolist(), counts.tolist()
+
+    def over(self, queries, keys):
+        """Itself for attention of so many queries and keys, or the mask that it should have been.
+
+        Where the first layer of a model caches no keys (MiniMax's linear attention), transformers takes the cache for empty, and asks for
+        a mask of the new tokens alone; attention of the other layers then has more keys.
+        """
+        if (self.q_len, self.kv_len) == (queries, keys):
+            return self
+        known = self.given is None or self.given.shape[-1] == keys
+        if self.limits is None or self.limits.right != 0 or not self.q_len == self.kv_len == queries < keys or self.offset or not known:
+            raise ValueError(
+                f"the mask is for {self.q_len} queries and {self.kv_len} keys, attention has {queries} and {keys}"
+            )
+        padding = None if self.given is None else self.given.to(torch.bool)
+        return Visible(self.limits, self.batch, queries, keys, keys - queries, padding)
 
     def arguments(self):
         """As arguments of fovea.attention()."""
@@ -100,24 +127,35 @@ class Visible:
     @property
     def shape(self):
         """That of the matrix, which is not made for it."""
-        return torch.Size((self.batch, 1, self.q_len, self.kv_len))
+        return torch.Size((self.batch, 1, self.q_len, self.kv_len)) if self._tensor is None else self._tensor.shape
 
     ndim = 4
     dtype = torch.bool
     device = torch.device("cpu")
 
+    def numbers(self, dtype):
+        """The matrix as numbers to add to scores: 0 = attend, and the lowest of dtype."""
+        return torch.zeros((), dtype=dtype).masked_fill(~self.tensor(), torch.finfo(dtype).min)
+
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function.__name__ in _ADDITIONS and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
+            args = (args[0], *(x.numbers(args[0].dtype) if isinstance(x, Visible) else x for x in args[1:]))
         return function(*_tensors(args), **_tensors(kwargs or {}))
 
     def __getattr__(self, name):
         return getattr(self.tensor(), name)
 
     def __repr__(self):
+        if self.limits is None:
+            return f"Visible.of(a matrix {list(self.shape)})"
         return (
             f"Visible({self.batch} sequences, {self.q_len} queries from position {self.offset}, {self.kv_len} keys, "
             f"left {self.limits.left}, right {self.limits.right}, starts {self.starts}, lens {self.lens})"
         )
+
+
+_ADDITIONS = ("add", "add_", "__add__", "__iadd__", "__radd__")
 
 
 def _tensors(value):
@@ -131,6 +169,8 @@ def _tensors(value):
 
 def _operator(name):
     def operator(self, *args):
+        if name in _ADDITIONS and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
+            return self.numbers(args[0].dtype) + args[0]
         return getattr(self.tensor(), name)(*_tensors(args))
 
     operator.__name__ = name
