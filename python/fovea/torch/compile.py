@@ -9,7 +9,6 @@ costs a microsecond instead of ten.
 
 import torch
 from torch import _C
-from torch.autograd import forward_ad
 from torch.overrides import handle_torch_function, has_torch_function
 
 import fovea
@@ -17,7 +16,7 @@ from fovea._core import attention_recorded
 
 from . import autograd
 from .autograd import DEFAULTS, TENSORS
-from .types import FLOATS, arithmetic
+from .types import FLOATS, arithmetic, plain
 
 _OPTIONS = (
     "str causal='none', int[]? window=None, float? scale=None, float? softcap=None, str? relative=None,"
@@ -68,19 +67,7 @@ torch.library.register_fake("fovea::attention_backward", autograd.backward_fake,
 torch.library.register_vmap("fovea::attention", _map_attention, lib=_library)
 torch.library.register_vmap("fovea::attention_backward", _map_backward, lib=_library)
 
-_Keys = _C.DispatchKeySet
-_PLAIN = _C._dispatch_keys(torch.empty(0)).raw_repr()
-_QUIET = (_Keys(_C.DispatchKey.BackendSelect) | _Keys(_C.DispatchKey.ADInplaceOrView)).raw_repr()
 _OUTPUTS = ("out", "return_weights", "return_scores", "score_heads", "score_queries", "score_keys", "return_summary", "top_keys")
-
-
-def _watched():
-    """Whether somebody looks at operations of this thread: torch.func, jit.trace, make_fx, FakeTensorMode, forward mode."""
-    return forward_ad._current_level >= 0 or _C._dispatch_tls_local_include_set().raw_repr() & ~_QUIET != 0
-
-
-def _plain(x):
-    return isinstance(x, torch.Tensor) and _C._dispatch_keys(x).raw_repr() & ~_PLAIN == 0
 
 
 def _check(name, x):
@@ -96,7 +83,7 @@ def _check(name, x):
 
 def _boolean(mask, q_len, kv_len):
     """A fovea.Mask as a tensor [B or 1, H or 1, T_q, T_k]: where a query of zeros gives weight."""
-    if torch.compiler.is_compiling() or _watched():
+    if torch.compiler.is_compiling() or not plain():
         raise NotImplementedError("fovea.torch.attention: a fovea.Mask has no place in graphs: pass its boolean tensor")
     q, k = (torch.zeros(mask.batch, mask.heads, tokens, 1) for tokens in (q_len, kv_len))
     return attention_recorded(q, k, k, mask=mask, return_scores="biased")[1] == 0
@@ -163,12 +150,12 @@ def attention(q, k, v, *, return_lse=False, **options):
         return handle_torch_function(attention, arrays, q, k, v, return_lse=return_lse, **options)
     if torch.is_autocast_enabled("cpu"):
         to = torch.get_autocast_dtype("cpu")
-        q, k, v = (x.to(to) if x.dtype in FLOATS else x for x in (q, k, v))
+        q, k, v = (x.to(to) if getattr(x, "dtype", None) in FLOATS else x for x in (q, k, v))
     wanted = torch.is_grad_enabled() and any(
         isinstance(x, torch.Tensor) and x.requires_grad
         for x in (*arrays, getattr(options.get("relative"), "table", None))
     )
-    if not (torch.compiler.is_compiling() or wanted or _watched()) and _plain(q):
+    if not (torch.compiler.is_compiling() or wanted or not plain(q)):
         options.setdefault("arithmetic", arithmetic(q.dtype))
         return fovea.attention(q, k, v, return_lse=return_lse, **options)
     for name, x in (("q", q), ("k", k), ("v", v)):

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from fovea._core import attention_recorded
 
 from . import counts, sdpa
-from .types import FLOATS, arithmetic
+from .types import FLOATS, arithmetic, plain
 
 _NATIVE = "_native_multi_head_attention"
 _native_kernel = None
@@ -39,7 +39,7 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
     reason = None
     if query is not key or key is not value:
         reason = "query, key and value differ"
-    elif type(query) not in sdpa._PLAIN or query.dim() != 3:
+    elif not plain(query) or query.dim() != 3:
         reason = "kind of tensor"
     elif query.dtype not in FLOATS or qkv_weight.dtype is not query.dtype:
         reason = f"dtype {query.dtype}"
@@ -69,7 +69,7 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
 def _why_not_captured(a):
     """The reason why the weights of a call of F.multi_head_attention_forward come from torch, or None."""
     query = a["query"]
-    if type(query) not in sdpa._PLAIN:
+    if not plain(query, a["key"], a["value"]):
         return "kind of tensor"
     if query.dtype not in FLOATS:
         return f"dtype {query.dtype}"

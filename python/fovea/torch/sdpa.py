@@ -19,13 +19,12 @@ import torch
 from fovea._core import attention_recorded
 
 from . import counts
-from .types import FLOATS, arithmetic, wide
+from .types import FLOATS, arithmetic, plain, wide
 
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _MATH = "_scaled_dot_product_attention_math"
 _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _AUTOGRAD_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # not the fake and functional tensors of tracing
 _kernels: dict = {}  # torch's kernels by name
 _captures = threading.local()
 
@@ -102,7 +101,7 @@ def _flash(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None,
 def _math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None,
           enable_gqa=False):  # fmt: skip
     reason = None
-    if type(query) not in _PLAIN or type(key) not in _PLAIN or type(value) not in _PLAIN:
+    if not plain(query, key, value):
         reason = "tracing"
     elif torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         reason = "gradient of a case outside torch's fused kernel"

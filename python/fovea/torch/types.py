@@ -1,10 +1,23 @@
-"""Element types that run on Fovea."""
+"""Element types that run on Fovea, and whether tensors are no more than numbers in memory."""
 
 import torch
+from torch import _C
+from torch.autograd import forward_ad
 
 from fovea._core import models_arithmetic
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+_Keys = _C.DispatchKeySet
+_PLAIN = _C._dispatch_keys(torch.empty(0)).raw_repr()
+_QUIET = (_Keys(_C.DispatchKey.BackendSelect) | _Keys(_C.DispatchKey.ADInplaceOrView)).raw_repr()
+
+
+def plain(*tensors):
+    """Whether torch's dispatcher has nothing to do but to find the CPU's kernel: no layout, subclass or lazy bit of a tensor,
+    and no torch.func, forward mode, jit.trace, make_fx or FakeTensorMode of this thread that would have to see the call."""
+    if forward_ad._current_level >= 0 or _C._dispatch_tls_local_include_set().raw_repr() & ~_QUIET:
+        return False
+    return all(isinstance(x, torch.Tensor) and not _C._dispatch_keys(x).raw_repr() & ~_PLAIN for x in tensors)
 
 
 def wide(bias):

@@ -302,3 +302,50 @@ def test_autocast_is_that_of_torch(dtype):
     torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)
     torch.testing.assert_close(gradient, wanted, rtol=0.05, atol=0.05)
     assert attention(q, k, v).dtype is torch.float32  # mixed types, as without autocast
+
+
+def tangent(f, x):
+    with torch.autograd.forward_ad.dual_level():
+        return torch.autograd.forward_ad.unpack_dual(f(torch.autograd.forward_ad.make_dual(x, x))).tangent
+
+
+def torch_does_it(f, x):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return {
+        "vmap": lambda: func.vmap(f)(torch.stack([x, 2 * x])),
+        "jvp": lambda: func.jvp(f, (x,), (x,))[1],
+        "forward mode": lambda: tangent(f, x),
+        "make_fx": lambda: make_fx(f)(x)(2 * x),
+        "jit.trace": lambda: torch.jit.trace(f, (x,), check_trace=False)(2 * x),
+        "vmap of grad": lambda: func.vmap(func.grad(lambda x: f(x).square().sum()))(torch.stack([x, 2 * x])),
+        "compiled": lambda: torch.compile(f, fullgraph=True, backend="eager")(x),
+        "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16)(f)(x).float(),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("how", torch_does_it(None, None))
+@pytest.mark.parametrize("what", ["fused", "value dim", "module with weights"])
+def test_enabled_attention_is_that_of_torch(what, how):
+    """Under what watches or maps calls: torch's numbers, or the exception that torch raises."""
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval().requires_grad_(False)
+    k, v = torch.randn(2, 4, 6, 8), torch.randn(2, 4, 6, 12)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    f, x = {
+        "fused": (lambda q: sdpa(q, k, k), torch.randn(2, 4, 5, 8)),
+        "value dim": (lambda q: sdpa(q, k, v), torch.randn(2, 4, 5, 8)),
+        "module with weights": (lambda x: module(x, 2 * x, x)[1], torch.randn(2, 5, 8)),
+    }[what]
+    run = torch_does_it(f, x)[how]
+    try:
+        want = run()
+    except (NotImplementedError, RuntimeError) as error:
+        with fovea.torch.enable(), pytest.raises(type(error)) as raised:
+            run()
+        assert str(raised.value)[:60] == str(error)[:60]
+    else:
+        with fovea.torch.enable():
+            got = run()
+        assert got.stride() == want.stride()
+        torch.testing.assert_close(got, want, rtol=0, atol=0.02 if how == "autocast" else 2e-5)
