@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from .exact import activation_of, hooks_of, is_no_op
-from .packed import PLAIN, PackedLinear, ordinary
+from .packed import PLAIN, Conv1D, Linear, ordinary
 from .recorded import Step, Value, record
 
 _ADD = (operator.add, torch.add)
@@ -105,7 +105,7 @@ class _Plan:
             step = recording.steps[number]
             child = self._target(step)
             taken = 0
-            if type(child) is PackedLinear and len(step.inputs) == 1:
+            if type(child) in (Linear, Conv1D) and len(step.inputs) == 1:
                 activation, residual, taken, watch = self._take_in(number)
             if taken:
                 self.fused[step.target] = (activation, residual is not None)
@@ -203,7 +203,7 @@ def fuse(module) -> dict[str, tuple]:
 
     Returns {name of a map: (activation or None, has a residual)}.
     """
-    maps = {name for name, child in module._modules.items() if type(child) is PackedLinear}
+    maps = {name for name, child in module._modules.items() if type(child) in (Linear, Conv1D)}
     fused: dict = {}
     if not maps or isinstance(module, (nn.ModuleList, nn.ModuleDict)):
         return fused

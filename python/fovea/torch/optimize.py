@@ -10,9 +10,9 @@ from torch import nn
 
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
-from .packed import Packed, PackedLinear
-from .packed_mha import PackedMultiheadAttention
-from .reads import weights_read
+from .left import why_left
+from .packed import Conv1D, Linear, Packed
+from .packed_mha import MultiheadAttention
 
 _logger = logging.getLogger(__name__)
 _ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the module whose attention(model, report) serves it
@@ -52,68 +52,53 @@ def _copy(model):
     return copy.deepcopy(model, memo).eval().requires_grad_(False)
 
 
-class _Optimizer:
-    """Replaces modules of `model`, a copy, and reports it."""
+def _kind_of(module):
+    """(class of what a module becomes, words for the report, why it does not or None) of what may be packed, else None."""
+    if isinstance(module, nn.MultiheadAttention):
+        return MultiheadAttention, "{0.embed_dim} -> {0.embed_dim}; q, k, v, out_proj", why_not_mha(module)
+    if layout_of(module) is not None:
+        kind = Linear if layout_of(module) == "out_in" else Conv1D
+        return kind, "{0.packed.in_features} -> {0.packed.out_features}", why_not_linear(module)
+    if isinstance(module, nn.Linear):
+        return None, "", f"{type(module).__name__} is a class of its own"
+    return None
 
-    def __init__(self, model, report):
-        self.model, self.report = model, report
-        self.made: dict = {}  # id of what was replaced: (it, what stands for it)
 
-    def run(self):
-        modules = dict(self.model.named_modules())
-        inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
-        for name, parent in modules.items():
-            if id(parent) not in self.made and not isinstance(parent, nn.MultiheadAttention):
-                self._replace(f"{name}." if name else "", parent, inner)
-        for name, parent in modules.items():
-            self._torch_layer(parent)
-            for child, (activation, residual) in fuse(parent).items():
-                extra = "; ".join(x for x in (activation, "residual" if residual else None) if x)
-                self.report.fused.append(f"{name}.{child}: {extra}".removeprefix("."))
-
-    def _replace(self, prefix, parent, inner):
-        read = weights_read(parent)
-        for name, child in list(parent._modules.items()):
-            made = self.made.get(id(child), (None, None))[1]
-            if made is None:
-                made = self._packed(prefix + name, child, name in read, inner)
-            if made is not None:
-                self.made[id(child)] = (child, made)
-                parent._modules[name] = made
-
-    def _packed(self, name, child, is_read, inner):
-        """What stands for a child, or None."""
-        size = sum(p.numel() * p.element_size() for p in child.parameters()) if child is not None else 0
-        if isinstance(child, nn.MultiheadAttention):
-            reason, kind, words = why_not_mha(child), PackedMultiheadAttention, "{0.embed_dim} -> {0.embed_dim}; q, k, v, out_proj"
-        elif layout_of(child) is not None:
-            reason = "its weight is read by the module that has it" if is_read else why_not_linear(child)
-            kind, words = PackedLinear, "{0.packed.in_features} -> {0.packed.out_features}"
-        elif isinstance(child, Packed):
-            self.report.packed.append(f"{name} (before)")
-            return None
-        else:
-            if isinstance(child, nn.Linear) and id(child) not in inner:
-                self.report.left.append(f"{name}: {type(child).__name__} is a class of its own")
-            return None
+def _pack(model, report):
+    """Packs the maps of `model`, a copy."""
+    modules = dict(model.named_modules())
+    inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
+    asked = why_left(model)
+    for name, module in modules.items():
+        if isinstance(module, Packed):
+            report.packed += [f"{name} (before)"] * (id(module) not in inner)
+            continue
+        found = None if id(module) in inner else _kind_of(module)
+        if found is None:
+            continue
+        kind, words, reason = found
+        reason = reason or asked.get(id(module))
+        name = name or type(module).__name__
         if reason is not None:
-            self.report.left.append(f"{name}: {reason}")
-            return None
-        made = kind(child) if kind is PackedMultiheadAttention else kind(child, layout_of(child))
-        self.report.packed.append(f"{name} ({words.format(made)})")
-        self.report.packed_bytes += size
-        if kind is PackedMultiheadAttention:
-            self.report.attention.append(f"{name}: fovea.attention")
-        return made
+            report.left.append(f"{name}: {reason}")
+            continue
+        report.packed_bytes += sum(p.numel() * p.element_size() for p in module.parameters())
+        kind.pack(module)
+        report.packed.append(f"{name} ({words.format(module)})")
+        if kind is MultiheadAttention:
+            report.attention.append(f"{name}: fovea.attention")
 
-    @staticmethod
-    def _torch_layer(module):
-        """Keeps torch's own layers from their fast path, which reads all weights and calls no module."""
+
+def _fuse(model, report):
+    """Puts what follows maps into them, and keeps torch's own layers from their fast path, which reads weights by itself."""
+    for name, module in model.named_modules():
         if isinstance(module, nn.TransformerEncoder):
             module.use_nested_tensor = False
-        if isinstance(module, nn.TransformerEncoderLayer):
-            if any(isinstance(child, Packed) for child in module.children()):
-                module.activation_relu_or_gelu = 0
+        if isinstance(module, nn.TransformerEncoderLayer) and any(isinstance(m, Packed) for m in module.children()):
+            module.activation_relu_or_gelu = 0
+        for child, (activation, residual) in fuse(module).items():
+            words = "; ".join(x for x in (activation, "residual" if residual else None) if x)
+            report.fused.append(f"{name}.{child}: {words}".removeprefix("."))
 
 
 def _attention(model, report):
@@ -145,12 +130,11 @@ def optimize(model: nn.Module) -> nn.Module:
     """
     if isinstance(getattr(model, "fovea_report", None), Report):
         return copy.deepcopy(model)
-    whole, report = nn.ModuleDict({"model": _copy(model)}), Report()
-    _attention(whole["model"], report)
-    alone = layout_of(model) is not None or isinstance(model, nn.MultiheadAttention)
+    optimized, report = _copy(model), Report()
+    _attention(optimized, report)
     with torch.no_grad():
-        _Optimizer(whole if alone else whole["model"], report).run()
-    optimized = whole["model"]
+        _pack(optimized, report)
+        _fuse(optimized, report)
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
     optimized.fovea_report = report

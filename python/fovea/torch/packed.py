@@ -1,7 +1,7 @@
-"""The modules that optimize() puts in place of linear maps: products with weights that were packed once.
+"""What linear maps of a copy by optimize() become: products with weights that were packed once.
 
-They are the same function of their input as the modules that they replace, whatever stands around them. What comes before or
-after a map may be computed with it only by a call that says so: fused().
+pack() changes the class of a module, so that all who know the module see the same one. A packed map stays the same function of its
+input, whatever stands around it. What follows a map may be computed with it only by a call that says so: fused().
 """
 
 import functools
@@ -27,12 +27,19 @@ def ordinary() -> bool:
 
 
 class Packed(nn.Module):
-    """A module with packed weights, which has the names and attributes of the one that it replaces."""
+    """A module with packed weights. It has the attributes, and is of the class, of the one that it was."""
 
-    def __init__(self, module):
-        super().__init__()
-        self.__dict__.update({k: v for k, v in vars(module).items() if k not in self.__dict__ and k != "_parameters"})
-        self.training = False
+    @classmethod
+    def pack(cls, module):
+        """Turns a module in eval mode into one of this class."""
+        vars(module).update(cls._packed_of(module))
+        module.__class__ = cls
+        module._fix()
+
+    @staticmethod
+    def _packed_of(module) -> dict:
+        """The attributes that hold the packed weights of a module."""
+        raise NotImplementedError
 
     def _sources(self) -> dict:
         """{name of a parameter: (function that returns its numbers, a tensor like it) or None}."""
@@ -82,16 +89,17 @@ def unpack_weight(linear, in_first: bool, parts=1):
     return weight.t().contiguous() if in_first else weight
 
 
-class PackedLinear(Packed):
-    """nn.Linear, or transformers' Conv1D, whose weights are [in, out]."""
+class Linear(Packed, nn.Linear):
+    """What stands for nn.Linear, by the same name and of that class, as models ask for both."""
 
-    def __init__(self, module, layout="out_in"):
-        super().__init__(module)
+    in_first = False  # weight is [in, out]
+
+    @classmethod
+    def _packed_of(cls, module):
         weight, bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
-        self.in_first = layout == "in_out"
-        self.packed = fovea.Linear(weight, bias, layout=layout, arithmetic=arithmetic(weight.dtype))
-        self._bias = None if bias is None else bias.clone()
-        self._fix()
+        layout = "in_out" if cls.in_first else "out_in"
+        packed = fovea.Linear(weight, bias, layout=layout, arithmetic=arithmetic(weight.dtype))
+        return {"packed": packed, "_bias": None if bias is None else bias.clone()}
 
     def _sources(self):
         linear = self.packed
@@ -109,12 +117,12 @@ class PackedLinear(Packed):
         del state["_execute"]
         return state
 
-    def forward(self, x):
-        if type(x) in PLAIN and ordinary():
-            if x.requires_grad and torch.is_grad_enabled():
+    def forward(self, input):
+        if type(input) in PLAIN and ordinary():
+            if input.requires_grad and torch.is_grad_enabled():
                 no_gradient()
-            return self._execute(x)
-        return F.linear(x, self.weight.t() if self.in_first else self.weight, self.bias)
+            return self._execute(input)
+        return F.linear(input, self.weight.t() if self.in_first else self.weight, self.bias)
 
     def fused(self, activation, x, residual=None):
         """activation(self(x)) + residual. The caller knows that forward() would be called, and no hook."""
@@ -134,4 +142,14 @@ class PackedLinear(Packed):
         )
 
     def extra_repr(self) -> str:
-        return f"in_features={self.packed.in_features}, out_features={self.packed.out_features}, bias={self._bias is not None}"
+        sizes = f"in_features={self.packed.in_features}, out_features={self.packed.out_features}"
+        return f"{sizes}, bias={self._bias is not None}, packed by fovea"
+
+
+class Conv1D(Linear):
+    """What stands for transformers' class of that name."""
+
+    in_first = True
+
+    def forward(self, x):
+        return super().forward(x)

@@ -3,31 +3,31 @@
 import functools
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import fovea
 
 from . import counts
-from .packed import PLAIN, Packed, PackedLinear, ordinary, unpack_weight
+from .packed import PLAIN, Linear, Packed, ordinary, unpack_weight
 from .packed_weight import no_gradient
 from .types import arithmetic, wide
 
 
-class PackedMultiheadAttention(Packed):
+class MultiheadAttention(Packed, nn.MultiheadAttention):
     """Has the arguments, results and errors of shape of nn.MultiheadAttention in eval mode."""
 
-    def __init__(self, module):
-        super().__init__(module)
-        self.out_proj = PackedLinear(module.out_proj)
+    @staticmethod
+    def _packed_of(module):
+        Linear.pack(module.out_proj)
         biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.detach().chunk(3)
         pack = functools.partial(fovea.Linear, arithmetic=arithmetic(module.out_proj.weight.dtype))
         if module._qkv_same_embed_dim:
-            self.packed = (pack(list(module.in_proj_weight.detach().chunk(3)), list(biases)),)
+            packed = (pack(list(module.in_proj_weight.detach().chunk(3)), list(biases)),)
         else:
             weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-            self.packed = tuple(pack(w.detach(), b) for w, b in zip(weights, biases))
-        self._bias = None if module.in_proj_bias is None else module.in_proj_bias.detach().clone()
-        self._fix()
+            packed = tuple(pack(w.detach(), b) for w, b in zip(weights, biases))
+        return {"packed": packed, "_bias": None if module.in_proj_bias is None else module.in_proj_bias.detach().clone()}
 
     def _sources(self):
         names = ("in_proj_weight",) if self._qkv_same_embed_dim else ("q_proj_weight", "k_proj_weight", "v_proj_weight")
@@ -92,7 +92,8 @@ class PackedMultiheadAttention(Packed):
             weights = result[1].mean(1) if average_attn_weights else result[1]
             weights = (weights if batched else weights.squeeze(0)).to(out.dtype)
         out = out.transpose(0, 1) if batched and not self.batch_first else out
-        out = self.out_proj(out.flatten(2))
+        last = self.out_proj  # torch reads its weight and calls no hook of it
+        out = last._execute(out.flatten(2)) if type(last) is Linear else F.linear(out.flatten(2), last.weight, last.bias)
         return (out if batched else out.squeeze(0)), weights
 
     def extra_repr(self) -> str:
