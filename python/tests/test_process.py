@@ -80,6 +80,49 @@ def test_loaded_twice(normal):
         sys.modules["fovea._core"] = first
 
 
+def test_imported_again():
+    """In threads, after a fork, and by reload(): objects of one import are refused by another in a sentence."""
+    code = """
+import importlib, os, sys, threading
+import numpy as np
+
+def forget():
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fovea"]:
+        del sys.modules[name]
+
+def use():
+    import fovea
+    x = np.ones((1, 1, 2, 8), np.float32)
+    assert np.array_equal(fovea.attention(x, x, x), x)
+    return fovea, x
+
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+first, x = use()
+mask = first.Mask.boolean(np.ones((2, 2), bool))
+forget()
+second, x = use()
+assert second is not first and np.array_equal(first.attention(x, x, x, mask=mask), second.attention(x, x, x))
+try:
+    second.attention(x, x, x, mask=mask)
+except TypeError as error:
+    print(error)
+assert importlib.reload(second) is second
+use()
+child = os.fork()
+if child == 0:
+    forget()
+    use()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert result.stdout == "mask must be an array (numpy, torch, or one with __dlpack__), not Mask\n0\n", result.stderr
+
+
 def test_import_needs_no_numpy():
     code = """
 import sys

@@ -23,12 +23,6 @@ _OPTIONS = (
     " int[] relative_numbers=[], str layout='bhtd', str? out_layout=None, str? arithmetic=None"
 )
 _INPUTS = "Tensor q, Tensor k, Tensor v, " + "".join(f"Tensor? {name}=None, " for name in TENSORS)
-_library = torch.library.Library("fovea", "DEF")
-_library.define(f"attention({_INPUTS}*, {_OPTIONS}) -> (Tensor out, Tensor lse)")
-_library.define(
-    f"attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}*, int[] wanted, {_OPTIONS})"
-    " -> Tensor[]"
-)
 
 
 def _attention_cpu(q, k, v, *tensors, causal="none", window=None, relative=None, relative_numbers=(), **options):
@@ -59,13 +53,26 @@ def _map_backward(info, in_dims, *tensors, wanted, **options):
     return list(results), list(dims)
 
 
-_library.impl("attention", _attention_cpu, "CPU")
-_library.impl("attention", autograd.attention_autograd, "Autograd")
-_library.impl("attention_backward", autograd.backward_cpu, "CPU")
-torch.library.register_fake("fovea::attention", _attention_fake, lib=_library)
-torch.library.register_fake("fovea::attention_backward", autograd.backward_fake, lib=_library)
-torch.library.register_vmap("fovea::attention", _map_attention, lib=_library)
-torch.library.register_vmap("fovea::attention_backward", _map_backward, lib=_library)
+def _define():
+    global _library
+    _library = library = torch.library.Library("fovea", "DEF")
+    library.define(f"attention({_INPUTS}*, {_OPTIONS}) -> (Tensor out, Tensor lse)")
+    library.define(
+        f"attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}*, int[] wanted, {_OPTIONS})"
+        " -> Tensor[]"
+    )
+    library.impl("attention", _attention_cpu, "CPU")
+    library.impl("attention", autograd.attention_autograd, "Autograd")
+    library.impl("attention_backward", autograd.backward_cpu, "CPU")
+    torch.library.register_fake("fovea::attention", _attention_fake, lib=library)
+    torch.library.register_fake("fovea::attention_backward", autograd.backward_fake, lib=library)
+    torch.library.register_vmap("fovea::attention", _map_attention, lib=library)
+    torch.library.register_vmap("fovea::attention_backward", _map_backward, lib=library)
+
+
+# Where this module is imported again the operations stay: graphs may hold them.
+if not hasattr(torch.ops.fovea, "attention"):
+    _define()
 
 _OUTPUTS = ("out", "return_weights", "return_scores", "score_heads", "score_queries", "score_keys", "return_summary", "top_keys")
 

@@ -80,3 +80,6 @@ def enable() -> _Scope:
 
 
 _torch_registry.register_flash_attention_impl(NAME, register_fn=_Handle)
+if enabled():  # by this module, imported before
+    _torch_registry.restore_flash_attention_impl()
+    enable()

@@ -140,7 +140,8 @@ def register():
     """Makes DynamicCache(config=...), and so generate(), use these layers."""
     mapping = cache_utils.DYNAMIC_LAYER_TYPE_MAPPING
     for name, layer in mapping.items():
-        mapping[name] = _LAYERS.get(layer, layer)
+        before = layer.__module__ == __name__  # this module was imported before
+        mapping[name] = _LAYERS.get(layer.__base__ if before else layer, layer)
 
 
 def unregister():
