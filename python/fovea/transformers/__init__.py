@@ -14,7 +14,7 @@ The import sets adapters up, each for itself; the first three register something
   KVCache        a cache in pages, for generate(cache=...): attention reads it where it lies (paged.py).
 
 Calls that need gradients, dropout or other element types fall back to transformers' own attention: a FallbackWarning says so
-once for each reason, and counters counts them.
+once for each reason, and counters counts them. report(model) says which attention of a model runs on Fovea, and which never will.
 
 transformers may be of any version: an adapter that does not find what it needs is off. `unavailable` says which and why, and the
 import warns of it, as of versions that were not tested (versions.py). Raises ImportError if transformers is missing.
@@ -26,6 +26,7 @@ versions.installed()
 
 import fovea.torch  # noqa: E402, F401: with an older torch this is the error, not an adapter that is off
 from fovea.transformers.counters import FallbackWarning, counters  # noqa: E402
+from fovea.transformers.report import Report, report  # noqa: E402
 from fovea.transformers.versions import unavailable  # noqa: E402
 from fovea.transformers.visible import Visible  # noqa: E402
 
@@ -46,7 +47,7 @@ with versions.adapter("KVCache"):
     from fovea.transformers.paged import KVCache
 versions.tell()
 
-__all__ = ["FallbackWarning", "GrowingLayer", "GrowingWindowLayer", "KVCache", "Visible", "counters", "unavailable"]
+__all__ = ["FallbackWarning", "GrowingLayer", "GrowingWindowLayer", "KVCache", "Report", "Visible", "counters", "report", "unavailable"]
 
 
 def __getattr__(name):

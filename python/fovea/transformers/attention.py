@@ -11,7 +11,7 @@ import fovea
 import fovea.torch
 from fovea._core import models_arithmetic
 from fovea.transformers import masks, versions
-from fovea.transformers.counters import counters, fall_back
+from fovea.transformers.counters import fall_back, fuse
 from fovea.transformers.pages import Pages
 from fovea.transformers.visible import Limits, Visible
 
@@ -64,7 +64,7 @@ def attention(
         raise ValueError(f"attention over fovea.transformers.KVCache cannot fall back to transformers: {reason[1]}")
     if reason:
         if not traced:
-            fall_back(*reason)
+            fall_back(module, *reason)
         kwargs.update(softcap=softcap, s_aux=s_aux, position_bias=position_bias)
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
         eager = eager if unknown or "softcap" in kwargs or "s_aux" in kwargs or _wants_weights(module, kwargs) else None
@@ -74,7 +74,8 @@ def attention(
     arguments = {"scale": scaling, "softcap": softcap, "sinks": None if s_aux is None else s_aux.detach().float()}
     if query.dtype is torch.bfloat16 and not traced:  # fovea.torch.attention does the same
         arguments["arithmetic"] = models_arithmetic()
-    counters.fused += not traced
+    if not traced:
+        fuse(module)
     if kwargs.get("cu_seq_lens_q") is not None and not paged:
         if isinstance(kwargs["cu_seq_lens_k"], dict):  # until 5.23 it is attention that writes the cache of generate_batch()
             key, value = kwargs["cache"].update(key, value, module.layer_idx, kwargs)

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import warnings
+import weakref
 
 
 class FallbackWarning(UserWarning):
@@ -32,11 +33,32 @@ class Counters:
 
 counters = Counters()
 _told = set()
+_calls = {}  # by id: (a weak reference to a module, its Counters)
 
 
-def fall_back(reason, sentence):
+def calls_of(module, make=False):
+    """The Counters of one module's attention, or None if it was never called."""
+    found = _calls.get(id(module))
+    if found is not None and found[0]() is module:
+        return found[1]
+    if not make:
+        return None
+    place = id(module)
+    made = Counters()
+    _calls[place] = weakref.ref(module, lambda gone: _calls.pop(place, None)), made
+    return made
+
+
+def fuse(module):
+    """Counts a call of a module's attention that Fovea computes."""
+    counters.fused += 1
+    calls_of(module, True).fused += 1
+
+
+def fall_back(module, reason, sentence):
     """Counts a fallback, and warns of the first one for this reason."""
     counters.fallbacks[reason] += 1
+    calls_of(module, True).fallbacks[reason] += 1
     if reason not in _told:
         _told.add(reason)
         warnings.warn(f"attention falls back from Fovea to transformers: {sentence}", FallbackWarning, stacklevel=2)

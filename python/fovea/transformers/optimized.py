@@ -1,5 +1,7 @@
 """The attention of transformers' models in copies of fovea.torch.optimize(), which calls attention() for these."""
 
+from fovea.transformers.report import report as report_of
+
 
 def attention(model, report):
     """Puts `model`, a copy whose linear maps are still torch's, on Fovea's attention, and tells it in report.attention."""
@@ -8,4 +10,5 @@ def attention(model, report):
         if hasattr(module, "set_attn_implementation") and not (inside is not None and name.startswith(inside)):
             module.set_attn_implementation("fovea")
             inside = name + "." if name else ""
-            report.attention.append(f"{name or type(module).__name__}: attn_implementation fovea")
+            # Its code says which modules ask for it; what came of that is counted as they run: report(model).
+            report.attention += [f"{name or type(module).__name__}: {line}" for line in report_of(module).lines()]

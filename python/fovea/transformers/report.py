@@ -1,0 +1,105 @@
+"""report(model): which attention of a model of transformers runs on Fovea.
+
+What a model says of itself, attn_implementation="fovea", tells nothing of attention modules that never ask for it. Those that do read
+transformers' ALL_ATTENTION_FUNCTIONS, which the compiled code of their class shows. What came of it is counted as they are called.
+"""
+
+import dataclasses
+import re
+from collections import Counter
+
+from torch import nn
+
+from fovea.transformers.counters import calls_of
+
+_INTERFACE, _TORCH, _OWN = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention", ""
+_KINDS = {
+    _INTERFACE: "call the attention implementation",
+    _TORCH: "call torch's scaled_dot_product_attention themselves: fovea.torch.enable() runs it on Fovea",
+    _OWN: "have code of their own, which never runs on Fovea",
+}
+_NAMED = re.compile(r"\w*Attention(?!\w*(Output|Pool|Embed|Norm|Dropout|Adapter))\w*")
+
+
+def _names(code):
+    """Names that compiled code reads, with those of the functions inside it."""
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            yield from _names(constant)
+    yield from code.co_names
+
+
+def _kind(kind):
+    """_INTERFACE or _TORCH for a class whose methods read it, else _OWN."""
+    read = set()
+    for base in kind.__mro__[: kind.__mro__.index(nn.Module)]:
+        for function in vars(base).values():
+            while hasattr(function, "__wrapped__"):
+                function = function.__wrapped__
+            if hasattr(function, "__code__"):
+                read.update(_names(function.__code__))
+    return _INTERFACE if _INTERFACE in read else _TORCH if _TORCH in read else _OWN
+
+
+def attentions(model):
+    """[(name, module, kind)]: innermost modules of attention. kind says how they compute it, as above."""
+    kinds = {kind: _kind(kind) for kind in {type(m) for m in model.modules() if not hasattr(m, "set_attn_implementation")}}
+    found = [
+        (name, module, kinds[type(module)])
+        for name, module in model.named_modules()
+        if type(module) in kinds and (kinds[type(module)] == _INTERFACE or _NAMED.fullmatch(type(module).__name__))
+    ]
+    outer = {name[:end] for name, *_ in found for end in range(len(name)) if name[end] == "."}
+    return [entry for entry in found if entry[2] == _INTERFACE or entry[0] not in outer]
+
+
+@dataclasses.dataclass
+class Report:
+    """Where the attention of a model runs. str() of it is some lines to read.
+
+    implementation  the model's
+    modules         {"call the attention implementation", ...: {class: how many of them}}
+    called, fused   modules that called Fovea's implementation so far, and their calls that it computed
+    fallbacks       {reason: their calls that it did not}
+    """
+
+    implementation: str
+    modules: dict
+    called: int = 0
+    fused: int = 0
+    fallbacks: Counter = dataclasses.field(default_factory=Counter)
+
+    def __str__(self):
+        return "\n".join(self.lines())
+
+    def lines(self):
+        """What str() joins."""
+        asking = sum(self.modules.get(_KINDS[_INTERFACE], {}).values())
+        total = sum(sum(classes.values()) for classes in self.modules.values())
+        lines = [f"attention implementation {self.implementation} is set; {asking} of {total} attention modules call it"]
+        if not total:
+            lines = ["it has no attention modules"]
+        for kind, classes in self.modules.items():
+            if kind != _KINDS[_INTERFACE]:
+                named = ", ".join(f"{count} {name}" for name, count in classes.items())
+                lines.append(f"{named} {kind}")
+        if self.called:
+            fell = "".join(f", {count} fell back ({reason})" for reason, count in self.fallbacks.items())
+            lines.append(f"so far {self.called} modules called Fovea: {self.fused} calls ran on it{fell}")
+        return lines
+
+
+def report(model):
+    """The Report of a model, or of a part of one: from its code before it was called, and from its calls since."""
+    modules = {}
+    made = Report(getattr(getattr(model, "config", None), "_attn_implementation", None) or "of its parts", modules)
+    for _, module, kind in attentions(model):
+        classes = modules.setdefault(_KINDS[kind], {})
+        classes[type(module).__name__] = classes.get(type(module).__name__, 0) + 1
+    for module in model.modules():
+        calls = calls_of(module)
+        if calls is not None:
+            made.called += 1
+            made.fused += calls.fused
+            made.fallbacks.update(calls.fallbacks)
+    return made
