@@ -1,0 +1,47 @@
+"""The package needs nothing of the system but libc: shared libraries that it is linked to lie in it."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from fovea import _core
+
+PACKAGE = pathlib.Path(_core.__file__).resolve().parent
+LIBC = re.compile(r"(lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux)")
+CLEAN = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux has mapped")
+
+
+def run(*command, **environment):
+    return subprocess.run(command, env={**CLEAN, **environment}, check=True, capture_output=True, text=True).stdout
+
+
+def foreign(paths):
+    return [path for path in paths if pathlib.Path(path).parent != PACKAGE and not LIBC.match(pathlib.Path(path).name)]
+
+
+def test_extension():
+    code = """
+import importlib.machinery, importlib.util, re, sys
+mapped = lambda: set(re.findall(r"/\\S+[.]so\\b\\S*$", open("/proc/self/maps").read(), re.M))
+before = mapped()
+loader = importlib.machinery.ExtensionFileLoader("fovea._core", sys.argv[1])
+importlib.util.module_from_spec(importlib.util.spec_from_loader("fovea._core", loader))
+print(*mapped() - before, sep="\\n")
+"""
+    loaded = run(sys.executable, "-c", code, _core.__file__).split()
+    assert str(pathlib.Path(_core.__file__).resolve()) in loaded
+    assert not foreign(loaded)
+
+
+def test_fovea_tune():
+    program = PACKAGE / "fovea-tune"
+    if not program.exists():
+        pytest.skip("built without jansson")
+    found = re.findall(r"=> (\S+)", run(program, LD_TRACE_LOADED_OBJECTS="1"))
+    assert found and not foreign(found)
