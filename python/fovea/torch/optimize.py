@@ -10,9 +10,9 @@ from torch import nn
 
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
-from .left import why_left
 from .packed import Conv1D, Linear, Packed
 from .packed_mha import MultiheadAttention
+from .reads import weights_read
 
 _logger = logging.getLogger(__name__)
 _ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the module whose attention(model, report) serves it
@@ -68,7 +68,7 @@ def _pack(model, report):
     """Packs the maps of `model`, a copy."""
     modules = dict(model.named_modules())
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
-    asked = why_left(model)
+    read = {id(parent._modules[n]): type(parent).__name__ for parent in modules.values() for n in weights_read(parent)}
     for name, module in modules.items():
         if isinstance(module, Packed):
             report.packed += [f"{name} (before)"] * (id(module) not in inner)
@@ -77,7 +77,8 @@ def _pack(model, report):
         if found is None:
             continue
         kind, words, reason = found
-        reason = reason or asked.get(id(module))
+        if reason is None and id(module) in read:
+            reason = f"its weight is read by {read[id(module)]}"
         name = name or type(module).__name__
         if reason is not None:
             report.left.append(f"{name}: {reason}")
