@@ -343,6 +343,44 @@ static void test_forbidden(void) {
         }
 }
 
+/* fovea_mask_bits() of prepared masks of bytes: with axes that repeat, whole tiles, holes, and keys that fill no byte. */
+static void test_bits(const fovea_context *ctx) {
+    rng r = rng_stream(test_seed(), "bits");
+    check_status("no mask", fovea_mask_bits(NULL, &r), FOVEA_ERROR_NULL, "mask is NULL");
+    for (int64_t n = test_scaled(40); n > 0; n--) {
+        const int64_t batch = rng_between(&r, 1, 2), heads = rng_between(&r, 1, 2), rows = rng_between(&r, 0, 150);
+        const int64_t keys = rng_between(&r, 0, 600), bytes = (keys + 7) / 8, all = batch * heads * rows;
+        const bool repeats = rng_below(&r, 3) == 0; /* one row for all */
+        const int64_t first = rng_below(&r, keys + 1), last = rng_between(&r, first, keys), noise = rng_below(&r, 3);
+        unsigned char *seen = must_alloc(all * keys + 1, 1), *bits = must_alloc(all * bytes + 1, 1);
+        for (int64_t i = 0; i < (repeats ? 1 : all) * keys; i++)
+            seen[i] = noise == 0 ? rng_below(&r, 2) : i % keys >= first && i % keys < last && (noise == 1 || i % 97);
+        fovea_mask_desc desc;
+        fovea_mask *mask;
+        fovea_mask_desc_init(&desc);
+        desc.kind = FOVEA_MASK_BOOLEAN;
+        desc.batch = batch;
+        desc.q_heads = heads;
+        desc.q_len = rows;
+        desc.kv_len = keys;
+        desc.mask = repeats ? fovea_tensor_bhtd(seen, FOVEA_DTYPE_BOOL, 1, 1, 1, keys)
+                            : fovea_tensor_bhtd(seen, FOVEA_DTYPE_BOOL, batch, heads, rows, keys);
+        if (!test_check(fovea_mask_create(ctx, &desc, &mask) == FOVEA_OK, "%s", fovea_error_detail()))
+            return;
+        bits[all * bytes] = 0x5a;
+        test_check(fovea_mask_bits(mask, bits) == FOVEA_OK, "%s", fovea_error_detail());
+        int64_t wrong = bits[all * bytes] != 0x5a;
+        for (int64_t row = 0; row < all; row++)
+            for (int64_t j = 0; j < keys; j++)
+                wrong += (bits[row * bytes + j / 8] >> j % 8 & 1) != seen[(repeats ? 0 : row * keys) + j];
+        test_check(wrong == 0, "%lld bits of %lld rows and %lld keys are wrong", (long long)wrong, (long long)all,
+                   (long long)keys);
+        fovea_mask_destroy(mask);
+        free(seen);
+        free(bits);
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mask_kinds", NULL);
     contexts = contexts_make();
@@ -350,6 +388,7 @@ int main(int argc, char **argv) {
     test_random();
     test_stats();
     test_forbidden();
+    test_bits(contexts.one);
     contexts_free(&contexts);
     return test_end();
 }

@@ -15,6 +15,8 @@ static void dealloc(PyObject *self) {
     py_kv_cache *cache = cache_of(self);
     fovea_kv_cache_destroy(cache->library);
     Py_XDECREF(cache->rope);
+    Py_XDECREF(cache->arguments);
+    Py_XDECREF(cache->numbers);
     py_context_drop(cache->context);
     py_object_free(self);
 }
@@ -145,7 +147,9 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     desc.windows = windows;
     self->k_dtype = desc.k_dtype;
     self->v_dtype = desc.v_dtype;
-    const int status = create(core, self, &desc);
+    self->arguments = py_arguments(args, keywords);
+    self->numbers = PySet_New(NULL);
+    const int status = self->arguments && self->numbers ? create(core, self, &desc) : -1;
     free(windows);
     if (status == 0)
         return (PyObject *)self;
@@ -159,7 +163,7 @@ static PyObject *add(PyObject *self, PyObject *none) {
     (void)none;
     int64_t sequence;
     const fovea_status status = fovea_kv_cache_add(cache_of(self)->library, &sequence);
-    return status == FOVEA_OK ? PyLong_FromLongLong(sequence) : py_raise_status(status);
+    return status == FOVEA_OK ? py_cache_number(cache_of(self), sequence) : py_raise_status(status);
 }
 
 /* The number that an argument is, of a sequence that this thread may read or change. */
@@ -180,12 +184,12 @@ static PyObject *fork_sequence(PyObject *self, PyObject *argument) {
     if (one_sequence(self, argument, false, &sequence) < 0)
         return NULL;
     const fovea_status status = fovea_kv_cache_fork(cache_of(self)->library, sequence, &made);
-    return status == FOVEA_OK ? PyLong_FromLongLong(made) : py_raise_status(status);
+    return status == FOVEA_OK ? py_cache_number(cache_of(self), made) : py_raise_status(status);
 }
 
 static PyObject *remove_sequence(PyObject *self, PyObject *argument) {
     int64_t sequence;
-    if (one_sequence(self, argument, true, &sequence) < 0)
+    if (one_sequence(self, argument, true, &sequence) < 0 || PySet_Discard(cache_of(self)->numbers, argument) < 0)
         return NULL;
     return nothing_or_raise(self, fovea_kv_cache_remove(cache_of(self)->library, sequence));
 }
@@ -196,6 +200,8 @@ static PyObject *clear(PyObject *self, PyObject *none) {
     if (use && py_cache_check(cache_of(self), use->count, use->sequences, true) < 0)
         return NULL;
     fovea_kv_cache_clear(cache_of(self)->library);
+    if (PySet_Clear(cache_of(self)->numbers) < 0)
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -258,37 +264,12 @@ static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
     return result;
 }
 
-static PyObject *info(PyObject *self, PyObject *none) {
-    (void)none;
-#define NUMBER(name)                                                                                                   \
-    { #name, offsetof(fovea_kv_cache_stats, name) }
-    static const struct {
-        const char *name;
-        size_t offset;
-    } numbers[] = {NUMBER(page_bytes),   NUMBER(token_bytes),   NUMBER(max_pages), NUMBER(used_pages),
-                   NUMBER(shared_pages), NUMBER(sequences),     NUMBER(appended),  NUMBER(copied_pages),
-                   NUMBER(window_pages), NUMBER(evicted_pages), NUMBER(most_pages)};
-#undef NUMBER
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    const fovea_status status = fovea_kv_cache_info(cache_of(self)->library, &stats);
-    if (status != FOVEA_OK)
-        return py_raise_status(status);
-    PyObject *dict = PyDict_New();
-    for (size_t i = 0; dict && i < sizeof numbers / sizeof numbers[0]; i++) {
-        PyObject *value = py_get_int64((PyObject *)&stats, (void *)numbers[i].offset);
-        if (!value || PyDict_SetItemString(dict, numbers[i].name, value) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(value);
-    }
-    return dict;
-}
-
 /* ------------------------------------------------------------------------------------------------------------ type -- */
 
 #define KEYWORDS(function, doc) (PyCFunction)(void (*)(void)) function, METH_VARARGS | METH_KEYWORDS, doc
 
 static PyMethodDef methods[] = {
+    {"__reduce__", py_kv_cache_reduce, METH_NOARGS, NULL},
     {"add", add, METH_NOARGS,
      "add()\n--\n\nAdds a sequence without tokens. Returns its number, which is never given again."},
     {"fork", fork_sequence, METH_O,
@@ -318,7 +299,7 @@ static PyMethodDef methods[] = {
                               "Takes positions [begin, end) out of all layers of a sequence: attention skips them, and "
                               "pages wholly inside are free.\n"
                               "All other positions stay what they were.")},
-    {"info", info, METH_NOARGS,
+    {"info", py_kv_cache_info, METH_NOARGS,
      "info()\n--\n\nA dict of ints. page_bytes: of one page, of 256 positions of one layer. token_bytes: of one token "
      "in all layers. "
      "max_pages: of\n"
@@ -376,9 +357,13 @@ static const char doc[] =
     "(element types) or\n"
     "MemoryError; then nothing has changed.";
 
-static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new}, {Py_tp_dealloc, (void *)dealloc},
-                              {Py_tp_methods, methods},       {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)doc},       {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new},
+                              {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_repr, (void *)py_kv_cache_repr},
+                              {0, NULL}};
 
 static PyType_Spec spec = {"fovea.KVCache", sizeof(py_kv_cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                            slots};

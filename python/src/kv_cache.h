@@ -23,6 +23,8 @@ typedef struct py_kv_cache {
     PyObject_HEAD fovea_kv_cache *library;
     py_context *context; /* kept */
     PyObject *rope;      /* kept, or NULL */
+    PyObject *arguments; /* what it was made of */
+    PyObject *numbers;   /* a set: of its sequences */
     py_cache_use *uses;  /* by other threads, now: see py_cache_uses() */
     pid_t user;          /* the process of these threads */
     int64_t layers, kv_heads, head_dim, value_dim;
@@ -38,6 +40,9 @@ int py_cache_check(py_kv_cache *cache, int64_t count, const int64_t *sequences, 
 /* Checks, and says that they are used until py_cache_leave(). The use and the numbers stay where they are till then. */
 int py_cache_enter(py_kv_cache *cache, py_cache_use *use, int64_t count, const int64_t *sequences, bool changes);
 void py_cache_leave(py_kv_cache *cache, py_cache_use *use);
+
+/* The number of a sequence that is there now. A new reference, or NULL with an exception. */
+PyObject *py_cache_number(const py_kv_cache *cache, int64_t sequence);
 
 /* As py_raise_status(); CacheFullError where the cache is full. */
 PyObject *py_cache_raise(const py_core *core, fovea_status status);
@@ -63,5 +68,8 @@ PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords);
 extern const char py_kv_cache_save_doc[];
 PyObject *py_kv_cache_load(PyObject *self, PyObject *source);
 extern const char py_kv_cache_load_doc[];
+PyObject *py_kv_cache_info(PyObject *self, PyObject *none);
+PyObject *py_kv_cache_repr(PyObject *self);
+PyObject *py_kv_cache_reduce(PyObject *self, PyObject *none); /* also for copies */
 
 #endif

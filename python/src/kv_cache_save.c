@@ -1,6 +1,9 @@
-/* fovea.KVCache.save() and load() (kv_cache.h). */
+/* fovea.KVCache.save() and load(), what it says of itself, and how it is stored (kv_cache.h). */
 #include "array.h"
 #include "kv_cache.h"
+#include "objects.h"
+
+#include <stddef.h>
 
 const char py_kv_cache_save_doc[] =
     "save(sequence, path=None)\n--\n\n"
@@ -115,5 +118,56 @@ PyObject *py_kv_cache_load(PyObject *self, PyObject *source) {
         PyEval_RestoreThread(released);
     PyBuffer_Release(&buffer);
     Py_DECREF(bytes);
-    return status == FOVEA_OK ? PyLong_FromLongLong(sequence) : py_cache_raise(py_core_of_object(self), status);
+    return status == FOVEA_OK ? py_cache_number((py_kv_cache *)self, sequence)
+                              : py_cache_raise(py_core_of_object(self), status);
+}
+
+PyObject *py_kv_cache_info(PyObject *self, PyObject *none) {
+    (void)none;
+#define NUMBER(name)                                                                                                   \
+    { #name, offsetof(fovea_kv_cache_stats, name) }
+    static const struct {
+        const char *name;
+        size_t offset;
+    } numbers[] = {NUMBER(page_bytes),   NUMBER(token_bytes),   NUMBER(max_pages), NUMBER(used_pages),
+                   NUMBER(shared_pages), NUMBER(sequences),     NUMBER(appended),  NUMBER(copied_pages),
+                   NUMBER(window_pages), NUMBER(evicted_pages), NUMBER(most_pages)};
+#undef NUMBER
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    const fovea_status status = fovea_kv_cache_info(((py_kv_cache *)self)->library, &stats);
+    if (status != FOVEA_OK)
+        return py_raise_status(status);
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < sizeof numbers / sizeof numbers[0]; i++) {
+        PyObject *value = py_get_int64((PyObject *)&stats, (void *)numbers[i].offset);
+        if (!value || PyDict_SetItemString(dict, numbers[i].name, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+PyObject *py_kv_cache_repr(PyObject *self) {
+    const py_kv_cache *cache = (const py_kv_cache *)self;
+    fovea_kv_cache_stats stats;
+    fovea_kv_cache_stats_init(&stats);
+    (void)fovea_kv_cache_info(cache->library, &stats);
+    return PyUnicode_FromFormat("<fovea.KVCache %lld layers, %lld heads of %lld and %lld channels, %s and %s, %lld "
+                                "sequences, %lld of %lld pages>",
+                                (long long)cache->layers, (long long)cache->kv_heads, (long long)cache->head_dim,
+                                (long long)cache->value_dim, py_cache_dtype_name(cache->k_dtype),
+                                py_cache_dtype_name(cache->v_dtype), (long long)stats.sequences,
+                                (long long)stats.used_pages, (long long)stats.max_pages);
+}
+
+PyObject *py_kv_cache_reduce(PyObject *self, PyObject *none) {
+    (void)none;
+    PyObject *module = PyImport_ImportModule("fovea._stored"), *arguments = ((py_kv_cache *)self)->arguments;
+    PyObject *result = module
+                           ? PyObject_CallMethod(module, "reduce_cache", "OOOO", self, ((py_kv_cache *)self)->numbers,
+                                                 PyTuple_GetItem(arguments, 0), PyTuple_GetItem(arguments, 1))
+                           : NULL;
+    Py_XDECREF(module);
+    return result;
 }

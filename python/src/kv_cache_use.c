@@ -47,6 +47,13 @@ void py_cache_leave(py_kv_cache *cache, py_cache_use *use) {
         *at = use->next;
 }
 
+PyObject *py_cache_number(const py_kv_cache *cache, int64_t sequence) {
+    PyObject *number = PyLong_FromLongLong(sequence);
+    if (number && PySet_Add(cache->numbers, number) < 0)
+        Py_CLEAR(number);
+    return number;
+}
+
 PyObject *py_cache_raise(const py_core *core, fovea_status status) {
     if (status != FOVEA_ERROR_FULL)
         return py_raise_status(status);

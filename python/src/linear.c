@@ -234,6 +234,7 @@ static PyMethodDef methods[] = {
     {"unpack", (PyCFunction)(void (*)(void))py_linear_unpack, METH_VARARGS | METH_KEYWORDS, py_linear_unpack_doc},
     {"to_bytes", py_linear_to_bytes, METH_NOARGS, py_linear_to_bytes_doc},
     {"from_bytes", py_linear_from_bytes, METH_O | METH_CLASS, py_linear_from_bytes_doc},
+    {"__reduce__", py_linear_reduce, METH_NOARGS, NULL},
     PY_IMMUTABLE_METHODS,
     {"describe", describe, METH_NOARGS, "describe()\n--\n\nA few lines: block sizes and whether they were tuned."},
     {NULL, NULL, 0, NULL},

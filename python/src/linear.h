@@ -71,6 +71,7 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
 extern const char py_linear_unpack_doc[];
 PyObject *py_linear_to_bytes(PyObject *self, PyObject *none);
 extern const char py_linear_to_bytes_doc[];
+PyObject *py_linear_reduce(PyObject *self, PyObject *none);
 PyObject *py_linear_from_bytes(PyObject *type, PyObject *data);
 extern const char py_linear_from_bytes_doc[];
 

@@ -136,6 +136,16 @@ PyObject *py_linear_to_bytes(PyObject *self, PyObject *none) {
     return bytes;
 }
 
+PyObject *py_linear_reduce(PyObject *self, PyObject *none) {
+    PyObject *bytes = py_linear_to_bytes(self, none), *args = bytes ? PyTuple_Pack(1, bytes) : NULL;
+    PyObject *arguments = args ? py_arguments(args, NULL) : NULL;
+    PyObject *result = arguments ? py_stored("reduce", "Linear", "from_bytes", arguments) : NULL;
+    Py_XDECREF(bytes);
+    Py_XDECREF(args);
+    Py_XDECREF(arguments);
+    return result;
+}
+
 /* 0, or -1 with ValueError. */
 static int check(const header *h, int64_t bytes) {
     const char *wrong =

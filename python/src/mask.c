@@ -13,6 +13,7 @@ typedef struct mask_object {
     PyObject *owner;
     py_array array;
     int64_t *blocks;
+    PyObject *arguments; /* what an unprepared one was made of */
 } mask_object;
 
 static const char *const kinds[] = {[FOVEA_MASK_BOOLEAN] = "boolean",
@@ -26,6 +27,7 @@ static void release(mask_object *mask) {
     Py_CLEAR(mask->owner);
     free(mask->blocks);
     mask->blocks = NULL;
+    Py_CLEAR(mask->arguments);
 }
 
 static void dealloc(PyObject *self) {
@@ -134,12 +136,13 @@ static PyObject *finish(mask_object *mask, fovea_mask_kind kind, int prepare) {
     return (PyObject *)mask;
 }
 
-static mask_object *begin(PyObject *type, const mask_form *form, PyObject *object) {
+static mask_object *begin(PyObject *type, const mask_form *form, PyObject *object, PyObject *args, PyObject *keywords) {
     mask_object *mask = (mask_object *)py_object_new((PyTypeObject *)type);
     if (!mask)
         return NULL;
     fovea_mask_desc_init(&mask->desc);
-    if (open_array(PyType_GetModuleState((PyTypeObject *)type), mask, form, object) == 0)
+    mask->arguments = py_arguments(args, keywords);
+    if (mask->arguments && open_array(PyType_GetModuleState((PyTypeObject *)type), mask, form, object) == 0)
         return mask;
     Py_DECREF((PyObject *)mask);
     return NULL;
@@ -151,7 +154,7 @@ static PyObject *boolean(PyObject *type, PyObject *args, PyObject *keywords) {
     int prepare = 1;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$p:boolean", names, &array, &prepare))
         return NULL;
-    mask_object *mask = begin(type, &boolean_form, array);
+    mask_object *mask = begin(type, &boolean_form, array, args, keywords);
     return mask ? finish(mask, FOVEA_MASK_BOOLEAN, prepare) : NULL;
 }
 
@@ -162,7 +165,7 @@ static PyObject *bits(PyObject *type, PyObject *args, PyObject *keywords) {
     int prepare = 1;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:bits", names, &array, &kv_len, &prepare))
         return NULL;
-    mask_object *mask = begin(type, &bits_form, array);
+    mask_object *mask = begin(type, &bits_form, array, args, keywords);
     if (!mask)
         return NULL;
     if (kv_len < 0 || mask->kv_len != kv_len / 8 + (kv_len % 8 > 0)) {
@@ -184,7 +187,7 @@ static PyObject *key_padding(PyObject *type, PyObject *args, PyObject *keywords)
     int64_t queries = -1;
     if (q_len != Py_None && py_integer(q_len, "q_len", &queries) < 0)
         return NULL;
-    mask_object *mask = begin(type, &padding_form, array);
+    mask_object *mask = begin(type, &padding_form, array, args, keywords);
     if (!mask)
         return NULL;
     mask->q_len = queries;
@@ -198,7 +201,7 @@ static PyObject *ranges(PyObject *type, PyObject *args, PyObject *keywords) {
     int prepare = 1;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:ranges", names, &array, &kv_len, &prepare))
         return NULL;
-    mask_object *mask = begin(type, &ranges_form, array);
+    mask_object *mask = begin(type, &ranges_form, array, args, keywords);
     if (!mask)
         return NULL;
     mask->kv_len = kv_len;
@@ -217,7 +220,7 @@ static PyObject *blocks(PyObject *type, PyObject *args, PyObject *keywords) {
         py_raise(PyExc_TypeError, "blocks() needs block_rows, block_keys, q_len and kv_len, none of them negative");
         return NULL;
     }
-    mask_object *mask = begin(type, &blocks_form, starts);
+    mask_object *mask = begin(type, &blocks_form, starts, args, keywords);
     if (!mask)
         return NULL;
     mask->q_len = q_len;
@@ -232,6 +235,60 @@ static PyObject *blocks(PyObject *type, PyObject *args, PyObject *keywords) {
     }
     mask->desc.blocks = mask->blocks;
     return finish(mask, FOVEA_MASK_BLOCKS, prepare);
+}
+
+/* A prepared mask of reduce(): (kind, batch, heads, q_len, kv_len, bits). */
+static PyObject *from_bits(PyObject *type, PyObject *args) {
+    long long size[4];
+    const char *word;
+    Py_buffer bits;
+    if (!PyArg_ParseTuple(args, "sLLLLy*", &word, &size[0], &size[1], &size[2], &size[3], &bits))
+        return NULL;
+    int kind = FOVEA_MASK_BLOCKS, status = 0;
+    while (kind > 0 && (!kinds[kind] || strcmp(kinds[kind], word) != 0))
+        kind--;
+    int64_t bytes = size[3] / 8 + (size[3] % 8 > 0);
+    for (int i = 0; i < 4; i++)
+        if (size[i] < 0 || (i < 3 && __builtin_mul_overflow(bytes, (int64_t)size[i], &bytes)))
+            status = -1;
+    mask_object *mask = NULL;
+    if (kind == 0 || status < 0 || bytes != bits.len)
+        py_raise(PyExc_ValueError, "the stored fovea.Mask contradicts itself");
+    else if ((mask = (mask_object *)py_object_new((PyTypeObject *)type)) != NULL) {
+        fovea_mask_desc_init(&mask->desc);
+        mask->batch = size[0];
+        mask->heads = size[1];
+        mask->q_len = size[2];
+        mask->kv_len = size[3];
+        mask->desc.mask =
+            fovea_tensor_bhtd(bits.buf, FOVEA_DTYPE_BITS, size[0], size[1], size[2], size[3] / 8 + (size[3] % 8 > 0));
+        mask = (mask_object *)finish(mask, FOVEA_MASK_BITS, 1);
+    }
+    if (mask)
+        mask->desc.kind = (fovea_mask_kind)kind;
+    PyBuffer_Release(&bits);
+    return (PyObject *)mask;
+}
+
+/* Also for copies. An unprepared one by its arrays, which are the caller's and may change; a prepared one, without them, by what it
+ * lets see. */
+static PyObject *reduce(PyObject *self, PyObject *none) {
+    (void)none;
+    const mask_object *mask = (const mask_object *)self;
+    if (!mask->prepared)
+        return py_stored("reduce", "Mask", kinds[mask->desc.kind], mask->arguments);
+    PyObject *bits = PyBytes_FromStringAndSize(
+        NULL, (Py_ssize_t)(mask->batch * mask->heads * mask->q_len * (mask->kv_len / 8 + (mask->kv_len % 8 > 0))));
+    if (!bits)
+        return NULL;
+    (void)fovea_mask_bits(mask->prepared, PyBytes_AsString(bits));
+    PyObject *args = Py_BuildValue("(sLLLLN)", kinds[mask->desc.kind], (long long)mask->batch, (long long)mask->heads,
+                                   (long long)mask->q_len, (long long)mask->kv_len, bits);
+    PyObject *arguments = args ? py_arguments(args, NULL) : NULL;
+    PyObject *result = arguments ? py_stored("reduce", "Mask", "_from_bits", arguments) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(arguments);
+    return result;
 }
 
 void py_mask_describe(PyObject *object, fovea_attention_desc *desc) {
@@ -276,6 +333,8 @@ static PyObject *repr(PyObject *self) {
 }
 
 static PyMethodDef methods[] = {
+    {"__reduce__", reduce, METH_NOARGS, NULL},
+    {"_from_bits", from_bits, METH_VARARGS | METH_CLASS, NULL},
     {"boolean", (PyCFunction)(void (*)(void))boolean, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "boolean(mask, *, prepare=True)\n--\n\nFrom a bool array [batch, heads, queries, keys], True = attend. Leading "
      "axes may be of\n"

@@ -32,6 +32,27 @@ int py_size_or_none(PyObject *value, void *size) {
     return 1;
 }
 
+PyObject *py_arguments(PyObject *args, PyObject *keywords) {
+    PyObject *dict = PyDict_New(), *name, *value;
+    for (Py_ssize_t at = 0; dict && keywords && PyDict_Next(keywords, &at, &name, &value);) {
+        PyObject *kept = PyList_Check(value) ? PySequence_Tuple(value) : Py_NewRef(value);
+        if (!kept || PyDict_SetItem(dict, name, kept) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(kept);
+    }
+    PyObject *arguments = dict ? PyTuple_Pack(2, args, dict) : NULL;
+    Py_XDECREF(dict);
+    return arguments;
+}
+
+PyObject *py_stored(const char *function, const char *kind, const char *maker, PyObject *arguments) {
+    PyObject *module = PyImport_ImportModule("fovea._stored");
+    PyObject *args = PyTuple_GetItem(arguments, 0), *keywords = PyTuple_GetItem(arguments, 1);
+    PyObject *result = module ? PyObject_CallMethod(module, function, "szOO", kind, maker, args, keywords) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+
 PyObject *py_itself(PyObject *self, PyObject *ignored) {
     (void)ignored;
     Py_INCREF(self);

@@ -18,6 +18,12 @@ void py_object_free(PyObject *object);
 /* A converter of PyArg_Parse ("O&") to a long long, which None leaves as it is. */
 int py_size_or_none(PyObject *value, void *size);
 
+/* What a constructor was given, for py_stored(): (args, keywords), with tuples for lists. NULL with an exception. */
+PyObject *py_arguments(PyObject *args, PyObject *keywords);
+
+/* fovea._stored.text() or .reduce() of an object that a type, or its class method maker, makes of arguments. */
+PyObject *py_stored(const char *function, const char *kind, const char *maker, PyObject *arguments);
+
 /* Methods of objects that nothing changes: a copy is the object itself. */
 PyObject *py_itself(PyObject *self, PyObject *ignored);
 #define PY_IMMUTABLE_METHODS                                                                                           \

@@ -9,10 +9,12 @@
 
 typedef struct plan_object {
     PyObject_HEAD py_plan *plan;
+    PyObject *arguments; /* what it was made of */
 } plan_object;
 
 static void dealloc(PyObject *self) {
     py_plan_drop(((plan_object *)self)->plan);
+    Py_XDECREF(((plan_object *)self)->arguments);
     py_object_free(self);
 }
 
@@ -115,10 +117,20 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     py_plan *plan = context ? py_plan_make(context, desc) : NULL;
     py_call_end(&call);
     plan_object *self = plan ? (plan_object *)py_object_new(type) : NULL;
-    if (self)
-        self->plan = plan;
-    else
+    if (!self)
         py_plan_drop(plan);
+    else {
+        self->plan = plan;
+        self->arguments = py_arguments(args, keywords);
+        const fovea_arithmetic computed = fovea_attention_plan_arithmetic(plan->library); /* config's, fastest's */
+        PyObject *word = PyUnicode_FromString(fovea_arithmetic_name(computed));
+        if (!word || !self->arguments ||
+            PyDict_SetItemString(PyTuple_GetItem(self->arguments, 1), "arithmetic", word) < 0) {
+            Py_DECREF((PyObject *)self);
+            self = NULL;
+        }
+        Py_XDECREF(word);
+    }
     return (PyObject *)self;
 }
 
@@ -217,7 +229,16 @@ static PyObject *workspace_size(PyObject *self, void *unused) {
     return PyLong_FromSize_t(((plan_object *)self)->plan->workspace_size);
 }
 
+static PyObject *repr(PyObject *self) { return py_stored("text", "Plan", NULL, ((plan_object *)self)->arguments); }
+
+static PyObject *reduce(PyObject *self, PyObject *none) {
+    (void)none;
+    return py_stored("reduce", "Plan", NULL, ((plan_object *)self)->arguments);
+}
+
 static PyMethodDef methods[] = {
+    {"__reduce__", reduce, METH_NOARGS, NULL},
+    PY_IMMUTABLE_METHODS,
     {"execute", (PyCFunction)(void (*)(void))execute, METH_FASTCALL | METH_KEYWORDS,
      "execute(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, q_lens=None, kv_lens=None, "
      "q_starts=None,\n"
@@ -255,8 +276,13 @@ static const char doc[] =
     "Uses what fovea.config() says now. "
     "Immutable; any thread may execute it.";
 
-static PyType_Slot slots[] = {{Py_tp_new, (void *)plan_new}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods},
-                              {Py_tp_getset, getters},       {Py_tp_doc, (void *)doc},         {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)plan_new},
+                              {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_repr, (void *)repr},
+                              {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Plan", sizeof(plan_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 

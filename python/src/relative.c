@@ -117,12 +117,14 @@ int py_call_relative_object(py_call *call, PyObject *object) {
     return py_relative_describe(object, &call->desc);
 }
 
+static const char *maker_of(PyObject *self) {
+    const fovea_relative kind = ((relative_object *)self)->kind;
+    return kind == FOVEA_RELATIVE_T5 ? "t5" : kind == FOVEA_RELATIVE_TOEPLITZ ? "toeplitz" : "window_2d";
+}
+
 static PyObject *get_kind(PyObject *self, void *unused) {
     (void)unused;
-    const fovea_relative kind = ((relative_object *)self)->kind;
-    return PyUnicode_FromString(kind == FOVEA_RELATIVE_T5         ? "t5"
-                                : kind == FOVEA_RELATIVE_TOEPLITZ ? "toeplitz"
-                                                                  : "window_2d");
+    return PyUnicode_FromString(maker_of(self));
 }
 
 static PyObject *get_table(PyObject *self, void *unused) {
@@ -145,6 +147,24 @@ static PyObject *get_parameters(PyObject *self, void *unused) {
     }
 }
 
+static PyObject *stored(PyObject *self, const char *function) {
+    PyObject *args = PyTuple_Pack(1, ((relative_object *)self)->table), *parameters = get_parameters(self, NULL);
+    PyObject *arguments = args && parameters ? py_arguments(args, parameters) : NULL;
+    PyObject *result = arguments ? py_stored(function, "Relative", maker_of(self), arguments) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(parameters);
+    Py_XDECREF(arguments);
+    return result;
+}
+
+static PyObject *repr(PyObject *self) { return stored(self, "text"); }
+
+/* Also for copies: its table is the caller's, and may change. */
+static PyObject *reduce(PyObject *self, PyObject *none) {
+    (void)none;
+    return stored(self, "reduce");
+}
+
 static PyGetSetDef getters[] = {
     {"kind", get_kind, NULL, "'t5', 'toeplitz' or 'window_2d': the function that made it", NULL},
     {"table", get_table, NULL, "the table, as it was given", NULL},
@@ -153,6 +173,7 @@ static PyGetSetDef getters[] = {
 };
 
 static PyMethodDef methods[] = {
+    {"__reduce__", reduce, METH_NOARGS, NULL},
     {"t5", (PyCFunction)(void (*)(void))t5, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "t5(table, *, bidirectional, max_distance=128)\n--\n\nT5's buckets: table [heads, buckets], the transposed weight "
      "of\n"
@@ -173,9 +194,8 @@ static const char doc[] =
     "Tables are float32, [entries] for all heads, [heads, entries], or [batch, heads, entries]. The table is kept,\n"
     "not copied, and read at each call. It is never expanded to queries x keys.";
 
-static PyType_Slot slots[] = {
-    {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods}, {Py_tp_getset, getters}, {Py_tp_doc, (void *)doc},
-    {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {Py_tp_repr, (void *)repr}, {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},          {Py_tp_doc, (void *)doc},   {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Relative", sizeof(relative_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};

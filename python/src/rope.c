@@ -10,6 +10,7 @@
 
 static void dealloc(PyObject *self) {
     fovea_rope_destroy(((py_rope *)self)->library);
+    Py_XDECREF(((py_rope *)self)->arguments);
     py_object_free(self);
 }
 
@@ -19,6 +20,18 @@ static int place(const char *word, const char *argument, const char *const words
         if (strcmp(word, words[i]) == 0)
             return i;
     return py_raise(PyExc_ValueError, "%s must be %s, not '%.*s'", argument, choice, py_word_length(word), word);
+}
+
+/* The divisors that an array had, which may change. */
+static int keep_divisors(PyObject *arguments, const py_array *array) {
+    PyObject *module = PyImport_ImportModule("array");
+    PyObject *bytes = PyBytes_FromStringAndSize(array->data, (Py_ssize_t)(array->shape[0] * (int64_t)sizeof(float)));
+    PyObject *kept = module && bytes ? PyObject_CallMethod(module, "array", "sO", "f", bytes) : NULL;
+    const int status = kept ? PyDict_SetItemString(PyTuple_GetItem(arguments, 1), "divisors", kept) : -1;
+    Py_XDECREF(module);
+    Py_XDECREF(bytes);
+    Py_XDECREF(kept);
+    return status;
 }
 
 static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
@@ -63,8 +76,10 @@ static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords
         const fovea_status status = fovea_rope_create(&desc, &self->library);
         PyEval_RestoreThread(released);
         self->rotary_dim = rotary_dim;
-        if (status != FOVEA_OK) {
+        self->arguments = py_arguments(args, keywords);
+        if (status != FOVEA_OK)
             py_raise_status(status);
+        if (status != FOVEA_OK || !self->arguments || (array.data && keep_divisors(self->arguments, &array) < 0)) {
             Py_DECREF((PyObject *)self);
             self = NULL;
         }
@@ -153,7 +168,16 @@ static PyObject *apply(PyObject *self, PyObject *args, PyObject *keywords) {
     return result;
 }
 
+static PyObject *repr(PyObject *self) { return py_stored("text", "Rope", NULL, ((py_rope *)self)->arguments); }
+
+static PyObject *reduce(PyObject *self, PyObject *none) {
+    (void)none;
+    return py_stored("reduce", "Rope", NULL, ((py_rope *)self)->arguments);
+}
+
 static PyMethodDef methods[] = {
+    {"__reduce__", reduce, METH_NOARGS, NULL},
+    PY_IMMUTABLE_METHODS,
     {"apply", (PyCFunction)(void (*)(void))apply, METH_VARARGS | METH_KEYWORDS,
      "apply(x, positions, *, layout='bhtd', out=None)\n--\n\n"
      "x rotated, an array of its kind, type and shape. Rotates the first rotary_dim channels of each head. "
@@ -190,8 +214,13 @@ static const char doc[] =
     "[rotary_dim / 2] by which frequencies are divided.\n\n"
     "Immutable; any thread may use it. ValueError: a number that makes no sense, a word that is not known.";
 
-static PyType_Slot slots[] = {{Py_tp_new, (void *)rope_new}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods},
-                              {Py_tp_getset, getters},       {Py_tp_doc, (void *)doc},         {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)rope_new},
+                              {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_repr, (void *)repr},
+                              {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Rope", sizeof(py_rope), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 

@@ -7,6 +7,7 @@
 typedef struct py_rope {
     PyObject_HEAD fovea_rope *library;
     int64_t rotary_dim;
+    PyObject *arguments; /* what it was made of */
 } py_rope;
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TILE_ROWS = 64 };
 
@@ -86,6 +87,24 @@ fv_keybits fv_prepared_bits(const fovea_mask *m, const fv_mask_rows *at, int64_t
     for (int i = 0; i < WORDS; i++)
         bits.word[i] = both[words + i] >> shift | (shift ? both[words + i + 1] << (64 - shift) : 0);
     return bits;
+}
+
+fovea_status fovea_mask_bits(const fovea_mask *mask, void *bits) {
+    const fv_pointer pointers[] = {{"mask", mask}, {"bits", bits}};
+    const fovea_status status = fv_pointers_check(pointers, 2);
+    if (status != FOVEA_OK)
+        return status;
+    const int64_t bytes = fv_ceil_div(mask->kv_len, 8), rows = mask->batch * mask->q_heads * mask->q_len;
+    char *to = bits;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t at = 0, count; at < bytes; at += count, to += count) {
+            const int64_t head = row / mask->q_len;
+            const fv_mask_rows place = {head / mask->q_heads, head % mask->q_heads, row % mask->q_len};
+            const fv_keybits seen = fv_prepared_bits(mask, &place, at * 8);
+            count = fv_min(bytes - at, FV_SEGMENT / 8);
+            memcpy(to, seen.word, (size_t)count);
+        }
+    return FOVEA_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------- preparing -- */

@@ -1,0 +1,75 @@
+"""How objects of the extension are stored by pickle, copied and printed: by what they were made of, under a version."""
+
+from typing import Any
+
+from fovea import _core
+
+FORM = 1  # of what reduce() and reduce_cache() give
+
+
+def text(kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    shown = [_word(value) for value in args] + [f"{name}={_word(value)}" for name, value in keywords.items()]
+    return f"fovea.{kind}{'.' + maker if maker else ''}({', '.join(shown)})"
+
+
+def _word(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return repr(value) if shape is None or isinstance(value, float) else f"<array {tuple(shape)}>"
+
+
+def reduce(kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    return restore, (FORM, kind, maker, args, keywords)
+
+
+def restore(form: int, kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    _check(form, kind)
+    try:
+        made = getattr(_core, kind)
+        return (getattr(made, maker) if maker else made)(*args, **keywords)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"the stored fovea.{kind} is damaged: {error}") from error
+
+
+def _check(form: int, kind: str) -> None:
+    if form != FORM:
+        raise ValueError(f"the fovea.{kind} is stored in form {form}; this version of fovea knows form {FORM}")
+
+
+# A sequence's number is made of how many the cache had made before, and of the lowest place that was free.
+_PLACE_BITS = 31
+
+
+def reduce_cache(
+    cache: _core.KVCache, numbers: set[int], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Any, ...]:
+    sequences = {number: cache.save(number) for number in sorted(numbers)}
+    end = cache.add()
+    cache.remove(end)
+    return restore_cache, (FORM, args, keywords, end, sequences)
+
+
+def restore_cache(
+    form: int, args: tuple[Any, ...], keywords: dict[str, Any], end: int, sequences: dict[int, bytes]
+) -> _core.KVCache:
+    """The cache, whose sequences have their numbers: all that it ever had are made again, in their order."""
+    cache: _core.KVCache = restore(form, "KVCache", None, args, keywords)
+    places = {number >> _PLACE_BITS: number & (1 << _PLACE_BITS) - 1 for number in sequences}
+    most = 1 + max(places.values(), default=-1)
+    held = {}  # sequences that only keep a place
+    for made_before in range((end >> _PLACE_BITS) + 1):
+        if made_before not in places:
+            number = cache.add()
+            place = number & (1 << _PLACE_BITS) - 1
+            if place < most:
+                held[place] = number
+            else:
+                cache.remove(number)
+            continue
+        place = places[made_before]
+        if place in held:
+            cache.remove(held.pop(place))
+        if cache.load(sequences.get(number := made_before << _PLACE_BITS | place, b"")) != number:
+            raise ValueError("the stored fovea.KVCache contradicts itself")
+    for number in held.values():
+        cache.remove(number)
+    return cache

@@ -1,0 +1,263 @@
+"""Objects print what they are, copy, and go through pickle: in this process and, with the same bits, in one of another tier."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import processes
+import pytest
+
+import fovea
+from fovea import _stored
+
+
+def make_linear(normal):
+    w, b = [normal(5, 16), normal(7, 16)], [normal(5), None]
+    linear = fovea.Linear(w, b, activation="gelu", scale=[None, 0.3], heads=[None, 7])
+    x = normal(3, 4, 16)
+    return linear, lambda m: [*m(x), m(x, part=1)]
+
+
+def make_gated(normal):
+    w, x = [normal(6, 9).astype(np.float16), normal(6, 9).astype(np.float16)], normal(4, 9).astype(np.float16)
+    return fovea.Linear(w, [normal(6), None], activation="silu_gated"), lambda m: [m(x)]
+
+
+def make_rope(normal):
+    divisors, x = np.full(8, 2, np.float32), normal(1, 2, 5, 16)
+    rope = fovea.Rope(16, base=5e5, scaling="linear", factor=2.0, divisors=divisors)
+    divisors[:] = 3
+    return rope, lambda r: [r.apply(x, 3)]
+
+
+def make_plan(normal):
+    x = normal(1, 4, 10, 16)
+    plan = fovea.Plan(q_heads=4, q_len=10, kv_len=10, head_dim=16, causal=True, window=(3, None))
+    return plan, lambda p: [p.execute(x, x, x)]
+
+
+def make_relative(normal):
+    x = normal(1, 4, 10, 16)
+    relative = fovea.Relative.t5(normal(4, 32), bidirectional=False, max_distance=20)
+    return relative, lambda r: [fovea.attention(x, x, x, relative=r)]
+
+
+def mask_of(name):
+    def make(normal):
+        q, k, seen = normal(2, 2, 10, 16), normal(2, 2, 300, 16), normal(2, 1, 10, 300) > 0.3
+        span = np.broadcast_to(np.array([[0, 100], [150, 290]]), (10, 2, 2)).copy()
+        starts = np.array([0, 1, 2])
+        blocks = {"block_rows": 5, "block_keys": 150, "q_len": 10, "kv_len": 300}
+        made = {
+            "boolean": lambda: fovea.Mask.boolean(seen),
+            "unprepared": lambda: fovea.Mask.boolean(seen, prepare=False),
+            "padding": lambda: fovea.Mask.key_padding(seen[:, 0, 0], q_len=10),
+            "padding, unprepared": lambda: fovea.Mask.key_padding(seen[:, 0, 0]),
+            "ranges": lambda: fovea.Mask.ranges(span, 300),
+            "blocks": lambda: fovea.Mask.blocks(starts, [0, 1], **blocks),
+            "blocks, unprepared": lambda: fovea.Mask.blocks(starts, [0, 1], **blocks, prepare=False),
+        }
+        return made[name](), lambda m: [fovea.attention(q, k, k, mask=m)]
+
+    return make
+
+
+def make_cache(normal):
+    cache = fovea.KVCache(2, 1, 16, max_pages=20, rope=fovea.Rope(16), windows=[None, 300], v_dtype="int8")
+    gone, first = cache.add(), cache.add()
+    cache.remove(gone)
+    for layer in range(2):
+        cache.append(layer, first, normal(1, 1, 300, 16), normal(1, 1, 300, 16))
+    second, third = cache.fork(first), cache.add()
+    cache.evict(first, 3, 9)
+    q = normal(1, 1, 3, 16)
+    assert second % 2**31 < first % 2**31  # in the place of the one that is gone
+    return cache, lambda c: [c.attend(n, s, q) for n in range(2) for s in (first, second)] + [np.int64(c.length(third))]
+
+
+MAKERS = {
+    "linear": make_linear,
+    "gated": make_gated,
+    "rope": make_rope,
+    "plan": make_plan,
+    "relative": make_relative,
+    **{f"mask, {name}": mask_of(name) for name in ("boolean", "unprepared", "padding", "padding, unprepared")},
+    **{f"mask, {name}": mask_of(name) for name in ("ranges", "blocks", "blocks, unprepared")},
+    "cache": make_cache,
+}
+
+
+def results(run, made):
+    return [np.asarray(y).tobytes() for y in run(made)]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_pickle_and_copies(name, normal):
+    made, run = MAKERS[name](normal)
+    expected, text = results(run, made), repr(made)
+    assert text.startswith(("<fovea.", "fovea.")) and "\n" not in text and "object at" not in text
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        loaded = pickle.loads(pickle.dumps(made, protocol))
+        assert results(run, loaded) == expected, protocol
+        if name != "cache":  # its forks no longer share pages
+            assert repr(loaded) == text
+    for copied in (copy.copy(made), copy.deepcopy(made), copy.deepcopy([made])[0]):
+        assert type(copied) is type(made) and results(run, copied) == expected
+
+
+def test_copies_share_what_nothing_changes(normal):
+    for name in ("linear", "rope", "plan"):
+        made, _ = MAKERS[name](normal)
+        assert copy.copy(made) is made and copy.deepcopy([made])[0] is made
+    table = normal(4, 32)
+    relative = fovea.Relative.t5(table, bidirectional=True)
+    apart = copy.deepcopy(relative)
+    table[:] = 0
+    assert apart.table.any() and copy.copy(relative).table is table
+
+
+LOADER = """
+import pickle, sys
+calls = pickle.load(sys.stdin.buffer)
+import fovea
+for made, name, args, keywords in calls:
+    if name == "attention":
+        keywords = {"mask" if isinstance(made, fovea.Mask) else "relative": made}
+    y = (fovea.attention if name == "attention" else getattr(made, name))(*args, **keywords)
+    print((y[0] if isinstance(y, tuple) else y).tobytes().hex())
+"""
+
+
+def test_another_process_of_another_tier(normal):
+    w, x, h, k = normal(33, 70), normal(9, 70), normal(1, 2, 5, 16), normal(1, 2, 300, 16)
+    cache = fovea.KVCache(1, 2, 16, max_bytes=1 << 22)
+    sequence = cache.add()
+    cache.append(0, sequence, k, k)
+    mask, relative = fovea.Mask.boolean(normal(5, 300) > 0), fovea.Relative.toeplitz(normal(2, 41))
+    calls = [
+        (fovea.Linear([w, w[:5]], [normal(33), None], activation="silu"), "execute", (x,), {}),
+        (fovea.Linear(w.astype(np.float16), dtype="float32"), "execute", (x,), {"activation": "relu"}),
+        (fovea.Rope(16, scaling="ntk", factor=4.0), "apply", (h, 3), {}),
+        (fovea.Plan(q_heads=2, q_len=5, kv_len=5, head_dim=16), "execute", (h, h, h), {}),
+        (mask, "attention", (h, k, k), {}),
+        (relative, "attention", (h, h, h), {}),
+        (cache, "attend", (0, sequence, h), {}),
+    ]
+    expected = [getattr(made, name)(*args, **more) for made, name, args, more in calls if name != "attention"]
+    expected[4:4] = [fovea.attention(h, k, k, mask=mask), fovea.attention(h, h, h, relative=relative)]
+    run = subprocess.run(
+        [sys.executable, "-c", LOADER],
+        input=pickle.dumps(calls),
+        capture_output=True,
+        env={**os.environ, "FOVEA_ISA": "scalar", "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=processes.PATIENCE,
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    assert run.stdout.decode().split() == [(y[0] if isinstance(y, tuple) else y).tobytes().hex() for y in expected]
+
+
+# --------------------------------------------------------------------------------------------------------- bytes
+
+
+def test_unpack(normal):
+    w = [normal(13, 17), normal(5, 17).T.copy().T]
+    for dtype in (np.float32, np.float16):
+        linear = fovea.Linear([m.astype(dtype) for m in w], [None, normal(5)], layout="out_in")
+        assert linear.has_bias == (False, True) and linear.weight_dtype == np.dtype(dtype).name
+        assert linear.nbytes == 18 * 17 * np.dtype(dtype).itemsize + 5 * 4
+        for part, matrix in enumerate(w):
+            weight, bias = np.empty(matrix.shape, dtype), np.full(len(matrix), 7, np.float32)
+            linear.unpack(weight, bias, part=part)
+            assert np.array_equal(weight, matrix.astype(dtype))
+            assert linear.has_bias[part] or (np.signbit(bias) & (bias == 0)).all()
+    for given, error, words in (
+        ((np.empty((5, 17), np.float32),), TypeError, "weight is float32|weight must be float16|float16"),
+        ((np.empty((17, 5), np.float16),), ValueError, r"shape \(17, 5\), not \(13, 17\)"),
+        ((np.empty((17, 13), np.float16).T,), ValueError, "weight is not contiguous"),
+        ((np.empty((13, 17), np.float16), np.empty(26, np.float32)[::2]), ValueError, "bias is not contiguous"),
+    ):
+        with pytest.raises(error, match=words):
+            linear.unpack(*given)
+    with pytest.raises(ValueError, match="part is 2, but the map has parts 0 to 1"):
+        linear.unpack(np.empty((5, 17), np.float16), part=2)
+
+
+def test_a_part_alone_and_another_activation(normal, tiers):
+    w, x, residual = [normal(n, 40) for n in (70, 3, 33)], normal(9, 40), [normal(9, n) for n in (70, 3, 33)]
+    linear, plain = fovea.Linear(w, activation="gelu"), fovea.Linear(w)
+    whole = linear(x, residual)
+    for part in range(3):
+        out = np.full_like(whole[part], np.nan)
+        assert np.array_equal(tiers(lambda: linear(x, residual[part], part=part)), whole[part])
+        assert linear.execute(x, residual[part], out=out, part=part) is out and np.array_equal(out, whole[part])
+    for call in (linear, linear.execute):
+        assert all(map(np.array_equal, call(x, activation=None), plain(x)))
+        assert all(map(np.array_equal, call(x), plain(x, activation="gelu")))
+        with pytest.raises(ValueError, match="part is 3"):
+            call(x, part=3)
+        with pytest.raises(ValueError, match="SILU_GATED"):
+            call(x, activation="silu_gated")
+        with pytest.raises(ValueError, match="activation must be .*'swish'"):
+            call(x, activation="swish")
+
+
+def test_damaged_bytes_are_refused(normal):
+    stored = fovea.Linear(normal(3, 5), normal(3)).to_bytes()
+    assert fovea.Linear.from_bytes(bytearray(stored)).to_bytes() == stored
+    for i in range(len(stored)):
+        damaged = bytearray(stored)
+        damaged[i] ^= 0x10
+        for data in (damaged, stored[:i]):
+            with pytest.raises(ValueError, match="stored"):
+                fovea.Linear.from_bytes(data)
+    with pytest.raises(ValueError, match="stored in form 2; this version of fovea knows form 1"):
+        fovea.Linear.from_bytes(stored[:8] + (2).to_bytes(8, "little") + stored[16:])
+    with pytest.raises(TypeError):
+        fovea.Linear.from_bytes("text")
+
+
+def test_unknown_and_damaged_pickles_are_refused(normal):
+    for name, maker in MAKERS.items():
+        restore, (form, *state) = maker(normal)[0].__reduce__()
+        with pytest.raises(ValueError, match="is stored in form 9; this version of fovea knows form 1"):
+            restore(form + 8, *state)
+        damaged = [state[0], state[1], (1, 2, 3, 4, 5, 6, 7, 8, 9, 10), {}] if restore is _stored.restore else [
+            *state[:-1], {number: stored[:-1] for number, stored in state[-1].items()}
+        ]
+        with pytest.raises(ValueError):
+            restore(form, *damaged)
+    _, (form, kind, maker, (word, *sizes, bits), keywords) = fovea.Mask.boolean(normal(5, 30) > 0).__reduce__()
+    for args in ((word, *sizes, bits[:-1]), ("round", *sizes, bits), (word, -1, *sizes[1:], bits)):
+        with pytest.raises(ValueError, match="the stored fovea.Mask contradicts itself"):
+            _stored.restore(form, kind, maker, args, keywords)
+
+
+# --------------------------------------------------------------------------------------------------------- caches
+
+
+def test_a_copied_cache_is_independent(normal):
+    cache, run = make_cache(normal)
+    numbers = sorted({cache.add(), cache.add()})
+    other = copy.deepcopy(cache)
+    before = results(run, cache)
+    other.clear()
+    assert results(run, cache) == before and cache.info()["sequences"] == 5
+    again = pickle.loads(pickle.dumps(cache))
+    for number in numbers:
+        assert again.length(number) == 0
+    assert again.add() == cache.add()  # never a number of before
+    with pytest.raises(ValueError, match="no sequence"):
+        again.length(0)
+
+
+def test_a_cache_whose_forks_fit_only_shared(normal):
+    cache = fovea.KVCache(1, 1, 16, max_pages=3)
+    first = cache.add()
+    cache.append(0, first, normal(1, 1, 500, 16), normal(1, 1, 500, 16))
+    cache.fork(first)
+    stored = pickle.dumps(cache)
+    with pytest.raises(fovea.CacheFullError):
+        pickle.loads(stored)
