@@ -13,15 +13,6 @@ Gradients are those of fovea.torch.attention. docs/coming-from.md goes through t
 import itertools
 
 __version__ = "2.8.4"  # of flash-attn, for code that asks
-__all__ = [
-    "flash_attn_func",
-    "flash_attn_kvpacked_func",
-    "flash_attn_qkvpacked_func",
-    "flash_attn_varlen_func",
-    "flash_attn_varlen_kvpacked_func",
-    "flash_attn_varlen_qkvpacked_func",
-    "flash_attn_with_kvcache",
-]
 _INF = float("inf")
 
 
@@ -108,20 +99,21 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if cache_seqlens is None:
         cache_seqlens = capacity
     if isinstance(cache_seqlens, int):
-        lens = _within("cache_seqlens", [cache_seqlens] * batch, capacity - added)
-    else:
-        lens = _integers("cache_seqlens", cache_seqlens, capacity - added, batch)
+        cache_seqlens = [cache_seqlens] * batch
+    lens = _integers("cache_seqlens", cache_seqlens, capacity - added, batch)
     first = [0] * batch if cache_leftpad is None else _integers("cache_leftpad", cache_leftpad, lens, batch)
     keys = [n + added - begin for n, begin in zip(lens, first)]
     options = _options([queries] * batch, keys, softmax_scale, causal, window_size, softcap, alibi_slopes)
     if rotary_cos is not None or rotary_sin is not None:
-        _check_rotary(q, rotary_cos, rotary_sin, max(capacity, max(lens) + queries), new)
-        at = torch.tensor(lens)[:, None]
-        k = _rotate(k, rotary_cos, rotary_sin, at + torch.arange(added), rotary_interleaved)
         ahead = causal or "window" in options  # else all queries stand at the first new key
+        at = torch.tensor(lens)[:, None]
+        _check_rotary(q, rotary_cos, rotary_sin, max(capacity, max(lens) + queries), new)
+        k = _rotate(k, rotary_cos, rotary_sin, at + torch.arange(added), rotary_interleaved)
         q = _rotate(q, rotary_cos, rotary_sin, at + torch.arange(queries) if ahead else at, rotary_interleaved)
-    undo = _append(k_cache, v_cache, k, v, _slots(table, k_cache, lens, [added] * batch)) if added else ()
+    undo = []
     try:
+        if added:
+            _append(k_cache, v_cache, k, v, _slots(table, k_cache, lens, [added] * batch), undo)
         if block_table is None and cache_batch_idx is None:
             options.update(kv_lens=keys, kv_starts=first if any(first) else None)
             out, lse = _attention(q, k_cache[:batch], v_cache[:batch], options, return_softmax_lse)
@@ -133,43 +125,31 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             if return_softmax_lse:
                 lse = lse.view(-1, batch, queries).transpose(0, 1).contiguous()
     except BaseException:
-        for cache, slots, old in undo:
+        for cache, slots, old in reversed(undo):
             cache[slots] = old
         raise
     return (out, lse) if return_softmax_lse else out
 
 
-
-def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                              alibi_slopes=None, deterministic=False, return_attn_probs=False):  # fmt: skip
+def flash_attn_qkvpacked_func(qkv, *args, **options):
     """flash_attn_func() of qkv [batch, tokens, 3, heads, head_dim]."""
-    return flash_attn_func(*_unpack("qkv", qkv, 5, 3), dropout_p, softmax_scale, causal, window_size, softcap,
-                           alibi_slopes, deterministic, return_attn_probs)  # fmt: skip
+    return flash_attn_func(*_unpack("qkv", qkv, 5, 3), *args, **options)
 
 
-def flash_attn_kvpacked_func(q, kv, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                             alibi_slopes=None, deterministic=False, return_attn_probs=False):  # fmt: skip
+def flash_attn_kvpacked_func(q, kv, *args, **options):
     """flash_attn_func() of q and kv [batch, keys, 2, kv_heads, head_dim]."""
-    return flash_attn_func(q, *_unpack("kv", kv, 5, 2), dropout_p, softmax_scale, causal, window_size, softcap,
-                           alibi_slopes, deterministic, return_attn_probs)  # fmt: skip
+    return flash_attn_func(q, *_unpack("kv", kv, 5, 2), *args, **options)
 
 
-def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, dropout_p=0.0, softmax_scale=None, causal=False,
-                                     window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
-                                     return_attn_probs=False):  # fmt: skip
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *args, **options):
     """flash_attn_varlen_func() of qkv [total, 3, heads, head_dim]."""
-    return flash_attn_varlen_func(*_unpack("qkv", qkv, 4, 3), cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, dropout_p,
-                                  softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
-                                  return_attn_probs)  # fmt: skip
+    cu_seqlens, max_seqlen = [cu_seqlens] * 2, [max_seqlen] * 2
+    return flash_attn_varlen_func(*_unpack("qkv", qkv, 4, 3), *cu_seqlens, *max_seqlen, *args, **options)
 
 
-def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
-                                    softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                                    alibi_slopes=None, deterministic=False, return_attn_probs=False):  # fmt: skip
+def flash_attn_varlen_kvpacked_func(q, kv, *args, **options):
     """flash_attn_varlen_func() of q and kv [total_k, 2, kv_heads, head_dim]."""
-    return flash_attn_varlen_func(q, *_unpack("kv", kv, 4, 2), cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
-                                  dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
-                                  return_attn_probs)  # fmt: skip
+    return flash_attn_varlen_func(q, *_unpack("kv", kv, 4, 2), *args, **options)
 
 
 def _check(q, dims, /, **tensors):
@@ -194,24 +174,20 @@ def _check(q, dims, /, **tensors):
         raise ValueError(f"{' and '.join(tensors)} differ in shape: {[list(x.shape) for x in tensors.values()]}")
 
 
-def _within(name, numbers, high):
-    """The numbers, which must be from 0 to high; high may be a list."""
-    for i, n in enumerate(numbers):
-        most = high if isinstance(high, int) else high[i]
-        if not 0 <= n <= most:
-            raise ValueError(f"{name}[{i}] is {n}: it must be from 0 to {most}")
-    return numbers
-
-
 def _integers(name, x, high, count=None):
-    """The numbers of an int32 tensor [count], each from 0 to high."""
+    """The numbers of an int32 tensor [count], or of a list, each from 0 to high; high may be a list, too."""
     import torch
 
-    if not isinstance(x, torch.Tensor) or x.dtype is not torch.int32 or x.dim() != 1 or x.device.type != "cpu":
-        raise TypeError(f"{name} must be an int32 tensor of one dimension on the CPU")
-    if count is not None and len(x) != count:
+    if not isinstance(x, list):
+        if not isinstance(x, torch.Tensor) or x.dtype is not torch.int32 or x.dim() != 1 or x.device.type != "cpu":
+            raise TypeError(f"{name} must be an int32 tensor of one dimension on the CPU")
+        x = x.tolist()
+    if count not in (None, len(x)):
         raise ValueError(f"{name} has {len(x)} numbers, and there are {count} sequences")
-    return _within(name, x.tolist(), high)
+    for i, (n, most) in enumerate(zip(x, high if isinstance(high, list) else [high] * len(x))):
+        if not 0 <= n <= most:
+            raise ValueError(f"{name}[{i}] is {n}: it must be from 0 to {most}")
+    return x
 
 
 def _sequences(side, starts, longest, total):
@@ -292,15 +268,15 @@ def _gather(k_cache, v_cache, table, first, lens):
     return k_cache[slots], v_cache[slots], [0, *itertools.accumulate(lens)]
 
 
-def _append(k_cache, v_cache, k, v, slots):
-    """Writes new tokens. Returns (cache, slots, what was there) of both caches."""
+def _append(k_cache, v_cache, k, v, slots, undo):
+    """Writes new tokens. undo gets (cache, slots, what was there)."""
     places = (slots[0] * k_cache.shape[1] + slots[1]).tolist()
-    last = list({place: i for i, place in enumerate(places)}.values())  # of those that go to one place
-    slots = tuple(x[last] for x in slots)
-    undo = [(cache, slots, cache[slots]) for cache in (k_cache, v_cache)]
-    for cache, new in ((k_cache, k), (v_cache, v)):
-        cache[slots] = new.flatten(0, 1)[last]
-    return undo
+    last = list({place: i for i, place in enumerate(places)}.values())  # of the tokens that go to one place
+    slots, new = tuple(x[last] for x in slots), [x.flatten(0, 1)[last] for x in (k, v)]
+    for cache, tokens in zip((k_cache, v_cache), new):
+        old = cache[slots]
+        cache[slots] = tokens
+        undo.append((cache, slots, old))
 
 
 def _check_rotary(q, cos, sin, positions, new):
