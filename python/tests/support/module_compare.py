@@ -27,10 +27,11 @@ LAYOUTS = [
 ]
 
 
-def make_input(seed, shape, dtype, layout):
-    """The same tensor for the same arguments, and what it is a view of."""
+def make_input(seed, shape, dtype, layout, wide):
+    """The same tensor for the same arguments, and what it is a view of; `wide`: in float64, the same numbers."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(shape, generator=generator).to(dtype)
+    x = x.double() if wide else x
     if layout == "transposed" and x.dim() > 1:
         base = x.transpose(0, -1).contiguous()
         return base.transpose(0, -1), base
@@ -38,7 +39,7 @@ def make_input(seed, shape, dtype, layout):
         base = x[:1].clone()
         return base.expand(shape), base
     if layout == "strided":
-        base = torch.randn((*shape[:-1], 2 * shape[-1]), generator=generator).to(dtype)
+        base = torch.randn((*shape[:-1], 2 * shape[-1]), generator=generator).to(x.dtype)
         return base[..., ::2], base
     if layout == "negative bit":
         return torch._neg_view(x), x
@@ -47,7 +48,7 @@ def make_input(seed, shape, dtype, layout):
     elif layout == "special" and x.numel():
         for index, value in enumerate((float("inf"), float("nan"), 1e4)):
             x.view(-1)[5 * index % x.numel()] = value
-    elif layout == "numpy" and dtype in (torch.float32, torch.float64):
+    elif layout == "numpy" and x.dtype in (torch.float32, torch.float64):
         array = x.numpy().copy()
         return torch.from_numpy(array), torch.from_numpy(array)
     return x, x
@@ -80,9 +81,9 @@ def _error(got, want):
         or got.dtype.is_floating_point != want.dtype.is_floating_point
     ):
         return float("inf")
-    got, want = got.detach().double(), want.detach().double()
-    if not want.numel():
+    if not want.numel() or (got.dtype is want.dtype and torch.equal(got, want)):
         return 0.0
+    got, want = got.detach().double(), want.detach().double()
     same = (got == want) | (got.isnan() & want.isnan())
     if bool(same.all()):
         return 0.0
@@ -94,9 +95,9 @@ def _state(model):
     """Buffers and what forward() keeps in plain attributes."""
     state = {}
     for path, module in model.named_modules():
-        for name, value in [*module._buffers.items(), *vars(module).items()]:
-            if name in ("table", "flag", "count", "scale", "seen", "last", "kept", "way"):
-                state[f"{path}.{name}"] = value
+        for name in ("table", "flag", "count", "scale", "seen", "last", "kept", "way"):
+            if name in module.__dict__ or name in module._buffers:
+                state[f"{path}.{name}"] = getattr(module, name)
     return state
 
 
@@ -129,8 +130,8 @@ class Outcome:
         self.values += [(f"hook {label}", t) for label, ts in LOG for t in ts]
 
 
-def compare(got, want, refusable):
-    """(what differs or None, error, whether the copy refused)."""
+def compare(got, want, refusable=False, types=True):
+    """(what differs or None, error, whether the copy refused). types=False: those of numbers may differ."""
     if got.error is not None or want.error is not None:
         if got.error is not None and refusable and "fovea" in str(got.error).lower():
             return None, 0.0, True
@@ -138,7 +139,7 @@ def compare(got, want, refusable):
             return f"raised {_short(got.error)}, not {_short(want.error)}", float("inf"), False
     if want.error is None:
         for name, form in want.forms.items():
-            if got.forms[name] != form:
+            if got.forms[name] != form and (types or name != "types"):
                 return f"{name}: {got.forms[name]}, not {form}", float("inf"), False
     errors = [(_error(g, w), name) for (name, g), (_, w) in zip(got.values, want.values)]
     if len(got.values) != len(want.values):
@@ -162,13 +163,13 @@ def scenario(program, module, make_copy):
 
     def both(step, function, shape, refusable):
         layout, seed, number = LAYOUTS[pick(len(LAYOUTS))], pick(1 << 30), 2
+        if layout == "special" and "mask=" in program.source:  # NaN of a masked key spreads in torch, and not in Fovea
+            layout = "plain"
         mode = [torch.no_grad, torch.inference_mode][pick(2)]
         without = program.needs_y and pick(3) == 0
         outcomes = []
-        for m, dtype in ((model, program.dtype), (copied, torch.float64 if double else program.dtype)):
-            made = [make_input(seed + i, shape, program.dtype, layout) for i in range(number)]
-            if dtype is not program.dtype:
-                made = [(x.to(dtype),) * 2 if x is b else (x.to(dtype), b.to(dtype)) for x, b in made]
+        for m, wide in ((model, False), (copied, double)):
+            made = [make_input(seed + i, shape, program.dtype, layout, wide) for i in range(number)]
             inputs, bases = [x for x, _ in made], [b for _, b in made]
             if function is module.direct:
                 inputs = inputs[:1]
@@ -218,7 +219,8 @@ def differences(program, module, optimize):
             break
     if suspects and not found:
         exact = scenario(program, module, lambda model: (copy.deepcopy(model).double(), True))
-        own = {step: compare(got, want, True)[1] for step, got, want, _ in exact if got is not None}
-        own = max((e for e in own.values() if e != float("inf")), default=0.0)
-        found = [f"{step}: {text}" for step, text, error in suspects if error > 8 * own + BOUND[program.dtype]]
+        own = {step: compare(got, want, types=False)[1] for step, got, want, _ in exact if got is not None}
+        bound = BOUND[program.dtype]  # larger errors are no rounding: other dropout, or other ways through forward()
+        own = max((e for e in own.values() if e < 50 * bound), default=0.0)
+        found = [f"{step}: {text}" for step, text, error in suspects if error > 8 * own + bound]
     return found, kept[0], refused

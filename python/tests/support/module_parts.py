@@ -69,6 +69,19 @@ def write(t):
     return t
 
 
+def causal(t, batch_first):
+    """Torch's mask of t's tokens: True hides a key."""
+    tokens = t.shape[1 if batch_first and t.dim() == 3 else 0]
+    return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+
+
+def padding(t, batch_first):
+    """Torch's mask that hides the last of several tokens of each sequence."""
+    tokens = t.shape[1 if batch_first and t.dim() == 3 else 0]
+    mask = (torch.arange(tokens) > 0) & (torch.arange(tokens) == tokens - 1)
+    return mask if t.dim() == 2 else mask.expand(t.shape[0 if batch_first else 1], tokens)
+
+
 def half_of(module, x):
     """A forward for an instance."""
     return type(module).forward(module, x) * 0.5

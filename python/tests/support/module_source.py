@@ -156,18 +156,27 @@ class Class:
         return make()
 
     def attention(self):
-        kind = self.child("mha", f"nn.MultiheadAttention({self.width}, 2, batch_first={self.rng.random() < 0.5})")
+        first = self.rng.random() < 0.5
+        kind = self.child("mha", f"nn.MultiheadAttention({self.width}, 2, batch_first={first})")
         h = self.var()
-        weights = self.rng.choice(["", ", need_weights=False"])
-        return f"{kind}({h}, {self.rng.choice([h, self.var()])}, {h}{weights})[0]"
+        options = self.rng.choice(
+            [
+                "",
+                ", need_weights=False",
+                f", attn_mask=causal({h}, {first})",
+                f", key_padding_mask=padding({h}, {first})",
+            ]
+        )
+        return f"{kind}({h}, {h if 'mask' in options else self.rng.choice([h, self.var()])}, {h}{options})[0]"
 
     def encoder(self):
         act = self.rng.choice(['"relu"', '"gelu"', "F.silu", "nn.ReLU(inplace=True)", "nn.GELU()", "HalfGELU()"])
-        first = self.rng.random() < 0.5
-        text = (
-            f"nn.TransformerEncoderLayer({self.width}, 2, 12, activation={act}, batch_first=True, norm_first={first})"
-        )
-        return f"{self.child('encoder', text)}({self.var()})"
+        options = f"{self.width}, 2, 12, activation={act}, batch_first=True, norm_first={self.rng.random() < 0.5}"
+        h = self.var()
+        if self.rng.random() < 0.25:
+            return f"{self.child('encoder', f'nn.TransformerDecoderLayer({options})')}({h}, {self.var()})"
+        mask = self.rng.choice(["", f", src_mask=causal({h}, True)", f", src_key_padding_mask=padding({h}, True)"])
+        return f"{self.child('encoder', f'nn.TransformerEncoderLayer({options})')}({h}{mask})"
 
     def sequential(self):
         w, rng = self.width, self.rng

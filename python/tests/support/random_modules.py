@@ -277,6 +277,8 @@ def reduced(program):
         return bool(found) and ("raised" in found[0]) == raised
 
     lines, raised = program.source.splitlines(), "raised" in run(program)[0][0]
+    alone = lines[: lines.index("def direct(model, x):") + 1] + ["    return None"]
+    lines = alone if differs("\n".join(alone)) else lines
     index = len(lines) - 1
     while index >= 0:
         depth = len(lines[index]) - len(lines[index].lstrip())
@@ -284,7 +286,8 @@ def reduced(program):
         while end < len(lines) and lines[end].strip() and len(lines[end]) - len(lines[end].lstrip()) > depth:
             end += 1
         without = lines[:index] + lines[end:]
-        if lines[index].strip() and differs("\n".join(without) + "\n"):
+        needed = not lines[index].strip() or "manual_seed" in lines[index]
+        if not needed and differs("\n".join(without) + "\n"):
             lines = without
         index -= 1
     return "\n".join(lines) + "\n"
