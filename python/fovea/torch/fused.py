@@ -155,6 +155,12 @@ class Fused:
         recording = record(self.module, self.name)
         return None if recording is None else _Plan(self.module, recording)
 
+    def left_out(self) -> set[str]:
+        """The children that are not called as modules."""
+        plan = self.plan()
+        called = {step.target for step, _ in plan.steps} if plan else set()
+        return {step.target for step in plan.recording.steps if isinstance(step.target, str)} - called if plan else called
+
     def _bind(self):
         plan = self.plan()
         if plan is None or not plan.fused:
@@ -174,6 +180,8 @@ class Fused:
         return self._bound
 
     def __call__(self, *args, **kwargs):
+        if torch.compiler.is_compiling():
+            return getattr(type(self.module), self.name)(self.module, *args, **kwargs)
         bound = self._bound
         if bound is None:
             bound = self._bind()
@@ -187,7 +195,6 @@ class Fused:
                 and getattr(type(self.module), self.name) is function
                 and all(type(x) in PLAIN for x in args)
                 and ordinary()
-                and not torch.compiler.is_compiling()
             ):
                 at = [*args, *results, *constants]
                 for call, inputs, place, dead in steps:

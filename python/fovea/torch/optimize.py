@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from .compared import check
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
 from .packed import Conv1D, Linear, Packed
@@ -115,17 +116,20 @@ def _attention(model, report):
         report.attention.append("as the model calls it: fovea.torch.enable() runs F.scaled_dot_product_attention on Fovea")
 
 
-def optimize(model: nn.Module) -> nn.Module:
+def optimize(model: nn.Module, example=None) -> nn.Module:
     """Returns a copy of `model` for inference on the CPU in float32, bfloat16 or float16; `model` itself stays as it is.
 
     In the copy
       - every nn.Linear (and GPT-2's Conv1D) is a product with weights packed once;
-      - maps of the same input (Q, K and V; gate and up) are one product, where the source of forward() shows it;
-      - GELU, ReLU and residual additions are part of the product before them, where tracing forward() shows it;
+      - GELU, ReLU and residual additions are part of the product before them, where that is proved of the code between them;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
-    The copy has no gradients and cannot be trained: asking for either raises RuntimeError. Its packed weights are memory
-    of its own, and those of the original are freed with the original; all other parameters are shared. state_dict()
-    and load_state_dict() of the copy raise RuntimeError, as its packed weights are in none: save and load the original.
+    What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes that their
+    class does not have. The copy has no gradients and cannot be trained: asking for either raises RuntimeError. Packed weights are
+    memory of the copy's own, can be read as ever (copy.state_dict() is the original's) and not be written; all other parameters are
+    shared.
+
+    example: a tensor, a tuple of arguments or a dict of keywords. The copy and the original in eval mode are run on it, and RuntimeError
+    names the first module whose result differs by more than 1e-4 (float32), 1e-2 (float16) or 5e-2 (bfloat16) of its largest number.
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """
@@ -139,5 +143,7 @@ def optimize(model: nn.Module) -> nn.Module:
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
     optimized.fovea_report = report
+    if example is not None:
+        check(_copy(model), optimized, example)
     _logger.info("%s", report)
     return optimized

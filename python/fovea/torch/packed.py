@@ -5,6 +5,8 @@ input, whatever stands around it. What follows a map may be computed with it onl
 """
 
 import functools
+import itertools
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +21,24 @@ PLAIN = (torch.Tensor, nn.Parameter)  # not the tensors of tracing, nor other cl
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_state
+
+
+
+
+def _registry():
+    """(maps by number, numbers not given yet): graphs of torch.compile keep the numbers, so all imports of this module share these."""
+    if not hasattr(torch.ops.fovea, "packed_linear"):
+        maps = weakref.WeakValueDictionary()
+        fake = lambda x, number: x.new_empty((*x.shape[:-1], maps[number].packed.out_features))  # noqa: E731
+        library = torch.library.Library("fovea", "FRAGMENT")
+        library.define("packed_linear(Tensor x, int number) -> Tensor")
+        library.impl("packed_linear", lambda x, number: maps[number]._execute(x), "CPU")
+        torch.library.register_fake("fovea::packed_linear", fake, lib=library)
+        torch.ops.fovea.packed_linear.fovea_registry = (maps, itertools.count(), library)
+    return torch.ops.fovea.packed_linear.fovea_registry[:2]
+
+
+_maps, _numbers = _registry()
 
 
 def ordinary() -> bool:
@@ -110,19 +130,21 @@ class Linear(Packed, nn.Linear):
 
     def _fix(self):
         super()._fix()
-        self.__dict__["_execute"] = self.packed.execute
+        vars(self).update(_execute=self.packed.execute, _number=next(_numbers))
+        _maps[self._number] = self
 
     def __getstate__(self):
-        state = super().__getstate__()
-        del state["_execute"]
-        return state
+        return {name: value for name, value in super().__getstate__().items() if name != "_execute"}
 
     def forward(self, input):
+        if torch.compiler.is_compiling():
+            return torch.ops.fovea.packed_linear(input, self._number)
         if type(input) in PLAIN and ordinary():
             if input.requires_grad and torch.is_grad_enabled():
                 no_gradient()
             return self._execute(input)
-        return F.linear(input, self.weight.t() if self.in_first else self.weight, self.bias)
+        weight = self.weight.unpacked()
+        return F.linear(input, weight.t() if self.in_first else weight, self.bias)
 
     def fused(self, activation, x, residual=None):
         """activation(self(x)) + residual. The caller knows that forward() would be called, and no hook."""

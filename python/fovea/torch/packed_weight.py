@@ -32,7 +32,10 @@ class PackedWeight(torch.Tensor):
 
     def unpacked(self) -> torch.Tensor:
         """A plain tensor with the numbers."""
-        return self._source if isinstance(self._source, torch.Tensor) else self._source()
+        if isinstance(self._source, torch.Tensor):
+            return self._source
+        with torch._C._DisableFuncTorch():
+            return self._source()
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
