@@ -101,6 +101,38 @@ static void check_padding(const case_contexts *x, layer *l, const float *same) {
     }
 }
 
+/* What a layer keeps of its weights: those that it was given. */
+static void check_kept(const case_contexts *x, const layer *l) {
+    const fovea_matrix *given[] = {&l->w.q, &l->w.k, &l->w.v, &l->w.o};
+    const void *biases[] = {l->w.q_bias, l->w.k_bias, l->w.v_bias, l->w.o_bias};
+    fovea_mha *mha;
+    if (!test_check(fovea_mha_create(x->one, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    const fovea_linear *linear;
+    int64_t part, in, out;
+    for (int i = 0; i < 4; i++) {
+        const fovea_matrix *m = given[i];
+        test_check(fovea_mha_linear(mha, i, &linear, &part, &in, &out) == FOVEA_OK, "%s", fovea_error_detail());
+        if (!test_check(linear && in == m->in && out == m->out, "weight %d is %" PRId64 " x %" PRId64, i, in, out))
+            continue;
+        float *w = must_alloc(in * out, sizeof *w), *bias = must_alloc(out, sizeof *bias);
+        test_check(fovea_linear_unpack(linear, part, w, bias, NULL) == FOVEA_OK, "%s", fovea_error_detail());
+        int64_t wrong = 0;
+        for (int64_t o = 0; o < out; o++) {
+            for (int64_t k = 0; k < in; k++)
+                wrong += w[o * in + k] != ((const float *)m->data)[k * m->in_stride + o * m->out_stride];
+            wrong += bias[o] != (biases[i] ? ((const float *)biases[i])[o] : 0.0f);
+        }
+        test_check(wrong == 0, "weight %d: %" PRId64 " numbers are others than those given", i, wrong);
+        free(w);
+        free(bias);
+    }
+    check_status("which weight", fovea_mha_linear(mha, 4, &linear, &part, &in, &out), FOVEA_ERROR_ARGUMENT,
+                 "from 0 to 3");
+    check_status("no layer", fovea_mha_linear(NULL, 0, &linear, &part, &in, &out), FOVEA_ERROR_NULL, "mha is NULL");
+    fovea_mha_destroy(mha);
+}
+
 static void test_use(const case_contexts *x, const layer_sizes *s) {
     rng r = rng_stream(test_seed(), "use");
     layer *l = layer_make(s, &r);
@@ -108,6 +140,7 @@ static void test_use(const case_contexts *x, const layer_sizes *s) {
     check_reshape(x, l, same);
     check_shared(x, l, same);
     check_padding(x, l, same);
+    check_kept(x, l);
     free(same);
     layer_free(l);
 }

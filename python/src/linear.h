@@ -75,6 +75,9 @@ PyObject *py_linear_reduce(PyObject *self, PyObject *none);
 PyObject *py_linear_from_bytes(PyObject *type, PyObject *data);
 extern const char py_linear_from_bytes_doc[];
 
+/* Of bytes of stored weights, in whole words of 8. */
+int64_t py_checksum(const void *from, const void *end);
+
 /* linear_call.c: its methods execute() and __call__(). */
 PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *py_linear_call(PyObject *self, PyObject *args, PyObject *keywords);

@@ -72,16 +72,17 @@ enum { VERSION = 1, WORD = sizeof(int64_t) };
 
 static int64_t whole_words(int64_t bytes) { return (bytes + WORD - 1) / WORD * WORD; }
 
-static int64_t checksum_of(const header *h) {
+int64_t py_checksum(const void *from, const void *end) {
     uint64_t sum = UINT64_C(0xcbf29ce484222325), word;
-    const char *at = (const char *)&h->dtype, *end = (const char *)h + h->bytes;
-    for (; at < end; at += WORD) {
+    for (const char *at = from; at < (const char *)end; at += WORD) {
         memcpy(&word, at, WORD);
         sum = (sum ^ word) * UINT64_C(0x100000001b3);
         sum ^= sum >> 32;
     }
     return (int64_t)(sum & INT64_MAX);
 }
+
+static int64_t checksum_of(const header *h) { return py_checksum(&h->dtype, (const char *)h + h->bytes); }
 
 /* Bytes of a matrix, and of its bias. */
 static int64_t weight_bytes(const header *h, int64_t i) {

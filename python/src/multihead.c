@@ -5,6 +5,7 @@
 #include "objects.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void dealloc(PyObject *self) {
@@ -12,6 +13,8 @@ static void dealloc(PyObject *self) {
     for (int i = 0; i < PY_LAYERS; i++)
         py_layer_drop(layer->layers[i]);
     fovea_mha_destroy(layer->first);
+    free(layer->norm[0]);
+    free(layer->norm[1]);
     py_context_drop(layer->context);
     py_object_free(self);
 }
@@ -281,20 +284,6 @@ static int describe_packed(making *m, fovea_mha_desc *desc, fovea_attention_desc
     return 0;
 }
 
-static int create(const making *m, py_multihead *self) {
-    py_context *context = py_context_now();
-    if (!context)
-        return -1;
-    self->context = py_context_keep(context);
-    self->desc.attention = &self->attention;
-    PyThreadState *released = PyEval_SaveThread();
-    const fovea_status status = fovea_mha_create(context->library, &self->desc, &m->weights, &self->first);
-    PyEval_RestoreThread(released);
-    if (status != FOVEA_OK)
-        py_raise_status(status);
-    return status == FOVEA_OK ? 0 : -1;
-}
-
 static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static char *names[] = {
         "heads",        "kv_heads",     "q",         "k",        "v",      "o",          "fused",      "outer_q",
@@ -347,7 +336,7 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         self->desc.norm_eps = norm_eps;
         self->attention.has_bias = bias;
         self->attention.has_sinks = sinks;
-        status = create(&m, self);
+        status = py_multihead_create(self, &m.weights);
     } else
         status = -1;
     for (int i = 0; i < m.opened; i++)
@@ -374,7 +363,21 @@ static PyObject *get_form(PyObject *self, void *unused) {
 
 #include "multihead_doc.h"
 
+static PyObject *repr(PyObject *self) {
+    const py_multihead *layer = (const py_multihead *)self;
+    const fovea_attention_desc *a = &layer->attention;
+    return PyUnicode_FromFormat("<fovea.MultiHead %s, %lld and %lld heads of %lld and %lld channels, %lld to %lld, %s, "
+                                "arithmetic %s%s>",
+                                forms.words[layer->desc.form], (long long)a->q_heads, (long long)a->kv_heads,
+                                (long long)a->head_dim, (long long)a->value_dim, (long long)layer->desc.q_features,
+                                (long long)layer->desc.out_features, py_float_name(a->dtype),
+                                fovea_arithmetic_name(a->arithmetic), a->page_keys > 0 ? ", over a KVCache" : "");
+}
+
 static PyMethodDef methods[] = {
+    {"__reduce__", py_multihead_reduce, METH_NOARGS, NULL},
+    {"_from_bytes", py_multihead_from_bytes, METH_O | METH_CLASS, NULL},
+    PY_IMMUTABLE_METHODS,
     {"execute", (PyCFunction)(void (*)(void))py_multihead_execute, METH_FASTCALL | METH_KEYWORDS, execute_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -382,13 +385,10 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getters[] = {{"form", get_form, NULL, "how the layer is computed, see help(fovea.MultiHead)", NULL},
                                 {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_new, (void *)multihead_new},
-                              {Py_tp_dealloc, (void *)dealloc},
-                              {Py_tp_call, (void *)call},
-                              {Py_tp_methods, methods},
-                              {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)type_doc},
-                              {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)multihead_new}, {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_call, (void *)call},         {Py_tp_repr, (void *)repr},
+                              {Py_tp_methods, methods},           {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)type_doc},      {0, NULL}};
 
 static PyType_Spec spec = {"fovea.MultiHead", sizeof(py_multihead), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                            slots};

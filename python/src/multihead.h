@@ -22,7 +22,16 @@ typedef struct py_multihead {
     fovea_attention_desc attention;
     py_layer *layers[PY_LAYERS]; /* in order of their last use; the first ever is never lost: others are made from it */
     fovea_mha *first;
+    bool o_bias;    /* was one given? */
+    float *norm[2]; /* of q and k, [head_dim], or NULL: what fovea_mha keeps, to be stored */
 } py_multihead;
+
+/* Makes the layer, of a description that is complete; keeps what the library does not give back. 0, or -1 with an exception. */
+int py_multihead_create(py_multihead *self, const fovea_mha_weights *weights);
+
+/* multihead_stored.c */
+PyObject *py_multihead_reduce(PyObject *self, PyObject *none);
+PyObject *py_multihead_from_bytes(PyObject *type, PyObject *stored);
 
 /* The arguments of a call: those of attention(), then these. */
 enum { PY_LAYER_cache = PY_ARG_COUNT, PY_LAYER_layer, PY_LAYER_sequences, PY_LAYER_ARGUMENTS };

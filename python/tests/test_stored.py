@@ -261,3 +261,85 @@ def test_a_cache_whose_forks_fit_only_shared(normal):
     stored = pickle.dumps(cache)
     with pytest.raises(fovea.CacheFullError):
         pickle.loads(stored)
+
+
+# --------------------------------------------------------------------------------------------------------- layers
+
+
+def layer_of(normal, form, dtype=np.float32, **more):
+    """A layer of a form, and the inputs that it takes."""
+
+    def w(*shape):
+        return normal(*shape).astype(dtype)
+
+    x, o = w(2, 7, 24), {"o": w(20, 32), "o_bias": normal(20)}
+    qkv = {"q": w(32, 24), "k": w(16, 24), "v": w(16, 24), "q_bias": normal(32), "v_bias": normal(16)}
+    all_heads = {"q": w(32, 24), "k": w(32, 24), "v": w(32, 24)}
+    made = {
+        "factored": lambda: fovea.MultiHead(heads=4, kv_heads=2, **qkv, **o, q_norm=normal(8), **more),
+        "no o": lambda: fovea.MultiHead(heads=4, kv_heads=2, **qkv, **more),
+        "cross": lambda: fovea.MultiHead(heads=4, kv_heads=2, inputs="cross", **qkv, **o, window=(2, 2), **more),
+        "separate": lambda: fovea.MultiHead(heads=4, kv_heads=2, inputs="separate", **qkv, **o, softcap=3.0, **more),
+        "fused": lambda: fovea.MultiHead(
+            heads=4, kv_heads=2, order="grouped", fused=w(64, 24), fused_bias=normal(64), **o, causal=True, **more
+        ),
+        "folded": lambda: fovea.MultiHead(heads=4, **all_heads, outer_q=w(24, 24), outer_v=w(24, 24), **o, **more),
+        "tied": lambda: fovea.MultiHead(heads=4, form="tied", q=w(32, 24), q_bias=normal(32), **o, **more),
+        "tied, cross": lambda: fovea.MultiHead(heads=4, form="tied", inputs="cross", q=w(32, 24), **o, **more),
+        "merged": lambda: fovea.MultiHead(heads=4, form="merged", **all_heads, **o, **more),
+        "merged, keys": lambda: fovea.MultiHead(
+            heads=4, form="merged", merge="keys", inputs="separate", **all_heads, **o, **more
+        ),
+        "projected": lambda: fovea.MultiHead(heads=4, head_dim=8, o=w(20, 32), **more),
+    }[form]()
+    heads = (w(2, 4, 7, 8),) * 3
+    count = 3 if form in ("separate", "merged, keys") else 2 if "cross" in form else 1
+    return made, heads if form == "projected" else (x,) * count
+
+
+LAYERS = ["factored", "no o", "cross", "separate", "fused", "folded", "tied", "tied, cross", "merged", "merged, keys"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("form", [*LAYERS, "projected"])
+def test_layers(form, dtype, normal):
+    layer, inputs = layer_of(normal, form, dtype)
+    lens = {"q_lens": [5, 7]} if form == "factored" else {}
+    expected = layer(*inputs, **lens, return_lse=True)
+    assert copy.copy(layer) is layer and copy.deepcopy([layer])[0] is layer
+    assert repr(layer).startswith("<fovea.MultiHead ") and "\n" not in repr(layer)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        with fovea.config(isa="scalar" if protocol == 3 else "best"):
+            loaded = pickle.loads(pickle.dumps(layer, protocol))
+        for got, want in zip(loaded(*inputs, **lens, return_lse=True), expected):
+            assert got.tobytes() == want.tobytes()
+    assert pickle.dumps(pickle.loads(pickle.dumps(loaded))) == pickle.dumps(loaded)
+
+
+def test_a_layer_over_a_cache(normal):
+    layer, (x,) = layer_of(normal, "factored", causal=True, cache_dtype="int8")
+    loaded, results = pickle.loads(pickle.dumps(layer)), []
+    for one in (layer, loaded):
+        cache = fovea.KVCache(1, 2, 8, dtype="int8", max_pages=4, rope=fovea.Rope(8))
+        results.append(one(x[:1], cache=cache, layer=0, sequences=cache.add()).tobytes())
+    assert results[0] == results[1]
+
+
+def test_layers_that_cannot_be_stored(normal):
+    for more, words in (({"fold_values": "always"}, "folded values"), ({"q_bias": normal(32)}, "merged.*q_bias")):
+        w = {name: normal(32, 24) for name in ("q", "k", "v")}
+        layer = fovea.MultiHead(heads=4, form="merged", **w, o=normal(20, 32), **more)
+        assert copy.deepcopy(layer) is layer
+        with pytest.raises(ValueError, match=f"{words}.* cannot be stored: store its weights"):
+            pickle.dumps(layer)
+
+
+def test_damaged_layers_are_refused(normal):
+    layer, _ = layer_of(normal, "factored")
+    restore, (form, kind, maker, (stored,), keywords) = layer.__reduce__()
+    for i in [*range(400), *range(400, len(stored), 97)]:
+        damaged = bytearray(stored)
+        damaged[i] ^= 0x10
+        for data in (bytes(damaged), stored[:i]):
+            with pytest.raises(ValueError, match="stored"):
+                restore(form, kind, maker, (data,), keywords)

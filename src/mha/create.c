@@ -232,4 +232,28 @@ fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_le
     return FOVEA_OK;
 }
 
+fovea_status fovea_mha_linear(const fovea_mha *mha, int weight, const fovea_linear **linear, int64_t *part, int64_t *in,
+                              int64_t *out) {
+    const fv_pointer pointers[] = {{"mha", mha}, {"linear", linear}, {"part", part}, {"in", in}, {"out", out}};
+    const fovea_status status = fv_pointers_check(pointers, 5);
+    if (status != FOVEA_OK)
+        return status;
+    if (weight < 0 || weight > FV_MHA_ROLES)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "weight is %d; it must be from 0 to %d", weight, FV_MHA_ROLES);
+    *linear = mha->packed->out;
+    *part = 0;
+    for (int i = 0; i <= weight && weight < FV_MHA_ROLES; i++) {
+        const fv_mha_role *role = &mha->shape.role[i];
+        const int input = fv_mha_input(&mha->desc, weight);
+        const bool there = role->projected && (i == 0 || mha->desc.form != FOVEA_MHA_TIED);
+        if (i == weight)
+            *linear = there ? mha->packed->map[input] : NULL;
+        else if (there && fv_mha_input(&mha->desc, i) == input)
+            ++*part;
+    }
+    *in = *linear ? (*linear)->in : 0;
+    *out = *linear ? (*linear)->parts[*part].out : 0;
+    return FOVEA_OK;
+}
+
 size_t fovea_mha_workspace_size(const fovea_mha *mha) { return mha ? (size_t)mha->bytes : 0; }
