@@ -116,6 +116,17 @@ def attention(
 ) -> Array: ...
 @overload
 def attention(
+    q: Array,
+    k: Any,
+    v: Any,
+    *,
+    out: Array | None = None,
+    return_lse: Literal[True],
+    return_weights: Literal[False] = False,
+    **options: Unpack[_Attention],
+) -> tuple[Array, Array]: ...
+@overload
+def attention(
     q: Array, k: Any, v: Any, *, out: Array | None = None, **options: Unpack[_AttentionOutputs]
 ) -> Array | tuple[Any, ...]: ...
 

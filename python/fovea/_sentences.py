@@ -24,7 +24,7 @@ _HINTS = {
     "it is sinks=": "s_aux sink learnable_sink",
     "it is cu_seqlens_q=": "cu_seq_lens_q cu_seq_q",
     "it is cu_seqlens_kv=": "cu_seqlens_k cu_seq_lens_k cu_seq_k",
-    "leave it out: cu_seqlens_q and cu_seqlens_kv say it": "max_seqlen_q max_seqlen_k max_q max_k max_length_q max_length_k",
+    "leave it out: cu_seqlens say it": "max_seqlen_q max_seqlen_k max_q max_k max_length_q max_length_k",
     "it is kv_lens=": "seqused_k cache_seqlens key_value_seq_lengths",
     "it is q_lens=": "seqused_q query_seq_lengths",
     "it is kv_starts=": "leftpad_k",
@@ -60,9 +60,9 @@ def _tensor(name: str, tensor: Any, torch: Any) -> str | None:
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return f"{name} belongs to a transform of torch.func (vmap, grad, jvp): use fovea.torch.attention there"
     if kind in ("FakeTensor", "FunctionalTensor") or tensor.is_meta:
-        return f"{name} has no numbers ({kind}, device {tensor.device}): call with tensors that have, or use fovea.torch.attention"
+        return f"{name} has no numbers ({kind}, device {tensor.device}): fovea.torch.attention takes such tensors"
     if tensor.is_nested:
-        return f"{name} is a nested tensor: pass its values with cu_seqlens_q and cu_seqlens_kv, or pad it and give q_lens and kv_lens"
+        return f"{name} is a nested tensor: pass its values() with cu_seqlens, or pad it and give q_lens and kv_lens"
     if tensor.layout is not torch.strided:
         return f"{name} has the layout {tensor.layout}: pass {name}.to_dense()"
     if tensor.is_quantized:

@@ -8,6 +8,9 @@ is_causal and windows count from the tokens of past_key, or end at nonpad_kv_seq
 the rest.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 import fovea
@@ -17,12 +20,14 @@ __all__ = ["attention", "run_node"]
 INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
 # What qk_matmul_output holds, by qk_matmul_output_mode.
-KINDS = ("raw", "capped", "biased", "weights")
+KINDS: Any = ("raw", "capped", "biased", "weights")
 
 
-def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv_seqlen=None, *, is_causal=0,
-              kv_num_heads=None, left_window_size=-1, q_num_heads=None, qk_matmul_output_mode=0, right_window_size=-1,
-              scale=None, softcap=0.0, softmax_precision=None, outputs=OUTPUTS[:3]):
+def attention(Q: Any, K: Any, V: Any, attn_mask: Any = None, past_key: Any = None, past_value: Any = None,
+              nonpad_kv_seqlen: Any = None, *, is_causal: int = 0, kv_num_heads: int | None = None, left_window_size: int = -1,
+              q_num_heads: int | None = None, qk_matmul_output_mode: int = 0, right_window_size: int = -1,
+              scale: float | None = None, softcap: float = 0.0, softmax_precision: int | None = None,
+              outputs: Iterable[str] = OUTPUTS[:3]) -> tuple[Any, ...]:  # fmt: skip
     """Returns (Y, present_key, present_value, qk_matmul_output), None for those that `outputs` does not name.
 
     Q, K, V: [batch, heads, tokens, channels], or [batch, tokens, heads * channels] with q_num_heads and kv_num_heads. attn_mask:
@@ -43,12 +48,12 @@ def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv
         k, v = np.concatenate([past_key, k], axis=2), np.concatenate([past_value, v], axis=2)
 
     # Where query 0 of each sequence stands among the keys.
-    offset = 0 if past_key is None else past_key.shape[2]
+    offset: Any = 0 if past_key is None else past_key.shape[2]
     if nonpad_kv_seqlen is not None:
         offset = np.asarray(nonpad_kv_seqlen, np.int64).reshape(-1) - q.shape[2]
     window = (left_window_size, right_window_size)
     mask, bias = mask_and_bias(attn_mask, k.shape[2])
-    options = {"mask": mask, "bias": bias, "scale": scale, "softcap": softcap or None, "kv_lens": nonpad_kv_seqlen}
+    options: dict[str, Any] = {"mask": mask, "bias": bias, "scale": scale, "softcap": softcap or None, "kv_lens": nonpad_kv_seqlen}
     if is_causal:
         options["causal"] = offset
     elif window != (-1, -1):
@@ -58,8 +63,8 @@ def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv
     kind = KINDS[qk_matmul_output_mode] if "qk_matmul_output" in outputs else None
     # The operator has these scores of padding, too, where attention() has none.
     padded = kind in ("raw", "capped") and nonpad_kv_seqlen is not None
-    y = fovea.attention(q, k, v, **options, out_layout="bthd" if flat else "bhtd", return_scores=None if padded else kind)
-    scores = None
+    y: Any = fovea.attention(q, k, v, **options, out_layout="bthd" if flat else "bhtd", return_scores=None if padded else kind)
+    scores: Any = None
     if padded:
         _, scores = fovea.attention(q, k, v, scale=scale, softcap=options["softcap"], return_scores=kind)
     elif kind:
@@ -69,7 +74,7 @@ def attention(Q, K, V, attn_mask=None, past_key=None, past_value=None, nonpad_kv
     return tuple(array if name in outputs else None for name, array in zip(OUTPUTS, found))
 
 
-def run_node(node, inputs):
+def run_node(node: Any, inputs: Iterable[Any]) -> list[Any]:
     """Runs an Attention node. inputs: the arrays of those inputs that have a name, in order; returns the outputs likewise."""
     import onnx
 
@@ -83,12 +88,12 @@ def run_node(node, inputs):
     return [array for place, array in zip(OUTPUTS, found) if place in wanted]
 
 
-def heads_apart(x, heads):
+def heads_apart(x: Any, heads: int | None) -> Any:
     """[batch, tokens, heads * channels] as [batch, heads, tokens, channels], without a copy."""
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
-def mask_and_bias(attn_mask, keys):
+def mask_and_bias(attn_mask: Any, keys: int) -> tuple[Any, Any]:
     if attn_mask is None:
         return None, None
     boolean = attn_mask.dtype == bool

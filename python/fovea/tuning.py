@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fovea import _core
@@ -34,7 +34,7 @@ def _words(shape: str | Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def log_shapes(path: str | os.PathLike[str]):
+def log_shapes(path: str | os.PathLike[str]) -> Iterator[None]:
     """Calls of this process append their shapes to a file meanwhile, for tune(log=) and fovea-tune --log. (Linear, MultiHead and
     Plan: those made meanwhile.) For a whole program set FOVEA_LOG_SHAPES=file instead."""
     before = os.environ.get("FOVEA_LOG_SHAPES")
@@ -104,4 +104,5 @@ def tune(
         message = done.stderr.strip().removeprefix("fovea-tune: ") or f"fovea-tune ended with status {done.returncode}"
         raise (ValueError if done.returncode == 2 else RuntimeError)(message)
     _core._renew()
-    return json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

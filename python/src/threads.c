@@ -3,7 +3,7 @@
 #include "pool.h"
 
 const char py_set_num_threads_doc[] =
-    "set_num_threads(threads)\n--\n\n"
+    "set_num_threads(threads, /)\n--\n\n"
     "Calls of this process, of all its threads, use at most so many threads from now on; 0: no limit of Fovea's own. "
     "Never more than\n"
     "CPU affinity and cgroup quota allow, nor than torch.set_num_threads() in a process with torch. Until it is "

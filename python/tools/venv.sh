@@ -50,7 +50,7 @@ torch)
     echo "This downloads about 900 MB, once: PyTorch 540 MB, two models 180 MB, the rest 180 MB; 2.3 GB unpacked."
     install --no-deps 'torch==2.15.*'
     install 'cuda-toolkit[cudart]==13.2.*'
-    install numpy pytest pytest-xdist expecttest filelock fsspec jinja2 networkx 'setuptools>=77' sympy 'typing-extensions>=4.13'
+    install numpy pytest pytest-xdist 'mypy==2.4.*' expecttest filelock fsspec jinja2 networkx 'setuptools>=77' sympy 'typing-extensions>=4.13'
     "$venv/bin/python" python/tools/stub_libraries.py "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     "$venv/bin/python" -c 'import torch; assert not torch.cuda.is_available()' || no "PyTorch does not import."
     # sentence-transformers requires torch, and pip would bring what was left out of it.

@@ -45,7 +45,10 @@ def merged(out, lse, sinks):
 # name: (call, tensors that it reads)
 READERS = {
     "attention": (fovea.attention, (Q, K, V)),
-    "bias": (lambda *x: fovea.attention(Q, K, V, bias=x[0], sinks=x[1], alibi=x[2]), (normal(5, 7), normal(4), normal(4).abs())),
+    "bias": (
+        lambda *x: fovea.attention(Q, K, V, bias=x[0], sinks=x[1], alibi=x[2]),
+        (normal(5, 7), normal(4), normal(4).abs()),
+    ),
     "relative": (lambda x: fovea.attention(Q, K, V, relative=fovea.Relative.toeplitz(x)), (normal(4, 5),)),
     "lens": (lambda x: fovea.attention(Q, K, V, kv_lens=x), (torch.tensor([3, 6]),)),
     "plan": (fovea.Plan(batch=2, q_heads=4, kv_heads=2, q_len=5, kv_len=7, head_dim=16).execute, (Q, K, V)),
@@ -77,7 +80,7 @@ def test_negative_bits_are_resolved(name, kind):
 @pytest.mark.parametrize("kind", [negative_view, imaginary])
 def test_negative_bits_in_torchs_attention(kind):
     with fovea.torch.enable(), torch.no_grad():
-        assert torch.equal(F.scaled_dot_product_attention(*[kind(Q)] * 3), fovea.attention(Q, Q, Q))
+        torch.testing.assert_close(F.scaled_dot_product_attention(*[kind(Q)] * 3), fovea.attention(Q, Q, Q))
         layer = torch.nn.MultiheadAttention(16, 2, batch_first=True).eval()
         for weights in (True, False):
             given, plain = (layer(x, x, x, need_weights=weights) for x in (kind(X[None]), X[None]))
@@ -187,7 +190,7 @@ KINDS = {
     "fake": (fake, "has no numbers"),
     "sparse": (lambda x: x.to_sparse(), "layout torch.sparse_coo: pass k.to_dense()"),
     "mkldnn": (lambda x: x.to_mkldnn(), "layout torch._mkldnn: pass k.to_dense()"),
-    "nested": (lambda x: torch.nested.nested_tensor([x[0], x[0]]), "is a nested tensor: .*cu_seqlens_q"),
+    "nested": (lambda x: torch.nested.nested_tensor([x[0], x[0]]), "is a nested tensor: .*cu_seqlens"),
     "jagged": (lambda x: torch.nested.nested_tensor([x[0], x[0]], layout=torch.jagged), "is a nested tensor"),
     "quantized": (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "is quantized: pass k.dequantize()"),
     "wrapper": (Wrapper, "is a Wrapper, which has no memory of its own"),
@@ -225,12 +228,15 @@ def test_one_sentence_in_transforms():
         lambda: functionalize(call)(Q),
     ):
         for mode in (contextlib.nullcontext, torch.no_grad):
-            with mode(), pytest.raises(TypeError, match="q belongs to a transform of torch.func.*fovea.torch.attention"):
+            with (
+                mode(),
+                pytest.raises(TypeError, match="q belongs to a transform of torch.func.*fovea.torch.attention"),
+            ):
                 transformed()
 
 
 def test_tensors_without_symbols_of_torch():
-    """Where the place of a tensor in its object is not known, its methods are asked: as for tensors of a type whose first is odd."""
+    """Where symbols of torch do not serve, methods are called: for a type whose first tensor is odd."""
 
     class Odd(torch.Tensor):
         first = True

@@ -1,0 +1,212 @@
+"""_core.pyi is true: names, arguments and defaults are those of the extension. mypy tells right calls from wrong ones."""
+
+import ast
+import importlib.util
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fovea
+
+PACKAGE = Path(fovea.__file__).parent
+STUB = ast.parse((PACKAGE / "_core.pyi").read_text()).body
+CLASSES = {node.name: node for node in STUB if isinstance(node, ast.ClassDef)}
+FUNCTIONS = {node.name for node in STUB if isinstance(node, ast.FunctionDef)}
+PLAIN = {
+    name
+    for name, node in CLASSES.items()
+    if not any("TypedDict" in ast.dump(base) for base in node.bases) and name[0] != "_"
+}
+
+
+def fields(name):
+    """The keys of a TypedDict, in the stub's order."""
+    own = [node.target.id for node in CLASSES[name].body if isinstance(node, ast.AnnAssign)]
+    return [key for base in CLASSES[name].bases if base.id in CLASSES for key in fields(base.id)] + own
+
+
+def parameters(function, bound):
+    """{name: (kind, default)} of a def in the stub, with the keys of **options. A default is its repr(), or None."""
+    a = function.args
+    positional = [*a.posonlyargs, *a.args]
+    defaults = [None] * (len(positional) - len(a.defaults)) + a.defaults
+    found = {}
+    for node, default in zip(positional, defaults):
+        kind = inspect.Parameter.POSITIONAL_ONLY if node in a.posonlyargs else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        found[node.arg] = (kind, default and repr(ast.literal_eval(default)))
+    for node, default in zip(a.kwonlyargs, a.kw_defaults):
+        found[node.arg] = (inspect.Parameter.KEYWORD_ONLY, default and repr(ast.literal_eval(default)))
+    if a.kwarg:
+        for key in fields(a.kwarg.annotation.slice.id):
+            found[key] = (inspect.Parameter.KEYWORD_ONLY, ...)
+    return dict(list(found.items())[bound:])
+
+
+def true_parameters(function):
+    """The same of what runs, by its docstring's first lines."""
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        default = None if parameter.default is parameter.empty else repr(parameter.default)
+        found[name] = (parameter.kind, default)
+    return found
+
+
+def callables():
+    """(name, what runs, its defs in the stub, whether they have self)."""
+    for name in sorted(FUNCTIONS):
+        yield name, getattr(fovea._core, name), [node for node in STUB if getattr(node, "name", None) == name], 0
+    for name in sorted(PLAIN):
+        kind = getattr(fovea._core, name)
+        for method in dict.fromkeys(node.name for node in CLASSES[name].body if isinstance(node, ast.FunctionDef)):
+            defs = [node for node in CLASSES[name].body if isinstance(node, ast.FunctionDef) and node.name == method]
+            if not any(ast.unparse(x) == "property" for x in defs[0].decorator_list) and method not in (
+                "__enter__",
+                "__exit__",
+            ):
+                yield f"{name}.{method}", kind if method == "__new__" else getattr(kind, method), defs, 1
+
+
+@pytest.mark.parametrize("name, runs, defs, bound", list(callables()), ids=lambda x: x if isinstance(x, str) else "")
+def test_signatures(name, runs, defs, bound):
+    if not (runs.__text_signature__ or "") and name.startswith(("_", "config.")):
+        return
+    true, seen = true_parameters(runs), set()
+    for node in defs:
+        told = parameters(node, bound)
+        seen |= told.keys()
+        assert not told.keys() - true.keys(), name
+        for argument, (kind, default) in told.items():
+            true_kind, true_default = true[argument]
+            assert kind == true_kind, (name, argument)
+            if default is not ...:
+                assert default == true_default or len(defs) > 1 and default is None, (name, argument)
+    assert seen == true.keys(), name
+
+
+def test_names():
+    told = (
+        FUNCTIONS
+        | PLAIN
+        | {t.id for node in STUB if isinstance(node, ast.Assign) for t in node.targets if hasattr(fovea._core, t.id)}
+    )
+    told |= {node.target.id for node in STUB if isinstance(node, ast.AnnAssign)}
+    there = {name for name in vars(fovea._core) if not name.startswith("__")} | {"__version__"}
+    assert told == there
+    for name in PLAIN - {"CacheFullError"}:
+        body = CLASSES[name].body
+        told = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        told |= {t.id for node in body if isinstance(node, ast.Assign) for t in node.targets}
+        mine = {
+            x
+            for x in vars(getattr(fovea._core, name))
+            if not x.startswith("__") or x in ("__call__", "__enter__", "__exit__")
+        }
+        assert told - {"__new__"} == mine | (told & {"__getnewargs_ex__", "__reduce__", "__repr__"}), name
+    assert sorted(fovea.__all__) == fovea.__all__ and all(hasattr(fovea, name) for name in fovea.__all__)
+
+
+@pytest.mark.parametrize(
+    "name, runs", [(name, runs) for name, runs, *_ in callables()], ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_arguments_are_taken(name, runs):
+    """Those of the docstring by C, too, and no others."""
+    if isinstance(runs, type) or type(runs).__name__ == "builtin_function_or_method":
+        true = true_parameters(runs) if runs.__text_signature__ else {}
+        needed = {x: 1 for x, (kind, default) in true.items() if default is None}
+        for argument in (
+            [*true, "anything_else"]
+            if true and inspect.Parameter.POSITIONAL_ONLY not in [x[0] for x in true.values()]
+            else []
+        ):
+            sentence = ""
+            try:
+                runs(**needed | {argument: object()})
+            except (TypeError, ValueError) as error:
+                sentence = str(error)
+            unknown = any(
+                x in sentence for x in ("has no argument", "invalid keyword", "unexpected keyword", "at most")
+            )
+            assert unknown == (argument == "anything_else"), (argument, sentence)
+
+
+USERS = """
+from typing import Any
+import fovea
+
+class Tensor: ...
+
+q, k, v, w = Tensor(), Tensor(), Tensor(), Tensor()
+out: Tensor = fovea.attention(q, k, v, causal="top_left", window=(3, None), scale=0.5, kv_lens=[1, 2], layout="bthd")
+out, lse = fovea.attention(q, k, v, causal=True, return_lse=True)
+out = fovea.attention(q, k, v, mask=fovea.Mask.boolean(w), bias=None, out=out, arithmetic="exact")
+fovea.attention(q, k, v, attn_mask=w)  # wrong
+fovea.attention(q, k)  # wrong
+fovea.attention(q, k, v, w)  # wrong
+fovea.attention(q, k, v, layout="hbtd")  # wrong
+fovea.attention(q, k, v, window=3)  # wrong
+fovea.attention(q, k, v, scale="0.5")  # wrong
+fovea.attention(q, k, v, relative=w)  # wrong
+plan = fovea.Plan(q_heads=4, q_len=1, kv_len=9, head_dim=64, causal="offset", mask="boolean")
+text: str = plan.describe()
+size: int = plan.workspace_size
+fovea.Plan(q_heads=4, q_len=1, kv_len=9)  # wrong
+fovea.Plan(q_heads=4, q_len=1, kv_len=9, head_dim=64, causal=3)  # wrong
+plan.workspace_size = 3  # wrong
+one, several = fovea.Linear(w, activation="gelu", heads=4), fovea.Linear([w, w], [None, w], heads=[4, None])
+one(q, residual=k, lens=[1])
+one.execute(q, out=k)
+fovea.Linear(w, activation="tanh")  # wrong
+fovea.Linear(w, heads=[4])  # wrong
+one(q, lengths=[1])  # wrong
+cache = fovea.KVCache(2, 4, 64, dtype="bfloat16", max_pages=8, windows=[None, 128], rope=fovea.Rope(64, scaling="yarn"))
+sequence: int = cache.add()
+cache.append(0, [sequence], k, v, turned=True)
+got: Tensor | tuple[Any, ...] = cache.attend(0, sequence, q, causal="bottom_right")
+saved: bytes = cache.save(sequence)
+cache.attend(0, sequence, q, kv_starts=[0])  # wrong
+cache.append(0, "all", k, v)
+fovea.KVCache(2, 4)  # wrong
+fovea.KVCache(2, 4, 64, dtype="int4")  # wrong
+layer = fovea.MultiHead(heads=4, q=w, k=w, v=w, o=w, form="factored", cache_dtype=("int8", "float16"))
+layer(q, cache=cache, layer=0, sequences=[1])
+fovea.MultiHead(heads=4, q=w, form="merge")  # wrong
+merged, lse = fovea.merge([q, k], [lse, lse], sinks=None)
+fovea.merge(q, [lse])  # wrong
+rotated: Tensor = fovea.Rope(64).apply(q, 3, out=q)
+fovea.Rope(64, pairing="both")  # wrong
+with fovea.config(threads=2, isa="avx2"):
+    threads: int = fovea.get_num_threads()
+fovea.config(isa="sse")  # wrong
+found: dict[str, Any] = fovea.tune(lambda: None, budget=1)
+fovea.tune(budget="long")  # wrong
+with fovea.log_shapes("file"):
+    pass
+"""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mypy"), reason="no mypy")
+def test_mypy(tmp_path):
+    (tmp_path / "users.py").write_text(USERS)
+    skipped = "".join(
+        f"[mypy-{name}.*]\nfollow_imports = skip\nignore_missing_imports = True\n" for name in ("numpy", "onnx")
+    )
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = True\nmypy_path = {PACKAGE.parent}\n" + skipped)
+    strict = [PACKAGE / name for name in ("__init__.py", "_core.pyi", "_sentences.py", "tuning.py", "onnx.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--cache-dir",
+        tmp_path / "cache",
+        "--no-error-summary",
+        "users.py",
+        *strict,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert not [line for line in errors if not line.startswith("users.py:")], done.stdout
+    told = {int(line.split(":")[1]) for line in errors}
+    assert told == {i for i, line in enumerate(USERS.splitlines(), 1) if "# wrong" in line}, done.stdout + done.stderr
