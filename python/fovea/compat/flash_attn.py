@@ -12,8 +12,12 @@ Gradients are those of fovea.torch.attention. docs/coming-from.md goes through t
 
 import itertools
 
+try:
+    import torch
+except ImportError:
+    torch = None  # only calls need it
+
 __version__ = "2.8.4"  # of flash-attn, for code that asks
-_INF = float("inf")
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
@@ -68,8 +72,6 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     many keys are there, those before cache_leftpad included. Where two tokens are appended at one place, the last
     stays. num_splits: no bit depends on it. There are no gradients, as in flash-attn.
     """
-    import torch
-
     new = {} if k is None and v is None else {"k": k, "v": v}
     _check(q, 4, q=q)
     _check(q, 4, k_cache=k_cache, v_cache=v_cache)
@@ -83,6 +85,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     for cache in (k_cache, v_cache):
         if cache.stride(-1) != 1 or (new and any(n > 1 and not by for n, by in zip(cache.shape, cache.stride()))):
             raise ValueError("the channels of k_cache and v_cache must be contiguous, and no axis expanded")
+        if new and cache.is_inference() and not torch.is_inference_mode_enabled():
+            raise ValueError("k_cache and v_cache were made under torch.inference_mode(): append to them there, too")
     if block_table is not None:
         if cache_batch_idx is not None or cache_leftpad is not None:
             raise ValueError("block_table does not go with cache_batch_idx or cache_leftpad")
@@ -110,11 +114,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         _check_rotary(q, rotary_cos, rotary_sin, max(capacity, max(lens) + queries), new)
         k = _rotate(k, rotary_cos, rotary_sin, at + torch.arange(added), rotary_interleaved)
         q = _rotate(q, rotary_cos, rotary_sin, at + torch.arange(queries) if ahead else at, rotary_interleaved)
-    undo = []
+    in_order, undo = block_table is None and cache_batch_idx is None, []
     try:
-        if added:
-            _append(k_cache, v_cache, k, v, _slots(table, k_cache, lens, [added] * batch), undo)
-        if block_table is None and cache_batch_idx is None:
+        if added and in_order and min(lens) == max(lens):
+            _write(k_cache, v_cache, (slice(batch), slice(lens[0], lens[0] + added)), k, v, undo)
+        elif added:
+            _append(k_cache, v_cache, _slots(table, k_cache, lens, [added] * batch), k, v, undo)
+        if in_order:
             options.update(kv_lens=keys, kv_starts=first if any(first) else None)
             out, lse = _attention(q, k_cache[:batch], v_cache[:batch], options, return_softmax_lse)
         else:
@@ -123,7 +129,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             out, lse = _attention(q.flatten(0, 1), k, v, options, return_softmax_lse)
             out = out.view(q.shape)
             if return_softmax_lse:
-                lse = lse.view(-1, batch, queries).transpose(0, 1).contiguous()
+                lse = lse.view(q.shape[2], batch, queries).transpose(0, 1).contiguous()
     except BaseException:
         for cache, slots, old in reversed(undo):
             cache[slots] = old
@@ -154,8 +160,6 @@ def flash_attn_varlen_kvpacked_func(q, kv, *args, **options):
 
 def _check(q, dims, /, **tensors):
     """Refuses what are no tensors of the CPU, of one shape of `dims` axes, that fit the queries q."""
-    import torch
-
     from fovea.torch.types import FLOATS
 
     for name, x in tensors.items():
@@ -163,8 +167,8 @@ def _check(q, dims, /, **tensors):
             raise TypeError(f"{name} must be a torch.Tensor, not {type(x).__name__}")
         if x.dtype not in FLOATS or x.dtype is not q.dtype:
             raise TypeError(f"{name} is {x.dtype}: all must be bfloat16, all float16, or all float32")
-        if x.device.type != "cpu" or x.layout is not torch.strided:
-            raise ValueError(f"{name} is {x.layout} on {x.device}, and must be a dense tensor of the CPU")
+        if x.device.type != "cpu" or x.layout is not torch.strided or x.is_nested:
+            raise ValueError(f"{name} must be a dense tensor of the CPU; it is {x.layout} on {x.device}")
         if x.dim() != dims:
             raise ValueError(f"{name} has {x.dim()} dimensions, not {dims}")
         if x.shape[-1] != q.shape[-1] or x.shape[-2] == 0 or q.shape[-2] % x.shape[-2]:
@@ -176,8 +180,6 @@ def _check(q, dims, /, **tensors):
 
 def _integers(name, x, high, count=None):
     """The numbers of an int32 tensor [count], or of a list, each from 0 to high; high may be a list, too."""
-    import torch
-
     if not isinstance(x, list):
         if not isinstance(x, torch.Tensor) or x.dtype is not torch.int32 or x.dim() != 1 or x.device.type != "cpu":
             raise TypeError(f"{name} must be an int32 tensor of one dimension on the CPU")
@@ -211,8 +213,8 @@ def _options(lens_q, lens_k, scale, causal, window_size, softcap, alibi, dropout
     """Keywords of fovea.torch.attention."""
     if dropout != 0:
         raise NotImplementedError(f"dropout_p is {dropout}: Fovea has no dropout; pass 0.0, as for evaluation")
-    if not isinstance(window_size, (tuple, list)) or len(window_size) != 2:
-        raise TypeError("window_size must be a pair (left, right); -1 is no limit")
+    if not isinstance(window_size, (tuple, list)) or [isinstance(side, int) for side in window_size] != [True, True]:
+        raise TypeError("window_size must be a pair of ints (left, right); -1 is no limit")
     left, right = (None if side < 0 else side for side in window_size)
     options = {"scale": scale, "alibi": alibi, "softcap": None if softcap <= 0 else softcap}
     if causal:
@@ -232,23 +234,19 @@ def _attention(q, k, v, options, wants_lse, **more):
     result = attention(q, k, v, layout=layout, return_lse=bool(wants_lse), **options, **more)
     if not wants_lse:
         return result, None
-    return result[0], result[1].detach().masked_fill(result[1] == -_INF, _INF)
+    return result[0], result[1].detach().masked_fill(result[1] == -torch.inf, torch.inf)
 
 
 def _table(block_table, batch):
-    import torch
-
     if not isinstance(block_table, torch.Tensor) or block_table.dtype is not torch.int32 or block_table.dim() != 2:
         raise TypeError("block_table must be an int32 tensor [batch, pages of a sequence]")
     if len(block_table) != batch or block_table.device.type != "cpu":
-        raise ValueError(f"block_table must be on the CPU, of {batch} sequences, not {len(block_table)}")
+        raise ValueError(f"block_table is of {len(block_table)} sequences on {block_table.device}, q of {batch} on cpu")
     return block_table
 
 
 def _slots(table, cache, first, lens):
     """(pages, places in them) of the keys [first, first + lens) of each sequence, one sequence after another."""
-    import torch
-
     pages, size = cache.shape[:2]
     if max(begin + n for begin, n in zip(first, lens)) > table.shape[1] * size:
         raise ValueError(f"a sequence has more keys than {table.shape[1]} pages of {size}, its row of block_table")
@@ -268,15 +266,18 @@ def _gather(k_cache, v_cache, table, first, lens):
     return k_cache[slots], v_cache[slots], [0, *itertools.accumulate(lens)]
 
 
-def _append(k_cache, v_cache, k, v, slots, undo):
-    """Writes new tokens. undo gets (cache, slots, what was there)."""
+def _append(k_cache, v_cache, slots, k, v, undo):
+    """Writes new tokens to slots. Of those that go to one place, the last stays, with any number of threads."""
     places = (slots[0] * k_cache.shape[1] + slots[1]).tolist()
-    last = list({place: i for i, place in enumerate(places)}.values())  # of the tokens that go to one place
-    slots, new = tuple(x[last] for x in slots), [x.flatten(0, 1)[last] for x in (k, v)]
-    for cache, tokens in zip((k_cache, v_cache), new):
-        old = cache[slots]
-        cache[slots] = tokens
-        undo.append((cache, slots, old))
+    last = list({place: i for i, place in enumerate(places)}.values())
+    slots = tuple(x[last] for x in slots)
+    _write(k_cache, v_cache, slots, k.flatten(0, 1)[last], v.flatten(0, 1)[last], undo)
+
+
+def _write(k_cache, v_cache, slots, k, v, undo):
+    for cache, new in ((k_cache, k), (v_cache, v)):
+        undo.append((cache, slots, cache[slots].clone()))
+        cache[slots] = new
 
 
 def _check_rotary(q, cos, sin, positions, new):
@@ -290,8 +291,6 @@ def _check_rotary(q, cos, sin, positions, new):
 
 def _rotate(x, cos, sin, positions, interleaved):
     """Rotary embedding, computed in float32: channel 2i with 2i + 1 if interleaved, else i with i + half."""
-    import torch
-
     cos, sin = (table[positions].float()[:, :, None] for table in (cos, sin))
     channels = 2 * cos.shape[-1]
     part = x[..., :channels].float()
