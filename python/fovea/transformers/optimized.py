@@ -1,10 +1,15 @@
 """The attention of transformers' models in copies of fovea.torch.optimize(), which calls attention() for these."""
 
+from fovea.transformers import versions
 from fovea.transformers.report import report as report_of
 
 
 def attention(model, report):
     """Puts `model`, a copy whose linear maps are still torch's, on Fovea's attention, and tells it in report.attention."""
+    with versions.adapter("attention that modules write out themselves"):
+        from fovea.transformers.own_attention import serve
+
+        report.attention += filter(None, (serve(name, module) for name, module in model.named_modules()))
     inside = None  # the prefix of a model that is done, with the models inside it
     for name, module in model.named_modules():
         if hasattr(module, "set_attn_implementation") and not (inside is not None and name.startswith(inside)):

@@ -12,11 +12,12 @@ from torch import nn
 
 from fovea.transformers.counters import calls_of
 
-_INTERFACE, _TORCH, _OWN = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention", ""
+_INTERFACE, _TORCH, _OWN, _SERVED = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention", "", "served"
 _KINDS = {
     _INTERFACE: "call the attention implementation",
     _TORCH: "call torch's scaled_dot_product_attention themselves: fovea.torch.enable() runs it on Fovea",
     _OWN: "have code of their own, which never runs on Fovea",
+    _SERVED: "have code of their own, whose attention optimize() has put on Fovea",
 }
 _NAMED = re.compile(r"\w*Attention(?!\w*(Output|Pool|Embed|Norm|Dropout|Adapter))\w*")
 
@@ -41,11 +42,16 @@ def _kind(kind):
     return _INTERFACE if _INTERFACE in read else _TORCH if _TORCH in read else _OWN
 
 
+def is_served(module):
+    """Whether optimize() has changed how a module computes its attention (own_attention.py)."""
+    return getattr(getattr(vars(module).get("forward"), "func", None), "runs_class_forward", False)
+
+
 def attentions(model):
     """[(name, module, kind)]: innermost modules of attention. kind says how they compute it, as above."""
     kinds = {kind: _kind(kind) for kind in {type(m) for m in model.modules() if not hasattr(m, "set_attn_implementation")}}
     found = [
-        (name, module, kinds[type(module)])
+        (name, module, _SERVED if is_served(module) else kinds[type(module)])
         for name, module in model.named_modules()
         if type(module) in kinds and (kinds[type(module)] == _INTERFACE or _NAMED.fullmatch(type(module).__name__))
     ]
