@@ -1,5 +1,6 @@
 """How objects of the extension are stored by pickle, copied and printed: by what they were made of, under a version."""
 
+from binascii import crc32
 from typing import Any
 
 from fovea import _core
@@ -18,21 +19,28 @@ def _word(value: Any) -> str:
 
 
 def reduce(kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    return restore, (FORM, kind, maker, args, keywords)
+    return restore, (FORM, kind, maker, args, keywords, _checksum(args))
 
 
-def restore(form: int, kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    _check(form, kind)
+def _checksum(value: Any, checksum: int = 0) -> int:
+    """Of all bytes: weights and bits of masks."""
+    for item in value if isinstance(value, tuple) else ():
+        checksum = crc32(item, checksum) if isinstance(item, bytes) else _checksum(item, checksum)
+    return checksum
+
+
+def restore(
+    form: int, kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any], checksum: int
+) -> Any:
+    if form != FORM:
+        raise ValueError(f"the fovea.{kind} is stored in form {form}; this version of fovea knows form {FORM}")
     try:
+        if _checksum(args) != checksum:
+            raise TypeError("its checksum is wrong")
         made = getattr(_core, kind)
         return (getattr(made, maker) if maker else made)(*args, **keywords)
     except (AttributeError, TypeError) as error:
         raise ValueError(f"the stored fovea.{kind} is damaged: {error}") from error
-
-
-def _check(form: int, kind: str) -> None:
-    if form != FORM:
-        raise ValueError(f"the fovea.{kind} is stored in form {form}; this version of fovea knows form {FORM}")
 
 
 # A sequence's number is made of how many the cache had made before, and of the lowest place that was free.
@@ -52,7 +60,7 @@ def restore_cache(
     form: int, args: tuple[Any, ...], keywords: dict[str, Any], end: int, sequences: dict[int, bytes]
 ) -> _core.KVCache:
     """The cache, whose sequences have their numbers: all that it ever had are made again, in their order."""
-    cache: _core.KVCache = restore(form, "KVCache", None, args, keywords)
+    cache: _core.KVCache = restore(form, "KVCache", None, args, keywords, _checksum(args))
     places = {number >> _PLACE_BITS: number & (1 << _PLACE_BITS) - 1 for number in sequences}
     most = 1 + max(places.values(), default=-1)
     held = {}  # sequences that only keep a place

@@ -232,8 +232,7 @@ static PyMethodDef methods[] = {
      "TypeError: not\n"
      "of the map's type."},
     {"unpack", (PyCFunction)(void (*)(void))py_linear_unpack, METH_VARARGS | METH_KEYWORDS, py_linear_unpack_doc},
-    {"to_bytes", py_linear_to_bytes, METH_NOARGS, py_linear_to_bytes_doc},
-    {"from_bytes", py_linear_from_bytes, METH_O | METH_CLASS, py_linear_from_bytes_doc},
+    {"_from_state", py_linear_from_state, METH_VARARGS | METH_CLASS, NULL},
     {"__reduce__", py_linear_reduce, METH_NOARGS, NULL},
     PY_IMMUTABLE_METHODS,
     {"describe", describe, METH_NOARGS, "describe()\n--\n\nA few lines: block sizes and whether they were tuned."},

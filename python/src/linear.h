@@ -66,17 +66,11 @@ int py_linear_part_of(PyObject *number, int64_t count, int64_t *part);
 /* Packs count parts by what the object says of types, activation and arithmetic. 0, or -1 with an exception. */
 int py_linear_pack(py_linear *linear, const fovea_linear_part *parts);
 
-/* linear_stored.c: its methods that give weights back. */
+/* stored.c: its methods that give weights back. */
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
 extern const char py_linear_unpack_doc[];
-PyObject *py_linear_to_bytes(PyObject *self, PyObject *none);
-extern const char py_linear_to_bytes_doc[];
 PyObject *py_linear_reduce(PyObject *self, PyObject *none);
-PyObject *py_linear_from_bytes(PyObject *type, PyObject *data);
-extern const char py_linear_from_bytes_doc[];
-
-/* Of bytes of stored weights, in whole words of 8. */
-int64_t py_checksum(const void *from, const void *end);
+PyObject *py_linear_from_state(PyObject *type, PyObject *args);
 
 /* linear_call.c: its methods execute() and __call__(). */
 PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);

@@ -376,7 +376,7 @@ static PyObject *repr(PyObject *self) {
 
 static PyMethodDef methods[] = {
     {"__reduce__", py_multihead_reduce, METH_NOARGS, NULL},
-    {"_from_bytes", py_multihead_from_bytes, METH_O | METH_CLASS, NULL},
+    {"_from_state", py_multihead_from_state, METH_VARARGS | METH_CLASS, NULL},
     PY_IMMUTABLE_METHODS,
     {"execute", (PyCFunction)(void (*)(void))py_multihead_execute, METH_FASTCALL | METH_KEYWORDS, execute_doc},
     {NULL, NULL, 0, NULL},

@@ -29,9 +29,9 @@ typedef struct py_multihead {
 /* Makes the layer, of a description that is complete; keeps what the library does not give back. 0, or -1 with an exception. */
 int py_multihead_create(py_multihead *self, const fovea_mha_weights *weights);
 
-/* multihead_stored.c */
+/* stored.c */
 PyObject *py_multihead_reduce(PyObject *self, PyObject *none);
-PyObject *py_multihead_from_bytes(PyObject *type, PyObject *stored);
+PyObject *py_multihead_from_state(PyObject *type, PyObject *args);
 
 /* The arguments of a call: those of attention(), then these. */
 enum { PY_LAYER_cache = PY_ARG_COUNT, PY_LAYER_layer, PY_LAYER_sequences, PY_LAYER_ARGUMENTS };

@@ -1,5 +1,6 @@
 """Objects print what they are, copy, and go through pickle: in this process and, with the same bits, in one of another tier."""
 
+import contextlib
 import copy
 import os
 import pickle
@@ -204,35 +205,61 @@ def test_a_part_alone_and_another_activation(normal, tiers):
             call(x, activation="swish")
 
 
-def test_damaged_bytes_are_refused(normal):
-    stored = fovea.Linear(normal(3, 5), normal(3)).to_bytes()
-    assert fovea.Linear.from_bytes(bytearray(stored)).to_bytes() == stored
-    for i in range(len(stored)):
-        damaged = bytearray(stored)
-        damaged[i] ^= 0x10
-        for data in (damaged, stored[:i]):
-            with pytest.raises(ValueError, match="stored"):
-                fovea.Linear.from_bytes(data)
-    with pytest.raises(ValueError, match="stored in form 2; this version of fovea knows form 1"):
-        fovea.Linear.from_bytes(stored[:8] + (2).to_bytes(8, "little") + stored[16:])
-    with pytest.raises(TypeError):
-        fovea.Linear.from_bytes("text")
+def flip(value, where):
+    """The same tuples, with a bit of the where-th byte of all bytes flipped, or cut off there."""
+    if isinstance(value, bytes):
+        at, where[0] = where[0], where[0] - len(value)
+        if 0 <= at < len(value):
+            return value[:at] if where[1] else value[:at] + bytes([value[at] ^ 16]) + value[at + 1 :]
+        return value
+    return tuple(flip(item, where) for item in value) if isinstance(value, tuple) else value
 
 
-def test_unknown_and_damaged_pickles_are_refused(normal):
-    for name, maker in MAKERS.items():
+def test_unknown_and_damaged_forms_are_refused(normal):
+    for maker in (*MAKERS.values(), lambda normal: layer_of(normal, "factored")):
         restore, (form, *state) = maker(normal)[0].__reduce__()
         with pytest.raises(ValueError, match="is stored in form 9; this version of fovea knows form 1"):
             restore(form + 8, *state)
-        damaged = [state[0], state[1], (1, 2, 3, 4, 5, 6, 7, 8, 9, 10), {}] if restore is _stored.restore else [
-            *state[:-1], {number: stored[:-1] for number, stored in state[-1].items()}
-        ]
+        if restore is _stored.restore_cache:
+            *state, stored = state
+            with pytest.raises(ValueError):
+                restore(form, *state, {number: sequence[:-1] for number, sequence in stored.items()})
+            continue
+        kind, how, args, keywords, checksum = state
+        for at in range(0, 6000, 7):
+            for cut in (False, True):
+                damaged = flip(args, where := [at, cut])
+                if where[0] >= 0:
+                    break
+                with pytest.raises(ValueError, match="is damaged"):
+                    restore(form, kind, how, damaged, keywords, checksum)
+                with contextlib.suppress(ValueError):  # with a checksum of its own it may be another object, and no crash
+                    restore(form, kind, how, damaged, keywords, _stored._checksum(damaged))
+        for damaged in ((), (1,), (1, 2, 3, 4, 5, 6), tuple("abcdef"), ((),) * 6, (b"", b"", (), ())):
+            with pytest.raises(ValueError):
+                restore(form, kind, how, damaged, {}, _stored._checksum(damaged))
+
+
+def test_states_that_contradict_themselves_are_refused(normal):
+    def refused(made, change):
+        restore, (form, kind, how, args, keywords, _) = made.__reduce__()
+        args = change(list(args))
         with pytest.raises(ValueError):
-            restore(form, *damaged)
-    _, (form, kind, maker, (word, *sizes, bits), keywords) = fovea.Mask.boolean(normal(5, 30) > 0).__reduce__()
-    for args in ((word, *sizes, bits[:-1]), ("round", *sizes, bits), (word, -1, *sizes[1:], bits)):
-        with pytest.raises(ValueError, match="the stored fovea.Mask contradicts itself"):
-            _stored.restore(form, kind, maker, args, keywords)
+            restore(form, kind, how, tuple(args), keywords, _stored._checksum(tuple(args)))
+
+    linear, mask = fovea.Linear([normal(4, 3), normal(6, 3)], [normal(4), None]), fovea.Mask.boolean(normal(5, 30) > 0)
+    layer = layer_of(normal, "merged")[0]
+    one = linear.__reduce__()[1][3][5][0]
+    for at, values in enumerate([(0, 2, 99), (-1, 5, 6), (-1, 4), (0,), ((0,), (0, -1), (3, 0), (0, "a")), None]):
+        for value in values or [(), (one,), (one,) * 17, (one, one[:4]), (one, (1, 3, -4, *one[3:])), (one, None)]:
+            refused(linear, lambda args: [*args[:at], value, *args[at + 1 :]])
+    for value in ((1, 2**40, 2**40, b"", None), (1, 3, 4, one[3], b""), (9, *one[1:]), (5, *one[1:])):
+        refused(linear, lambda args: [*args[:5], (value, one)])
+    for at, value in ((0, "round"), (1, -1), (2, 2**62), (4, 31 * 8), (5, b"")):
+        refused(mask, lambda args: [*args[:at], value, *args[at + 1 :]])
+    for at, values in enumerate([(b"", b"1" * 999), (b"", b"1" * 999), ((), (None,) * 4), ((), (b"1234", None), (1, 2))]):
+        for value in values:
+            refused(layer, lambda args: [*args[:at], value, *args[at + 1 :]])
 
 
 # --------------------------------------------------------------------------------------------------------- caches
@@ -326,20 +353,9 @@ def test_a_layer_over_a_cache(normal):
 
 
 def test_layers_that_cannot_be_stored(normal):
-    for more, words in (({"fold_values": "always"}, "folded values"), ({"q_bias": normal(32)}, "merged.*q_bias")):
+    for more, words in (({"fold_values": "always"}, "fold_values"), ({"q_bias": normal(32)}, "merged with q_bias")):
         w = {name: normal(32, 24) for name in ("q", "k", "v")}
         layer = fovea.MultiHead(heads=4, form="merged", **w, o=normal(20, 32), **more)
         assert copy.deepcopy(layer) is layer
-        with pytest.raises(ValueError, match=f"{words}.* cannot be stored: store its weights"):
+        with pytest.raises(ValueError, match=f"{words} cannot be stored: store its weights"):
             pickle.dumps(layer)
-
-
-def test_damaged_layers_are_refused(normal):
-    layer, _ = layer_of(normal, "factored")
-    restore, (form, kind, maker, (stored,), keywords) = layer.__reduce__()
-    for i in [*range(400), *range(400, len(stored), 97)]:
-        damaged = bytearray(stored)
-        damaged[i] ^= 0x10
-        for data in (bytes(damaged), stored[:i]):
-            with pytest.raises(ValueError, match="stored"):
-                restore(form, kind, maker, (data,), keywords)
