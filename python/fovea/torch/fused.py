@@ -166,11 +166,12 @@ class Fused:
         if plan is None or not plan.fused:
             self._bound = False
             return False
-        names = tuple(plan.module._modules)
+        children = [*self.module._modules.values()]
         self._bound = (
             getattr(type(self.module), self.name),
             plan.recording.arguments,
-            [self.module._modules[name] for name in names],
+            children,
+            [*map(type, children)],
             [*plan.hooks, *_GLOBAL_HOOKS],
             [(attributes, name) for attributes, name, _ in plan.watched],
             [value for *_, value in plan.watched],
@@ -186,10 +187,11 @@ class Fused:
         if bound is None:
             bound = self._bind()
         if bound and not kwargs:
-            function, arguments, children, hooks, watched, values, result, steps, results, constants = bound
+            function, arguments, children, kinds, hooks, watched, values, result, steps, results, constants = bound
             if (
                 len(args) == arguments
                 and [*self.module._modules.values()] == children
+                and [*map(type, children)] == kinds
                 and not any(hooks)
                 and [attributes.get(name) for attributes, name in watched] == values
                 and getattr(type(self.module), self.name) is function

@@ -1,5 +1,6 @@
 """optimize(model): a copy of a model for inference, with Fovea's packed weights and attention."""
 
+import collections
 import copy
 import importlib
 import logging
@@ -65,21 +66,36 @@ def _kind_of(module):
     return None
 
 
+def _decide(modules, inner) -> dict:
+    """{id of a module: (class of what it becomes, words, why it does not or None)}. `inner` ones belong to another."""
+    read = {id(parent._modules[n]): type(parent).__name__ for parent in modules.values() for n in weights_read(parent)}
+    # Of one parameter in two modules both must see what is written; where one is an embedding that happens in training alone.
+    owners = collections.Counter(
+        id(p) for m in modules.values() if type(m) is not nn.Embedding for p in m._parameters.values() if p is not None
+    )
+    found = {}
+    for module in modules.values():
+        what = None if id(module) in inner or isinstance(module, Packed) else _kind_of(module)
+        if what is not None:
+            kind, words, reason = what
+            if reason is None and id(module) in read:
+                reason = f"its weight is read by {read[id(module)]}"
+            if reason is None and any(owners[id(p)] > 1 for p in module.parameters()):
+                reason = "its weight is also a parameter of another module"
+            found[id(module)] = kind, words, reason
+    return found
+
+
 def _pack(model, report):
     """Packs the maps of `model`, a copy."""
     modules = dict(model.named_modules())
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
-    read = {id(parent._modules[n]): type(parent).__name__ for parent in modules.values() for n in weights_read(parent)}
+    found = _decide(modules, inner)
+    report.packed += [f"{n} (before)" for n, m in modules.items() if isinstance(m, Packed) and id(m) not in inner]
     for name, module in modules.items():
-        if isinstance(module, Packed):
-            report.packed += [f"{name} (before)"] * (id(module) not in inner)
+        if id(module) not in found:
             continue
-        found = None if id(module) in inner else _kind_of(module)
-        if found is None:
-            continue
-        kind, words, reason = found
-        if reason is None and id(module) in read:
-            reason = f"its weight is read by {read[id(module)]}"
+        kind, words, reason = found[id(module)]
         name = name or type(module).__name__
         if reason is not None:
             report.left.append(f"{name}: {reason}")
@@ -135,9 +151,9 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
     """
     if isinstance(getattr(model, "fovea_report", None), Report):
         return copy.deepcopy(model)
-    optimized, report = _copy(model), Report()
-    _attention(optimized, report)
-    with torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad():
+        optimized, report = _copy(model), Report()
+        _attention(optimized, report)
         _pack(optimized, report)
         _fuse(optimized, report)
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}

@@ -108,7 +108,8 @@ def no_gradient():
 
 def parameter(source, like) -> nn.Parameter:
     """A parameter that stands for `like`, whose numbers `source` returns."""
-    return nn.Parameter(_stands_for(source, like), requires_grad=False)
+    with torch.inference_mode(False):
+        return nn.Parameter(_stands_for(source, like), requires_grad=False)
 
 
 class Fixed(dict):
