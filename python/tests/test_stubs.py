@@ -99,11 +99,8 @@ def test_names():
         body = CLASSES[name].body
         told = {node.name for node in body if isinstance(node, ast.FunctionDef)}
         told |= {t.id for node in body if isinstance(node, ast.Assign) for t in node.targets}
-        mine = {
-            x
-            for x in vars(getattr(fovea._core, name))
-            if not x.startswith("__") or x in ("__call__", "__enter__", "__exit__")
-        }
+        there = vars(getattr(fovea._core, name))
+        mine = {x for x in there if x[0] != "_" or x in ("__call__", "__enter__", "__exit__")}
         assert told - {"__new__"} == mine | (told & {"__getnewargs_ex__", "__reduce__", "__repr__"}), name
     assert sorted(fovea.__all__) == fovea.__all__ and all(hasattr(fovea, name) for name in fovea.__all__)
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import fovea
+import fovea.torch
 
 _numbers = np.random.default_rng(44)
 Q, K, V = (_numbers.standard_normal((2, heads, 7, 8), np.float32) for heads in (4, 2, 2))
@@ -46,6 +47,8 @@ def test_scalars_of_numpy_and_torch():
         assert np.array_equal(fovea.attention(Q, K, V, causal=true), fovea.attention(Q, K, V, causal=True))
         assert fovea.Plan(q_heads=1, q_len=3, kv_len=3, head_dim=8, causal=true).describe()
         fovea.MultiHead(heads=2, q=W, k=W, v=W, o=W, causal=true)
+        q, k, v = (torch.tensor(x, requires_grad=True) for x in (Q, K, V))  # which takes another way
+        assert torch.equal(fovea.torch.attention(q, k, v, causal=true), fovea.torch.attention(q, k, v, causal=True))
     for three in (np.int64(3), torch.tensor(3), Index()):
         assert np.array_equal(fovea.attention(Q, K, V, causal=three), fovea.attention(Q, K, V, causal=3))
         assert np.array_equal(fovea.Rope(8).apply(Q, three), fovea.Rope(8).apply(Q, 3))
