@@ -117,7 +117,7 @@ def _to_op(q, k, options):
         options.update(relative=relative.kind, table=relative.table, relative_numbers=list(relative.parameters.values()))
         if "alibi" in options:
             raise ValueError("alibi and relative cannot be given together")
-    if type(causal).__name__ in ("bool", "bool_") or getattr(causal, "dtype", None) is torch.bool:  # numpy's and torch's, too
+    if str(getattr(causal, "dtype", type(causal).__name__)) in ("bool", "torch.bool"):  # numpy's and torch's, too
         options["causal"] = "true" if causal else "none"
     elif isinstance(causal, str):
         options["causal"] = causal
