@@ -12,6 +12,8 @@ The weights come from Fovea itself, a block of rows at a time, so they know all 
 torch's backward kernel of its fused attention is faster, and runs where it can: causal, or a mask or bias without a gradient.
 """
 
+import functools
+
 import torch
 from torch.autograd import forward_ad
 
@@ -22,28 +24,32 @@ TENSORS = ("mask", "bias", "sinks", "alibi", "table", "q_lens", "kv_lens", "q_st
            "cu_seqlens_q", "cu_seqlens_kv")  # fmt: skip
 INPUTS = ("q", "k", "v", *TENSORS)
 BACKWARD_INPUTS = ("grad_out", "grad_lse", "out", "lse", *INPUTS)
-_RELATIVE = {"t5": ("bidirectional", "max_distance"), "toeplitz": (), "window_2d": ("height", "width")}
 DEFAULTS = {"causal": "none", "window": None, "scale": None, "softcap": None, "relative": None, "relative_numbers": [],
             "layout": "bhtd", "out_layout": None, "arithmetic": None}  # fmt: skip
+_RELATIVE = {"t5": ("bidirectional", "max_distance"), "toeplitz": (), "window_2d": ("height", "width")}
 _BLOCK = 1 << 21  # weights at a time: 8 MiB
+_ALL = slice(None)
+_zeros = functools.partial(torch.zeros, dtype=torch.float32, device="cpu")  # whatever torch's defaults are
+_arange = functools.partial(torch.arange, dtype=torch.float32, device="cpu")
 
 
-def bhtd(x, layout):
-    """A tensor of a layout as [B, H, T, D]; one without heads' channels as [B, H, T]. Its own inverse where B exists."""
-    x = x if len(layout) == 4 else x.unsqueeze(0)
-    return x.transpose(1, 2) if layout.endswith("thd") else x
-
-
-def relative(kind, table, numbers):
-    """The fovea.Relative of an operation's arguments, or None."""
-    return kind and getattr(fovea.Relative, kind)(table, **dict(zip(_RELATIVE[kind], numbers)))
+def relative(options, table):
+    """The fovea.Relative of an operation's options, or None."""
+    kind = options["relative"]
+    return kind and getattr(fovea.Relative, kind)(table, **dict(zip(_RELATIVE[kind], options["relative_numbers"])))
 
 
 def causal_of(causal, offsets):
     """causal and q_offsets of an operation, as fovea.attention() takes them."""
     if causal == "offset":
-        return {"causal": int(offsets) if offsets.numel() == 1 else offsets, "q_offsets": None}
+        return {"causal": offsets.item() if offsets.numel() == 1 else offsets, "q_offsets": None}
     return {"causal": {"none": None, "true": True}.get(causal, causal), "q_offsets": offsets}
+
+
+def _bhtd(x, layout):
+    """A tensor of a layout as [B, H, T, D]."""
+    x = x if len(layout) == 4 else x.unsqueeze(0)
+    return x.transpose(1, 2) if layout.endswith("thd") else x
 
 
 def _finite(x):
@@ -51,167 +57,148 @@ def _finite(x):
     return x if x.sum().isfinite() else x.nan_to_num(0.0, 0.0, 0.0)
 
 
-def _rows_and_keys(x, batch, rows, keys):
-    """The part of a tensor that broadcasts to [B, H, T_q, T_k]."""
+def _part(x, *parts):
+    """A part of a tensor that broadcasts to as many axes as there are parts, or None."""
     if x is None:
         return None
-    x = x[(None,) * (4 - x.dim())]
-    parts = (batch, slice(None), rows, keys)
-    return x[tuple(part if size > 1 else slice(None) for part, size in zip(parts, x.shape))]
+    x = x[(None,) * (len(parts) - x.dim())]
+    return x[tuple(part if size > 1 else _ALL for part, size in zip(parts, x.shape))]
 
 
-def _of(x, sequences, dims):
-    """The part of slopes or tables of some sequences: only those of `dims` dimensions have an axis of them."""
-    return x[sequences] if x is not None and x.dim() == dims and x.shape[0] > 1 else x
-
-
-def _pieces(given, causal, batch, q_tokens, kv_tokens, step):
+def _pieces(x, causal, step):
     """(sequences, rows, keys, the position of each sequence's first row), where rows and keys are ranges of tokens."""
-    numbers = {name: None if given[name] is None else given[name].tolist() for name in TENSORS[5:]}
-    cu_q, cu_kv, offsets = numbers["cu_seqlens_q"], numbers["cu_seqlens_kv"], numbers.pop("q_offsets")
+    numbers = {name: None if x[name] is None else x[name].tolist() for name in TENSORS[5:]}
+    offsets, cu_seqlens = numbers.pop("q_offsets"), numbers["cu_seqlens_q"]
 
-    def tokens(i, cu, starts, lens, count):
+    def tokens(i, side, count):
+        cu, starts, lens = numbers[f"cu_seqlens_{side}"], numbers[f"{side}_starts"], numbers[f"{side}_lens"]
         first, stop = (cu[i], cu[i + 1]) if cu else (starts[i] if starts else 0, count)
         return slice(first, first + lens[i] if lens else stop)
 
-    count = len(cu_q) - 1 if cu_q else batch
-    step = 1 if any(x is not None for x in numbers.values()) else step
+    count = len(cu_seqlens) - 1 if cu_seqlens else len(x["q"])
+    step = 1 if any(numbers.values()) else step
     for i in range(0, count, step):
-        rows = tokens(i, cu_q, numbers["q_starts"], numbers["q_lens"], q_tokens)
-        keys = tokens(i, cu_kv, numbers["kv_starts"], numbers["kv_lens"], kv_tokens)
-        stop = min(i + step, count)
+        rows, keys = tokens(i, "q", x["q"].shape[2]), tokens(i, "kv", x["k"].shape[2])
+        size = min(step, count - i)
         corner = keys.stop - keys.start - rows.stop + rows.start if causal == "bottom_right" else 0
-        first = [corner] * (stop - i)
-        if offsets is not None:
-            first = offsets * (stop - i) if len(offsets) == 1 else offsets[i:stop]
-        yield slice(i, stop), rows, keys, torch.tensor(first)
+        first = [corner] * size if offsets is None else offsets * size if len(offsets) == 1 else offsets[i : i + size]
+        yield slice(i, i + size), rows, keys, torch.tensor(first, device="cpu")
 
 
-def _recompute(grad_out, grad_lse, out, lse, q, k, v, given, wanted, options):
-    """Gradients of INPUTS named in `wanted`, by name, as float32; q, k, v, out and their gradients [B, H, T, D]."""
+def _recompute(x, wanted, options):
+    """Gradients of INPUTS named in `wanted`, by name, as float32. x: BACKWARD_INPUTS by name, those of layouts [B, H, T, D]."""
     causal, window, softcap, scale = (options[name] for name in ("causal", "window", "softcap", "scale"))
+    q, k, v, mask, bias, sinks = (x[name] for name in INPUTS[:6])
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    batch, heads, q_tokens, _ = q.shape
-    kv_heads, kv_tokens = k.shape[1:3]
-    sinks, alibi, table, packed = given["sinks"], given["alibi"], given["table"], given["cu_seqlens_q"] is not None
-    grads = {name: torch.zeros(x.shape) for name, x in (("q", q), ("k", k), ("v", v))}
-    grads.update((name, torch.zeros(given[name].shape)) for name in wanted if name in given)
-    delta = (grad_out.float() * out).sum(-1)
-    if grad_lse is not None:
-        delta = delta - grad_lse
-    if "sinks" in wanted:
-        share = torch.where(lse == -torch.inf, 0.0, (sinks[:, None] - lse).exp())
+    heads, kv_heads, packed = q.shape[1], k.shape[1], x["cu_seqlens_q"] is not None
+    grads = {name: _zeros(x[name].shape) for name in {"q", "k", "v", *wanted}}
+    delta = (x["grad_out"].float() * x["out"]).sum(-1)
+    if x["grad_lse"] is not None:
+        delta = delta - x["grad_lse"]
+    if sinks is not None:
+        share = torch.where(x["lse"] == -torch.inf, 0.0, (sinks[:, None] - x["lse"]).exp())
         grads["sinks"] = -(share * delta).sum((0, 2))
-    step = max(1, _BLOCK // max(1, heads * kv_tokens * min(q_tokens, 64)))
-    for sequences, rows, keys, first in _pieces(given, causal, batch, q_tokens, kv_tokens, step):
-        part, size = slice(0, 1) if packed else sequences, first.numel()
+    step = max(1, _BLOCK // max(1, heads * k.shape[2] * min(q.shape[2], 64)))
+    for sequences, rows, keys, first in _pieces(x, causal, step):
+        part, size = slice(0, 1) if packed else sequences, len(first)
         block = max(1, _BLOCK // max(1, size * heads * (keys.stop - keys.start)))
         for at in range(rows.start, rows.stop, block):
             now = slice(at, min(at + block, rows.stop))
-            place = first + (at - rows.start)
+            place, count = first + (at - rows.start), now.stop - at
             low, high = keys.start, keys.stop  # the keys that some row sees
             if causal != "none" or (window and window[1] >= 0):
                 more = window[1] if causal == "none" else 0
-                high = min(high, low + max(0, int(place.max()) + now.stop - at + more))
+                high = min(high, low + max(0, int(place.max()) + count + more))
             if window and window[0] >= 0 and options["relative"] != "window_2d":
                 low = min(high, max(low, low + int(place.min()) - window[0]))
-            if high == low:
+            if high == low or not heads:
                 continue
-            place = place - (low - keys.start)
-            seen, n = slice(low, high), high - low
-            bias_of = relative(options["relative"], _of(table, sequences, 3), options["relative_numbers"])
+            seen, place = slice(low, high), place - (low - keys.start)
+            scores, group = (part, _ALL, now, seen), (size, kv_heads, heads // kv_heads * count, -1)
             _, p, *capped = attention_recorded(
-                q[part, :, now], k[part, :, seen], v[part, :, seen, :1], mask=_rows_and_keys(given["mask"], part, now, seen),
-                bias=_rows_and_keys(given["bias"], part, now, seen), sinks=sinks, alibi=_of(alibi, sequences, 2),
-                relative=bias_of, window=None if window is None else tuple(window), scale=scale, softcap=softcap,
-                causal=None if causal == "none" else place, q_offsets=place if causal == "none" else None,
-                return_weights=True, return_scores=softcap and "capped", arithmetic="exact",
+                q[part, :, now], k[part, :, seen], v[part, :, seen, :1], mask=_part(mask, *scores), bias=_part(bias, *scores),
+                sinks=sinks, alibi=_part(x["alibi"], sequences, _ALL),
+                relative=relative(options, _part(x["table"], sequences, _ALL, _ALL)), window=window and tuple(window),
+                scale=scale, softcap=softcap, causal=None if causal == "none" else place,
+                q_offsets=place if causal == "none" else None, return_weights=True, return_scores=softcap and "capped",
+                arithmetic="exact",
             )  # fmt: skip
-            grouped = (size, kv_heads, heads // kv_heads * (now.stop - at), -1)
-            go, qs = (x[part, :, now].float().reshape(grouped) for x in (grad_out, q))
-            ks, vs, p = k[part, :, seen].float(), v[part, :, seen].float(), p.view(grouped)
-            gs = (go @ vs.mT).sub_(delta[part, :, now].reshape(grouped)).mul_(p)
-            for_heads = gs.view(size, heads, now.stop - at, n)
+            go, qs = (y[part, :, now].float().reshape(group) for y in (x["grad_out"], q))
+            ks, vs, p = k[part, :, seen].float(), v[part, :, seen].float(), p.view(group)
+            gs = (go @ vs.mT).sub_(delta[part, :, now].reshape(group)).mul_(p)
+            of_heads = gs.view(size, heads, count, -1)
             if "bias" in wanted:
-                to = _rows_and_keys(grads["bias"], part, now, seen)
-                to += for_heads.sum_to_size(to.shape)
+                to = _part(grads["bias"], *scores)
+                to += of_heads.sum_to_size(to.shape)
             if "alibi" in wanted:
-                distance = place.view(-1, 1, 1, 1) + torch.arange(now.stop - at)[:, None] - torch.arange(n)
-                to = _of(grads["alibi"], sequences, 2)
-                to -= (for_heads * distance.abs()).sum((2, 3)).sum_to_size(to.shape)
+                to = _part(grads["alibi"], sequences, _ALL)
+                distance = (place.view(-1, 1, 1, 1) + _arange(count)[:, None] - _arange(high - low)).abs()
+                to -= (of_heads * distance).sum((2, 3)).sum_to_size(to.shape)
             if "table" in wanted:
-                _add_to_table(_of(grads["table"], sequences, 3), for_heads, place, options)
+                to = _part(grads["table"], sequences, _ALL, _ALL)
+                to += _of_entries(of_heads, to.shape[2], place, options).sum_to_size(to.shape)
             if softcap:
-                gs = gs.mul_(1 - (capped[0].view(grouped) / softcap).square_())
-            grads["q"][part, :, now] = (gs @ ks).mul_(scale).view(size, heads, now.stop - at, -1)
+                gs = gs.mul_(1 - (capped[0].view(group) / softcap).square_())
+            grads["q"][part, :, now] = (gs @ ks).mul_(scale).view(size, heads, count, -1)
             grads["k"][part, :, seen] += (gs.mT @ qs).mul_(scale)
             grads["v"][part, :, seen] += p.mT @ go
     return grads
 
 
-def _add_to_table(grad, gs, place, options):
-    """Adds the gradients [B, H, rows, keys] of a table's entries. Fovea tells which entry belongs to a row and a key."""
-    batch, heads, rows, keys = gs.shape
-    entries = grad.shape[-1]
-    numbers = relative(options["relative"], torch.arange(entries, dtype=torch.float32), options["relative_numbers"])
-    one = torch.zeros(batch, 1, max(rows, keys), 1)
-    _, entry = attention_recorded(one[:, :, :rows], one[:, :, :keys], one[:, :, :keys], relative=numbers, q_offsets=place,
-                                  return_scores="biased")  # fmt: skip
-    entry = entry.long().expand(gs.shape).reshape(batch, heads, -1)
-    sums = torch.zeros(batch, heads, entries).scatter_add_(2, entry, gs.reshape(batch, heads, -1))
-    grad += sums.sum_to_size((1,) * (3 - grad.dim()) + tuple(grad.shape)).view(grad.shape)
+def _of_entries(gs, entries, place, options):
+    """The sums [B, H, entries] of gradients [B, H, rows, keys]. Fovea tells which entry belongs to a row and a key."""
+    one = _zeros(gs.shape[0], 1, max(gs.shape[2:]), 1)
+    q, k = one[:, :, : gs.shape[2]], one[:, :, : gs.shape[3]]
+    entry = attention_recorded(q, k, k, relative=relative(options, _arange(entries)), q_offsets=place, return_scores="biased")[1]
+    return _zeros(*gs.shape[:2], entries).scatter_add_(2, entry.long().expand(gs.shape).flatten(2), gs.flatten(2))
 
 
-def _fused(grad_out, grad_lse, out, lse, q, k, v, given, wanted, options):
+def _fused(x, wanted, options):
     """Gradients of q, k and v by torch's kernel, or None where it does not serve, or not fast."""
-    causal, mask, bias = options["causal"], given["mask"], given["bias"]
-    others = any(given[name] is not None for name in ("sinks", "alibi", "table", "cu_seqlens_q"))
-    if others or options["window"] or options["softcap"] or grad_lse is not None or "bias" in wanted:
+    causal, (q, k, v, mask, bias) = options["causal"], (x[name] for name in INPUTS[:5])
+    if options["window"] or options["softcap"] or "bias" in wanted or not q.dtype == k.dtype == v.dtype:
         return None
-    if not q.dtype == k.dtype == v.dtype or q.shape[3] != v.shape[3]:
+    others = any(x[name] is not None for name in ("sinks", "alibi", "table", "cu_seqlens_q", "grad_lse"))
+    if others or q.shape[3] != v.shape[3] or 0 in (q.numel(), k.numel()):
         return None
-    batch, q_len, kv_len = q.shape[0], q.shape[2], k.shape[2]
-    lengths = {name: given[name] for name in TENSORS[5:10] if given[name] is not None}
+    q_len, kv_len, lse = q.shape[2], k.shape[2], x["lse"]
+    lengths = {name: x[name] for name in TENSORS[5:10] if x[name] is not None}
     corner = causal == "top_left" or (causal != "none" and q_len == kv_len and causal != "offset")
     if lengths or (causal != "none" and not (corner and mask is bias is None)):
-        if batch * q_len * kv_len > 8 * _BLOCK:
+        if len(q) * q_len * kv_len > 8 * _BLOCK:
             return None
-        q1, k1 = (torch.zeros(batch, 1, tokens, 1) for tokens in (q_len, kv_len))
+        ones = [_zeros(len(q), 1, tokens, 1) for tokens in (q_len, kv_len, kv_len)]
         lengths.update(causal_of(causal, lengths.pop("q_offsets", None)))
-        seen = attention_recorded(q1, k1, k1, return_scores="biased", **lengths)[1]
+        seen = attention_recorded(*ones, return_scores="biased", **lengths)[1]
         bias, causal = seen if bias is None else bias + seen, "none"
     if mask is not None:
-        bias = torch.where(mask, 0.0 if bias is None else bias, -torch.inf)
+        bias = torch.where(mask, _zeros(()) if bias is None else bias, -torch.inf)
     if bias is not None:  # where nothing is seen, lse is -inf, which the kernel cannot subtract
         bias = bias.to(q.dtype)[(None,) * (4 - bias.dim())].expand(-1, -1, q_len, kv_len)
         lse = torch.where(lse == -torch.inf, 0.0, lse)
     grads = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        grad_out, q, k, v, out, lse, 0.0, causal != "none", attn_mask=bias, scale=options["scale"]
+        x["grad_out"], q, k, v, x["out"], lse, 0.0, causal != "none", attn_mask=bias, scale=options["scale"]
     )
     return dict(zip(("q", "k", "v"), grads))
 
 
-def backward_cpu(grad_out, grad_lse, out, lse, *inputs, wanted, **options):
+def backward_cpu(*inputs, wanted, **options):
     """fovea::attention_backward: the gradients of those of INPUTS whose numbers are in `wanted`."""
     options = DEFAULTS | options  # torch leaves out what equals its default
     layout, out_layout = options["layout"], options["out_layout"] or options["layout"]
-    given = dict.fromkeys(INPUTS) | dict(zip(INPUTS, inputs))
-    q, k, v = (_finite(bhtd(given.pop(name), layout)) for name in ("q", "k", "v"))
-    grad_out = torch.zeros_like(out) if grad_out is None else grad_out
-    out, grad_out = bhtd(out, out_layout), bhtd(grad_out, out_layout)
+    x = dict.fromkeys(BACKWARD_INPUTS) | dict(zip(BACKWARD_INPUTS, inputs))
+    x["grad_out"] = torch.zeros_like(x["out"]) if x["grad_out"] is None else x["grad_out"]
+    x.update((name, _bhtd(x[name], out_layout)) for name in ("out", "grad_out"))
+    x.update((name, _finite(_bhtd(x[name], layout))) for name in ("q", "k", "v"))
     if len(layout) == 3:
-        lse, grad_lse = lse[None], None if grad_lse is None else grad_lse[None]
-    names = [INPUTS[i] for i in wanted]
-    arguments = (grad_out, grad_lse, out, lse, q, k, v, given, names, options)
+        x.update((name, x[name] if x[name] is None else x[name][None]) for name in ("lse", "grad_lse"))
+    names, result = [INPUTS[i] for i in wanted], []
     with torch.autocast("cpu", enabled=False):
-        grads = _fused(*arguments) or _recompute(*arguments)
-    result = []
+        grads = _fused(x, names, options) or _recompute(x, names, options)
     for i, name in zip(wanted, names):
-        grad = grads[name]
-        if i < 3:
-            grad = grad.transpose(1, 2) if layout.endswith("thd") else grad
-            grad = grad.reshape(inputs[i].shape)
-        result.append(grad.to(inputs[i].dtype).contiguous())
+        grad, to = grads[name], inputs[i + 4]
+        grad = grad.transpose(1, 2) if i < 3 and layout.endswith("thd") else grad
+        result.append(grad.reshape(to.shape).to(to.dtype).contiguous())
     return result
 
 

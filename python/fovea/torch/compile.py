@@ -25,12 +25,14 @@ _OPTIONS = (
 _INPUTS = "Tensor q, Tensor k, Tensor v, " + "".join(f"Tensor? {name}=None, " for name in TENSORS)
 
 
-def _attention_cpu(q, k, v, *tensors, causal="none", window=None, relative=None, relative_numbers=(), **options):
-    options.update(zip(TENSORS, tensors))
-    options["relative"] = autograd.relative(relative, options.pop("table", None), relative_numbers)
-    options.update(autograd.causal_of(causal, options.get("q_offsets")))
-    options["arithmetic"] = options.get("arithmetic") or arithmetic(q.dtype)
-    return attention_recorded(q, k, v, window=window and tuple(window), return_lse=True, **options)
+def _attention_cpu(*inputs, **options):
+    options = DEFAULTS | options | dict(zip(autograd.INPUTS, inputs))
+    options["relative"] = autograd.relative(options, options.pop("table", None))
+    options.update(autograd.causal_of(options["causal"], options.get("q_offsets")), return_lse=True)
+    options["window"] = options["window"] and tuple(options["window"])
+    options["arithmetic"] = options["arithmetic"] or arithmetic(inputs[0].dtype)
+    del options["relative_numbers"]
+    return attention_recorded(options.pop("q"), options.pop("k"), options.pop("v"), **options)
 
 
 def _attention_fake(q, k, v, *_, layout="bhtd", out_layout=None, **__):
@@ -42,15 +44,9 @@ def _attention_fake(q, k, v, *_, layout="bhtd", out_layout=None, **__):
     return q.new_empty([sizes[axis] for axis in out_layout or layout]), lse
 
 
-def _map_attention(info, in_dims, *tensors, **options):
+def _map(info, in_dims, *tensors, **options):
     call = lambda *x: torch.ops.fovea.attention(*x, **options)  # noqa: E731
     return autograd.over_batch(call, autograd.INPUTS, info, in_dims, tensors)
-
-
-def _map_backward(info, in_dims, *tensors, wanted, **options):
-    call = lambda *x: torch.ops.fovea.attention_backward(*x, wanted=wanted, **options)  # noqa: E731
-    results, dims = autograd.over_batch(call, autograd.BACKWARD_INPUTS, info, in_dims, tensors, max(wanted) < 3)
-    return list(results), list(dims)
 
 
 def _define():
@@ -66,8 +62,7 @@ def _define():
     library.impl("attention_backward", autograd.backward_cpu, "CPU")
     torch.library.register_fake("fovea::attention", _attention_fake, lib=library)
     torch.library.register_fake("fovea::attention_backward", autograd.backward_fake, lib=library)
-    torch.library.register_vmap("fovea::attention", _map_attention, lib=library)
-    torch.library.register_vmap("fovea::attention_backward", _map_backward, lib=library)
+    torch.library.register_vmap("fovea::attention", _map, lib=library)
 
 
 # Where this module is imported again the operations stay: graphs may hold them.
@@ -77,22 +72,11 @@ if not hasattr(torch.ops.fovea, "attention"):
 _OUTPUTS = ("out", "return_weights", "return_scores", "score_heads", "score_queries", "score_keys", "return_summary", "top_keys")
 
 
-def _check(name, x):
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"fovea.torch.attention: {name} must be a torch.Tensor, not {type(x).__name__}")
-    kind = str(x.layout)[len("torch.") :].lstrip("_")
-    kind = "nested" if x.is_nested else "quantized" if x.is_quantized else kind
-    if kind != "strided":
-        raise TypeError(f"fovea.torch.attention: {name} is {kind}: pass a dense, strided tensor")
-    if x.device.type not in ("cpu", "meta"):
-        raise ValueError(f"fovea.torch.attention: {name} is on {x.device}: pass a tensor on the CPU")
-
-
 def _boolean(mask, q_len, kv_len):
     """A fovea.Mask as a tensor [B or 1, H or 1, T_q, T_k]: where a query of zeros gives weight."""
     if torch.compiler.is_compiling() or not plain():
         raise NotImplementedError("fovea.torch.attention: a fovea.Mask has no place in graphs: pass its boolean tensor")
-    q, k = (torch.zeros(mask.batch, mask.heads, tokens, 1) for tokens in (q_len, kv_len))
+    q, k = (torch.zeros(mask.batch, mask.heads, n, 1, dtype=torch.float32, device="cpu") for n in (q_len, kv_len))
     return attention_recorded(q, k, k, mask=mask, return_scores="biased")[1] == 0
 
 
@@ -123,14 +107,41 @@ def _to_op(q, k, options):
         options["causal"] = causal
     elif "q_offsets" in options:
         raise ValueError("causal has offsets already: leave q_offsets out")
-    else:  # sizes are tensors to torch.jit.trace
-        causal = causal.reshape(-1) if isinstance(causal, torch.Tensor) else causal
-        options.update(causal="offset", q_offsets=[causal] if isinstance(causal, (int, torch.SymInt)) else causal)
+    else:
+        if isinstance(causal, (int, torch.SymInt)):  # sizes are symbols to compilers, and tensors to torch.jit.trace
+            causal = torch.full((1,), causal, dtype=torch.int64, device="cpu")
+        options.update(causal="offset", q_offsets=causal.reshape(-1) if isinstance(causal, torch.Tensor) else causal)
     if "window" in options:
         options["window"] = [-1 if side is None else side for side in options["window"]]
-    tensors = [options.pop(name, None) for name in TENSORS]
-    tensors = [x if x is None or isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
-    return tensors, DEFAULTS | options
+    return [_tensor(name, options.pop(name, None)) for name in TENSORS], DEFAULTS | options
+
+
+def _tensor(name, x):
+    is_list = isinstance(x, (list, tuple))
+    if x is None or isinstance(x, torch.Tensor) or (is_list and name in TENSORS[:5]):
+        return x
+    return torch.as_tensor(x, dtype=torch.int64 if is_list and not x else None, device="cpu")
+
+
+def _say(q, k, v, options):
+    """What is wrong with a call, in the words of fovea.attention(), without those of torch's operation."""
+    try:
+        with torch.no_grad():
+            fovea.attention(q, k, v, **options)
+    except Exception as error:
+        raise error from None
+
+
+def _record(q, k, v, options):
+    """(out, lse) by the operation."""
+    for x in (q, k, v):
+        if not isinstance(x, torch.Tensor) or x.layout is not torch.strided or x.is_nested or x.is_quantized:
+            _say(q, k, v, options)
+    tensors, options = _to_op(q, k, options)
+    if not _C._are_functorch_transforms_active():
+        return torch.ops.fovea.attention(q, k, v, *tensors, **options)
+    autograd.refuse_tangents(q, k, v, *tensors)
+    return autograd.Attention.apply(options, q, k, v, *tensors)
 
 
 def attention(q, k, v, *, return_lse=False, **options):
@@ -162,15 +173,16 @@ def attention(q, k, v, *, return_lse=False, **options):
         isinstance(x, torch.Tensor) and x.requires_grad
         for x in (*arrays, getattr(options.get("relative"), "table", None))
     )
-    if not (torch.compiler.is_compiling() or wanted or not plain(q)):
+    if torch.compiler.is_compiling() or not plain(q):
+        out, lse = _record(q, k, v, options)
+    elif not wanted:
         options.setdefault("arithmetic", arithmetic(q.dtype))
         return fovea.attention(q, k, v, return_lse=return_lse, **options)
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        _check(name, x)
-    tensors, options = _to_op(q, k, options)
-    if _C._are_functorch_transforms_active():
-        autograd.refuse_tangents(q, k, v, *tensors)
-        out, lse = autograd.Attention.apply(options, q, k, v, *tensors)
     else:
-        out, lse = torch.ops.fovea.attention(q, k, v, *tensors, **options)
+        try:
+            out, lse = _record(q, k, v, options)
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            if not isinstance(error, NotImplementedError):
+                _say(q, k, v, options)
+            raise
     return (out, lse) if return_lse else out

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import eager  # noqa: E402
+import torch.utils.checkpoint  # noqa: E402
 
 import fovea.torch  # noqa: E402
 
@@ -122,3 +123,120 @@ def test_gradients_of_random_calls(seed):
             close(got[2][name], want[2][name], (number, name))
         with torch.no_grad():
             assert torch.equal(ours(tensors, dict(options))[0], got[0]), number
+
+
+def test_blocks_of_rows_and_of_sequences(monkeypatch):
+    """As above, with so few weights at a time that each call takes many blocks."""
+    monkeypatch.setattr(fovea.torch.autograd, "_BLOCK", 40)
+    test_gradients_of_random_calls(1)
+
+
+# What torch's kernel serves, by a mask that Fovea makes or is given, and what it does not.
+PADDED = {
+    "lengths": {"kv_lens": [4, 6], "causal": "bottom_right"},
+    "starts": {"kv_starts": [3, 1], "q_starts": [1, 0], "causal": [2, 4]},
+    "mask": {"mask": torch.tensor([0, 1, 1, 1, 1, 1, 0]).bool()},
+    "bias": {"bias": torch.tensor([-torch.inf, 0, 1, 2, 1, 0, -torch.inf])},
+    "bias of lengths": {"kv_lens": [4, 6], "bias": torch.arange(7.0), "mask": torch.arange(7) > 0},
+    "window": {"kv_lens": [4, 6], "window": (2, 1), "softcap": 2.0},
+    "own bias": {"mask": torch.arange(7) < 5, "bias": torch.arange(7.0, requires_grad=True)},
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_is_not_read(name):
+    """NaN in keys and rows that are not attended gives the gradients of zeros there, and zeros for them."""
+    options = dict(PADDED[name])
+    q, k, v = (torch.randn(2, 3, n, 8) for n in (5, 7, 7))
+    plain = {n: x.detach() if isinstance(x, torch.Tensor) else x for n, x in options.items()}
+    out, lse = eager.attention(q.double(), k.double(), v.double(), **plain)
+    used = torch.autograd.functional.vjp(lambda v: eager.attention(q.double(), k.double(), v, **plain)[0], v.double(), out * 0 + 1)[1] != 0
+    k, v = (torch.where(used, x, torch.nan) for x in (k, v))
+    q = torch.where(lse[..., None] == -torch.inf, torch.nan, q)
+    weight = torch.randn(2, 3, 5, 8)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    got = torch.autograd.grad((fovea.torch.attention(*leaves, **options) * weight).sum(), leaves)
+    clean = [x.nan_to_num().double().requires_grad_() for x in (q, k, v)]
+    want = torch.autograd.grad((eager.attention(*clean, **plain)[0] * weight).sum(), clean)
+    for a, b, x in zip(got, want, (q, k, v)):
+        close(a, b, name)
+        assert a[x.isnan()].abs().sum() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("options", [{"causal": True}, {"softcap": 3.0, "window": (3, 0)}], ids=["fused", "again"])
+def test_16_bits(options, dtype):
+    """Gradients have the type of their tensor, and the error of its rounding; types may differ where torch's kernel is not used."""
+    x = [torch.randn(2, 4, 6, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
+    if "softcap" in options:
+        x[0] = x[0].detach().float().requires_grad_()
+    want = torch.autograd.grad(fovea.torch.attention(*(y.float() for y in x), **options).sum(), x)
+    got = torch.autograd.grad(fovea.torch.attention(*x, **options).float().sum(), x)
+    for a, b, y in zip(got, want, x):
+        assert a.dtype is y.dtype
+        torch.testing.assert_close(a.float(), b.float(), rtol=0.02, atol=0.05)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)])
+@pytest.mark.parametrize("options", [{}, {"softcap": 2.0}, {"causal": 0, "sinks": True}, {"kv_lens": "zeros"}])
+def test_nothing_to_attend(shape, options):
+    """No sequences, heads, queries or keys: gradients of zeros."""
+    batch, heads, rows, keys = shape
+    options = dict(options)
+    if "sinks" in options:
+        options["sinks"] = torch.zeros(heads, requires_grad=True)
+    if "kv_lens" in options:
+        options["kv_lens"] = [0] * batch
+    x = [torch.randn(batch, heads, n, 8, requires_grad=True) for n in (rows, keys, keys)]
+    out, lse = fovea.torch.attention(*x, **options, return_lse=True)
+    leaves = x + [y for name, y in options.items() if name == "sinks"]
+    grads = torch.autograd.grad(out.sum() + lse[lse > -torch.inf].sum(), leaves)
+    assert all(g.shape == y.shape and g.isfinite().all() for g, y in zip(grads, leaves))
+    assert keys or all(g.abs().sum() == 0 for g in grads[:3])
+
+
+def test_masks_lists_and_arrays():
+    numpy = pytest.importorskip("numpy")
+    q, k, v = (torch.randn(2, 2, n, 8, requires_grad=True) for n in (5, 7, 7))
+    seen = torch.rand(2, 1, 5, 7) > 0.4
+    padding = torch.tensor([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]]).bool()
+    for mask, tensor in ((fovea.Mask.boolean(seen), seen), (fovea.Mask.key_padding(padding), padding[:, None, None]),
+                         (fovea.Mask.boolean(seen, prepare=False), seen)):  # fmt: skip
+        out, want = (fovea.torch.attention(q, k, v, mask=m) for m in (mask, tensor))
+        assert torch.equal(out, want)
+        for a, b in zip(*(torch.autograd.grad(x.square().sum(), (q, k, v)) for x in (out, want))):
+            assert torch.equal(a, b)
+    lens = [3, 7]
+    want = fovea.torch.attention(q, k, v, kv_lens=torch.tensor(lens))
+    for given in (lens, tuple(lens), numpy.array(lens), torch.tensor(lens, dtype=torch.int32)):
+        out = fovea.torch.attention(q, k, v, kv_lens=given)
+        assert torch.equal(out, want) and torch.autograd.grad(out.sum(), k)[0][0, :, 3:].abs().max() == 0
+
+
+def test_defaults_of_torch_do_not_matter():
+    q, k, v = (torch.randn(2, 2, 5, 8, requires_grad=True) for _ in range(3))
+    slopes = torch.rand(2, requires_grad=True)
+    calls = ({"kv_lens": [3, 5], "mask": torch.rand(5, 5) > 0.2}, {"alibi": slopes, "causal": 1, "softcap": 1.0})
+    run = lambda options: torch.autograd.grad(fovea.torch.attention(q, k, v, **options).sum(), (q, k, v))  # noqa: E731
+    want = [run(options) for options in calls]
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            got = [run(options) for options in calls]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(a, b) for one, other in zip(got, want) for a, b in zip(one, other))
+
+
+def test_gradients_again_and_in_place():
+    q, k, v = (torch.randn(1, 2, 5, 8, requires_grad=True) for _ in range(3))
+    out = fovea.torch.attention(q, k, v, softcap=1.0)
+    first = torch.autograd.grad(out.sum(), q, retain_graph=True)[0]
+    assert torch.equal(torch.autograd.grad(out.sum(), q, retain_graph=True)[0], first)
+    checkpoint = torch.utils.checkpoint.checkpoint
+    again = checkpoint(lambda q: fovea.torch.attention(q, k, v, softcap=1.0).sum(), q, use_reentrant=False)
+    assert torch.equal(torch.autograd.grad(again, q)[0], first)
+    with torch.no_grad():
+        k.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()

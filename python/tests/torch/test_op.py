@@ -78,35 +78,3 @@ def test_opcheck_of_16_bits(name, dtype):
     args = [x.to(dtype) if i < 3 else x for i, x in enumerate(args)]
     torch.library.opcheck(torch.ops.fovea.attention.default, args, options)
     assert torch.ops.fovea.attention(*args, **options)[1].dtype is torch.float32
-
-
-class Layer(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.qkv, self.o = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
-
-    def forward(self, x):
-        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 8)).unbind(2)
-        out = fovea.torch.attention(q, k, v, causal="bottom_right", window=(4, 0), softcap=None, layout="bthd")
-        return x + self.o(out.flatten(2))
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
-def test_a_model_compiled_whole(backend):
-    """Slow is inductor, which runs a C++ compiler: aot_eager proves that there is one graph, and its gradients."""
-    model = Layer()
-    x = torch.randn(2, 9, 16)
-    want = model(x)
-    gradient = torch.autograd.grad(want.square().sum(), model.qkv.weight)[0]
-    try:
-        compiled = torch.compile(model, fullgraph=True, backend=backend)
-        got = compiled(x)
-    except Exception as error:
-        if backend == "inductor" and "compiler" in str(error).lower():
-            pytest.skip("inductor needs a C++ compiler")
-        raise
-    assert (got - want).abs().max() < 1e-6
-    again = torch.autograd.grad(got.square().sum(), model.qkv.weight)[0]
-    assert (again - gradient).abs().max() < 1e-5 * gradient.abs().max()
-    with torch.no_grad():
-        assert (compiled(x) - want).abs().max() < 1e-6
