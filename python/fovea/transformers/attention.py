@@ -48,17 +48,19 @@ def attention(
     type: float32, float16, or bfloat16, which is computed by the arithmetic of fovea.config(), else the fastest. Key and value
     are both a Pages where the cache is a KVCache (paged.py).
     attention_mask: a Visible (masks.py), a boolean or an additive tensor [batch, heads, queries, keys], or None: then causal
-    from the top left if is_causal, or module.is_causal, says so and there is more than one query. s_aux: sinks [heads].
+    from the top left if is_causal says so and there is more than one query. s_aux: sinks [heads].
     position_bias is added to the scores. cu_seq_lens_q and cu_seq_lens_k: packed sequences, each aligned at its last key.
 
     Returns (output [batch, queries, heads, channels], weights [batch, heads, queries, keys] or None): weights where the
     caller collects attentions.
     """
-    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    packed = kwargs.get("cu_seq_lens_q") is not None
+    # A module that says is_causal has masks that are (masks.py); without one, eager attention sees all. Packed sequences have no mask.
+    causal = is_causal if is_causal is not None else packed and getattr(module, "is_causal", True)
     traced = torch.compiler.is_compiling()
     paged = isinstance(key, Pages)
     eager, more = (_find_eager if traced else _eager)(type(module))
-    unknown = [name for name in more if kwargs.get(name) is not None]
+    unknown = more and [name for name in more if kwargs.get(name) is not None]
     reason = _why_not(query, *(key.new_tensors(query) if paged else (key, value)), dropout, unknown)
     if reason and paged:
         raise ValueError(f"attention over fovea.transformers.KVCache cannot fall back to transformers: {reason[1]}")
@@ -76,7 +78,7 @@ def attention(
         arguments["arithmetic"] = models_arithmetic()
     if not traced:
         fuse(module)
-    if kwargs.get("cu_seq_lens_q") is not None and not paged:
+    if packed and not paged:
         if isinstance(kwargs["cu_seq_lens_k"], dict):  # until 5.23 it is attention that writes the cache of generate_batch()
             key, value = kwargs["cache"].update(key, value, module.layer_idx, kwargs)
         return _packed(query, key, value, causal, arguments, kwargs), None

@@ -14,6 +14,7 @@ from fovea.transformers.counters import counters
 from fovea.transformers.visible import Limits, Visible
 
 NAME = "fovea"
+_NUMBERS = ("gemma4_audio",)  # models that take masks apart as numbers
 
 
 def _cell(function, name):
@@ -100,7 +101,8 @@ def mask(
         return attention_mask
     limits = limits_of(mask_function)
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or _stands_in(attention_mask) or _stands_in(q_offset)
-    if limits is None or traced or torch.device(device).type != "cpu":
+    numbers = getattr(kwargs.get("config"), "model_type", None) in _NUMBERS
+    if limits is None or numbers or traced or torch.device(device).type != "cpu":
         if not traced:
             counters.mask_tensors += 1
         kwargs.update(allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
@@ -115,6 +117,8 @@ def mask(
             device=device,
             **kwargs,
         )
+        if numbers:
+            return Visible.of(matrix).numbers(kwargs.get("dtype", torch.float32))
         return matrix if traced or matrix.device.type != "cpu" else Visible.of(matrix)
     kv_offset, padding = int(kv_offset), attention_mask
     if padding is not None:

@@ -48,11 +48,11 @@ class Visible:
     of their own expect a mask of numbers to add.
     """
 
-    __slots__ = ("_tensor", "batch", "given", "kv_len", "lens", "limits", "offset", "padding", "q_len", "starts")
+    __slots__ = ("_arguments", "_tensor", "batch", "given", "kv_len", "lens", "limits", "offset", "padding", "q_len", "starts")
 
     def __init__(self, limits, batch, q_len, kv_len, offset, padding=None, given=None):
         self.limits, self.batch, self.q_len, self.kv_len, self.offset, self.given = limits, batch, q_len, kv_len, offset, given
-        self.padding = self.starts = self.lens = self._tensor = None
+        self.padding = self.starts = self.lens = self._tensor = self._arguments = None
         if padding is not None and not padding.all():
             self.padding = padding
             self._find_runs()
@@ -81,6 +81,8 @@ class Visible:
         """
         if (self.q_len, self.kv_len) == (queries, keys):
             return self
+        if (self.q_len, self.kv_len) == (1, keys):  # one row for all queries, as BridgeTower has
+            return Visible.of(self.tensor())
         known = self.given is None or self.given.shape[-1] == keys
         if self.limits is None or self.limits.right != 0 or not self.q_len == self.kv_len == queries < keys or self.offset or not known:
             raise ValueError(
@@ -90,7 +92,12 @@ class Visible:
         return Visible(self.limits, self.batch, queries, keys, keys - queries, padding)
 
     def arguments(self):
-        """As arguments of fovea.attention()."""
+        """As arguments of fovea.attention(): the same dictionary for all layers."""
+        if self._arguments is None:
+            self._arguments = {"mask": self.tensor()} if self.limits is None else self._find_arguments()
+        return self._arguments
+
+    def _find_arguments(self):
         arguments = {}
         left, right = self.limits.left, self.limits.right
         offsets = self.offset
