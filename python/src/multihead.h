@@ -22,7 +22,6 @@ typedef struct py_multihead {
     fovea_attention_desc attention;
     py_layer *layers[PY_LAYERS]; /* in order of their last use; the first ever is never lost: others are made from it */
     fovea_mha *first;
-    bool o_bias;    /* was one given? */
     float *norm[2]; /* of q and k, [head_dim], or NULL: what fovea_mha keeps, to be stored */
 } py_multihead;
 

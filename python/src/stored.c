@@ -10,12 +10,13 @@
 
 int py_linear_part_of(PyObject *number, int64_t count, int64_t *part) {
     *part = PyLong_AsLongLong(number);
-    if (*part == -1 && PyErr_Occurred())
-        return -1;
-    if (*part < 0 || *part >= count)
-        return py_raise(PyExc_ValueError, "part is %lld, but the map has parts 0 to %lld", (long long)*part,
-                        (long long)count - 1);
-    return 0;
+    if (*part >= 0 && *part < count)
+        return 0;
+    const bool fits = !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_OverflowError);
+    PyErr_Clear();
+    PyErr_Format(fits ? PyExc_ValueError : PyExc_TypeError, "part must be an int from 0 to %lld, not %R",
+                 (long long)count - 1, number);
+    return -1;
 }
 
 const char py_linear_unpack_doc[] =
@@ -178,7 +179,6 @@ int py_multihead_create(py_multihead *self, const fovea_mha_weights *weights) {
     }
     const void *norms[2] = {weights->q_norm, weights->k_norm};
     const int64_t n = self->attention.head_dim;
-    self->o_bias = weights->o_bias != NULL;
     for (int i = 0; i < 2; i++)
         if (norms[i] && (!(self->norm[i] = malloc((size_t)n * sizeof(float))) ||
                          fovea_convert(n, norms[i], weights->bias_dtype, self->norm[i], FOVEA_DTYPE_F32) != FOVEA_OK)) {
@@ -199,7 +199,7 @@ static int resolve(const py_multihead *self, fovea_attention_desc *attention) {
     return plan ? 0 : -1;
 }
 
-/* Weight i, or None where there is none. NULL with ValueError: no constructor takes what it became. */
+/* Weight i with its bias, -0 where there was none; or None. NULL with ValueError: no constructor takes what it became. */
 static PyObject *weight_of(const py_multihead *self, int i) {
     const fovea_mha_form form = self->desc.form;
     const fovea_linear *map;
@@ -209,7 +209,7 @@ static PyObject *weight_of(const py_multihead *self, int i) {
         i == V && !map && form != FOVEA_MHA_TIED && form != FOVEA_MHA_PROJECTED ? "with fold_values" : NULL;
     if (!map && !lost)
         return Py_NewRef(Py_None);
-    PyObject *matrix = lost ? NULL : matrix_of(map, part, in, out, i != O || self->o_bias);
+    PyObject *matrix = lost ? NULL : matrix_of(map, part, in, out, true);
     const float *bias = matrix && i <= K ? (const float *)(void *)PyBytes_AsString(PyTuple_GetItem(matrix, 4)) : NULL;
     for (int64_t j = 0; bias && form == FOVEA_MHA_MERGED && j < out; j++)
         if (bias[j] != 0 || !signbit(bias[j]))

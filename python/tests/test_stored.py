@@ -182,7 +182,7 @@ def test_unpack(normal):
     ):
         with pytest.raises(error, match=words):
             linear.unpack(*given)
-    with pytest.raises(ValueError, match="part is 2, but the map has parts 0 to 1"):
+    with pytest.raises(ValueError, match="part must be an int from 0 to 1, not 2"):
         linear.unpack(np.empty((5, 17), np.float16), part=2)
 
 
@@ -197,8 +197,9 @@ def test_a_part_alone_and_another_activation(normal, tiers):
     for call in (linear, linear.execute):
         assert all(map(np.array_equal, call(x, activation=None), plain(x)))
         assert all(map(np.array_equal, call(x), plain(x, activation="gelu")))
-        with pytest.raises(ValueError, match="part is 3"):
-            call(x, part=3)
+        for wrong, error in ((3, ValueError), (-1, ValueError), (2**70, ValueError), (1.5, TypeError)):
+            with pytest.raises(error, match="part must be an int from 0 to 2, not"):
+                call(x, part=wrong)
         with pytest.raises(ValueError, match="SILU_GATED"):
             call(x, activation="silu_gated")
         with pytest.raises(ValueError, match="activation must be .*'swish'"):
@@ -308,7 +309,7 @@ def layer_of(normal, form, dtype=np.float32, **more):
         "cross": lambda: fovea.MultiHead(heads=4, kv_heads=2, inputs="cross", **qkv, **o, window=(2, 2), **more),
         "separate": lambda: fovea.MultiHead(heads=4, kv_heads=2, inputs="separate", **qkv, **o, softcap=3.0, **more),
         "fused": lambda: fovea.MultiHead(
-            heads=4, kv_heads=2, order="grouped", fused=w(64, 24), fused_bias=normal(64), **o, causal=True, **more
+            heads=4, kv_heads=2, order="grouped", fused=w(64, 24), fused_bias=normal(64), o=o["o"], causal=True, **more
         ),
         "folded": lambda: fovea.MultiHead(heads=4, **all_heads, outer_q=w(24, 24), outer_v=w(24, 24), **o, **more),
         "tied": lambda: fovea.MultiHead(heads=4, form="tied", q=w(32, 24), q_bias=normal(32), **o, **more),
@@ -331,7 +332,7 @@ LAYERS = ["factored", "no o", "cross", "separate", "fused", "folded", "tied", "t
 @pytest.mark.parametrize("form", [*LAYERS, "projected"])
 def test_layers(form, dtype, normal):
     layer, inputs = layer_of(normal, form, dtype)
-    lens = {"q_lens": [5, 7]} if form == "factored" else {}
+    lens = {"q_lens": [5, 7]} if form in ("factored", "fused") else {}  # past them: o_bias, or +0
     expected = layer(*inputs, **lens, return_lse=True)
     assert copy.copy(layer) is layer and copy.deepcopy([layer])[0] is layer
     assert repr(layer).startswith("<fovea.MultiHead ") and "\n" not in repr(layer)
