@@ -39,7 +39,7 @@ def restore(
             raise TypeError("its checksum is wrong")
         made = getattr(_core, kind)
         return (getattr(made, maker) if maker else made)(*args, **keywords)
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, OverflowError, TypeError) as error:
         raise ValueError(f"the stored fovea.{kind} is damaged: {error}") from error
 
 

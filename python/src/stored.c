@@ -9,14 +9,12 @@
 #include <string.h>
 
 int py_linear_part_of(PyObject *number, int64_t count, int64_t *part) {
-    *part = PyLong_AsLongLong(number);
-    if (*part >= 0 && *part < count)
-        return 0;
-    const bool fits = !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_OverflowError);
-    PyErr_Clear();
-    PyErr_Format(fits ? PyExc_ValueError : PyExc_TypeError, "part must be an int from 0 to %lld, not %R",
-                 (long long)count - 1, number);
-    return -1;
+    if (py_integer(number, "part", part) < 0)
+        return -1;
+    if (*part < 0 || *part >= count)
+        return py_raise(PyExc_ValueError, "part must be from 0 to %lld, not %lld", (long long)count - 1,
+                        (long long)*part);
+    return 0;
 }
 
 const char py_linear_unpack_doc[] =

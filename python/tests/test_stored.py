@@ -182,7 +182,7 @@ def test_unpack(normal):
     ):
         with pytest.raises(error, match=words):
             linear.unpack(*given)
-    with pytest.raises(ValueError, match="part must be an int from 0 to 1, not 2"):
+    with pytest.raises(ValueError, match="part must be from 0 to 1, not 2"):
         linear.unpack(np.empty((5, 17), np.float16), part=2)
 
 
@@ -197,8 +197,8 @@ def test_a_part_alone_and_another_activation(normal, tiers):
     for call in (linear, linear.execute):
         assert all(map(np.array_equal, call(x, activation=None), plain(x)))
         assert all(map(np.array_equal, call(x), plain(x, activation="gelu")))
-        for wrong, error in ((3, ValueError), (-1, ValueError), (2**70, ValueError), (1.5, TypeError)):
-            with pytest.raises(error, match="part must be an int from 0 to 2, not"):
+        for wrong, error in ((3, ValueError), (-1, ValueError), (2**70, OverflowError), (1.5, TypeError)):
+            with pytest.raises(error, match="^part "):
                 call(x, part=wrong)
         with pytest.raises(ValueError, match="SILU_GATED"):
             call(x, activation="silu_gated")
@@ -256,6 +256,7 @@ def test_states_that_contradict_themselves_are_refused(normal):
             refused(linear, lambda args: [*args[:at], value, *args[at + 1 :]])
     for value in ((1, 2**40, 2**40, b"", None), (1, 3, 4, one[3], b""), (9, *one[1:]), (5, *one[1:])):
         refused(linear, lambda args: [*args[:5], (value, one)])
+    refused(linear, lambda args: [2**70, *args[1:]])
     for at, value in ((0, "round"), (1, -1), (2, 2**62), (4, 31 * 8), (5, b"")):
         refused(mask, lambda args: [*args[:at], value, *args[at + 1 :]])
     for at, values in enumerate([(b"", b"1" * 999), (b"", b"1" * 999), ((), (None,) * 4), ((), (b"1234", None), (1, 2))]):
