@@ -6,10 +6,10 @@ With p the weights, s the scores, o the result, L its lse, and d a row's sum of 
     grad_s = p * (grad_o v^T - d + grad_L)      grad_sink = sum of exp(sink - L) * (grad_L - d)
     grad_v = p^T grad_o     grad_q = scale * grad_s' k     grad_k = scale * grad_s'^T q
 
-grad_s' is grad_s times the slope of softcap, 1 - (s / softcap)^2. What is added to s has grad_s, summed where it repeats.
-
-The weights come from Fovea itself, a block of rows at a time, so they know all that attention knows; sums are in float32.
-torch's backward kernel of its fused attention is faster, and runs where it can: causal, or a mask or bias without a gradient.
+grad_s' is grad_s times the slope of softcap, 1 - (s / softcap)^2. What is added to s has grad_s, summed where it
+repeats. The weights come from Fovea itself, a block of rows at a time, so they know all that attention knows; sums are
+in float32. torch's backward kernel of its fused attention is faster, and runs where it can: causal and padded calls,
+and those with a mask or a bias that needs no gradient.
 """
 
 import functools
@@ -86,7 +86,7 @@ def _pieces(x, causal, step):
 
 
 def _recompute(x, wanted, options):
-    """Gradients of INPUTS named in `wanted`, by name, as float32. x: BACKWARD_INPUTS by name, those of layouts [B, H, T, D]."""
+    """Gradients of INPUTS named in `wanted`, as float32, by name. x: BACKWARD_INPUTS by name, [B, H, T, D]."""
     causal, window, softcap, scale = (options[name] for name in ("causal", "window", "softcap", "scale"))
     q, k, v, mask, bias, sinks = (x[name] for name in INPUTS[:6])
     scale = q.shape[3] ** -0.5 if scale is None else scale
@@ -116,12 +116,11 @@ def _recompute(x, wanted, options):
             seen, place = slice(low, high), place - (low - keys.start)
             scores, group = (part, _ALL, now, seen), (size, kv_heads, heads // kv_heads * count, -1)
             _, p, *capped = attention_recorded(
-                q[part, :, now], k[part, :, seen], v[part, :, seen, :1], mask=_part(mask, *scores), bias=_part(bias, *scores),
-                sinks=sinks, alibi=_part(x["alibi"], sequences, _ALL),
+                q[part, :, now], k[part, :, seen], v[part, :, seen, :1], sinks=sinks, mask=_part(mask, *scores),
+                bias=_part(bias, *scores), alibi=_part(x["alibi"], sequences, _ALL), scale=scale, softcap=softcap,
                 relative=relative(options, _part(x["table"], sequences, _ALL, _ALL)), window=window and tuple(window),
-                scale=scale, softcap=softcap, causal=None if causal == "none" else place,
-                q_offsets=place if causal == "none" else None, return_weights=True, return_scores=softcap and "capped",
-                arithmetic="exact",
+                causal=None if causal == "none" else place, q_offsets=place if causal == "none" else None,
+                return_weights=True, return_scores=softcap and "capped", arithmetic="exact",
             )  # fmt: skip
             go, qs = (y[part, :, now].float().reshape(group) for y in (x["grad_out"], q))
             ks, vs, p = k[part, :, seen].float(), v[part, :, seen].float(), p.view(group)
@@ -149,7 +148,8 @@ def _of_entries(gs, entries, place, options):
     """The sums [B, H, entries] of gradients [B, H, rows, keys]. Fovea tells which entry belongs to a row and a key."""
     one = _zeros(gs.shape[0], 1, max(gs.shape[2:]), 1)
     q, k = one[:, :, : gs.shape[2]], one[:, :, : gs.shape[3]]
-    entry = attention_recorded(q, k, k, relative=relative(options, _arange(entries)), q_offsets=place, return_scores="biased")[1]
+    numbers = relative(options, _arange(entries))
+    entry = attention_recorded(q, k, k, relative=numbers, q_offsets=place, return_scores="biased")[1]
     return _zeros(*gs.shape[:2], entries).scatter_add_(2, entry.long().expand(gs.shape).flatten(2), gs.flatten(2))
 
 
@@ -210,7 +210,7 @@ def refuse_tangents(*tensors):
     if forward_ad._current_level >= 0:
         for x in tensors:
             if isinstance(x, torch.Tensor) and forward_ad.unpack_dual(x, level=0).tangent is not None:
-                raise NotImplementedError("fovea.torch.attention has no forward-mode derivative (jvp): use a backward one")
+                raise NotImplementedError("fovea.torch.attention has no forward-mode derivative: use backward")
 
 
 class Attention(torch.autograd.Function):
@@ -250,7 +250,7 @@ class Backward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        raise NotImplementedError("fovea.torch.attention has no second derivative: use torch's attention (MATH backend)")
+        raise NotImplementedError("fovea.torch.attention has no second derivative: use torch's attention")
 
     @staticmethod
     def vmap(info, in_dims, options, wanted, *tensors):
@@ -263,7 +263,7 @@ def attention_autograd(*inputs, **options):
     refuse_tangents(*inputs)
     if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
         if torch._C._are_functorch_transforms_active():
-            raise NotImplementedError("torch.func cannot map an operation: call fovea.torch.attention, outside torch.compile")
+            raise NotImplementedError("torch.func needs fovea.torch.attention, outside of torch.compile")
         return Attention.apply(DEFAULTS | options, *inputs, *(None,) * (len(INPUTS) - len(inputs)))
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.fovea.attention(*inputs, **options)

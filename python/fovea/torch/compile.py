@@ -3,8 +3,8 @@
     fovea::attention(q, k, v, ...) -> (out, lse)
 
 torch.compile keeps the operation as one node of the graph: it is defined, implemented for the CPU, and described for
-tensors without data. Its gradient is in autograd.py. A call that needs neither goes to fovea.attention() directly, which
-costs a microsecond instead of ten.
+tensors without data. Its gradient is in autograd.py. A call that needs neither goes to fovea.attention() directly,
+which costs a microsecond instead of ten.
 """
 
 import torch
@@ -54,8 +54,8 @@ def _define():
     _library = library = torch.library.Library("fovea", "DEF")
     library.define(f"attention({_INPUTS}*, {_OPTIONS}) -> (Tensor out, Tensor lse)")
     library.define(
-        f"attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}*, int[] wanted, {_OPTIONS})"
-        " -> Tensor[]"
+        f"attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}*, int[] wanted,"
+        f" {_OPTIONS}) -> Tensor[]"
     )
     library.impl("attention", _attention_cpu, "CPU")
     library.impl("attention", autograd.attention_autograd, "Autograd")
@@ -69,7 +69,8 @@ def _define():
 if not hasattr(torch.ops.fovea, "attention"):
     _define()
 
-_OUTPUTS = ("out", "return_weights", "return_scores", "score_heads", "score_queries", "score_keys", "return_summary", "top_keys")
+_OUTPUTS = ("out", "return_weights", "return_scores", "score_heads", "score_queries", "score_keys", "return_summary",
+            "top_keys")  # fmt: skip
 
 
 def _boolean(mask, q_len, kv_len):
@@ -98,18 +99,18 @@ def _to_op(q, k, options):
     if relative is not None:
         if not isinstance(relative, fovea.Relative):
             raise TypeError("relative must be a fovea.Relative: Relative.t5(...), .toeplitz(...) or .window_2d(...)")
-        options.update(relative=relative.kind, table=relative.table, relative_numbers=list(relative.parameters.values()))
-        if "alibi" in options:
-            raise ValueError("alibi and relative cannot be given together")
-    if str(getattr(causal, "dtype", type(causal).__name__)) in ("bool", "torch.bool"):  # numpy's and torch's, too
-        options["causal"] = "true" if causal else "none"
-    elif isinstance(causal, str):
+        options.update(relative=relative.kind, table=relative.table)
+        options["relative_numbers"] = list(relative.parameters.values())
+    if isinstance(causal, (int, torch.SymInt)) and not isinstance(causal, bool):
+        # Sizes are symbols to compilers, and tensors to torch.jit.trace.
+        causal = torch.full((1,), causal, dtype=torch.int64, device="cpu")
+    if isinstance(causal, str):
         options["causal"] = causal
+    elif str(getattr(causal, "dtype", type(causal).__name__)) in ("bool", "torch.bool"):  # numpy's and torch's, too
+        options["causal"] = "true" if causal else "none"
     elif "q_offsets" in options:
         raise ValueError("causal has offsets already: leave q_offsets out")
     else:
-        if isinstance(causal, (int, torch.SymInt)):  # sizes are symbols to compilers, and tensors to torch.jit.trace
-            causal = torch.full((1,), causal, dtype=torch.int64, device="cpu")
         options.update(causal="offset", q_offsets=causal.reshape(-1) if isinstance(causal, torch.Tensor) else causal)
     if "window" in options:
         options["window"] = [-1 if side is None else side for side in options["window"]]
@@ -147,15 +148,15 @@ def _record(q, k, v, options):
 def attention(q, k, v, *, return_lse=False, **options):
     """fovea.attention() for torch tensors on the CPU, with gradients, and whole in torch's graphs.
 
-    Takes the arguments of fovea.attention(), and returns out, or (out, lse) with return_lse. Where neither a gradient nor
-    a graph is wanted the call is fovea.attention() itself, with all of its outputs.
+    Takes the arguments of fovea.attention(), and returns out, or (out, lse) with return_lse. Where neither a gradient
+    nor a graph is wanted the call is fovea.attention() itself, with all of its outputs.
 
     Gradients: of q, k, v, bias, sinks, alibi and the table of a fovea.Relative, through out and lse, with every option.
-    torch's own backward kernel runs for causal calls and for a mask or bias without a gradient; else the weights are
-    computed again, a block of rows at a time, in float32. There is no second derivative and no forward mode: both raise
-    NotImplementedError.
+    torch's own backward kernel runs for causal and padded calls and for a mask or bias without a gradient; else the
+    weights are computed again, a block of rows at a time, in float32. There is no second derivative and no forward
+    mode: both raise NotImplementedError.
 
-    Graphs: torch.compile(fullgraph=True), torch.export, torch.jit.trace, torch.fx and make_fx keep the call as one node,
+    Graphs: torch.compile(fullgraph=True), torch.export, torch.jit.trace, torch.fx and make_fx keep the call as a node
     fovea::attention. Tensors of lengths, starts, offsets and cu_seqlens are inputs of that node; lists are constants. A
     program that loads it must `import fovea.torch` before. torch.jit.script takes torch.ops.fovea.attention alone.
 

@@ -13,8 +13,8 @@ _QUIET = (_Keys(_C.DispatchKey.BackendSelect) | _Keys(_C.DispatchKey.ADInplaceOr
 
 
 def plain(*tensors):
-    """Whether torch's dispatcher has nothing to do but to find the CPU's kernel: no layout, subclass or lazy bit of a tensor,
-    and no torch.func, forward mode, jit.trace, make_fx or FakeTensorMode of this thread that would have to see the call."""
+    """Whether torch's dispatcher has nothing to do but to find the CPU's kernel: no layout, subclass or lazy bit of a
+    tensor, and no torch.func, forward mode, jit.trace, make_fx or FakeTensorMode that would have to see the call."""
     if forward_ad._current_level >= 0 or _C._dispatch_tls_local_include_set().raw_repr() & ~_QUIET:
         return False
     return all(isinstance(x, torch.Tensor) and not _C._dispatch_keys(x).raw_repr() & ~_PLAIN for x in tensors)

@@ -1,4 +1,4 @@
-"""Attention by torch operations, one sequence at a time, written for reading: in the type of its tensors, with gradients."""
+"""Attention by torch operations, written for reading: a sequence at a time, in the type of its tensors."""
 
 import torch
 
@@ -15,7 +15,9 @@ def entry(kind, numbers, entries, d, i, j):
     n = abs(d) if numbers["bidirectional"] else max(d, 0)
     exact, most = half // 2, numbers["max_distance"]
     more = 0
-    while n >= exact and exact + more < half - 1 and n ** (half - exact) >= most ** (more + 1) * exact ** (half - exact - more - 1):
+    while n >= exact and exact + more < half - 1:
+        if n ** (half - exact) < most ** (more + 1) * exact ** (half - exact - more - 1):
+            break
         more += 1
     return first + (n if n < exact else exact + more)
 
@@ -46,9 +48,9 @@ def bhtd(x, layout):
     return x.transpose(1, 2) if layout.endswith("thd") else x
 
 
-def attention(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, causal=None, window=None, scale=None,
-              softcap=None, q_lens=None, kv_lens=None, q_starts=None, kv_starts=None, q_offsets=None, cu_seqlens_q=None,
-              cu_seqlens_kv=None, layout="bhtd", out_layout=None):  # fmt: skip
+def attention(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, causal=None, window=None,
+              scale=None, softcap=None, q_lens=None, kv_lens=None, q_starts=None, kv_starts=None, q_offsets=None,
+              cu_seqlens_q=None, cu_seqlens_kv=None, layout="bhtd", out_layout=None):  # fmt: skip
     """(out, lse). relative: (kind, table, parameters). Lengths and such are lists."""
     q, k, v = (bhtd(x, layout) for x in (q, k, v))
     (batch, heads, q_tokens, _), kv_tokens = q.shape, k.shape[2]
@@ -81,7 +83,8 @@ def attention(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative
         if relative is not None:
             kind, table, numbers = relative
             table = table[i % len(table)] if table.dim() == 3 else table
-            entries = [entry(kind, numbers, table.shape[-1], r - c, r, c) for r in row[:, 0].tolist() for c in col.tolist()]
+            pairs = [(r, c) for r in row[:, 0].tolist() for c in col.tolist()]
+            entries = [entry(kind, numbers, table.shape[-1], r - c, r, c) for r, c in pairs]
             add = add + table.to(q)[..., torch.tensor(entries, dtype=torch.int64).view(len(row), len(col))]
         heads_of = (x[at, :, a:b] for x, a, b in ((q, q0, q1), (k, k0, k1), (v, k0, k1)))
         out[at, :, q0:q1], lse[at, :, q0:q1] = one(*heads_of, add, seen, scale, softcap, sinks)

@@ -1,4 +1,4 @@
-"""fovea.torch.attention under what torch does to functions: torch.func, graphs of all kinds, autocast, kinds of tensors."""
+"""fovea.torch.attention under torch.func, in graphs of all kinds, under autocast, and with all kinds of tensors."""
 
 import subprocess
 import sys
@@ -56,9 +56,8 @@ def test_vmap_is_a_loop(name):
 def test_vmap_of_packed_sequences_and_of_gradients_of_a_bias():
     cu = torch.tensor([0, 2, 5])
     x = torch.randn(3, 4, 5, 8)
-    packed = func.vmap(lambda x: attention(x, x, x, cu_seqlens_q=cu, cu_seqlens_kv=cu, layout="htd", causal=True))(x)
-    for i in range(3):
-        assert torch.equal(packed[i], attention(x[i], x[i], x[i], cu_seqlens_q=cu, cu_seqlens_kv=cu, layout="htd", causal=True))
+    packed = lambda x: attention(x, x, x, cu_seqlens_q=cu, cu_seqlens_kv=cu, layout="htd", causal=True)  # noqa: E731
+    assert torch.equal(func.vmap(packed)(x), torch.stack([packed(x[i]) for i in range(3)]))
     q, k, v = qkv(3, 2)
     loss = lambda bias, q, k, v: attention(q, k, v, bias=bias).square().sum()  # noqa: E731
     bias = torch.zeros(5, 6)
@@ -112,7 +111,8 @@ class Many(torch.nn.Module):
     def forward(self, q, k, v, lens, mask):
         out = attention(q, k, v, kv_lens=lens, causal="bottom_right", softcap=2.0, sinks=self.sinks)
         more, lse = attention(q, k, v, mask=mask, window=(3, None), alibi=self.slopes, scale=0.3, return_lse=True)
-        last = attention(q, k, v, relative=self.relative, causal=q.shape[2] - 3, kv_starts=torch.ones_like(lens), out_layout="bthd")
+        starts = torch.ones_like(lens)
+        last = attention(q, k, v, relative=self.relative, causal=q.shape[2] - 3, kv_starts=starts, out_layout="bthd")
         return out + more * lse.exp()[..., None] + last.transpose(1, 2)
 
 
@@ -148,7 +148,7 @@ def test_compiled_functions_of_torch_func():
 
 
 def test_programs_run_in_another_process(tmp_path):
-    """torch.export, strict and not, and jit.trace: saved here, loaded where only torch and fovea.torch were imported."""
+    """torch.export, strict and not, and jit.trace: saved here, loaded where only torch and fovea.torch were imported"""
 
     class Few(torch.nn.Module):
         def __init__(self):
@@ -172,8 +172,8 @@ def test_programs_run_in_another_process(tmp_path):
     code = (
         "import sys, torch, fovea.torch\n"
         "*x, want = torch.load(sys.argv[1] + '/values.pt')\n"
-        "for run in (torch.export.load(sys.argv[1] + '/False.pt2').module(), torch.export.load(sys.argv[1] + '/True.pt2').module(),"
-        " torch.jit.load(sys.argv[1] + '/traced.pt')):\n"
+        "programs = [torch.export.load(f'{sys.argv[1]}/{strict}.pt2').module() for strict in (False, True)]\n"
+        "for run in (*programs, torch.jit.load(sys.argv[1] + '/traced.pt')):\n"
         "    assert torch.equal(run(*x), want)\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], check=True)
@@ -222,17 +222,20 @@ def test_kinds_of_tensors_that_it_does_not_take(kind):
     """The sentence is that of fovea.attention(), whether gradients are wanted or not."""
     q, k, v = qkv(2)
     leaf = q.clone().requires_grad_()
-    for name, tensors in (("q", (KINDS[kind](q), k, v)), ("k", (q, KINDS[kind](k), v)), ("k", (leaf, KINDS[kind](k), v))):
+    make = KINDS[kind]
+    for name, tensors in (("q", (make(q), k, v)), ("k", (q, make(k), v)), ("k", (leaf, make(k), v))):
         with pytest.raises(TypeError, match=f"^{name} (has the layout|is) .*{kind}.*: pass "):
             attention(*tensors)
 
 
 WRONG = [
-    {"kv_lens": [1.5, 2]}, {"kv_lens": 3}, {"kv_lens": "ab"}, {"kv_lens": [1, 2, 3]}, {"kv_lens": [6, 9]}, {"kv_lens": [10**30, 1]},
-    {"layout": "abcd"}, {"layout": 3}, {"out_layout": "htd"}, {"window": 3}, {"window": (1, 2, 3)}, {"window": (1.5, 2)},
+    {"kv_lens": [1.5, 2]}, {"kv_lens": 3}, {"kv_lens": "ab"}, {"kv_lens": [1, 2, 3]}, {"kv_lens": [6, 9]},
+    {"kv_lens": [10**30, 1]}, {"layout": "abcd"}, {"layout": 3}, {"out_layout": "htd"}, {"window": 3},
+    {"window": (1, 2, 3)}, {"window": (1.5, 2)},
     {"causal": "foo"}, {"causal": 1.5}, {"causal": [1, 2, 3]}, {"causal": 10**30}, {"causal": 1, "q_offsets": [1, 1]},
     {"scale": "a"}, {"softcap": -1.0}, {"mask": torch.zeros(5, 6)}, {"mask": [[True] * 6] * 5}, {"sinks": [1.0] * 4},
-    {"bias": torch.zeros(5, 6, dtype=torch.bfloat16)}, {"arithmetic": "x"}, {"cu_seqlens_q": [0, 3]}, {"is_causal": True}, {"atn": None},
+    {"bias": torch.zeros(5, 6, dtype=torch.bfloat16)}, {"arithmetic": "x"}, {"cu_seqlens_q": [0, 3]},
+    {"is_causal": True}, {"atn": None},
     {"relative": 1}, {"relative": fovea.Relative.toeplitz(torch.zeros(3)), "alibi": torch.zeros(4)},
 ]  # fmt: skip
 
@@ -270,7 +273,8 @@ def test_subclasses_inference_and_views():
 def test_what_has_no_gradient_says_so():
     q, k, v = qkv(2)
     leaf = q.clone().requires_grad_()
-    for name, value in (("out", torch.empty_like(q)), ("return_weights", True), ("return_scores", "raw"), ("top_keys", 1)):
+    outputs = {"out": torch.empty_like(q), "return_weights": True, "return_scores": "raw", "top_keys": 1}
+    for name, value in outputs.items():
         with pytest.raises(NotImplementedError, match=f"fovea.torch.attention: {name} has no gradient"):
             attention(leaf, k, v, **{name: value})
 

@@ -27,10 +27,15 @@ SAMPLES = {
     "window of 2 dimensions": {"relative": ("window_2d", (4, 35), {"height": 3, "width": 4})},
     "lengths": {"kv_lens": [4, 7], "q_lens": [5, 2]},
     "starts": {"kv_starts": [2, 0], "causal": "bottom_right"},
-    "starts and lengths": {"kv_starts": [2, 0], "kv_lens": [3, 6], "q_starts": [1, 2], "q_lens": [3, 2], "window": (2, 0)},
+    "starts and lengths": {
+        "kv_starts": [2, 0], "kv_lens": [3, 6], "q_starts": [1, 2], "q_lens": [3, 2], "window": (2, 0)
+    },  # fmt: skip
     "bthd": {"layout": "bthd"},
     "bhtd to bthd": {"out_layout": "bthd"},
-    "packed": {"cu_seqlens_q": [0, 2, 5], "cu_seqlens_kv": [0, 3, 7], "layout": "htd", "out_layout": "thd", "causal": "bottom_right"},
+    "packed": {
+        "cu_seqlens_q": [0, 2, 5], "cu_seqlens_kv": [0, 3, 7], "layout": "htd", "out_layout": "thd",
+        "causal": "bottom_right",
+    },  # fmt: skip
     "value dim": {"value": 12},
 }
 
