@@ -10,12 +10,11 @@ that changes a result is ignored. Errors are a TypeError, ValueError or NotImple
 Gradients are those of fovea.torch.attention. docs/coming-from.md goes through the arguments.
 """
 
+import contextlib
 import itertools
 
-try:
+with contextlib.suppress(ImportError):  # only calls need it
     import torch
-except ImportError:
-    torch = None  # only calls need it
 
 __version__ = "2.8.4"  # of flash-attn, for code that asks
 
@@ -79,7 +78,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     tensors = (q, k_cache, v_cache, *new.values())
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         raise ValueError("flash_attn_with_kvcache has no gradient: call it under torch.no_grad(), or detach tensors")
-    batch, queries, rows, size = *q.shape[:2], *k_cache.shape[:2]
+    (batch, queries), (rows, size) = q.shape[:2], k_cache.shape[:2]
     if batch == 0 or (new and (k.shape[0] != batch or k.shape[2] != k_cache.shape[2])):
         raise ValueError("q must be of one sequence or more, and k of as many, with the heads of k_cache")
     for cache in (k_cache, v_cache):
