@@ -52,7 +52,7 @@ int py_torch_is_neg(const py_core *core, const py_source *source, PyObject *obje
 /* Whether a tensor has a tangent (forward-mode gradients), as it can only within torch.autograd.forward_ad.dual_level(). */
 static int is_dual(const py_core *core, PyObject *object) {
     PyObject *names = core->torch_forward_ad;
-    PyObject *level = names ? PyDict_GetItem(names, core->names[PY_NAME__current_level]) : NULL;
+    PyObject *level = names ? PyDict_GetItemWithError(names, core->names[PY_NAME__current_level]) : NULL;
     if (!level || PyLong_AsLong(level) < 0)
         return 0;
     PyObject *unpack = PyDict_GetItemString(names, "unpack_dual");
