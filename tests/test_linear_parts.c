@@ -1,5 +1,5 @@
-/* Parts of linear maps: weights that come back as they were packed, on every tier; some parts computed and not the others, with the
- * bits of a call for all; and the activation of a call. */
+/* Parts of linear maps: weights that come back as they were packed, on every tier; some parts computed and not the
+ * others, with the bits of a call for all; and the activation of a call. */
 #include "attention_case.h"
 #include "twin.h"
 
@@ -80,8 +80,8 @@ static fovea_linear *packed(const fovea_context *ctx, const fovea_linear_desc *d
 
 /* ---------------------------------------------------------------------------------------------------- execution -- */
 
-/* All of y, one part behind the other: NaN where a call writes nothing. Parts not in wanted are absent, whatever else their tensors
- * say. */
+/* All of y, one part behind the other: NaN where a call writes nothing. Parts not in wanted are absent, whatever
+ * else their tensors say. */
 static void *run(const problem *p, const fovea_linear *linear, unsigned wanted, const fovea_activation *activation,
                  int64_t *products) {
     const int64_t n = p->batch * p->tokens * p->columns, size = fv_dtype_size(p->x_type);

@@ -343,7 +343,8 @@ static void test_forbidden(void) {
         }
 }
 
-/* fovea_mask_bits() of prepared masks of bytes: with axes that repeat, whole tiles, holes, and keys that fill no byte. */
+/* fovea_mask_bits() of prepared masks of bytes: with axes that repeat, whole tiles, holes, and keys that fill no
+ * byte. */
 static void test_bits(const fovea_context *ctx) {
     rng r = rng_stream(test_seed(), "bits");
     check_status("no mask", fovea_mask_bits(NULL, &r), FOVEA_ERROR_NULL, "mask is NULL");

@@ -59,10 +59,10 @@ typedef struct fovea_linear fovea_linear;
 FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
                                          fovea_linear **linear);
 
-/* Copies packed weights back, with the bits that were packed: those of a part; of a gated map part 0 is the gate, 1 is
- * up. weight: [out, in], contiguous, of *dtype: that of the parts' weights if they all have one and no scale, else float32,
- * scaled. bias: [out], scaled; -0, which changes nothing, where there is none. Each of the three may be NULL. After
- * an error nothing is written. Thread-safe. */
+/* Copies packed weights back, with the bits that were packed: those of a part; of a gated map part 0 is the gate, 1
+ * is up. weight: [out, in], contiguous, of *dtype: that of the parts' weights if they all have one and no scale,
+ * else float32, scaled. bias: [out], scaled; -0, which changes nothing, where there is none. Each of the three may
+ * be NULL. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);
 

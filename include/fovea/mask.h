@@ -74,8 +74,8 @@ typedef struct fovea_mask fovea_mask;
  * exist, _OVERFLOW, _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *desc, fovea_mask **mask);
 
-/* Writes what a mask lets see as FOVEA_MASK_BITS has it, contiguous: [batch, q_heads, q_len, ceil(kv_len / 8)] bytes of its
- * description. FOVEA_ERROR_NULL. Thread-safe. */
+/* Writes what a mask lets see as FOVEA_MASK_BITS has it, contiguous: [batch, q_heads, q_len, ceil(kv_len / 8)] bytes
+ * of its description. FOVEA_ERROR_NULL. Thread-safe. */
 FOVEA_API fovea_status fovea_mask_bits(const fovea_mask *mask, void *bits);
 
 /* Frees a mask. No thread may be using it. NULL is allowed. Thread-safe on different masks. */

@@ -115,10 +115,10 @@ FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mh
 FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
                                          fovea_mha **other);
 
-/* Where a layer keeps a weight, for fovea_linear_unpack(): 0, 1, 2: what q, k, v became, outer and fused matrices multiplied or
- * taken apart, merged ones of all heads side by side (of q or k, as desc.merge says); 3: o, or what values and o were folded to. *linear
- * is the layer's, and *part of it is [*in, *out]; NULL: the form has none (TIED: q alone). FOVEA_ERROR_NULL, _ARGUMENT.
- * Thread-safe. */
+/* Where a layer keeps a weight, for fovea_linear_unpack(): 0, 1, 2: what q, k, v became, outer and fused matrices
+ * multiplied or taken apart, merged ones of all heads side by side (of q or k, as desc.merge says); 3: o, or what
+ * values and o were folded to. *linear is the layer's, and *part of it is [*in, *out]; NULL: the form has none
+ * (TIED: q alone). FOVEA_ERROR_NULL, _ARGUMENT. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_linear(const fovea_mha *mha, int weight, const fovea_linear **linear, int64_t *part,
                                         int64_t *in, int64_t *out);
 

@@ -1,5 +1,6 @@
 """How objects of the extension are stored by pickle, copied and printed: by what they were made of, under a version."""
 
+from array import array
 from binascii import crc32
 from typing import Any
 
@@ -14,8 +15,8 @@ def text(kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str
 
 
 def _word(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return repr(value) if shape is None or isinstance(value, float) else f"<array {tuple(shape)}>"
+    shape = (len(value),) if isinstance(value, array) else getattr(value, "shape", ())
+    return f"<array {tuple(shape)}>" if shape else repr(value)
 
 
 def reduce(kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:

@@ -241,25 +241,13 @@ static PyMethodDef methods[] = {
 
 static const py_linear *map_of(PyObject *self) { return (const py_linear *)self; }
 
-static PyObject *get_dtype(PyObject *self, void *unused) {
-    (void)unused;
-    return PyUnicode_FromString(py_float_name(map_of(self)->dtype));
-}
+enum { WORD_DTYPE, WORD_WEIGHT_DTYPE, WORD_ACTIVATION, WORD_ARITHMETIC, WORDS };
 
-static PyObject *get_weight_dtype(PyObject *self, void *unused) {
-    (void)unused;
-    return PyUnicode_FromString(py_float_name(map_of(self)->weight_dtype));
-}
-
-static PyObject *get_activation(PyObject *self, void *unused) {
-    (void)unused;
-    const char *word = activations[map_of(self)->activation];
-    return Py_BuildValue("z", word);
-}
-
-static PyObject *get_arithmetic(PyObject *self, void *unused) {
-    (void)unused;
-    return PyUnicode_FromString(fovea_arithmetic_name(map_of(self)->arithmetic));
+static PyObject *get_word(PyObject *self, void *which) {
+    const py_linear *linear = map_of(self);
+    const char *const words[WORDS] = {py_float_name(linear->dtype), py_float_name(linear->weight_dtype),
+                                      activations[linear->activation], fovea_arithmetic_name(linear->arithmetic)};
+    return Py_BuildValue("z", words[(size_t)which]);
 }
 
 static PyObject *get_has_bias(PyObject *self, void *unused) {
@@ -298,11 +286,11 @@ static PyObject *repr(PyObject *self) {
 static PyGetSetDef getters[] = {
     PY_INT64_GETTER("in_features", py_linear, in_features, "channels of x"),
     {"out_features", out_features, NULL, "channels of the result, or a tuple of those of each", NULL},
-    {"dtype", get_dtype, NULL, "of x, residual and the result", NULL},
-    {"weight_dtype", get_weight_dtype, NULL,
-     "of the packed weights: theirs, or float32 if they differed or were scaled", NULL},
-    {"activation", get_activation, NULL, "a word, or None", NULL},
-    {"arithmetic", get_arithmetic, NULL, "as asked for", NULL},
+    {"dtype", get_word, NULL, "of x, residual and the result", (void *)WORD_DTYPE},
+    {"weight_dtype", get_word, NULL, "of the packed weights: theirs, or float32 if they differed or were scaled",
+     (void *)WORD_WEIGHT_DTYPE},
+    {"activation", get_word, NULL, "a word, or None", (void *)WORD_ACTIVATION},
+    {"arithmetic", get_word, NULL, "as asked for", (void *)WORD_ARITHMETIC},
     {"has_bias", get_has_bias, NULL, "a tuple of bools, one for each matrix (silu_gated: two)", NULL},
     {"nbytes", get_nbytes, NULL, "bytes of weights and biases, without what fills panels up", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -53,8 +53,8 @@ typedef struct py_linear {
  * released. 0, or -1 with an exception. */
 int py_hold_list(PyObject **value, PyObject **held);
 
-/* linear NULL, or a map of one part: the value itself. Else item i of a list that has an item for each part: borrowed, NULL for None. 0, or -1 with an exception:
- * it is a list of another length. */
+/* linear NULL, or a map of one part: the value itself. Else item i of a list that has an item for each part:
+ * borrowed, NULL for None. 0, or -1 with an exception: it is a list of another length. */
 int py_linear_item(const py_linear *linear, PyObject *value, const char *name, int64_t i, PyObject **to);
 
 /* None or a word. 0, or -1 with an exception. */

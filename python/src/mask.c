@@ -270,8 +270,8 @@ static PyObject *from_bits(PyObject *type, PyObject *args) {
     return (PyObject *)mask;
 }
 
-/* Also for copies. An unprepared one by its arrays, which are the caller's and may change; a prepared one, without them, by what it
- * lets see. */
+/* Also for copies. An unprepared one by its arrays, which are the caller's and may change; a prepared one, without
+ * them, by what it lets see. */
 static PyObject *reduce(PyObject *self, PyObject *none) {
     (void)none;
     const mask_object *mask = (const mask_object *)self;

@@ -1,5 +1,6 @@
-/* Weights given back: fovea.Linear.unpack(), and what pickle stores of Linear and MultiHead. That is each matrix as it was packed,
- * in rows, which every machine packs anew: (type, in, out, weight, bias or None), the last two as bytes. */
+/* Weights given back: fovea.Linear.unpack(), and what pickle stores of Linear and MultiHead. That is each matrix as
+ * it was packed, in rows, which every machine packs anew: (type, in, out, weight, bias or None), the last two as
+ * bytes. */
 #include "linear.h"
 #include "multihead.h"
 #include "objects.h"
@@ -53,7 +54,7 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
     Py_RETURN_NONE;
 }
 
-/* --------------------------------------------------------------------------------------------------------- matrices -- */
+/* ------------------------------------------------------------------------------------------------------ matrices -- */
 
 static int64_t size_of(fovea_dtype dtype) { return (int64_t)py_dtype_size(py_float_dtype(dtype)); }
 
@@ -106,7 +107,7 @@ static PyObject *reduce_to(const char *kind, PyObject *args) {
     return result;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- Linear -- */
+/* -------------------------------------------------------------------------------------------------------- Linear -- */
 
 PyObject *py_linear_reduce(PyObject *self, PyObject *none) {
     (void)none;
@@ -158,7 +159,7 @@ PyObject *py_linear_from_state(PyObject *type, PyObject *args) {
     return NULL;
 }
 
-/* -------------------------------------------------------------------------------------------------------- MultiHead -- */
+/* ----------------------------------------------------------------------------------------------------- MultiHead -- */
 
 enum { Q, K, V, O, WEIGHTS };
 
@@ -197,7 +198,8 @@ static int resolve(const py_multihead *self, fovea_attention_desc *attention) {
     return plan ? 0 : -1;
 }
 
-/* Weight i with its bias, -0 where there was none; or None. NULL with ValueError: no constructor takes what it became. */
+/* Weight i with its bias, -0 where there was none; or None. NULL with ValueError: no constructor takes what it
+ * became. */
 static PyObject *weight_of(const py_multihead *self, int i) {
     const fovea_mha_form form = self->desc.form;
     const fovea_linear *map;

@@ -1,4 +1,4 @@
-"""Objects print what they are, copy, and go through pickle: in this process and, with the same bits, in one of another tier."""
+"""Objects print what they are, copy, and go through pickle, with the same bits: also to a process of another tier."""
 
 import contextlib
 import copy
@@ -234,7 +234,7 @@ def test_unknown_and_damaged_forms_are_refused(normal):
                     break
                 with pytest.raises(ValueError, match="is damaged"):
                     restore(form, kind, how, damaged, keywords, checksum)
-                with contextlib.suppress(ValueError):  # with a checksum of its own it may be another object, and no crash
+                with contextlib.suppress(ValueError):  # of the right checksum it may be another object, but no crash
                     restore(form, kind, how, damaged, keywords, _stored._checksum(damaged))
         for damaged in ((), (1,), (1, 2, 3, 4, 5, 6), tuple("abcdef"), ((),) * 6, (b"", b"", (), ())):
             with pytest.raises(ValueError):
@@ -259,7 +259,8 @@ def test_states_that_contradict_themselves_are_refused(normal):
     refused(linear, lambda args: [2**70, *args[1:]])
     for at, value in ((0, "round"), (1, -1), (2, 2**62), (4, 31 * 8), (5, b"")):
         refused(mask, lambda args: [*args[:at], value, *args[at + 1 :]])
-    for at, values in enumerate([(b"", b"1" * 999), (b"", b"1" * 999), ((), (None,) * 4), ((), (b"1234", None), (1, 2))]):
+    structs = (b"", b"1" * 999)
+    for at, values in enumerate([structs, structs, ((), (None,) * 4), ((), (b"1234", None), (1, 2))]):
         for value in values:
             refused(layer, lambda args: [*args[:at], value, *args[at + 1 :]])
 
