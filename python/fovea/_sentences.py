@@ -58,9 +58,9 @@ def _tensor(name: str, tensor: Any, torch: Any) -> str | None:
     """Of a tensor of torch whose memory is not that of its numbers."""
     kind = type(tensor).__name__
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return f"{name} belongs to a transform of torch.func (vmap, grad, jvp): use fovea.torch.attention there"
+        return f"{name} belongs to a transform of torch.func (vmap, grad, jvp): only fovea.torch.attention works there"
     if kind in ("FakeTensor", "FunctionalTensor") or tensor.is_meta:
-        return f"{name} has no numbers ({kind}, device {tensor.device}): fovea.torch.attention takes such tensors"
+        return f"{name} has no numbers ({kind}, device {tensor.device}): only fovea.torch.attention takes such tensors"
     if tensor.is_nested:
         return f"{name} is a nested tensor: pass its values() with cu_seqlens, or pad it and give q_lens and kv_lens"
     if tensor.layout is not torch.strided:

@@ -72,7 +72,8 @@ int py_read_buffer(PyObject *object, const char *name, py_array *array) {
     int status = 0;
     if (buffer->ndim > PY_DIMS)
         status = too_many(name, buffer->ndim);
-    else if (buffer->ndim > 0 && !(buffer->shape && buffer->strides)) /* numpy.datetime64 has neither, whatever it is asked for */
+    else if (buffer->ndim > 0 &&
+             !(buffer->shape && buffer->strides)) /* numpy.datetime64 has neither, whatever it is asked for */
         status = py_raise(PyExc_TypeError, "%s has elements that are no numbers", name);
     array->data = buffer->buf;
     array->read_only = buffer->readonly;
