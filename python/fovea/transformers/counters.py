@@ -55,10 +55,15 @@ def fuse(module):
     calls_of(module, True).fused += 1
 
 
-def fall_back(module, reason, sentence):
-    """Counts a fallback, and warns of the first one for this reason."""
+def leave(module, reason):
+    """Counts a call that Fovea does not compute."""
     counters.fallbacks[reason] += 1
     calls_of(module, True).fallbacks[reason] += 1
+
+
+def fall_back(module, reason, sentence):
+    """Counts a fallback, and warns of the first one for this reason."""
+    leave(module, reason)
     if reason not in _told:
         _told.add(reason)
         warnings.warn(f"attention falls back from Fovea to transformers: {sentence}", FallbackWarning, stacklevel=2)

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 import fovea
 from fovea._core import models_arithmetic
 from fovea.torch import sdpa as torch_sdpa
-from fovea.torch.types import wide
-from fovea.transformers.attention import _why_not
+from fovea.torch.types import FLOATS, wide
+from fovea.transformers.attention import _MAX_CHANNELS as MAX_CHANNELS
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _LARGE = 1 << 14  # additive masks of more scores than these are worth a look whether they only hide keys
@@ -32,9 +32,10 @@ done = _Done()
 
 
 def _usable(*tensors):
-    return all(
-        type(x) in _PLAIN and x.device.type == "cpu" and not (x.requires_grad and torch.is_grad_enabled()) for x in tensors
-    )
+    for x in tensors:
+        if type(x) not in _PLAIN or not x.is_cpu or (x.requires_grad and torch.is_grad_enabled()):
+            return False
+    return True
 
 
 class Scores:
@@ -121,10 +122,14 @@ class Scores:
         return self._then(torch.masked_fill, hidden, value, terms=(*self.terms, ("keep", ~hidden, self.lead)))
 
     def view(self, *shape):
-        new = torch.empty(self.shape, device="meta").view(*shape).shape
-        if new[-2:] != self.tail:
+        total = math.prod(self.lead) * self.tail[0] * self.tail[1]
+        new = shape
+        if -1 in shape:
+            rest, place = -math.prod(shape), shape.index(-1)
+            new = (*shape[:place], total // rest if rest > 0 else 0, *shape[place + 1 :])
+        if new[-2:] != self.tail or math.prod(new) != total:
             return self.value.view(*shape)
-        lead = tuple(new[:-2])
+        lead = new[:-2]
         return self._then(torch.Tensor.view, *shape, lead=lead, heads=lead if len(lead) == 2 else self.heads)
 
     def to(self, dtype):
@@ -204,16 +209,16 @@ def _product(function, a, b, scale=1.0, terms=()):
     if type(b) is Scores or not _usable(a, b) or a.dim() != b.dim() or a.dim() not in (3, 4) or not a.numel() or not b.numel():
         return function(_values(a), _values(b))
     keys = b.shape[:-2] == a.shape[:-2] or (a.dim() == 4 and (a.shape[0], 1) == b.shape[:2])
-    if not keys or a.shape[-1] != b.shape[-2] or a.stride(-1) != 1 or b.stride(-2) != 1 or _why_not(a, b.mT, b.mT, 0.0, ()):
+    known = a.dtype is b.dtype and a.dtype in FLOATS and a.shape[-1] == b.shape[-2] <= MAX_CHANNELS
+    if not (keys and known and a.stride(-1) == b.stride(-2) == 1):
         return function(a, b)
     return Scores((function, (a, b), {}), a, b.mT, scale, terms)
 
 
 def _multiplies(weights, v):
     """Whether Fovea knows the product of weights and values."""
-    q, k = weights.q, weights.k
-    same = weights.dtype is v.dtype and weights.lead == q.shape[:-2] and v.shape[:-1] == k.shape[:-1]
-    return same and v.stride(-1) == 1 and v.numel() and not _why_not(q, k, v, 0.0, ())
+    same = weights.dtype is v.dtype is weights.q.dtype and weights.lead == weights.q.shape[:-2]
+    return same and v.shape[:-1] == weights.k.shape[:-1] and v.stride(-1) == 1 and 0 < v.shape[-1] <= MAX_CHANNELS
 
 
 def _attend(weights, v):
@@ -241,6 +246,10 @@ def _regroup(x, old, new):
 
     old and new are the same elements in other axes. Axes at the end that are equal stay as they are, of one element, too.
     """
+    if old == new and x.dim() == 4:
+        return x
+    if len(old) == 1 and x.dim() == 3 and x.shape[0] == old[0]:
+        return x.view(*new, *x.shape[-2:])
     x = x.reshape((1,) * (len(old) + 2 - x.dim()) + x.shape)
     old, new, mine, kept = list(old), list(new), list(x.shape[:-2]), []
     while old and new and old[-1] == new[-1]:

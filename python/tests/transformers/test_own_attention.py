@@ -64,9 +64,10 @@ def pair(name):
 
 
 @pytest.fixture(autouse=True)
-def fallbacks():
-    """In a test that does not ask for this, nothing falls back. Gives those of the test."""
+def fallbacks(monkeypatch):
+    """Serves calls of few tokens, too. Gives what falls back."""
     counters.reset()
+    monkeypatch.setattr(own_attention, "_FEW", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         yield counters.fallbacks
@@ -204,6 +205,17 @@ def test_report():
     assert "layer.1.attention.attn" not in str(fovea.torch.optimize(changed).fovea_report.attention)
 
 
+def test_few_tokens(monkeypatch):
+    """Decoding goes back to the class, without a warning."""
+    monkeypatch.setattr(own_attention, "_FEW", 32)
+    model, optimized = pair("bloom")
+    options = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        assert torch.equal(model.generate(tokens(), **options), optimized.generate(tokens(), **options))
+    assert_fused(2, **{"few tokens": 2 * (TOKENS - 1)})
+
+
 def test_another_forward(monkeypatch):
     """A forward() whose source is unknown is the class's own: of another version, or put into the class at any time."""
     model, optimized = pair("mpnet")
@@ -280,4 +292,26 @@ def test_unknown_steps():
         scores.matmul(weights, v[:, :, :3])
     calls = scores.done.calls
     assert_near(wanted @ v, scores.matmul(weights, v))
+    assert scores.done.calls == calls + 1
+
+
+@pytest.mark.parametrize("steps", [
+    lambda s, bias, mask, softmax: softmax((s + bias) * 2, dim=-1),
+    lambda s, bias, mask, softmax: softmax((s / 3 + bias[:, :1]).view(6, 5, 5).view(2, 3, 5, 5) / 0.5 + bias, dim=3),
+    lambda s, bias, mask, softmax: softmax((s * bias[0, :, :1, :1]).masked_fill(mask, -3.4028234663852886e38) + bias, dim=-1),
+])  # fmt: skip
+def test_known_steps(steps):
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    mask, bias = torch.rand(2, 1, 5, 5) < 0.3, torch.randn(2, 3, 5, 5)
+    calls = scores.done.calls
+    got = scores.matmul(steps(scores.matmul(q, k.mT), bias, mask, scores.softmax), v)
+    assert scores.done.calls == calls + 1
+    assert_near(steps(q @ k.mT, bias, mask, torch.softmax) @ v, got)
+
+
+@pytest.mark.parametrize("options", [{"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.ones(1, 1, 5, 5).tril().bool()}])
+def test_sdpa(options):
+    q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 1, 5, 4), torch.randn(2, 1, 5, 4)
+    calls = scores.done.calls
+    assert_near(torch.nn.functional.scaled_dot_product_attention(q, k, v, **options), scores.sdpa(q, k, v, **options))
     assert scores.done.calls == calls + 1
