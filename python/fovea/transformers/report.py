@@ -31,7 +31,9 @@ def _names(code):
 
 
 def _kind(kind):
-    """_INTERFACE or _TORCH for a class whose methods read it, else _OWN."""
+    """_INTERFACE or _TORCH for a class whose methods read it, else _OWN; torch's own class, and what optimize() makes of it."""
+    if issubclass(kind, nn.MultiheadAttention):
+        return _SERVED if kind.__module__.startswith("fovea.") else _TORCH
     read = set()
     for base in kind.__mro__[: kind.__mro__.index(nn.Module)]:
         for function in vars(base).values():

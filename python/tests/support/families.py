@@ -6,6 +6,7 @@ A configuration has its defaults, but for the sizes in _SIZES, those of its part
 families. families() names all.
 """
 
+import copy
 import inspect
 import re
 
@@ -98,11 +99,13 @@ def _shrunk(kind, name=None):
         settings[field] = _shrunk(part) | {"model_type": part.model_type}
     if "kv_lora_rank" in settings and "num_key_value_heads" in settings:
         settings["num_key_value_heads"] = 4  # keys are projected for each head
-    rope = getattr(_default(kind), "rope_parameters", None) or {}
-    if "mrope_section" in rope:
+    kinds = getattr(_default(kind), "layer_types", None) or []
+    if "num_hidden_layers" in settings and kinds:  # at least one layer of each type
+        settings["num_hidden_layers"] = next(n for n in range(3, len(kinds) + 4) if set(kinds[:n]) == set(kinds))
+    if "mrope_section" in (getattr(kind, "ignore_keys_at_rope_validation", None) or ()):
+        rope = getattr(_default(kind), "rope_parameters", None) or {"rope_type": "default", "rope_theta": 1e4}
         half = int(16 * rope.get("partial_rotary_factor", 1.0)) // 2
-        sections = len(rope["mrope_section"])
-        settings["rope_parameters"] = rope | {"mrope_section": [half - half // sections * (sections - 1)] + [half // sections] * (sections - 1)}
+        settings["rope_parameters"] = rope | {"mrope_section": [half - half // 3 * 2] + [half // 3] * 2}
     return settings | _SETTINGS.get(name or kind.model_type, {})
 
 
@@ -146,6 +149,13 @@ def make(name):
         except Exception as error:
             why = why or error
     raise Untried(f"its inputs: {type(why).__name__}: {why}" if why else f"no inputs are known for {model.main_input_name}")
+
+
+def twin(model):
+    """The same model with eager attention, its weights shared."""
+    made = copy.deepcopy(model, {id(p): p for p in model.parameters()})
+    made.set_attn_implementation("eager")
+    return made
 
 
 def _ids(length, seed):
