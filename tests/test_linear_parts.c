@@ -34,8 +34,8 @@ static void give_part(problem *p, int64_t i, rng *r) {
 }
 
 static void problem_make(problem *p, rng *r) {
-    *p = (problem){.batch = rng_between(r, 1, 2), .in = rng_between(r, 1, rng_below(r, 6) ? 70 : 700)};
-    p->tokens = rng_below(r, 5) ? rng_between(r, 1, 12) : rng_between(r, 60, 150);
+    *p = (problem){.batch = rng_between(r, 1, 2), .in = rng_between(r, 1, rng_below(r, 6) ? 70 : 300)};
+    p->tokens = rng_below(r, 5) ? rng_between(r, 1, 12) : rng_between(r, 40, 70);
     p->parts = rng_between(r, 1, PARTS);
     p->gated = p->parts == 2 && rng_below(r, 2);
     p->scaled = rng_below(r, 4) == 0;
@@ -45,7 +45,7 @@ static void problem_make(problem *p, rng *r) {
     p->x_type = any_type(r);
     p->packed = any_type(r);
     for (int64_t i = 0; i < p->parts; i++) {
-        p->out[i] = p->gated && i ? p->out[0] : rng_between(r, 1, rng_below(r, 3) ? 70 : 300);
+        p->out[i] = p->gated && i ? p->out[0] : rng_between(r, 1, rng_below(r, 3) ? 70 : 150);
         p->columns += p->gated && i ? 0 : p->out[i];
         give_part(p, i, r);
     }
@@ -235,7 +235,8 @@ static void test_case(const case_contexts *x, rng *r) {
     fovea_linear_destroy(scalar);
     for (int i = 0; i < 5; i++) {
         fovea_linear *linear = packed(contexts[i], &p.desc, p.text);
-        test_subsets(&p, linear, whole, names[i]);
+        if (i > 0) /* the scalar tier gave the whole */
+            test_subsets(&p, linear, whole, names[i]);
         if (i < 2)
             test_unpacked(&p, contexts[i], linear, whole, names[i]);
         if (i == 1)
