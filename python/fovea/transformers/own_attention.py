@@ -1,12 +1,13 @@
 """Attention that modules of transformers write out themselves, on Fovea.
 
-Some families never call transformers' attention interface: their modules multiply queries and keys, scale, add biases, take the
-softmax and multiply by the values on their own. serve() runs these steps on Fovea, in a copy that optimize() makes.
+Some families never call transformers' attention interface: their modules multiply queries and keys, scale, add biases,
+take the softmax and multiply by the values on their own. serve() runs these steps on Fovea, in a copy that optimize()
+makes.
 
-The module's own forward() still runs, line by line, with other matrix products and another softmax in place of torch's: a product
-of queries and keys is not computed, but becomes a Scores (scores.py), which notes what is done with it, and its product with the
-values is one call of fovea.attention(). Only forwards whose source is listed here are served: nothing in these changes a tensor
-that Scores are made of. Calls that Fovea cannot compute run the class's own forward().
+The module's own forward() still runs, line by line, with other matrix products and another softmax in place of torch's.
+A product of queries and keys is not computed: it becomes a Scores (scores.py), which notes what is done with it, and
+its product with the values is one call of fovea.attention(). Only forwards whose source is listed here are served:
+nothing in these changes a tensor that Scores are made of. Calls that Fovea cannot compute run the class's own forward().
 """
 
 import contextvars
@@ -27,8 +28,8 @@ from fovea.transformers.attention import _wants_weights, _why_not
 from fovea.transformers.counters import fall_back, fuse, leave
 from fovea.transformers.scores import Operand, Scores
 
-# Attention modules, by their modules in transformers.models, and SHA-256 of the sources of their forwards, cut short. To add those
-# of another version: read what changed, and run python/tests/transformers/test_own_attention.py with it.
+# Attention modules, by their modules in transformers.models, and SHA-256 of the sources of their forwards, cut short.
+# To add those of another version: read what changed, and run python/tests/transformers/test_own_attention.py with it.
 _SERVED = {
     ("blip.modeling_blip", "BlipAttention"): ("7c204e9f015b",),
     ("blip.modeling_blip_text", "BlipTextSelfAttention"): ("499279aed422", "3c3aade98d4f", "960bf8d9f132"),
@@ -39,10 +40,10 @@ _SERVED = {
     ("mpt.modeling_mpt", "MptBlock"): ("a59dca07027d", "907141dd75e9"),
     ("swinv2.modeling_swinv2", "Swinv2SelfAttention"): ("45e0ab1be182", "23b643e595b9"),
 }
-# Calls of fewer tokens go back to the class: noting steps costs more than one call of Fovea saves. In CPU time, own by served:
-# BLOOM, one token 0.86; MPNet-base, 16 tokens 0.96 to 0.99, 1024 tokens 1.01 (AMD family 25 model 1, a busy machine).
+# Calls of fewer tokens go back to the class: noting steps costs more than one call of Fovea saves. In CPU time, own by
+# served: BLOOM, one token 0.86; MPNet-base, 16 tokens 0.96 to 0.99, 1024 tokens 1.01 (AMD family 25 model 1, busy).
 _FEW = 32
-_weights_wanted = contextvars.ContextVar("weights wanted", default=False)  # by a block, which does not tell its attention
+_weights_wanted = contextvars.ContextVar("weights wanted", default=False)  # by a block that does not tell its attention
 
 
 class _Namespace:
@@ -76,9 +77,11 @@ def _rotated(function):
     return rotated
 
 
-_functional = _Namespace(
-    F, softmax=scores.softmax, scaled_dot_product_attention=scores.sdpa, normalize=lambda *a, **k: Operand(F.normalize(*a, **k))
-)
+def _normalize(*args, **kwargs):
+    return Operand(F.normalize(*args, **kwargs))
+
+
+_functional = _Namespace(F, softmax=scores.softmax, scaled_dot_product_attention=scores.sdpa, normalize=_normalize)
 _nn = _Namespace(nn, functional=_functional)
 _torch = _Namespace(torch, nn=_nn, matmul=scores.matmul, bmm=scores.bmm)
 
@@ -110,8 +113,9 @@ def _with_scores(own, sources):
 
 
 def _hooked(module):
-    """Whether a module has hooks that get its output, besides those by which transformers collects attentions if they are wanted."""
-    return any(getattr(hook, "__module__", None) != output_capturing.__name__ for hook in module._forward_hooks.values())
+    """Whether a module has hooks that get its output, besides those by which transformers collects attentions."""
+    hooks = module._forward_hooks.values()
+    return any(getattr(hook, "__module__", None) != output_capturing.__name__ for hook in hooks)
 
 
 def _unsuitable(module, inner, x, args, kwargs):
@@ -119,11 +123,12 @@ def _unsuitable(module, inner, x, args, kwargs):
     if _weights_wanted.get() or _wants_weights(module, kwargs) or any(a is True for a in args):
         return "weights", "attention weights are wanted. Call the model without output_attentions"
     if _hooked(module) or any(child._forward_hooks or child._forward_pre_hooks for child in inner):
-        return "hooks", f"{type(module).__name__} or a module in it has hooks, which may read attention weights. Remove them"
+        return "hooks", f"{type(module).__name__} has hooks, which may read attention weights. Remove them"
     if torch.is_autocast_enabled("cpu"):
         return "autocast", "autocast is on. Load the model in the type to compute in"
-    if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() or type(x) is not torch.Tensor:
-        return "kind of tensor", "tensors are of a class, or a mode or transform of torch is active, that Fovea does not see"
+    modes = torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack()
+    if modes or type(x) is not torch.Tensor:
+        return "kind of tensor", "a class of tensors, a mode or a transform of torch's is in use that Fovea does not see"
     if x.is_cpu and x.dtype in FLOATS and not (x.requires_grad and torch.is_grad_enabled()):
         return None
     part = x[..., :1]
@@ -131,7 +136,7 @@ def _unsuitable(module, inner, x, args, kwargs):
 
 
 def forward(module, inner, *args, **kwargs):
-    """What stands for the forward() of a module that serve() has changed. inner: the modules in it that Scores may pass."""
+    """What stands for the forward() of a module that is served. inner: the modules in it that Scores may pass."""
     cls = type(module)
     served = _with_scores(cls.forward, _SERVED[_key(cls)])
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
@@ -173,7 +178,7 @@ forward.runs_class_forward = block.runs_class_forward = True
 
 
 def serve(name, module):
-    """Has a module compute its attention by Fovea, if it writes it out itself. Returns a line for the report, or None."""
+    """Has a module that writes its attention out compute it by Fovea. Returns a line for the report, or None."""
     cls = type(module)
     if _key(cls) not in _SERVED:
         return None

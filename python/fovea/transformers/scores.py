@@ -1,9 +1,9 @@
 """Scores of queries and keys that are not computed: softmax(QK^T)V step by step, as one call of fovea.attention().
 
-matmul(), bmm(), softmax() and sdpa() stand for torch's in a forward() that is served (own_attention.py). A product of queries and
-keys becomes a Scores. Scaling it, adding a bias, hiding keys, the softmax make others of it, and its product with values runs on
-Fovea. Whatever else is done with a Scores has it computed, by the steps that were noted; so a step that is not known here is
-computed as it is written. No tensor that Scores are made of may change meanwhile.
+matmul(), bmm(), softmax() and sdpa() stand for torch's in a forward() that is served (own_attention.py). A product of
+queries and keys becomes a Scores. Scaling it, adding a bias, hiding keys, the softmax make others of it, and its
+product with values runs on Fovea. Whatever else is done with a Scores has it computed, by the steps that were noted; so a step
+that is not known here is computed as it is written. No tensor that Scores are made of may change meanwhile.
 """
 
 import functools
@@ -43,12 +43,13 @@ class Scores:
 
     made   (function, arguments, keywords) that compute it, of which the first argument may be another Scores
     heads  lead when it was of two axes: batch and heads
-    terms  what was done with them: (kind, tensor, lead at that time). "bias": added; "keep": False hides; "factor": multiplied
+    terms  (kind, tensor, lead at that time): a "bias" was added, "keep" hides where it is False, a "factor" multiplied
     """
 
     def __init__(self, made, q, k, scale, terms=()):
         self.made, self.q, self.k, self.scale, self.terms = made, q, k, scale, terms
-        self.dtype, self.lead, self.tail, self.heads, self.weights = q.dtype, q.shape[:-2], (q.shape[-2], k.shape[-2]), None, False
+        self.dtype, self.lead, self.tail = q.dtype, q.shape[:-2], (q.shape[-2], k.shape[-2])
+        self.heads, self.weights = None, False
 
     shape = property(lambda self: torch.Size((*self.lead, *self.tail)))
     device = property(lambda self: self.q.device)
@@ -194,7 +195,8 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
     """F.scaled_dot_product_attention."""
     query = _values(query)
     tensors = [x for x in (query, key, value, attn_mask) if x is not None]
-    unknown = others or (is_causal and attn_mask is not None) or not _usable(*tensors) or torch_sdpa.why_not(query, key, value, attn_mask, dropout_p)
+    unknown = others or (is_causal and attn_mask is not None) or not _usable(*tensors)
+    unknown = unknown or torch_sdpa.why_not(query, key, value, attn_mask, dropout_p)
     if unknown or key.shape[1] not in (1, query.shape[1]) or (attn_mask is not None and attn_mask.dim() != 4):
         arguments = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, "scale": scale}
         return F.scaled_dot_product_attention(query, key, value, **arguments, **others)
@@ -203,10 +205,10 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
 
 
 def _product(function, a, b, scale=1.0, terms=()):
-    """Of queries [.., queries, channels] and keys [.., channels, keys], or of weights and values; else function(a, b)."""
+    """Of queries [.., queries, channels] and keys [.., channels, keys], or weights and values; else function(a, b)."""
     if type(a) is Scores:
         return _attend(a, b) if a.weights and _usable(b) and _multiplies(a, b) else function(a.value, b)
-    if type(b) is Scores or not _usable(a, b) or a.dim() != b.dim() or a.dim() not in (3, 4) or not a.numel() or not b.numel():
+    if not _usable(a, b) or a.dim() != b.dim() or a.dim() not in (3, 4) or not a.numel() or not b.numel():
         return function(_values(a), _values(b))
     keys = b.shape[:-2] == a.shape[:-2] or (a.dim() == 4 and (a.shape[0], 1) == b.shape[:2])
     known = a.dtype is b.dtype and a.dtype in FLOATS and a.shape[-1] == b.shape[-2] <= MAX_CHANNELS
@@ -244,7 +246,7 @@ def _attend(weights, v):
 def _regroup(x, old, new):
     """A tensor that broadcasts to [*old, queries, keys] as one that broadcasts to [*new, queries, keys].
 
-    old and new are the same elements in other axes. Axes at the end that are equal stay as they are, of one element, too.
+    old and new are the same elements in other axes. Axes at the end that are equal stay, those of one element, too.
     """
     if old == new and x.dim() == 4:
         return x

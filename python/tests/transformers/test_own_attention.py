@@ -1,4 +1,4 @@
-"""optimize()d models whose modules write their attention out, against the originals: MPNet, BLOOM, MPT, Falcon, Swin v2, BLIP."""
+"""optimize()d models whose modules write their attention out: MPNet, BLOOM, MPT, Falcon, Swin v2 and BLIP."""
 
 import copy
 import functools
@@ -22,17 +22,20 @@ _BERT = _SIZES | {"num_hidden_layers": 2, "intermediate_size": 64, "max_position
 _BLOOM = _SIZES | {"n_layer": 2, "n_head": 4}
 _MPT = {"vocab_size": 120, "d_model": 48, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "initializer_range": 0.15}
 _FALCON = _SIZES | {"num_hidden_layers": 2}
+_SLICES = {"pretraining_tp": 2, "slow_but_exact": True}
+_CLIP = {"attn_config": {"clip_qkv": 0.5, "softmax_scale": 0.7}}
+_GROUPED = {"new_decoder_architecture": True, "num_kv_heads": 2}
 
 # name: (model, configuration, its settings, attention of the original)
 _TEXTS = {
     "mpnet": ("MPNetForMaskedLM", "MPNetConfig", _BERT | {"pad_token_id": 1, "bos_token_id": 0}, "eager"),
     "bloom": ("BloomForCausalLM", "BloomConfig", _BLOOM, "eager"),
-    "bloom_slices": ("BloomForCausalLM", "BloomConfig", _BLOOM | {"pretraining_tp": 2, "slow_but_exact": True}, "eager"),
+    "bloom_slices": ("BloomForCausalLM", "BloomConfig", _BLOOM | _SLICES, "eager"),
     "mpt": ("MptForCausalLM", "MptConfig", _MPT, "eager"),
-    "mpt_clip": ("MptForCausalLM", "MptConfig", _MPT | {"attn_config": {"clip_qkv": 0.5, "softmax_scale": 0.7}}, "eager"),
+    "mpt_clip": ("MptForCausalLM", "MptConfig", _MPT | _CLIP, "eager"),
     "falcon": ("FalconForCausalLM", "FalconConfig", _FALCON, "sdpa"),
     "falcon_eager": ("FalconForCausalLM", "FalconConfig", _FALCON, "eager"),
-    "falcon_new": ("FalconForCausalLM", "FalconConfig", _FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2}, "sdpa"),
+    "falcon_new": ("FalconForCausalLM", "FalconConfig", _FALCON | _GROUPED, "sdpa"),
     "falcon_alibi": ("FalconForCausalLM", "FalconConfig", _FALCON | {"alibi": True, "multi_query": False}, "sdpa"),
 }
 _DECODERS = [name for name in _TEXTS if name != "mpnet"]
@@ -44,7 +47,8 @@ def pair(name):
     torch.manual_seed(7)
     if name == "blip":
         tower = _BERT | {"encoder_hidden_size": 48, "sep_token_id": 2}
-        vision = {key: _BERT[key] for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size")}
+        shared = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size")
+        vision = {key: _BERT[key] for key in shared}
         config = transformers.BlipConfig(
             text_config=tower,
             vision_config=vision | {"image_size": 32, "patch_size": 8, "initializer_range": 0.15},
@@ -109,7 +113,8 @@ def test_bfloat16(name):
     half = copy.deepcopy(model).bfloat16()
     optimized = fovea.torch.optimize(half)
     with torch.inference_mode():
-        wanted, theirs, ours = (m(tokens(), attention_mask=padding("right")).logits.float() for m in (model, half, optimized))
+        run = lambda m: m(tokens(), attention_mask=padding("right")).logits.float()
+        wanted, theirs, ours = map(run, (model, half, optimized))
     assert (ours - wanted).abs().max() <= 1.5 * (theirs - wanted).abs().max()
     assert_fused(2)
 
@@ -117,7 +122,8 @@ def test_bfloat16(name):
 @pytest.mark.parametrize("name", _DECODERS)
 def test_generate(name):
     model, optimized = pair(name)
-    options = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False, "attention_mask": padding("left")}
+    options = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}
+    options["attention_mask"] = padding("left")
     assert torch.equal(model.generate(tokens(), **options), optimized.generate(tokens(), **options))
     assert_fused(2 * TOKENS)
 
@@ -151,12 +157,14 @@ def test_blip():
     assert not counters.fallbacks
 
 
-@pytest.mark.parametrize(("size", "window", "image"), [(32, 4, 32), (32, 4, 27), (16, 16, 16), (32, 7, 33), (32, 4, (20, 36))])
+@pytest.mark.parametrize(
+    ("size", "window", "image"), [(32, 4, 32), (32, 4, 27), (16, 16, 16), (32, 7, 33), (32, 4, (20, 36))]
+)
 def test_swin_v2(size, window, image):
     """Windows that are shifted, that are larger than the image, and images that windows do not divide."""
     torch.manual_seed(7)
-    config = transformers.Swinv2Config(image_size=size, window_size=window, patch_size=2, embed_dim=24, depths=[2, 2], num_heads=[2, 4],
-                                       initializer_range=0.15)  # fmt: skip
+    sizes = {"patch_size": 2, "embed_dim": 24, "depths": [2, 2], "num_heads": [2, 4], "initializer_range": 0.15}
+    config = transformers.Swinv2Config(image_size=size, window_size=window, **sizes)
     model = transformers.Swinv2Model._from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -171,7 +179,7 @@ def test_swin_v2(size, window, image):
         with torch.inference_mode():
             theirs, ours = model(pixels).last_hidden_state, optimized(pixels).last_hidden_state
             exact = copy.deepcopy(model).double()(pixels.double()).last_hidden_state
-        # Cosines are scaled by 10 and more, and so are the errors of rounding: to be compared with those of the original.
+        # Cosines are scaled by 10 and more, and so are the errors of rounding: the original's are the measure.
         assert (ours - exact).abs().max() <= 1.5 * (theirs - exact).abs().max() + BOUND * exact.abs().max()
     assert_fused(8)
 
@@ -186,7 +194,8 @@ def test_sentence_transformers(tmp_path):
     pair("mpnet")[0].mpnet.save_pretrained(tmp_path)
     model = package.SentenceTransformer(modules=[modules.Transformer(str(tmp_path)), modules.Pooling(48)], device="cpu")
     sentences = [" ".join(f"w{(7 * i * n) % 100}" for i in range(n)) for n in (3, 30, 1, 12, 2)]
-    wanted, got = (m.encode(sentences, batch_size=3, convert_to_tensor=True) for m in (model, fovea.torch.optimize(model)))
+    encode = lambda m: m.encode(sentences, batch_size=3, convert_to_tensor=True)
+    wanted, got = encode(model), encode(fovea.torch.optimize(model))
     assert_near(wanted, got)
     assert_fused(4)
 
@@ -200,7 +209,8 @@ def test_report():
     changed = copy.deepcopy(model)
     first, second = (layer.attention.attn for layer in changed.mpnet.encoder.layer)
     first.forward = functools.partial(MPNetSelfAttention.forward, first)
-    assert "attn: as MPNetSelfAttention computes it: it has a forward of its own" in str(fovea.torch.optimize(changed).fovea_report)
+    line = "attn: as MPNetSelfAttention computes it: it has a forward of its own"
+    assert line in str(fovea.torch.optimize(changed).fovea_report)
     second.__class__ = type("Other", (MPNetSelfAttention,), {})
     assert "layer.1.attention.attn" not in str(fovea.torch.optimize(changed).fovea_report.attention)
 
@@ -258,9 +268,9 @@ def test_left_to_torch(reason, change, fallbacks):
         if reason == "kind of tensor":
             # What packed maps make of it is another's test: here attention alone must not read such tensors.
             attention, x = optimized.mpnet.encoder.layer[0].attention.attn, torch.randn(2, 1, 5, 48)
-            own_attention.forward(model.mpnet.encoder.layer[0].attention.attn, [], x[0])
-            wanted = torch.stack([MPNetSelfAttention.forward(model.mpnet.encoder.layer[0].attention.attn, y)[0] for y in x])
-            served = functools.partial(own_attention.forward, model.mpnet.encoder.layer[0].attention.attn, [])
+            original = model.mpnet.encoder.layer[0].attention.attn
+            wanted = torch.stack([MPNetSelfAttention.forward(original, y)[0] for y in x])
+            served = functools.partial(own_attention.forward, original, [])
             assert_near(wanted, torch.func.vmap(lambda y: served(y)[0])(x))
             assert attention.forward.func is own_attention.forward
         else:
@@ -295,10 +305,13 @@ def test_unknown_steps():
     assert scores.done.calls == calls + 1
 
 
+_LEAST = torch.finfo(torch.float32).min
+
+
 @pytest.mark.parametrize("steps", [
     lambda s, bias, mask, softmax: softmax((s + bias) * 2, dim=-1),
     lambda s, bias, mask, softmax: softmax((s / 3 + bias[:, :1]).view(6, 5, 5).view(2, 3, 5, 5) / 0.5 + bias, dim=3),
-    lambda s, bias, mask, softmax: softmax((s * bias[0, :, :1, :1]).masked_fill(mask, -3.4028234663852886e38) + bias, dim=-1),
+    lambda s, bias, mask, softmax: softmax((s * bias[0, :, :1, :1]).masked_fill(mask, _LEAST) + bias, dim=-1),
 ])  # fmt: skip
 def test_known_steps(steps):
     q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
@@ -309,7 +322,9 @@ def test_known_steps(steps):
     assert_near(steps(q @ k.mT, bias, mask, torch.softmax) @ v, got)
 
 
-@pytest.mark.parametrize("options", [{"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.ones(1, 1, 5, 5).tril().bool()}])
+@pytest.mark.parametrize(
+    "options", [{"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.ones(1, 1, 5, 5).tril().bool()}]
+)
 def test_sdpa(options):
     q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 1, 5, 4), torch.randn(2, 1, 5, 4)
     calls = scores.done.calls
