@@ -151,6 +151,10 @@ class Fused:
     def __wrapped__(self):
         return types.MethodType(getattr(type(self.module), self.name), self.module)
 
+    @property
+    def __code__(self):  # torch.export asks
+        return self.__wrapped__.__code__
+
     def plan(self) -> _Plan | None:
         recording = record(self.module, self.name)
         return None if recording is None else _Plan(self.module, recording)

@@ -51,7 +51,11 @@ def _copy(model):
         if type(p) is nn.Parameter:
             memo[id(p)] = nn.Parameter(p.detach(), requires_grad=False)
             vars(memo[id(p)]).update(vars(p))
-    return copy.deepcopy(model, memo).eval().requires_grad_(False)
+    copied = copy.deepcopy(model, memo)
+    for module, original in zip(copied.modules(), model.modules()):
+        for name in module._modules.keys() & vars(module).keys() - vars(original).keys():
+            del vars(module)[name]  # torch's decoder layers get an activation as they are copied, which hides their own
+    return copied.eval().requires_grad_(False)
 
 
 def _kind_of(module):

@@ -144,7 +144,7 @@ class Linear(Packed, nn.Linear):
                 no_gradient()
             return self._execute(input)
         weight = self.weight.unpacked()
-        return F.linear(input, weight.t() if self.in_first else weight, self.bias)
+        return F.linear(input, weight.t() if self.in_first else weight, self._bias)
 
     def fused(self, activation, x, residual=None):
         """activation(self(x)) + residual. The caller knows that forward() would be called, and no hook."""

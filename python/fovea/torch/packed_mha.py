@@ -53,8 +53,8 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
         """(mask of Fovea or None, bias or None). True in torch's masks hides a key."""
         keep = bias = None
         for mask, shape in (
-            (key_padding_mask, (-1, 1, 1, kv_len)),
-            (attn_mask, (1, 1, q_len, kv_len) if attn_mask is None or attn_mask.dim() == 2 else (batch, -1, q_len, kv_len)),
+            (key_padding_mask, (batch, 1, 1, kv_len)),
+            (attn_mask, (1, 1, q_len, kv_len) if attn_mask is None or attn_mask.dim() == 2 else (batch, self.num_heads, q_len, kv_len)),
         ):
             if mask is None:
                 continue
@@ -67,7 +67,8 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):  # fmt: skip
-        if not (type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()):
+        plain = type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()
+        if not plain or not query.numel() or not key.numel():  # torch has its own ways with nothing
             return nn.MultiheadAttention.forward(
                 self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
             )

@@ -6,8 +6,10 @@ copies it, gets the numbers, unpacked for that call. What writes raises a Runtim
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+_TRACER = torch._C._dispatch_key_parse("Tracer")
 _DETACH = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
 
 
@@ -34,8 +36,16 @@ class PackedWeight(torch.Tensor):
         """A plain tensor with the numbers."""
         if isinstance(self._source, torch.Tensor):
             return self._source
-        with torch._C._DisableFuncTorch():
-            return self._source()
+        # A trace is to have the numbers as a constant, and not memory that it saw nobody fill.
+        tracing = None if torch._C._dispatch_tls_is_dispatch_key_excluded(_TRACER) else torch._C._get_tracing_state()
+        if tracing is not None:
+            torch._C._set_tracing_state(None)
+        try:
+            with torch._C._DisableFuncTorch(), _disable_current_modes():
+                return self._source()
+        finally:
+            if tracing is not None:
+                torch._C._set_tracing_state(tracing)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

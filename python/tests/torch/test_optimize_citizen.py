@@ -147,6 +147,7 @@ def test_another_process(tmp_path):
 
 def test_compiled(model, x):
     from torch._dynamo.testing import CompileCounter
+    from torch.fx.experimental.proxy_tensor import make_fx
 
     counter = CompileCounter()
     plain = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)).eval()
@@ -157,6 +158,9 @@ def test_compiled(model, x):
         assert counter.frame_count == 1
         close(torch.compile(optimize(model), backend="eager")(x), model(x))
         close(torch.jit.trace(fast, x, check_trace=False)(x), plain(x))
+        close(torch.jit.trace(lambda x: F.linear(x, fast[0].weight, fast[0].bias), x, check_trace=False)(x), plain[0](x))
+        for run in (fast, lambda x: F.linear(x, fast[0].weight)):
+            close(make_fx(run)(x)(x), run(x))
     with pytest.raises(RuntimeError, match="export the original"):
         torch.export.export(fast, (x,))
 
