@@ -138,6 +138,9 @@ def test_blocks_of_rows_and_of_sequences(monkeypatch):
 
 # What torch's kernel serves, by a mask that Fovea makes or is given, and what it does not.
 PADDED = {
+    "top left": {"causal": "top_left"},
+    "bottom right": {"causal": "bottom_right"},
+    "mask and corner": {"causal": "bottom_right", "mask": torch.arange(7) > 1},
     "lengths": {"kv_lens": [4, 6], "causal": "bottom_right"},
     "starts": {"kv_starts": [3, 1], "q_starts": [1, 0], "causal": [2, 4]},
     "mask": {"mask": torch.tensor([0, 1, 1, 1, 1, 1, 0]).bool()},

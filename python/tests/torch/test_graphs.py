@@ -311,8 +311,11 @@ def test_autocast_is_that_of_torch(dtype):
         wanted, gradient = (torch.autograd.grad(x.float().square().sum(), leaf)[0] for x in (want, got))
         with torch.no_grad():
             assert torch.equal(attention(q, k, v, bias=bias), got)
+        again = attention(leaf, k, v, softcap=2.0).sum()  # in float32, also where backward runs under autocast
+        inside = torch.autograd.grad(again, leaf, retain_graph=True)[0]
         with torch.autocast("cpu", enabled=False):
             assert attention(q, k, v).dtype is torch.float32
+            assert torch.equal(torch.autograd.grad(again, leaf)[0], inside)
     assert got.dtype is want.dtype is dtype and gradient.dtype is wanted.dtype is torch.float32
     torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)
     torch.testing.assert_close(gradient, wanted, rtol=0.05, atol=0.05)
