@@ -7,7 +7,7 @@ makes.
 The module's own forward() still runs, line by line, with other matrix products and another softmax in place of torch's.
 A product of queries and keys is not computed: it becomes a Scores (scores.py), which notes what is done with it, and
 its product with the values is one call of fovea.attention(). Only forwards whose source is listed here are served:
-nothing in these changes a tensor that Scores are made of. Calls that Fovea cannot compute run the class's own forward().
+nothing in these changes a tensor that Scores are made of. Calls that Fovea cannot compute run the class's own.
 """
 
 import contextvars
@@ -128,7 +128,7 @@ def _unsuitable(module, inner, x, args, kwargs):
         return "autocast", "autocast is on. Load the model in the type to compute in"
     modes = torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack()
     if modes or type(x) is not torch.Tensor:
-        return "kind of tensor", "a class of tensors, a mode or a transform of torch's is in use that Fovea does not see"
+        return "kind of tensor", "a mode, transform or class of tensors is in use that Fovea does not see"
     if x.is_cpu and x.dtype in FLOATS and not (x.requires_grad and torch.is_grad_enabled()):
         return None
     part = x[..., :1]

@@ -2,7 +2,7 @@
 
 matmul(), bmm(), softmax() and sdpa() stand for torch's in a forward() that is served (own_attention.py). A product of
 queries and keys becomes a Scores. Scaling it, adding a bias, hiding keys, the softmax make others of it, and its
-product with values runs on Fovea. Whatever else is done with a Scores has it computed, by the steps that were noted; so a step
+product with values runs on Fovea. Whatever else is done with a Scores has it computed, by the steps that were noted: a step
 that is not known here is computed as it is written. No tensor that Scores are made of may change meanwhile.
 """
 
