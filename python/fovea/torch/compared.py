@@ -1,7 +1,7 @@
 """optimize(model, example=...): the copy is compared with a plain copy of the model, module by module.
 
-Both run on copies of the example with the same random numbers, without gradients: first alone, as the copy will run, then with hooks
-that keep what each module took and gave. A result may differ by BOUND of the largest number of the original's.
+Both run on copies of the example with the same random numbers, without gradients: first alone, as the copy will run, then
+with hooks that keep what each module took and gave. A result may differ by BOUND of the largest number of the original's.
 """
 
 import contextlib
@@ -32,12 +32,15 @@ def _why_different(got, want) -> str | None:
     if not want.is_floating_point():
         return None if torch.equal(got, want) else "has other values"
     infinite = ~want.isfinite()
-    if not torch.equal(got.isnan(), want.isnan()) or not torch.equal(got[infinite & ~want.isnan()], want[infinite & ~want.isnan()]):
+    same = infinite & ~want.isnan()  # infinities
+    if not torch.equal(got.isnan(), want.isnan()) or not torch.equal(got[same], want[same]):
         return "is NaN or infinite elsewhere"
     error = (got.double() - want.double())[~infinite].abs().amax().item() if (~infinite).any() else 0.0
     largest = want.double()[~infinite].abs().amax().item() if error else 1.0
     bound = BOUND.get(want.dtype, BOUND[torch.bfloat16])
-    return None if error <= bound * largest else f"differs by {error / largest:.1e} of its largest number; {bound:.0e} are allowed"
+    if error <= bound * largest:
+        return None
+    return f"differs by {error / largest:.1e} of its largest number; {bound:.0e} are allowed"
 
 
 def _difference(got, want) -> str | None:
@@ -54,7 +57,7 @@ def _inner(module) -> set[str]:
 
 @contextlib.contextmanager
 def _recorded(model, names, calls):
-    """While it is open, each call of the modules of these names is kept in calls: {(name, which call): (inputs, result)}."""
+    """While it is open, calls of the modules of these names are kept: {(name, which call): (inputs, result)}."""
     counts, handles, inputs = dict.fromkeys(names, 0), [], {}
 
     def before(name):
@@ -90,7 +93,7 @@ def _run(model, example):
 
 
 def check(model, optimized, example):
-    """Raises RuntimeError if `optimized` differs from `model`, a copy in eval mode, beyond the bound. Both may be changed."""
+    """Raises RuntimeError if `optimized` differs from `model`, a copy in eval mode. Both may be changed."""
     want = copy.deepcopy(_tensors(_run(copy.deepcopy(model), example)))
     reason = _difference(_run(copy.deepcopy(optimized), example), want)
     if reason is None:

@@ -1,7 +1,7 @@
 """What optimize() may replace: modules whose class, forward and attributes are exactly those that it knows.
 
-Everything else stays as it is: subclasses, instances with a forward of their own or an attribute that somebody put there
-(accelerate's hooks are such), modules with hooks or parametrizations, and parameters that are no plain tensors in memory.
+Everything else stays as it is: subclasses, instances with a forward of their own or an attribute that somebody put
+there (accelerate's hooks are such), modules with hooks or parametrizations, and parameters that are no plain tensors.
 """
 
 import functools
@@ -14,7 +14,8 @@ from torch import nn
 from .types import FLOATS
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks")
+_STATE_HOOKS += ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
     kind: kind.forward
@@ -131,4 +132,5 @@ def _same(value, known) -> bool:
 
 def is_no_op(module) -> bool:
     """Whether a module returns its input as long as it is not in training."""
-    return type(module) in (nn.Dropout, nn.Identity) and not module.training and _foreign(module, {"p", "inplace"}) is None
+    known = type(module) in (nn.Dropout, nn.Identity) and _foreign(module, {"p", "inplace"}) is None
+    return known and not module.training

@@ -1,8 +1,8 @@
 """Activations and residual additions computed by the linear map before them.
 
-fuse() finds them on a recording (recorded.py) of a method, and puts a Fused in the method's place. A map takes in only what follows it
-directly, with nothing between that is not proved to do nothing: so no module moves across another, whatever either does. At each call
-a Fused makes sure that all is as it was when it was recorded; if not, the method runs as it is written.
+fuse() finds them on a recording (recorded.py) of a method, and puts a Fused in the method's place. A map takes in only
+what follows it directly, with nothing between that is not proved to do nothing: so no module moves across another,
+whatever either does. At each call a Fused makes sure that all is as it was when it was recorded; if not, the method runs as it is written.
 """
 
 import functools
@@ -118,7 +118,7 @@ class _Plan:
             number += 1
 
     def bind(self):
-        """What Fused runs: [(function, places of inputs, place of the result, places whose values are no longer needed)]."""
+        """What Fused runs: [(function, places of inputs, place of the result, places no longer needed)]."""
         size = self.recording.arguments + len(self.recording.steps)
         constants, bound, seen = [], [], {self.recording.result}
         for step, place in reversed(self.steps):
@@ -163,7 +163,8 @@ class Fused:
         """The children that are not called as modules."""
         plan = self.plan()
         called = {step.target for step, _ in plan.steps} if plan else set()
-        return {step.target for step in plan.recording.steps if isinstance(step.target, str)} - called if plan else called
+        steps = plan.recording.steps if plan else ()
+        return {step.target for step in steps if isinstance(step.target, str)} - called
 
     def _bind(self):
         plan = self.plan()
@@ -220,7 +221,8 @@ def fuse(module) -> dict[str, tuple]:
     fused: dict = {}
     if not maps or isinstance(module, (nn.ModuleList, nn.ModuleDict)):
         return fused
-    methods = {name for kind in type(module).__mro__ if issubclass(kind, nn.Module) and kind is not nn.Module for name in vars(kind)}
+    kinds = [kind for kind in type(module).__mro__ if issubclass(kind, nn.Module) and kind is not nn.Module]
+    methods = {name for kind in kinds for name in vars(kind)}
     for name in sorted(methods - vars(module).keys()):
         function = getattr(type(module), name, None)
         code = getattr(function, "__code__", None)

@@ -38,7 +38,8 @@ class Report:
             " originals of these weights are freed when the original model is; until then they are in memory twice.",
             f"{self.shared_bytes * megabytes:.1f} MiB of other parameters are shared with the original.",
         ]
-        for title, entries in (("Attention", self.attention), ("Packed", self.packed), ("Fused", self.fused), ("Left to torch", self.left)):
+        named = {"Attention": self.attention, "Packed": self.packed, "Fused": self.fused, "Left to torch": self.left}
+        for title, entries in named.items():
             if entries:
                 lines += [f"{title}:", *(f"  {entry}" for entry in entries)]
         return "\n".join(lines)
@@ -59,7 +60,7 @@ def _copy(model):
 
 
 def _kind_of(module):
-    """(class of what a module becomes, words for the report, why it does not or None) of what may be packed, else None."""
+    """(class of what a module becomes, words for the report, why it does not or None), or None."""
     if isinstance(module, nn.MultiheadAttention):
         return MultiheadAttention, "{0.embed_dim} -> {0.embed_dim}; q, k, v, out_proj", why_not_mha(module)
     if layout_of(module) is not None:
@@ -73,7 +74,7 @@ def _kind_of(module):
 def _decide(modules, inner) -> dict:
     """{id of a module: (class of what it becomes, words, why it does not or None)}. `inner` ones belong to another."""
     read = {id(parent._modules[n]): type(parent).__name__ for parent in modules.values() for n in weights_read(parent)}
-    # Of one parameter in two modules both must see what is written; where one is an embedding that happens in training alone.
+    # Of one parameter in two modules both must see what is written. Embeddings are written in training alone.
     owners = collections.Counter(
         id(p) for m in modules.values() if type(m) is not nn.Embedding for p in m._parameters.values() if p is not None
     )
@@ -112,7 +113,7 @@ def _pack(model, report):
 
 
 def _fuse(model, report):
-    """Puts what follows maps into them, and keeps torch's own layers from their fast path, which reads weights by itself."""
+    """Puts what follows maps into them, and keeps torch's layers from their fast path, which calls no module."""
     for name, module in model.named_modules():
         if isinstance(module, nn.TransformerEncoder):
             module.use_nested_tensor = False
@@ -141,15 +142,16 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
 
     In the copy
       - every nn.Linear (and GPT-2's Conv1D) is a product with weights packed once;
-      - GELU, ReLU and residual additions are part of the product before them, where that is proved of the code between them;
+      - GELU, ReLU and residual additions are part of the product before them, where that is proved;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
-    What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes that their
-    class does not have. The copy has no gradients and cannot be trained: asking for either raises RuntimeError. Packed weights are
-    memory of the copy's own, can be read as ever (copy.state_dict() is the original's) and not be written; all other parameters are
-    shared.
+    What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes
+    that their class does not have. The copy has no gradients and cannot be trained: asking for either raises RuntimeError.
+    Packed weights are memory of the copy's own, can be read as ever (copy.state_dict() is the original's) and not be
+    written; all other parameters are shared.
 
-    example: a tensor, a tuple of arguments or a dict of keywords. The copy and the original in eval mode are run on it, and RuntimeError
-    names the first module whose result differs by more than 1e-4 (float32), 1e-2 (float16) or 5e-2 (bfloat16) of its largest number.
+    example: a tensor, a tuple of arguments or a dict of keywords. The copy and the original in eval mode are run on it, and
+    RuntimeError names the first module whose result differs by more than 1e-4 (float32), 1e-2 (float16) or 5e-2 (bfloat16)
+    of its largest number.
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """

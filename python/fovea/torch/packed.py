@@ -1,7 +1,7 @@
 """What linear maps of a copy by optimize() become: products with weights that were packed once.
 
-pack() changes the class of a module, so that all who know the module see the same one. A packed map stays the same function of its
-input, whatever stands around it. What follows a map may be computed with it only by a call that says so: fused().
+pack() changes the class of a module, so that all who know the module see the same one. A packed map stays the same
+function of its input, whatever stands around it. What follows a map may be computed with it only by a call that says so: fused().
 """
 
 import functools
@@ -26,7 +26,7 @@ _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_s
 
 
 def _registry():
-    """(maps by number, numbers not given yet): graphs of torch.compile keep the numbers, so all imports of this module share these."""
+    """(maps by number, numbers to give). Graphs of torch.compile keep numbers: all imports of this module share them."""
     if not hasattr(torch.ops.fovea, "packed_linear"):
         maps = weakref.WeakValueDictionary()
         fake = lambda x, number: x.new_empty((*x.shape[:-1], maps[number].packed.out_features))  # noqa: E731
@@ -86,7 +86,7 @@ class Packed(nn.Module):
             if value is not None:
                 probe = fn(torch.empty(0, dtype=value.dtype))
                 if probe.dtype is not value.dtype or probe.device.type != "cpu":
-                    refuse(f"whose weights are packed in {value.dtype} on the CPU: convert the original, and optimize that")
+                    refuse(f"whose weights are packed in {value.dtype} on the CPU: convert and optimize the original")
         for child in self.children():
             child._apply(fn, recurse)
         return self
@@ -123,7 +123,7 @@ class Linear(Packed, nn.Linear):
 
     def _sources(self):
         linear = self.packed
-        shape = (linear.in_features, linear.out_features) if self.in_first else (linear.out_features, linear.in_features)
+        shape = (linear.out_features, linear.in_features)[:: -1 if self.in_first else 1]
         like = torch.empty(shape, dtype=getattr(torch, linear.weight_dtype), device="meta")
         weight = (functools.partial(unpack_weight, linear, self.in_first), like)
         return {"weight": weight, "bias": None if self._bias is None else (self._bias, self._bias)}

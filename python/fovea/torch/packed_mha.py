@@ -27,14 +27,16 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
         else:
             weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
             packed = tuple(pack(w.detach(), b) for w, b in zip(weights, biases))
-        return {"packed": packed, "_bias": None if module.in_proj_bias is None else module.in_proj_bias.detach().clone()}
+        bias = module.in_proj_bias
+        return {"packed": packed, "_bias": None if bias is None else bias.detach().clone()}
 
     def _sources(self):
         names = ("in_proj_weight",) if self._qkv_same_embed_dim else ("q_proj_weight", "k_proj_weight", "v_proj_weight")
         sources = dict.fromkeys(("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"))
         for name, linear in zip(names, self.packed):
             parts = 3 if self._qkv_same_embed_dim else 1
-            like = torch.empty(parts * self.embed_dim, linear.in_features, dtype=self.out_proj.weight.dtype, device="meta")
+            size, dtype = (parts * self.embed_dim, linear.in_features), self.out_proj.weight.dtype
+            like = torch.empty(size, dtype=dtype, device="meta")
             sources[name] = (functools.partial(unpack_weight, linear, False, parts), like)
         if self._bias is not None:
             sources["in_proj_bias"] = (self._bias, self._bias)
@@ -52,9 +54,10 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     def _masks(self, key_padding_mask, attn_mask, batch, q_len, kv_len):
         """(mask of Fovea or None, bias or None). True in torch's masks hides a key."""
         keep = bias = None
+        pairs = (1, 1) if attn_mask is None or attn_mask.dim() == 2 else (batch, self.num_heads)
         for mask, shape in (
             (key_padding_mask, (batch, 1, 1, kv_len)),
-            (attn_mask, (1, 1, q_len, kv_len) if attn_mask is None or attn_mask.dim() == 2 else (batch, self.num_heads, q_len, kv_len)),
+            (attn_mask, (*pairs, q_len, kv_len)),
         ):
             if mask is None:
                 continue
@@ -94,7 +97,8 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
             weights = (weights if batched else weights.squeeze(0)).to(out.dtype)
         out = out.transpose(0, 1) if batched and not self.batch_first else out
         last = self.out_proj  # torch reads its weight and calls no hook of it
-        out = last._execute(out.flatten(2)) if type(last) is Linear else F.linear(out.flatten(2), last.weight, last.bias)
+        out = out.flatten(2)
+        out = last._execute(out) if type(last) is Linear else F.linear(out, last.weight, last.bias)
         return (out if batched else out.squeeze(0)), weights
 
     def extra_repr(self) -> str:

@@ -1,7 +1,7 @@
 """`weight` and `bias` of packed maps: parameters that tell the truth and cannot be written.
 
-A PackedWeight has the shape, type and device of the parameter it stands for, and no memory of its own. What computes with it, or
-copies it, gets the numbers, unpacked for that call. What writes raises a RuntimeError, through views, too.
+A PackedWeight has the shape, type and device of the parameter it stands for, and no memory of its own. What computes
+with it, or copies it, gets the numbers, unpacked for that call. What writes raises a RuntimeError, through views, too.
 """
 
 import torch
@@ -22,13 +22,13 @@ def _no_writing(*_, **__):
 
 
 class PackedWeight(torch.Tensor):
-    """`source` is a function without arguments that returns the numbers, or a tensor that has them. Not to be written."""
+    """`source` is a function without arguments that returns the numbers, or a tensor that has them."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # attributes cost what those of plain tensors do
 
     @staticmethod
     def __new__(cls, source, shape, stride, dtype):
-        self = torch.Tensor._make_wrapper_subclass(cls, shape, strides=stride, dtype=dtype, device="cpu", requires_grad=False)
+        self = torch.Tensor._make_wrapper_subclass(cls, shape, strides=stride, dtype=dtype, device="cpu")
         self._source = source
         return self
 

@@ -1,10 +1,10 @@
 """What a method of a module does, proved: a list of calls, or nothing.
 
-record() runs the plain function with a stand-in for self and values that stand for its arguments. Nothing of the real module is run
-or changed, as the function is run only if it cannot do anything else than what is recorded:
+record() runs the plain function with a stand-in for self and values that stand for its arguments. Nothing of the real
+module is run or changed, as the function is run only if it cannot do anything else than what is recorded:
   - its bytecode is straight: no jumps, no stores but to local names, no closures, defaults, or operators in place;
-  - the names that it reads are those of the module's children, of `training`, and of a few functions of torch without side effects;
-  - a value can be added, multiplied, and given to these functions and to children. Everything else of it is unknown, and an error.
+  - the names that it reads are those of the module's children, of `training`, and of a few functions of torch;
+  - a value can be added, multiplied, and given to these functions and to children. Everything else is an error.
 What does not fit is left as it is written.
 """
 
@@ -20,18 +20,20 @@ from torch import nn
 _OPCODES = frozenset(
     "RESUME NOP CACHE EXTENDED_ARG PUSH_NULL PRECALL CALL KW_NAMES CALL_KW RETURN_VALUE RETURN_CONST COPY SWAP POP_TOP "
     "LOAD_FAST STORE_FAST LOAD_FAST_LOAD_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_FAST_BORROW "
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_CONST LOAD_SMALL_INT LOAD_GLOBAL LOAD_ATTR LOAD_METHOD BINARY_OP".split()
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_CONST LOAD_SMALL_INT LOAD_GLOBAL LOAD_ATTR LOAD_METHOD "
+    "BINARY_OP".split()
 )
 _MODULES = (torch, nn, F)
 _FUNCTIONS = (F.relu, F.gelu, F.dropout, torch.relu, torch.add, torch.mul)
 _NAMES = {"nn", "functional", "relu", "gelu", "dropout", "add", "mul", "training"}
-_FLAGS = 0x1 | 0x2 | 0x10 | 0x40 | 0x1000000 | 0x4000000  # optimized, new locals, nested, no free names, annotations, docstring
+# Of code: optimized, new locals, nested, no free names, annotations, docstring.
+_FLAGS = 0x1 | 0x2 | 0x10 | 0x40 | 0x1000000 | 0x4000000
 _TRAINING = object()  # self.training of a recording
 
 
 @dataclass
 class Step:
-    """target(*inputs). target: the name of a child or of a function that is an attribute of the module, or a function of torch."""
+    """target(*inputs). target: the name of a child, or of an attribute that is a function, or a function of torch."""
 
     target: object
     inputs: tuple  # values: places in the list of arguments and results; constants: themselves
@@ -96,7 +98,8 @@ class Recording:
         elif function is F.dropout:
             inputs = [*inputs, *(options.pop(name, default) for name, default in (("p", 0.5),) if len(inputs) < 2)]
             training = inputs.pop() if len(inputs) == 3 else options.pop("training", True)
-            if training in (_TRAINING, False) and not options.pop("inplace", False) and not options and 0 <= inputs[1] <= 1:
+            plain = not options.pop("inplace", False) and not options
+            if plain and training in (_TRAINING, False) and 0 <= inputs[1] <= 1:
                 options["training"] = False
                 return inputs
         raise Unknown
@@ -136,7 +139,7 @@ def attribute_functions(module) -> dict:
 
 
 def record(module, name: str) -> Recording | None:
-    """What the method `name` of the class of `module` does, or None. Only targets that the class does not shadow are known."""
+    """What the method `name` of the class of `module` does, or None. Targets that the class shadows are unknown."""
     if type(module) is nn.Sequential and name == "forward":
         if None in module._modules.values():
             return None
