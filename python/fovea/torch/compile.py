@@ -170,10 +170,10 @@ def attention(q, k, v, *, return_lse=False, **options):
     if torch.is_autocast_enabled("cpu"):
         to = torch.get_autocast_dtype("cpu")
         q, k, v = (x.to(to) if getattr(x, "dtype", None) in FLOATS else x for x in (q, k, v))
-    wanted = torch.is_grad_enabled() and any(
-        isinstance(x, torch.Tensor) and x.requires_grad
-        for x in (*arrays, getattr(options.get("relative"), "table", None))
-    )
+    wanted = False
+    if torch.is_grad_enabled():
+        for x in arrays if "relative" not in options else (*arrays, getattr(options["relative"], "table", None)):
+            wanted = wanted or (isinstance(x, torch.Tensor) and x.requires_grad)
     if torch.compiler.is_compiling() or not plain(q):
         out, lse = _record(q, k, v, options)
     elif not wanted:

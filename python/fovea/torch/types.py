@@ -17,7 +17,10 @@ def plain(*tensors):
     tensor, and no torch.func, forward mode, jit.trace, make_fx or FakeTensorMode that would have to see the call."""
     if forward_ad._current_level >= 0 or _C._dispatch_tls_local_include_set().raw_repr() & ~_QUIET:
         return False
-    return all(isinstance(x, torch.Tensor) and not _C._dispatch_keys(x).raw_repr() & ~_PLAIN for x in tensors)
+    for x in tensors:
+        if not isinstance(x, torch.Tensor) or _C._dispatch_keys(x).raw_repr() & ~_PLAIN:
+            return False
+    return True
 
 
 def wide(bias):
