@@ -53,7 +53,7 @@ class Class:
 
     def fc(self, inner=None, outer=None):
         inner, outer = inner or self.width, outer or self.width
-        kind, roll = ("linear", inner, outer), self.rng.random()
+        kind, roll = ("linear", inner, outer), self.rng.random() * (0.9 if self.straight else 1)
         old = self.reuse(kind, 0.12)
         if old is not None:
             return old if roll < 0.6 else self.child(kind, old)  # one module, or another name of it
@@ -83,8 +83,8 @@ class Class:
     def act(self, argument, writing=None):
         """An activation of an expression: a module or a function, in place or not."""
         if writing is None:
-            writing = self.rng.random() < 0.35
-        if self.rng.random() < 0.35:
+            writing = self.rng.random() < (0.15 if self.straight else 0.35)
+        if self.rng.random() < (0.1 if self.straight and writing else 0.35):
             functions = WRITING_FUNCTIONS if writing else FUNCTIONS
             if self.straight:
                 functions = functions[:2]
@@ -214,7 +214,7 @@ class Class:
 
     def write(self, name=None):
         h = name or self.var()
-        if self.rng.random() < 0.3:
+        if self.rng.random() < (0.9 if self.straight else 0.3):
             self.line(self.act(h, True), "write: activation in place")
             return
         tag, lines = self.rng.choice(STRAIGHT_WRITES if self.straight else WRITES)

@@ -3,6 +3,8 @@
 ACTIVATIONS = [
     "nn.ReLU()",
     "nn.GELU()",
+    "nn.ReLU()",
+    "nn.GELU()",
     'nn.GELU("tanh")',
     "nn.SiLU()",
     "nn.Tanh()",
