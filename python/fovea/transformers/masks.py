@@ -14,7 +14,7 @@ from fovea.transformers.counters import counters
 from fovea.transformers.visible import Limits, Visible
 
 NAME = "fovea"
-_NUMBERS = ("gemma4_audio",)  # models that take masks apart as numbers
+_NUMBERS = ("deepseek_v4", "gemma4_audio")  # models that take masks apart as numbers
 
 
 def _cell(function, name):

@@ -169,7 +169,7 @@ _PARTS = [
     ("fused", "All attention runs on Fovea", None, "Every attention module asks for the implementation, and no call fell back."),
     ("partly", "Some of it", "family | what does not", "The other attention modules of these run on Fovea."),
     ("optimized", "With `fovea.torch.optimize`", "family | attention modules",
-     "These write their attention out and never ask for an implementation. In a copy that `optimize` makes it runs on Fovea; "
+     "These write their attention out and never ask for an implementation. In a copy that `optimize` makes it\nruns on Fovea; "
      'with `attn_implementation="fovea"` alone it is transformers\' own.'),
     ("own", "Not served", "family | why", "Their attention is transformers' own code, which Fovea leaves alone."),
     ("none", "Without attention", None, "Convolutions, state spaces and the like: nothing called attention."),
@@ -187,10 +187,9 @@ def page(records, version):
     lines = [
         "# Families of models in transformers",
         "",
-        f"Which attention of a model runs on Fovea: {tried} families of transformers {version}, each as a small model with random weights, "
-        "whose",
-        "outputs are compared with those of eager attention. `fovea.transformers.report(model)` says the same of your model. To make this page",
-        "anew:",
+        f"Which attention of a model runs on Fovea: {tried} families of transformers {version}, each as a small model with random weights,",
+        "whose outputs are compared with those of eager attention. `fovea.transformers.report(model)` says the same of your",
+        "model. To make this page anew:",
         "",
         "```",
         "PYTHONPATH=build/python build/venv/torch/bin/python python/tests/support/family_table.py --write docs/families.md",
