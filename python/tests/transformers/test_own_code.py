@@ -18,7 +18,7 @@ BOUND = 2e-6
     ("bigbird_pegasus", 6, {}),  # the encoder adds its mask to scores; the decoder's attention calls the interface
     ("git", 0, {}),  # adds a mask that is a matrix
     ("bridgetower", 15, {}),  # one row of a mask for all queries; modules that say is_causal and are not
-    ("inkling2", 6, {"argument": 3}),  # text layers pass `sinks` that differ by token
+    ("inkling2", 12, {"argument": 6}),  # text layers pass `sinks` that differ by token
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore::fovea.transformers.FallbackWarning")
 def test_padded(name, fused, fallbacks):

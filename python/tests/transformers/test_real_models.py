@@ -9,6 +9,7 @@ import hashlib
 
 import pytest
 import real_models
+import tiny_models
 import torch
 
 pytest.importorskip("transformers")
