@@ -109,7 +109,8 @@ class PackedWeight(torch.Tensor):
 
 
 def _stands_for(source, like) -> PackedWeight:
-    return PackedWeight(source, like.shape, like.stride(), like.dtype)
+    with torch.inference_mode(False):  # an inference tensor has no version, and views of it fail
+        return PackedWeight(source, like.shape, like.stride(), like.dtype)
 
 
 def no_gradient():
