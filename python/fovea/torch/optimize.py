@@ -16,6 +16,7 @@ from .packed import Conv1D, Linear, Packed
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
 
+_TOGETHER = 16  # maps that are packed together, at most: what a fovea.Linear takes
 _logger = logging.getLogger(__name__)
 _ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the module whose attention(model, report) serves it
 
@@ -65,7 +66,7 @@ def _kind_of(module):
         return MultiheadAttention, "{0.embed_dim} -> {0.embed_dim}; q, k, v, out_proj", why_not_mha(module)
     if layout_of(module) is not None:
         kind = Linear if layout_of(module) == "out_in" else Conv1D
-        return kind, "{0.packed.in_features} -> {0.packed.out_features}", why_not_linear(module)
+        return kind, "{0.packed.in_features} -> {0._out}", why_not_linear(module)
     if isinstance(module, nn.Linear):
         return None, "", f"{type(module).__name__} is a class of its own"
     return None
@@ -91,12 +92,32 @@ def _decide(modules, inner) -> dict:
     return found
 
 
+def _groups(modules, found) -> list:
+    """Modules that are packed together: one each, but for maps of one parent that have the same inputs. What a group has
+    in common only speed depends on."""
+    groups = {id(m): [m] for m in modules.values() if id(m) in found and found[id(m)][2] is None}
+    for parent in modules.values():
+        together = collections.defaultdict(list)
+        for child in parent.children():
+            if len(groups.get(id(child), ())) == 1 and found[id(child)][0] in (Linear, Conv1D):
+                inputs = child.weight.shape[0 if found[id(child)][0] is Conv1D else 1]
+                together[found[id(child)][0], inputs, child.weight.dtype].append(child)
+        for group in together.values():
+            for i in range(0, len(group), _TOGETHER):
+                for child in group[i : i + _TOGETHER]:
+                    groups[id(child)] = group[i : i + _TOGETHER]
+    return list({id(group[0]): group for group in groups.values()}.values())
+
+
 def _pack(model, report):
     """Packs the maps of `model`, a copy."""
     modules = dict(model.named_modules())
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
     found = _decide(modules, inner)
     report.packed += [f"{n} (before)" for n, m in modules.items() if isinstance(m, Packed) and id(m) not in inner]
+    for group in _groups(modules, found):
+        report.packed_bytes += sum(p.numel() * p.element_size() for module in group for p in module.parameters())
+        found[id(group[0])][0].pack(group)
     for name, module in modules.items():
         if id(module) not in found:
             continue
@@ -105,8 +126,6 @@ def _pack(model, report):
         if reason is not None:
             report.left.append(f"{name}: {reason}")
             continue
-        report.packed_bytes += sum(p.numel() * p.element_size() for p in module.parameters())
-        kind.pack(module)
         report.packed.append(f"{name} ({words.format(module)})")
         if kind is MultiheadAttention:
             report.attention.append(f"{name}: fovea.attention")

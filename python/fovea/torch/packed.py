@@ -2,6 +2,7 @@
 
 pack() changes the class of a module, so that all who know the module see the same one. A packed map stays the same
 function of its input, whatever stands around it. What follows a map may be computed with it only by a call that says so: fused().
+Maps that are packed together are computed alone, too: side by side, their weights are read as one stretch of memory.
 """
 
 import functools
@@ -23,13 +24,11 @@ _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._fun
 _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_state
 
 
-
-
 def _registry():
     """(maps by number, numbers to give). Graphs of torch.compile keep numbers: all imports of this module share them."""
     if not hasattr(torch.ops.fovea, "packed_linear"):
         maps = weakref.WeakValueDictionary()
-        fake = lambda x, number: x.new_empty((*x.shape[:-1], maps[number].packed.out_features))  # noqa: E731
+        fake = lambda x, number: x.new_empty((*x.shape[:-1], maps[number]._out))  # noqa: E731
         library = torch.library.Library("fovea", "FRAGMENT")
         library.define("packed_linear(Tensor x, int number) -> Tensor")
         library.impl("packed_linear", lambda x, number: maps[number]._execute(x), "CPU")
@@ -50,15 +49,16 @@ class Packed(nn.Module):
     """A module with packed weights. It has the attributes, and is of the class, of the one that it was."""
 
     @classmethod
-    def pack(cls, module):
-        """Turns a module in eval mode into one of this class."""
-        vars(module).update(cls._packed_of(module))
-        module.__class__ = cls
-        module._fix()
+    def pack(cls, modules):
+        """Turns modules in eval mode into ones of this class."""
+        for module, attributes in zip(modules, cls._packed_of(modules)):
+            vars(module).update(attributes)
+            module.__class__ = cls
+            module._fix()
 
     @staticmethod
-    def _packed_of(module) -> dict:
-        """The attributes that hold the packed weights of a module."""
+    def _packed_of(modules) -> list[dict]:
+        """For each module, the attributes that hold its packed weights."""
         raise NotImplementedError
 
     def _sources(self) -> dict:
@@ -100,11 +100,11 @@ class Packed(nn.Module):
         refuse("and its weights are packed: load into the original, and optimize that")
 
 
-def unpack_weight(linear, in_first: bool, parts=1):
-    """The weights of the first parts, below each other: [out, in], or as a transpose of that if in_first."""
-    sizes = linear.out_features if isinstance(linear.out_features, tuple) else (linear.out_features,)
-    weight = torch.empty(sum(sizes[:parts]), linear.in_features, dtype=getattr(torch, linear.weight_dtype))
-    for part, rows in enumerate(weight.split(sizes[:parts])):
+def unpack_weight(linear, in_first: bool, parts: range):
+    """The weights of some parts, below each other: [out, in], or as a transpose of that if in_first."""
+    sizes = [linear.out_features[part] for part in parts]
+    weight = torch.empty(sum(sizes), linear.in_features, dtype=getattr(torch, linear.weight_dtype))
+    for part, rows in zip(parts, weight.split(sizes)):
         linear.unpack(rows, part=part)
     return weight.t().contiguous() if in_first else weight
 
@@ -115,22 +115,27 @@ class Linear(Packed, nn.Linear):
     in_first = False  # weight is [in, out]
 
     @classmethod
-    def _packed_of(cls, module):
-        weight, bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
-        layout = "in_out" if cls.in_first else "out_in"
-        packed = fovea.Linear(weight, bias, layout=layout, arithmetic=arithmetic(weight.dtype))
-        return {"packed": packed, "_bias": None if bias is None else bias.clone()}
+    def _packed_of(cls, modules):
+        weights = [module.weight.detach() for module in modules]
+        biases = [None if module.bias is None else module.bias.detach() for module in modules]
+        layout, kind = "in_out" if cls.in_first else "out_in", arithmetic(weights[0].dtype)
+        packed = fovea.Linear(weights, None if biases == [None] * len(biases) else biases, layout=layout, arithmetic=kind)
+        return [
+            {"packed": packed, "_part": part, "_bias": None if bias is None else bias.clone()}
+            for part, bias in enumerate(biases)
+        ]
 
     def _sources(self):
-        linear = self.packed
-        shape = (linear.out_features, linear.in_features)[:: -1 if self.in_first else 1]
+        linear, parts = self.packed, range(self._part, self._part + 1)
+        shape = (linear.out_features[self._part], linear.in_features)[:: -1 if self.in_first else 1]
         like = torch.empty(shape, dtype=getattr(torch, linear.weight_dtype), device="meta")
-        weight = (functools.partial(unpack_weight, linear, self.in_first), like)
+        weight = (functools.partial(unpack_weight, linear, self.in_first, parts), like)
         return {"weight": weight, "bias": None if self._bias is None else (self._bias, self._bias)}
 
     def _fix(self):
         super()._fix()
-        vars(self).update(_execute=self.packed.execute, _number=next(_numbers))
+        execute = functools.partial(self.packed.execute, part=self._part)
+        vars(self).update(_execute=execute, _out=self.packed.out_features[self._part], _number=next(_numbers))
         _maps[self._number] = self
 
     def __getstate__(self):
@@ -160,11 +165,11 @@ class Linear(Packed, nn.Linear):
             type(residual) in PLAIN
             and residual.dtype is x.dtype
             and not residual.requires_grad
-            and residual.shape == (*x.shape[:-1], self.packed.out_features)
+            and residual.shape == (*x.shape[:-1], self._out)
         )
 
     def extra_repr(self) -> str:
-        sizes = f"in_features={self.packed.in_features}, out_features={self.packed.out_features}"
+        sizes = f"in_features={self.packed.in_features}, out_features={self._out}"
         return f"{sizes}, bias={self._bias is not None}, packed by fovea"
 
 

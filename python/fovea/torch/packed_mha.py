@@ -17,16 +17,20 @@ from .types import arithmetic, wide
 class MultiheadAttention(Packed, nn.MultiheadAttention):
     """Has the arguments, results and errors of shape of nn.MultiheadAttention in eval mode."""
 
+    @classmethod
+    def _packed_of(cls, modules):
+        Linear.pack([module.out_proj for module in modules])
+        return [cls._projections_of(module) for module in modules]
+
     @staticmethod
-    def _packed_of(module):
-        Linear.pack(module.out_proj)
+    def _projections_of(module):
         biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.detach().chunk(3)
         pack = functools.partial(fovea.Linear, arithmetic=arithmetic(module.out_proj.weight.dtype))
         if module._qkv_same_embed_dim:
             packed = (pack(list(module.in_proj_weight.detach().chunk(3)), list(biases)),)
         else:
             weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-            packed = tuple(pack(w.detach(), b) for w, b in zip(weights, biases))
+            packed = tuple(pack([w.detach()], None if b is None else [b]) for w, b in zip(weights, biases))
         bias = module.in_proj_bias
         return {"packed": packed, "_bias": None if bias is None else bias.detach().clone()}
 
@@ -37,7 +41,7 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
             parts = 3 if self._qkv_same_embed_dim else 1
             size, dtype = (parts * self.embed_dim, linear.in_features), self.out_proj.weight.dtype
             like = torch.empty(size, dtype=dtype, device="meta")
-            sources[name] = (functools.partial(unpack_weight, linear, False, parts), like)
+            sources[name] = (functools.partial(unpack_weight, linear, False, range(parts)), like)
         if self._bias is not None:
             sources["in_proj_bias"] = (self._bias, self._bias)
         return sources
@@ -45,7 +49,7 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     def _project(self, query, key, value):
         """q, k and v, each [B, T, E] where inputs are."""
         if not self._qkv_same_embed_dim:
-            return [linear.execute(x) for x, linear in zip((query, key, value), self.packed)]
+            return [linear.execute(x, part=0) for x, linear in zip((query, key, value), self.packed)]
         (linear,) = self.packed
         if query is key is value:
             return linear.execute(query)

@@ -1,6 +1,7 @@
 """fovea.torch.optimize(): the same numbers as torch, what is fused and what is left, and what the copy refuses."""
 
 import copy
+import pickle
 import threading
 import weakref
 
@@ -333,3 +334,26 @@ def test_torch_s_own_transformer(norm_first, activation):
     fused = [line for line in packed(fast).values() if "elu" in line]
     assert len(fused) == (0 if activation is nn.functional.silu else 4)
     assert all(isinstance(m, Packed) for m in fast.modules() if isinstance(m, (nn.Linear, nn.MultiheadAttention)))
+
+
+class Projections(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(24, 20), nn.Linear(24, 7, bias=False), nn.Linear(24, 33)
+        self.other = nn.Linear(20, 24)
+
+    def forward(self, x):
+        return torch.cat([self.q(x), self.k(x), self.v(x), self.other(self.q(x))], -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_maps_that_are_packed_together_compute_alone(dtype):
+    model, x = Projections().to(dtype).eval(), torch.randn(3, 24).to(dtype)
+    fast = optimize(model)
+    assert fast.q.packed is fast.k.packed is fast.v.packed is not fast.other.packed
+    with torch.no_grad():
+        for name, alone in (("q", model.q), ("k", model.k), ("v", model.v)):
+            assert torch.equal(getattr(fast, name)(x), optimize(alone)(x))  # in bits
+            assert torch.equal(getattr(fast, name).weight, alone.weight)
+        stored = pickle.loads(pickle.dumps(fast))
+        assert stored.q.packed is stored.v.packed and torch.equal(stored(x), fast(x))
