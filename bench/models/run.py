@@ -170,7 +170,7 @@ def main():
     parser.add_argument("--only", default="*", metavar="GLOB", help="cases by name: " + ", ".join([*CASES, "memory"]))
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds of each case (default 7)")
     parser.add_argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default 1,2)")
-    parser.add_argument("--before", metavar="DIR", help="build/python of another revision, whose optimize() is timed in turns")
+    parser.add_argument("--before", metavar="DIR", help="build/python of another revision: times its optimize(), too")
     options = parser.parse_args()
     info = fovea.info()
     print(f"{info['cpu']}, {info['isa']}; torch {torch.__version__}, transformers {transformers.__version__}, fovea {fovea.__version__}")

@@ -93,8 +93,8 @@ def _decide(modules, inner) -> dict:
 
 
 def _groups(modules, found) -> list:
-    """Modules that are packed together: one each, but for maps of one parent that have the same inputs. What a group has
-    in common only speed depends on."""
+    """Lists of modules to pack together: maps of one parent with as many inputs, and each other module alone. Only speed
+    depends on it, no result."""
     groups = {id(m): [m] for m in modules.values() if id(m) in found and found[id(m)][2] is None}
     for parent in modules.values():
         together = collections.defaultdict(list)
