@@ -19,7 +19,7 @@ _STATE_HOOKS += ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
     kind: kind.forward
-    for kind in (nn.Linear, nn.MultiheadAttention, nn.ReLU, nn.GELU, nn.Dropout, nn.Identity, nn.Sequential)
+    for kind in (nn.Linear, nn.MultiheadAttention, nn.ReLU, nn.GELU, nn.SiLU, nn.Dropout, nn.Identity, nn.Sequential)
 }
 _GELU, _GELU_TANH = ("gelu", {"act": F.gelu}), ("gelu_tanh", {})
 _OF_TRANSFORMERS = {  # activation, and the attributes with which the class computes it
@@ -128,6 +128,12 @@ def _same(value, known) -> bool:
     if isinstance(known, functools.partial):
         return isinstance(value, functools.partial) and _of_partial(value) == _of_partial(known)
     return value is known or (isinstance(known, str) and value == known)
+
+
+def changes_its_input_alone(module) -> bool:
+    """Whether a call of a module computes a function of its input, and writes to nothing else."""
+    of_transformers = type(module).__name__ == "SiLUActivation" and is_of_transformers(module, "activations")
+    return (type(module) is nn.SiLU or of_transformers) and _foreign(module, {"inplace"}) is None
 
 
 def is_no_op(module) -> bool:

@@ -19,7 +19,7 @@ from .packed import PLAIN, Conv1D, Linear, ordinary
 from .recorded import Step, Value, record
 
 _ADD = (operator.add, torch.add)
-_GLOBAL_HOOKS = [  # of all modules: torch changes these containers, and does not replace them
+GLOBAL_HOOKS = [  # of all modules: torch changes these containers, and does not replace them
     getattr(torch_module, f"_global_{name}")
     for name in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
 ]
@@ -177,7 +177,7 @@ class Fused:
             plan.recording.arguments,
             children,
             [*map(type, children)],
-            [*plan.hooks, *_GLOBAL_HOOKS],
+            [*plan.hooks, *GLOBAL_HOOKS],
             [(attributes, name) for attributes, name, _ in plan.watched],
             [value for *_, value in plan.watched],
             plan.recording.result,

@@ -12,6 +12,7 @@ from torch import nn
 from .compared import check
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
+from .one_product import OneProduct, groups_of
 from .packed import Conv1D, Linear, Packed
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
@@ -92,21 +93,34 @@ def _decide(modules, inner) -> dict:
     return found
 
 
+def _packed_kind(found, child) -> tuple | None:
+    """What maps that are packed together have in common, or None of other modules."""
+    kind, _, reason = found.get(id(child), (None, "", ""))
+    if kind not in (Linear, Conv1D) or reason is not None:
+        return None
+    return kind, child.weight.shape[0 if kind is Conv1D else 1], child.weight.dtype
+
+
 def _groups(modules, found) -> list:
-    """Lists of modules to pack together: maps of one parent with as many inputs, and each other module alone. Only speed
-    depends on it, no result."""
-    groups = {id(m): [m] for m in modules.values() if id(m) in found and found[id(m)][2] is None}
+    """[(modules to pack together, their OneProduct or None)]: maps that are one product, other maps of one parent with
+    as many inputs, which is only faster, and each other module alone."""
+    places = collections.Counter(id(child) for parent in modules.values() for child in parent.children())
+    alone = {id(m): m for m in modules.values() if id(m) in found and found[id(m)][2] is None}
+    groups = []
     for parent in modules.values():
         together = collections.defaultdict(list)
-        for child in parent.children():
-            if len(groups.get(id(child), ())) == 1 and found[id(child)][0] in (Linear, Conv1D):
-                inputs = child.weight.shape[0 if found[id(child)][0] is Conv1D else 1]
-                together[found[id(child)][0], inputs, child.weight.dtype].append(child)
-        for group in together.values():
-            for i in range(0, len(group), _TOGETHER):
-                for child in group[i : i + _TOGETHER]:
-                    groups[id(child)] = group[i : i + _TOGETHER]
-    return list({id(group[0]): group for group in groups.values()}.values())
+        for name, child in parent.named_children():
+            if places[id(child)] == 1 and id(child) in alone and _packed_kind(found, child):
+                together[_packed_kind(found, child)].append(name)
+        for (kind, *_), names in together.items():
+            products = groups_of(parent, names) if kind is Linear and len(names) > 1 else []
+            rest = [name for name in names if not any(name in group for group in products)]
+            for group in [*products, rest]:
+                for i in range(0, len(group), _TOGETHER):
+                    some = group[i : i + _TOGETHER]
+                    product = OneProduct(parent, some) if group in products and len(some) == len(group) else None
+                    groups.append(([alone.pop(id(parent._modules[name])) for name in some], product))
+    return groups + [([module], None) for module in alone.values()]
 
 
 def _pack(model, report):
@@ -115,9 +129,11 @@ def _pack(model, report):
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
     found = _decide(modules, inner)
     report.packed += [f"{n} (before)" for n, m in modules.items() if isinstance(m, Packed) and id(m) not in inner]
-    for group in _groups(modules, found):
+    for group, product in _groups(modules, found):
         report.packed_bytes += sum(p.numel() * p.element_size() for module in group for p in module.parameters())
         found[id(group[0])][0].pack(group)
+        for module in group if product is not None else ():
+            module._product = product
     for name, module in modules.items():
         if id(module) not in found:
             continue
@@ -126,6 +142,10 @@ def _pack(model, report):
         if reason is not None:
             report.left.append(f"{name}: {reason}")
             continue
+        product = getattr(module, "_product", None)
+        if product is not None:
+            others = [n for n in product.names if product.module._modules[n] is not module]
+            words += f"; one product with {', '.join(others)}"
         report.packed.append(f"{name} ({words.format(module)})")
         if kind is MultiheadAttention:
             report.attention.append(f"{name}: fovea.attention")
@@ -161,6 +181,7 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
 
     In the copy
       - every nn.Linear (and GPT-2's Conv1D) is a product with weights packed once;
+      - maps of one input (Q, K and V; gate and up) are one product, where that is proved;
       - GELU, ReLU and residual additions are part of the product before them, where that is proved;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
     What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes

@@ -2,7 +2,7 @@
 
 pack() changes the class of a module, so that all who know the module see the same one. A packed map stays the same
 function of its input, whatever stands around it. What follows a map may be computed with it only by a call that says so: fused().
-Maps that are packed together are computed alone, too: side by side, their weights are read as one stretch of memory.
+Maps that are packed together are computed together only where that is proved (one_product.py).
 """
 
 import functools
@@ -113,6 +113,7 @@ class Linear(Packed, nn.Linear):
     """What stands for nn.Linear, by the same name and of that class, as models ask for both."""
 
     in_first = False  # weight is [in, out]
+    _product = None  # the OneProduct that this map is a part of
 
     @classmethod
     def _packed_of(cls, modules):
@@ -147,7 +148,8 @@ class Linear(Packed, nn.Linear):
         if type(input) in PLAIN and ordinary():
             if input.requires_grad and torch.is_grad_enabled():
                 no_gradient()
-            return self._execute(input)
+            y = None if self._product is None else self._product.part(self._part, input)
+            return self._execute(input) if y is None else y
         weight = self.weight.unpacked()
         return F.linear(input, weight.t() if self.in_first else weight, self._bias)
 
