@@ -14,14 +14,14 @@ from torch import nn
 from .types import FLOATS
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks")
-_STATE_HOOKS += ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
     kind: kind.forward
     for kind in (nn.Linear, nn.MultiheadAttention, nn.ReLU, nn.GELU, nn.SiLU, nn.Dropout, nn.Identity, nn.Sequential)
 }
-_GELU, _GELU_TANH = ("gelu", {"act": F.gelu}), ("gelu_tanh", {})
+_GELU: tuple[str, dict] = ("gelu", {"act": F.gelu})
+_GELU_TANH: tuple[str, dict] = ("gelu_tanh", {})
 _OF_TRANSFORMERS = {  # activation, and the attributes with which the class computes it
     "GELUActivation": _GELU,
     "NewGELUActivation": _GELU_TANH,

@@ -74,7 +74,8 @@ class _Plan:
 
     def _take_in(self, number) -> tuple:
         """(activation, residual, how many steps follow) that the map of step `number` takes in."""
-        recording, self._pending, watch = self.recording, [], []
+        recording, watch = self.recording, []
+        self._pending: list[tuple] = []
         activation = residual = None
         place, taken = recording.arguments + number, 0
         for ahead, step in enumerate(recording.steps[number + 1 :], 1):

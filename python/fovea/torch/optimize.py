@@ -108,7 +108,7 @@ def _groups(modules, found) -> list:
     alone = {id(m): m for m in modules.values() if id(m) in found and found[id(m)][2] is None}
     groups = []
     for parent in modules.values():
-        together = collections.defaultdict(list)
+        together: dict = collections.defaultdict(list)
         for name, child in parent.named_children():
             if places[id(child)] == 1 and id(child) in alone and _packed_kind(found, child):
                 together[_packed_kind(found, child)].append(name)

@@ -72,7 +72,8 @@ class Recording:
     """Steps of a function of `arguments` values, and the place of its result."""
 
     def __init__(self, arguments: int):
-        self.arguments, self.steps, self.result = arguments, [], -1
+        self.arguments, self.result = arguments, -1
+        self.steps: list[Step] = []
 
     def step(self, target, inputs, **options):
         if not isinstance(target, str):

@@ -17,7 +17,7 @@ from fovea.transformers.visible import Limits, Visible
 
 _collector = None  # of what hooks collect from a model's modules
 with versions.adapter("collecting attention weights"):
-    from transformers.utils.output_capturing import _active_collector as _collector
+    from transformers.utils.output_capturing import _active_collector as _collector  # type: ignore[no-redef]
 _MAX_CHANNELS = 576
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 

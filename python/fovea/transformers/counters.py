@@ -32,8 +32,8 @@ class Counters:
 
 
 counters = Counters()
-_told = set()
-_calls = {}  # by id: (a weak reference to a module, its Counters)
+_told: set = set()
+_calls: dict[int, tuple] = {}  # by id: (a weak reference to a module, its Counters)
 
 
 def calls_of(module, make=False):

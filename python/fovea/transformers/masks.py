@@ -6,6 +6,7 @@ takes as such. Any other function is evaluated to a boolean matrix by transforme
 """
 
 import inspect
+import types
 
 import torch
 from transformers import masking_utils
@@ -40,7 +41,7 @@ _KNOWN = (
     ("sliding_window_bidirectional_overlay", 3, lambda function: Limits(*[_cell(function, "sliding_window")] * 2)),
     ("sliding_window_causal_mask_function", 3, _intersection),
 )
-_limits = {}  # by the code of a mask function: closures of one factory share it
+_limits: dict[types.CodeType, tuple] = {}  # by the code of a mask function: closures of one factory share it
 
 
 def limits_of(function):

@@ -174,7 +174,7 @@ def block(module, *args, **kwargs):
         _weights_wanted.reset(token)
 
 
-forward.runs_class_forward = block.runs_class_forward = True
+forward.runs_class_forward = block.runs_class_forward = True  # type: ignore[attr-defined]
 
 
 def serve(name, module):

@@ -12,7 +12,7 @@ import warnings
 OLDEST = "5.20"
 NEWEST = "5.24"
 
-unavailable = {}  # adapter: why it is off
+unavailable: dict[str, str] = {}  # adapter: why it is off
 
 
 def installed():

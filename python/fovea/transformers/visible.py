@@ -190,4 +190,4 @@ for _name in (
     "__rmul__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 ).split():
     setattr(Visible, _name, _operator(_name))
-Visible.__hash__ = object.__hash__
+Visible.__hash__ = object.__hash__  # type: ignore[method-assign]
