@@ -234,7 +234,7 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, options, *tensors):
-        return over_batch(lambda *x: Attention.apply(options, *x), INPUTS, info, in_dims[1:], tensors)
+        return one_by_one(functools.partial(Attention.apply, options), info, in_dims[1:], tensors)
 
 
 class Backward(torch.autograd.Function):
@@ -254,8 +254,7 @@ class Backward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, options, wanted, *tensors):
-        call = lambda *x: Backward.apply(options, wanted, *x)  # noqa: E731
-        return over_batch(call, BACKWARD_INPUTS, info, in_dims[2:], tensors, max(wanted) < 3)
+        return one_by_one(functools.partial(Backward.apply, options, wanted), info, in_dims[2:], tensors)
 
 
 def attention_autograd(*inputs, **options):
@@ -269,27 +268,10 @@ def attention_autograd(*inputs, **options):
         return torch.ops.fovea.attention(*inputs, **options)
 
 
-# Dimensions with the batch, and whether a batch of 1, or none, is that of all.
-_AXES = {"mask": (4, True), "bias": (4, True), "alibi": (2, True), "table": (3, True), "q_offsets": (1, True),
-         "lse": (3, False), "grad_lse": (3, False)} | dict.fromkeys(TENSORS[5:9], (1, False))  # fmt: skip
-
-
-def over_batch(function, names, info, in_dims, tensors, may_fold=True):
-    """vmap: the mapped axis joins the batch; where there is none to join, calls one after another."""
-    count, found = info.batch_size, dict(zip(names, zip(tensors, in_dims)))
-    nothing = (None, None)
-    if found.get("sinks", nothing)[1] is not None or found.get("cu_seqlens_q", nothing)[0] is not None or not may_fold:
-        each = [function(*(x if d is None else x.select(d, i) for x, d in zip(tensors, in_dims))) for i in range(count)]
-        return tuple(torch.stack(results) for results in zip(*each)), (0,) * len(each[0])
-    batch = found["q"][0].shape[found["q"][1] == 0]
-
-    def fold(name, x, dim):
-        dims, repeats = _AXES.get(name, (4, False))
-        if x is None or (dim is None and (name == "sinks" or (repeats and (x.dim() < dims or x.shape[0] == 1)))):
-            return x
-        x = x.expand(count, *x.shape) if dim is None else x.movedim(dim, 0)
-        x = x[(slice(None),) + (None,) * (dims + 1 - x.dim())]
-        return x.expand(count, batch, *x.shape[2:]).flatten(0, 1)
-
-    results = function(*(fold(name, x, dim) for name, (x, dim) in found.items()))
-    return tuple(x.unflatten(0, (count, batch)) for x in results), (0,) * len(results)
+def one_by_one(function, info, in_dims, tensors):
+    """vmap: a call for each entry of the mapped axis."""
+    results = [
+        function(*(x if dim is None else x.select(dim, i) for x, dim in zip(tensors, in_dims)))
+        for i in range(info.batch_size)
+    ]
+    return tuple(torch.stack(each) for each in zip(*results)), (0,) * len(results[0])

@@ -7,6 +7,8 @@ tensors without data. Its gradient is in autograd.py. A call that needs neither 
 which costs a microsecond instead of ten.
 """
 
+import functools
+
 import torch
 from torch import _C
 from torch.overrides import handle_torch_function, has_torch_function
@@ -45,8 +47,7 @@ def _attention_fake(q, k, v, *_, layout="bhtd", out_layout=None, **__):
 
 
 def _map(info, in_dims, *tensors, **options):
-    call = lambda *x: torch.ops.fovea.attention(*x, **options)  # noqa: E731
-    return autograd.over_batch(call, autograd.INPUTS, info, in_dims, tensors)
+    return autograd.one_by_one(functools.partial(torch.ops.fovea.attention, **options), info, in_dims, tensors)
 
 
 def _define():
@@ -160,7 +161,7 @@ def attention(q, k, v, *, return_lse=False, **options):
     fovea::attention. Tensors of lengths, starts, offsets and cu_seqlens are inputs of that node; lists are constants. A
     program that loads it must `import fovea.torch` before. torch.jit.script takes torch.ops.fovea.attention alone.
 
-    torch.func: grad, vjp, jacrev and vmap in any order; the mapped axis joins the batch.
+    torch.func: grad, vjp, jacrev and vmap in any order; vmap makes a call for each entry of the mapped axis.
 
     torch.autocast: q, k and v become the type of autocast, as for torch's scaled_dot_product_attention.
     """

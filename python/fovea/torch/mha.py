@@ -24,16 +24,6 @@ _torch_forward = None  # F.multi_head_attention_forward of torch while ours is i
 _SIGNATURE = inspect.signature(F.multi_head_attention_forward)
 
 
-def _keep(mask, mask_type):
-    """A mask of the fast path, where nonzero is masked, as Fovea's: True is attended, broadcastable to [B, H, T, T]."""
-    if mask is None:
-        return None
-    keep = mask.logical_not()
-    if mask_type == 1:
-        return keep[:, None, None, :]
-    return keep
-
-
 def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
             need_weights=True, average_attn_weights=True, mask_type=None):  # fmt: skip
     reason = None
@@ -56,7 +46,9 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
     heads = F.linear(query, qkv_weight, qkv_bias).view(batch, tokens, 3, num_head, embed_dim // num_head)
     q, k, v = heads.unbind(2)
     weights = None
-    out = attention_recorded(q, k, v, mask=_keep(mask, mask_type), layout="bthd", return_weights=need_weights,
+    keep = None if mask is None else mask.logical_not()  # nonzero is masked; of type 1 are masks of keys
+    keep = keep[:, None, None] if keep is not None and mask_type == 1 else keep
+    out = attention_recorded(q, k, v, mask=keep, layout="bthd", return_weights=need_weights,
                              arithmetic=arithmetic(q.dtype))  # fmt: skip
     if need_weights:
         out, weights = out

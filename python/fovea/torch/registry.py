@@ -5,6 +5,7 @@ activate_flash_attention_impl("FOVEA") does the same as enable(). One implementa
 activates the one that enable() found.
 """
 
+import contextlib
 import threading
 
 from torch.nn import attention as _torch_registry
@@ -44,21 +45,7 @@ def disable() -> None:
                 _torch_registry.activate_flash_attention_impl(_before)
 
 
-class _Scope:
-    """The result of enable(): as a context manager it disables at the end what its enable() enabled."""
-
-    def __init__(self, active: bool) -> None:
-        self._active = active
-
-    def __enter__(self) -> "_Scope":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._active:
-            disable()
-
-
-def enable() -> _Scope:
+def enable() -> contextlib.ExitStack:
     """Runs torch's attention on the CPU on Fovea, in the whole process, until disable().
 
     Reached are F.scaled_dot_product_attention, nn.MultiheadAttention (both of its paths, with and without weights),
@@ -72,11 +59,13 @@ def enable() -> _Scope:
     global _before
     with _lock:
         if enabled():
-            return _Scope(False)
+            return contextlib.ExitStack()
         before = _torch_registry.current_flash_attention_impl()
         _torch_registry.activate_flash_attention_impl(NAME)
         _before = before
-        return _Scope(True)
+        scope = contextlib.ExitStack()
+        scope.callback(disable)
+        return scope
 
 
 _torch_registry.register_flash_attention_impl(NAME, register_fn=_Handle)

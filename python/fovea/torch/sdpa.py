@@ -113,8 +113,6 @@ def _math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dro
         reason = "heads of query, key and value"
     else:
         reason = why_not(query, key, value, attn_mask, dropout_p)
-    if reason is None and attn_mask is not None:
-        attn_mask = _broadcastable(attn_mask, query, key)
     if reason is not None:
         if reason != "tracing":
             counts.went_to_torch("sdpa", reason)
@@ -124,13 +122,6 @@ def _math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dro
     counts.ran("sdpa")
     out, _ = run(query, key, value, attn_mask, is_causal, scale)
     return out, out.new_empty(0)
-
-
-def _broadcastable(mask, query, key):
-    """A mask of fewer dimensions as [., ., T_q, T_k]: dimensions are added in front, as torch does."""
-    while mask.dim() < 4:
-        mask = mask.unsqueeze(0)
-    return mask
 
 
 def install(library) -> None:
