@@ -1,11 +1,12 @@
 """optimize(model, example=...): the copy is compared with a plain copy of the model, module by module.
 
-Both run on copies of the example with the same random numbers, without gradients: first alone, as the copy will run, then
-with hooks that keep what each module took and gave. A result may differ by BOUND of the largest number of the original's.
+Both run on copies of the example with the same random numbers, without gradients: first alone, as the copy will run;
+then, if they differ, with hooks that keep what each module took and gave. A result may differ by BOUND of the largest
+number of the original's.
 """
 
-import contextlib
 import copy
+from collections import Counter
 
 import torch
 
@@ -55,35 +56,6 @@ def _inner(module) -> set[str]:
     return {name for of in vars(module).values() if isinstance(of, Fused) for name in of.left_out()}
 
 
-@contextlib.contextmanager
-def _recorded(model, names, calls):
-    """While it is open, calls of the modules of these names are kept: {(name, which call): (inputs, result)}."""
-    counts, handles, inputs = dict.fromkeys(names, 0), [], {}
-
-    def before(name):
-        def hook(module, args, kwargs):
-            inputs.setdefault(name, []).append(copy.deepcopy(_tensors((args, kwargs))))
-
-        return hook
-
-    def after(name):
-        def hook(module, args, result):
-            counts[name] += 1
-            calls[name, counts[name]] = (inputs[name].pop(), copy.deepcopy(_tensors(result)))
-
-        return hook
-
-    for name, module in model.named_modules():
-        if name in names:
-            handles.append(module.register_forward_pre_hook(before(name), with_kwargs=True))
-            handles.append(module.register_forward_hook(after(name)))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def _run(model, example):
     example = copy.deepcopy(example)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -92,24 +64,39 @@ def _run(model, example):
         return model(*example) if isinstance(example, (tuple, list)) else model(example)
 
 
+def _calls(model, skipped, example) -> dict:
+    """(inputs, result) of the calls of a model's modules, by (name, which call). The model keeps the hooks."""
+    names, counts, inputs, calls = {m: name for name, m in model.named_modules()}, Counter(), [], {}
+
+    def before(module, args, kwargs):
+        inputs.append(copy.deepcopy(_tensors((args, kwargs))))
+
+    def after(module, args, result):
+        name = names[module]
+        counts[name] += 1
+        calls[name, counts[name]] = (inputs.pop(), copy.deepcopy(_tensors(result)))
+
+    for module, name in names.items():
+        if name not in skipped:
+            module.register_forward_pre_hook(before, with_kwargs=True)
+            module.register_forward_hook(after, always_call=True)
+    _run(model, example)
+    return calls
+
+
 def check(model, optimized, example):
-    """Raises RuntimeError if `optimized` differs from `model`, a copy in eval mode. Both may be changed."""
+    """Raises RuntimeError if `optimized` differs from `model`, a copy in eval mode; then both keep hooks."""
     want = copy.deepcopy(_tensors(_run(copy.deepcopy(model), example)))
     reason = _difference(_run(copy.deepcopy(optimized), example), want)
     if reason is None:
         return
     skipped = {f"{name}.{child}".removeprefix(".") for name, m in optimized.named_modules() for child in _inner(m)}
-    names = {name for name, _ in optimized.named_modules()} - skipped
-    originals, copies = {}, {}
-    with _recorded(model, names, originals):
-        _run(model, example)
-    with _recorded(optimized, names, copies):
-        _run(optimized, example)
-    where, kinds = "the model", {name: type(module).__name__ for name, module in model.named_modules()}
-    for call, (inputs, result) in copies.items():
+    originals, where = _calls(model, skipped, example), "the model"
+    for call, (inputs, result) in _calls(optimized, skipped, example).items():
         if call in originals and _difference(inputs, originals[call][0]) is None:
             found = _difference(result, originals[call][1])
             if found is not None:
-                where, reason = f"{call[0] or 'the model'} ({kinds[call[0]]})", found
+                kind = type(model.get_submodule(call[0])).__name__
+                where, reason = f"{call[0] or 'the model'} ({kind})", found
                 break
     raise RuntimeError(f"optimize: of the example the result of {where} {reason}: use the original, and report this")

@@ -52,9 +52,7 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
                              arithmetic=arithmetic(q.dtype))  # fmt: skip
     if need_weights:
         out, weights = out
-        if average_attn_weights:
-            weights = weights.mean(1)
-        weights = weights.to(query.dtype)
+        weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
     return F.linear(out.view(batch, tokens, embed_dim), proj_weight, proj_bias), weights
 
 
@@ -83,13 +81,10 @@ def _wrap(forward):
         reason = _why_not_captured(a)
         if reason is None:
             hint = a.get("is_causal", False) and a.get("attn_mask") is None  # an error, which torch tells
-            with sdpa.Capture() as capture:
+            with sdpa.capture() as captured:
                 out, _ = forward(**{**a, "need_weights": False, "is_causal": hint})
-            if capture.weights is not None:
-                weights = capture.weights
-                if a.get("average_attn_weights", True):
-                    weights = weights.mean(1)
-                weights = weights.to(out.dtype)
+            for weights in captured:
+                weights = (weights.mean(1) if a.get("average_attn_weights", True) else weights).to(out.dtype)
                 return out, weights if out.dim() == 3 else weights.squeeze(0)
             reason = "attention went to torch"
         counts.went_to_torch("mha", reason)

@@ -83,14 +83,10 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
             no_gradient()
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-        batched = query.dim() == 3
-        heads = []
-        for y in self._project(query, key, value):
-            y = (y if batched else y.unsqueeze(0)).unflatten(-1, (self.num_heads, self.head_dim))
-            heads.append(y.transpose(0, 1) if batched and not self.batch_first else y)
-        q, k, v = heads  # [B, T, H, D]
-        if key_padding_mask is not None and not batched:
-            key_padding_mask = key_padding_mask.unsqueeze(0)
+        batched, tokens_first = query.dim() == 3, query.dim() == 3 and not self.batch_first
+        heads = [y.unflatten(-1, (self.num_heads, self.head_dim)) for y in self._project(query, key, value)]
+        heads = heads if batched else [y.unsqueeze(0) for y in heads]
+        q, k, v = [y.transpose(0, 1) for y in heads] if tokens_first else heads  # [B, T, H, D]
         keep, bias = self._masks(key_padding_mask, attn_mask, q.shape[0], q.shape[1], k.shape[1])
         counts.ran("mha")
         out, weights = torch.empty_like(q), None
@@ -99,7 +95,7 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
         if need_weights:
             weights = result[1].mean(1) if average_attn_weights else result[1]
             weights = (weights if batched else weights.squeeze(0)).to(out.dtype)
-        out = out.transpose(0, 1) if batched and not self.batch_first else out
+        out = out.transpose(0, 1) if tokens_first else out
         last = self.out_proj  # torch reads its weight and calls no hook of it
         out = out.flatten(2)
         out = last._execute(out) if type(last) is Linear else F.linear(out, last.weight, last.bias)

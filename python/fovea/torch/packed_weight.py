@@ -69,17 +69,11 @@ class PackedWeight(torch.Tensor):
         array.flags.writeable = False
         return array
 
-    def __array__(self, dtype=None, copy=None):
-        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
-
     def tolist(self):
         return self.unpacked().tolist()
 
     def __dlpack__(self, **options):
         return self.unpacked().__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return (1, 0)  # DLPack's number of the CPU
 
     def data_ptr(self):
         refuse("and its packed weights are at no address: read them by .clone(), and export the original")

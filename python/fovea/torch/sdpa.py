@@ -12,6 +12,7 @@ What does not fit runs torch's kernel, which was looked up before it was replace
 numbers of query's type, or as booleans; torch aligns causal masks at the top left corner.
 """
 
+import contextlib
 import threading
 
 import torch
@@ -29,16 +30,13 @@ _kernels: dict = {}  # torch's kernels by name
 _captures = threading.local()
 
 
-class Capture:
-    """While it is open, the next call on Fovea in this thread also leaves its weights [B, H, T_q, T_k] here."""
-
-    weights: torch.Tensor | None = None
-
-    def __enter__(self) -> "Capture":
-        _captures.open = self
-        return self
-
-    def __exit__(self, *_: object) -> None:
+@contextlib.contextmanager
+def capture():
+    """While it is open, the next call on Fovea in this thread also leaves its weights [B, H, T_q, T_k] in the list."""
+    _captures.open = weights = []
+    try:
+        yield weights
+    finally:
         _captures.open = None
 
 
@@ -63,7 +61,7 @@ def why_not(query, key, value, mask, dropout) -> str | None:
 
 def run(query, key, value, mask, causal, scale, out=None, lse=False):
     """Attention by Fovea: (out, lse or None)."""
-    capture = getattr(_captures, "open", None)
+    captured = getattr(_captures, "open", None)
     boolean = mask is None or mask.dtype is torch.bool
     result = attention_recorded(
         query,
@@ -75,12 +73,13 @@ def run(query, key, value, mask, causal, scale, out=None, lse=False):
         scale=scale,
         out=out,
         return_lse=lse,
-        return_weights=capture is not None,
+        return_weights=captured is not None,
         arithmetic=arithmetic(query.dtype),
     )
-    if capture is not None:
-        *result, capture.weights = result
+    if captured is not None:
+        *result, weights = result
         result = tuple(result) if lse else result[0]
+        captured.append(weights)
         _captures.open = None
     return result if lse else (result, None)
 
