@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 import module_parts
+import module_straight
 from module_compare import differences
 from module_source import Class
 
@@ -169,6 +170,8 @@ def _after(rng, model):
             choices += [*_WEIGHTS, ("linear replaced", text), ("class changed", "{m}.__class__ = HalfLinear")]
         elif of_torch:
             choices += [("activation replaced", f"setattr(model.get_submodule({parent!r}), {name!r}, nn.Tanh())")] * 3
+            choices += [("forward of an instance", "own_forward({m})")]
+            choices += [("class changed", f"{{m}}.__class__ = {'HalfGELU' if type(child) is nn.GELU else 'nn.Tanh'}")] * 3
             choices += [
                 ("activation changed", "{m}.inplace = not getattr({m}, 'inplace', False)")
                 if hasattr(child, "inplace")
@@ -176,7 +179,7 @@ def _after(rng, model):
             ]
         elif isinstance(child, nn.LayerNorm):
             choices += [("norm changed", "{m}.eps = 2.0")] * 2
-        elif hasattr(child, "flag"):
+        elif hasattr(child, "table"):
             choices += [
                 ("attribute changed", "{m}.flag, {m}.scale = False, 0.25"),
                 ("buffer changed", "{m}.table.fill_(0.2)"),
@@ -189,6 +192,10 @@ def _after(rng, model):
 
 def _direct(rng, model):
     """Calls of two maps of one parent by the user, with the input changed between them."""
+    parents = [path for path, m in model.named_modules() if hasattr(m, "q")]
+    if parents:
+        lines = [f"parent = model.get_submodule({rng.choice(parents)!r})", *rng.choice(module_straight.OUTSIDE)]
+        return [f"{line}  # called from outside" for line in lines]
     for path, parent in rng.sample(list(model.named_modules()), len(list(model.named_modules()))):
         maps = [n for n, m in parent.named_children() if type(m) is nn.Linear]
         if len(maps) > 1:
@@ -211,7 +218,10 @@ def program_of(seed) -> Program:
     """The module of a seed."""
     rng = random.Random(seed)
     width = rng.choice((4, 6, 8, 12, 16, 24, 40))
-    classes, call, may_be_none = _classes(rng, width)
+    if rng.random() < 0.5:
+        classes, call, may_be_none = module_straight.classes(rng, width), "model(x)", False
+    else:
+        classes, call, may_be_none = _classes(rng, width)
     dtype = rng.choices(["float32", "bfloat16", "float64", "float16"], [85, 10, 2, 3])[0]
     build = [f"torch.default_generator.manual_seed({seed})", "model = Root()"]
     text = _HEADER + "\n".join([*classes, *_function("build()", [*build, "return model"])])
