@@ -53,9 +53,9 @@ torch)
     install numpy pytest pytest-xdist 'mypy==2.4.*' expecttest filelock fsspec jinja2 networkx 'setuptools>=77' sympy 'typing-extensions>=4.13'
     "$venv/bin/python" python/tools/stub_libraries.py "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     "$venv/bin/python" -c 'import torch; assert not torch.cuda.is_available()' || no "PyTorch does not import."
-    # sentence-transformers requires torch, and pip would bring what was left out of it.
+    # These require torch, and pip would bring what was left out of it.
     install "transformers==$newest.*" scikit-learn scipy gguf pillow 'onnx==1.23.*'
-    install --no-deps 'sentence-transformers==6.2.*'
+    install --no-deps 'sentence-transformers==6.2.*' 'peft==0.21.*' 'accelerate==1.15.*' psutil
     # Beside it, for PYTHONPATH: the oldest transformers, whose continuous batching asks psutil for the machine's memory.
     rm -rf build/venv/transformers-oldest
     install --no-deps --target build/venv/transformers-oldest "transformers==$oldest.*" psutil

@@ -12,7 +12,10 @@ def attention(model, report):
         report.attention += filter(None, (serve(name, module) for name, module in model.named_modules()))
     inside = None  # the prefix of a model that is done, with the models inside it
     for name, module in model.named_modules():
-        if hasattr(module, "set_attn_implementation") and not (inside is not None and name.startswith(inside)):
+        if not hasattr(module, "set_attn_implementation"):
+            continue
+        module.fovea_attention = report_of  # a pickle of a model imports this package, which registers "fovea"
+        if inside is None or not name.startswith(inside):
             module.set_attn_implementation("fovea")
             inside = name + "." if name else ""
             # Its code says which modules ask for it; what came of that is counted as they run: report(model).
