@@ -75,7 +75,8 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):  # fmt: skip
         plain = type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()
-        if not plain or not query.numel() or not key.numel():  # torch has its own ways with nothing
+        if not plain or not query.numel() or not key.numel() or self.add_zero_attn:
+            # Torch has its own ways with nothing, and adds a key where that was asked for later.
             return nn.MultiheadAttention.forward(
                 self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
             )

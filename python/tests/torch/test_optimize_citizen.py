@@ -93,6 +93,20 @@ def test_weights_are_not_written(model, write):
     assert torch.equal(fast.up.weight, model.up.weight) and not fast.up.training
 
 
+@pytest.mark.parametrize("change", ["train", "half", "to"])
+def test_a_refusal_changes_nothing(x, change):
+    model = nn.Sequential(nn.LayerNorm(16), nn.Dropout(0.5), nn.Linear(16, 16), nn.LayerNorm(16)).eval()
+    fast = optimize(model)
+    for one in (fast, copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
+        with pytest.raises(RuntimeError, match=r"fovea\.torch\.optimize\(\)"):
+            getattr(one, change)(*(["meta"] if change == "to" else []))
+        assert not any(module.training for module in one.modules())
+        assert all((p.dtype, p.device.type) == (torch.float32, "cpu") for p in one.parameters())
+        with torch.no_grad():
+            assert one.eval() is one and one.float() is one
+            close(one(x), model(x))
+
+
 def test_conversions_to_the_same(model, x):
     fast = optimize(model)
     with torch.no_grad():
@@ -103,6 +117,15 @@ def test_conversions_to_the_same(model, x):
             else:
                 assert convert() is fast
         assert torch.equal(fast(x), want)
+
+
+def test_a_zero_key_asked_for_later(model, x):
+    fast = optimize(model)
+    with torch.no_grad():
+        for one in (model, fast):
+            one.attention.add_zero_attn = True
+        for got, want in zip(fast.attention(x, x, x), model.attention(x, x, x)):
+            close(got, want)
 
 
 def test_state_dicts_are_the_original_s(model, x):
