@@ -26,7 +26,7 @@ _OF_TRANSFORMERS = {  # activation, and the attributes with which the class comp
     "GELUActivation": _GELU,
     "NewGELUActivation": _GELU_TANH,
     "FastGELUActivation": _GELU_TANH,
-    "GELUTanh": ("gelu_tanh", {"act": functools.partial(F.gelu, approximate="tanh")}),
+    "GELUTanh": ("gelu_tanh", {"act": (F.gelu, (), {"approximate": "tanh"})}),
 }
 _MHA = vars(nn.MultiheadAttention(2, 1)).keys()
 
@@ -120,14 +120,10 @@ def activation_of(module) -> tuple[str, dict] | None:
     return (name, {key: vars(module)[key] for key in attributes}) if same else None
 
 
-def _of_partial(function):
-    return function.func, function.args, function.keywords
-
-
 def _same(value, known) -> bool:
-    if isinstance(known, functools.partial):
-        return isinstance(value, functools.partial) and _of_partial(value) == _of_partial(known)
-    return value is known or (isinstance(known, str) and value == known)
+    if isinstance(value, functools.partial):
+        value = (value.func, value.args, value.keywords)
+    return value is known or (isinstance(known, (str, tuple)) and value == known)
 
 
 def changes_its_input_alone(module) -> bool:

@@ -19,7 +19,6 @@ from . import counts, sdpa
 from .types import FLOATS, arithmetic, plain
 
 _NATIVE = "_native_multi_head_attention"
-_native_kernel = None
 _torch_forward = None  # F.multi_head_attention_forward of torch while ours is in its place
 _SIGNATURE = inspect.signature(F.multi_head_attention_forward)
 
@@ -37,8 +36,8 @@ def _native(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_w
         reason = "head dim"
     if reason is not None:
         counts.went_to_torch("mha", reason)
-        return _native_kernel.call_boxed(
-            sdpa._CPU, query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+        return sdpa.kernels[_NATIVE].call_boxed(
+            sdpa.CPU, query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
             need_weights, average_attn_weights, mask_type,
         )  # fmt: skip
     counts.ran("mha")
@@ -95,10 +94,8 @@ def _wrap(forward):
 
 def install(library) -> None:
     """Puts Fovea's kernel into the dispatcher and its wrapper around F.multi_head_attention_forward."""
-    global _native_kernel, _torch_forward
-    if _native_kernel is None:
-        _native_kernel = torch.library.get_kernel(f"aten::{_NATIVE}", "CPU")
-    library.impl(_NATIVE, _native, "CPU")
+    global _torch_forward
+    sdpa.replace(library, _NATIVE, _native)
     _torch_forward = F.multi_head_attention_forward
     F.multi_head_attention_forward = _wrap(_torch_forward)
 

@@ -57,20 +57,13 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
 
     def _masks(self, key_padding_mask, attn_mask, batch, q_len, kv_len):
         """(mask of Fovea or None, bias or None). True in torch's masks hides a key."""
-        keep = bias = None
         pairs = (1, 1) if attn_mask is None or attn_mask.dim() == 2 else (batch, self.num_heads)
-        for mask, shape in (
-            (key_padding_mask, (batch, 1, 1, kv_len)),
-            (attn_mask, (*pairs, q_len, kv_len)),
-        ):
-            if mask is None:
-                continue
-            mask = mask.reshape(shape)
-            if mask.dtype is torch.bool:
-                keep = ~mask if keep is None else keep & ~mask
-            else:
-                bias = wide(mask) if bias is None else bias + wide(mask)
-        return keep, bias
+        given = ((key_padding_mask, (batch, 1, 1, kv_len)), (attn_mask, (*pairs, q_len, kv_len)))
+        masks = [mask.reshape(shape) for mask, shape in given if mask is not None]
+        keep = [~mask for mask in masks if mask.dtype is torch.bool]
+        bias = [wide(mask) for mask in masks if mask.dtype is not torch.bool]
+        joins = ((torch.logical_and, keep), (torch.add, bias))
+        return [functools.reduce(join, some) if some else None for join, some in joins]
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):  # fmt: skip

@@ -49,9 +49,9 @@ def enable() -> contextlib.ExitStack:
     """Runs torch's attention on the CPU on Fovea, in the whole process, until disable().
 
     Reached are F.scaled_dot_product_attention, nn.MultiheadAttention (both of its paths, with and without weights),
-    nn.TransformerEncoderLayer and compiled models that call them. float32, bfloat16 and float16 run on Fovea; other types, dropout, nested
-    tensors and the few cases that Fovea does not have go to torch and are counted. Gradients are torch's own: its
-    backward kernel gets Fovea's logarithms of the row sums.
+    nn.TransformerEncoderLayer and compiled models that call them. float32, bfloat16 and float16 run on Fovea; other
+    types, dropout, nested tensors and the few cases that Fovea does not have go to torch and are counted. Gradients are
+    torch's own: its backward kernel gets Fovea's logarithms of the row sums.
 
     The result may be used as a context manager: `with fovea.torch.enable(): ...` disables at the end, unless it was
     enabled before.

@@ -24,9 +24,9 @@ from .types import FLOATS, arithmetic, plain, wide
 
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _MATH = "_scaled_dot_product_attention_math"
-_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _AUTOGRAD_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
-_kernels: dict = {}  # torch's kernels by name
+kernels: dict = {}  # torch's, by name
 _captures = threading.local()
 
 
@@ -88,8 +88,8 @@ def _flash(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None,
     reason = why_not(query, key, value, attn_mask, dropout_p)
     if reason is not None:
         counts.went_to_torch("sdpa", reason)
-        kernel = _kernels[_FLASH]
-        return kernel.call_boxed(_CPU, query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+        kernel = kernels[_FLASH]
+        return kernel.call_boxed(CPU, query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
     counts.ran("sdpa")
     out, lse = run(query, key, value, attn_mask, is_causal, scale, torch.empty_like(query), True)
     if attn_mask is not None:
@@ -115,7 +115,7 @@ def _math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dro
     if reason is not None:
         if reason != "tracing":
             counts.went_to_torch("sdpa", reason)
-        kernel = _kernels[_MATH]
+        kernel = kernels[_MATH]
         return kernel.call_boxed(_AUTOGRAD_CPU, query, key, value, attn_mask, dropout_p, is_causal, dropout_mask,
                                  scale=scale, enable_gqa=enable_gqa)  # fmt: skip
     counts.ran("sdpa")
@@ -123,11 +123,15 @@ def _math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dro
     return out, out.new_empty(0)
 
 
+def replace(library, name, function) -> None:
+    """Puts a kernel for the CPU into the dispatcher, for as long as `library` lives. torch's stays in kernels."""
+    if name not in kernels:
+        kernels[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
+    library.impl(name, function, "CPU")
+
+
 def install(library) -> None:
-    """Puts Fovea's kernels into the dispatcher, for as long as `library` lives."""
-    for name in (_FLASH, _MATH):
-        if name not in _kernels:
-            _kernels[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
-    library.impl(_FLASH, _flash, "CPU")
-    library.impl(_MATH, _math, "CPU")
+    """Puts Fovea's kernels into the dispatcher."""
+    replace(library, _FLASH, _flash)
+    replace(library, _MATH, _math)
     library.impl(_MATH, _math, "AutogradCPU")
