@@ -65,7 +65,9 @@ static int scores(py_call *call, PyObject *kind) {
     py_array *view;
     if (!(call->made[3] = make(call, PY_F32, 4, shape, &view)))
         return -1;
-    scores->out = fovea_tensor_bhtd(view->data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
+    static float nowhere; /* an empty tensor of torch has no address */
+    float *data = elements(shape) ? view->data : &nowhere;
+    scores->out = fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
     const float nothing = scores->kind == FOVEA_SCORES_WEIGHTS ? 0 : -INFINITY;
     for (size_t i = 0, count = call->desc.packed ? elements(shape) : 0; i < count; i++)
         ((float *)view->data)[i] = nothing; /* tokens of no sequence are not written */

@@ -139,3 +139,14 @@ def test_memory_of_outputs_is_freed(qkv):
 def test_fovea_does_not_import_torch():
     code = "import sys, fovea; print([m for m in ('torch', 'numpy', 'transformers') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("kind", ["raw", "capped", "biased", "weights"])
+def test_scores_of_nothing(kind):
+    q, k = torch.randn(1, 2, 3, 16), torch.randn(1, 2, 5, 16)
+    nothing = ({"score_keys": (2, 2)}, {"score_queries": (1, 1)}, {"score_heads": []})
+    for keys, options in ((k[:, :, :0], {}), *((k, part) for part in nothing)):
+        out, scores = fovea.attention(q, keys, keys, return_scores=kind, **options)
+        assert scores.numel() == 0 and scores.dim() == 4 and out.shape == q.shape
+    with pytest.raises(ValueError, match="heads"):
+        fovea.attention(q, k[:, :, :0], k[:, :, :0], return_scores=kind, score_heads=[7])
