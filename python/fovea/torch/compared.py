@@ -51,11 +51,6 @@ def _difference(got, want) -> str | None:
     return next((reason for pair in zip(got, want) if (reason := _why_different(*pair)) is not None), None)
 
 
-def _inner(module) -> set[str]:
-    """The children whose calls a Fused of the module leaves out: hooks on them would have the method run as written."""
-    return {name for of in vars(module).values() if isinstance(of, Fused) for name in of.left_out()}
-
-
 def _run(model, example):
     example = copy.deepcopy(example)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -90,7 +85,9 @@ def check(model, optimized, example):
     reason = _difference(_run(copy.deepcopy(optimized), example), want)
     if reason is None:
         return
-    skipped = {f"{name}.{child}".removeprefix(".") for name, m in optimized.named_modules() for child in _inner(m)}
+    fused = [(n, of) for n, m in optimized.named_modules() for of in vars(m).values() if isinstance(of, Fused)]
+    # Hooks on children whose calls a Fused leaves out would have its method run as written.
+    skipped = {f"{name}.{child}".removeprefix(".") for name, of in fused for child in of.left_out()}
     originals, where = _calls(model, skipped, example), "the model"
     for call, (inputs, result) in _calls(optimized, skipped, example).items():
         if call in originals and _difference(inputs, originals[call][0]) is None:

@@ -13,8 +13,8 @@ from torch import nn
 
 from .types import FLOATS
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+_HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
+_CALL_HOOKS = [name for name in _HOOKS if "state_dict" not in name]
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
     kind: kind.forward
@@ -33,7 +33,7 @@ _MHA = vars(nn.MultiheadAttention(2, 1)).keys()
 
 def hooks_of(module) -> list:
     """The containers of hooks that run when the module is called."""
-    return [getattr(module, name) for name in _HOOKS]
+    return [getattr(module, name) for name in _CALL_HOOKS]
 
 
 def is_of_transformers(module, file: str) -> bool:
@@ -46,7 +46,7 @@ def _foreign(module, attributes) -> str | None:
     """What of a module is not its class's own, or None."""
     if type(module).forward is not _FORWARDS.get(type(module), type(module).forward):
         return "its class has another forward"
-    if any(hooks_of(module)) or any(getattr(module, name) for name in _STATE_HOOKS):
+    if any(getattr(module, name) for name in _HOOKS):
         return "it has hooks"
     more = sorted(vars(module).keys() - _OF_ALL - attributes)
     return f"it has attributes that nn.{type(module).__name__} has not: {', '.join(more)}" if more else None
