@@ -185,21 +185,13 @@ class KVCache(Cache):
     def _limits(visible, first, keys):
         """What Visible.arguments() says, in positions of the sequences."""
         arguments = {}
-        left, right = visible.limits.left, visible.limits.right
         if visible.padding is not None:
             ends = None if visible.starts is None else [a + n for a, n in zip(visible.starts, visible.lens, strict=True)]
             if ends is None or any(n and a > begin for a, n, begin in zip(visible.starts, visible.lens, first, strict=True)):
                 arguments["mask"] = _positions(visible.padding[:, None, None, :], first, keys, False)
             else:
                 arguments["kv_lens"] = [max(end - begin, 0) for end, begin in zip(ends, first, strict=True)]
-        offsets = [visible.offset - begin for begin in first]
-        if left is not None or right:
-            arguments["window"] = (left, right or None)
-        if right == 0:
-            arguments["causal"] = offsets
-        elif "window" in arguments:
-            arguments["q_offsets"] = offsets
-        return arguments
+        return arguments | visible.limits.arguments([visible.offset - begin for begin in first])
 
     # ---------------------------------------------------------------------------------------------------- sequences
 

@@ -1,20 +1,21 @@
 """Which keys queries see, as a few numbers: Limits of positions, and Visible, which stands for a whole mask."""
 
+from typing import NamedTuple
+
 import torch
 
 from fovea.transformers.counters import counters
 
 
-class Limits:
+class Limits(NamedTuple):
     """Keys that a query at position i sees: [i - left, i + right], None is no limit. Causal is right = 0."""
 
-    __slots__ = ("left", "right")
-
-    def __init__(self, left=None, right=None):
-        self.left, self.right = left, right
+    left: int | None = None
+    right: int | None = None
 
     def intersect(self, other):
-        return Limits(_smaller(self.left, other.left), _smaller(self.right, other.right))
+        sides = ([side for side in pair if side is not None] for pair in zip(self, other, strict=True))
+        return Limits(*(min(side, default=None) for side in sides))
 
     def sees(self, distance):
         """For a tensor of distances, query minus key: which are within the limits."""
@@ -25,9 +26,16 @@ class Limits:
             seen &= distance >= -self.right
         return seen
 
-
-def _smaller(a, b):
-    return b if a is None else a if b is None else min(a, b)
+    def arguments(self, offsets):
+        """As arguments of fovea.attention(), for first queries at these positions: one, or a list [batch]."""
+        arguments = {}
+        if self.left is not None or self.right:
+            arguments["window"] = (self.left, self.right or None)
+        if self.right == 0:
+            arguments["causal"] = offsets
+        elif arguments:
+            arguments["q_offsets"] = offsets
+        return arguments
 
 
 class Visible:
@@ -99,8 +107,7 @@ class Visible:
 
     def _find_arguments(self):
         arguments = {}
-        left, right = self.limits.left, self.limits.right
-        offsets = self.offset
+        offsets = self.offset if self.limits.right == 0 else [self.offset] * self.batch
         if self.starts is not None:
             arguments["kv_lens"] = self.lens
             if any(self.starts):
@@ -108,13 +115,7 @@ class Visible:
                 offsets = [self.offset - start for start in self.starts]
         elif self.padding is not None:
             arguments["mask"] = self.padding[:, None, None, :]
-        if left is not None or right:
-            arguments["window"] = (left, right or None)
-        if right == 0:
-            arguments["causal"] = offsets
-        elif "window" in arguments:
-            arguments["q_offsets"] = offsets if isinstance(offsets, list) else [offsets] * self.batch
-        return arguments
+        return arguments | self.limits.arguments(offsets)
 
     def tensor(self):
         """The boolean matrix [batch, 1, q_len, kv_len], True = attend."""
