@@ -234,7 +234,7 @@ def forward(module, inner, *args, **kwargs):
     return output
 
 
-forward.runs_class_forward = _block.runs_class_forward = True
+forward.runs_class_forward = _block.runs_class_forward = True  # type: ignore[attr-defined]
 
 
 def serve(name, module):
