@@ -61,7 +61,8 @@ def _run(model, example):
 
 def _calls(model, skipped, example) -> dict:
     """(inputs, result) of the calls of a model's modules, by (name, which call). The model keeps the hooks."""
-    names, counts, inputs, calls = {m: name for name, m in model.named_modules()}, Counter(), [], {}
+    names, inputs, calls = {m: name for name, m in model.named_modules()}, [], {}
+    counts: Counter = Counter()
 
     def before(module, args, kwargs):
         inputs.append(copy.deepcopy(_tensors((args, kwargs))))
