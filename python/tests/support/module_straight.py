@@ -1,7 +1,7 @@
 """The source text of two kinds of classes that optimize() can prove, each disturbed in at most one way.
 
-straight(): a forward() without branches, of maps, activations and additions. attention(): q, k and v of one input at the
-start of a forward() that branches later. module_source.py writes the wilder ones.
+straight(): a forward() without branches, of maps, activations and additions. attention(): q, k and v of one input at
+the start of a forward() that branches later. module_source.py writes the wilder ones.
 """
 
 import re
@@ -70,7 +70,8 @@ def straight(rng, name, width):
     made = {"lin": linear, "lin2": linear, "act": act, "drop": drop, "function": rng.choice(["F.gelu", "F.relu"]),
             "seq": f"nn.Sequential({linear}, {rng.choice([act, act, 'HalfGELU()', *WRITING_ACTIVATIONS])}, {drop})",
             "mha": heads, "write": rng.choice(WRITING_ACTIVATIONS), "narrow": f"nn.Linear({width}, 1)",
-            "halved": rng.choice(["HalfGELU()", "HalfGELU()", "PlainGELU()"]), "halved_linear": f"HalfLinear({width}, {width})",
+            "halved": rng.choice(["HalfGELU()", "HalfGELU()", "PlainGELU()"]),
+            "halved_linear": f"HalfLinear({width}, {width})",
             "own": "self.lin.weight", "tied": linear, "count": "0"}  # fmt: skip
     used = {n for line in body for n in re.findall(r"self\.(\w+)", line)}
     init = [f"self.{n} = {text}" for n, text in made.items() if n in used]
@@ -97,22 +98,27 @@ def attention(rng, name, width):
         tag, between = "write: activation in place", ["self.write(x)"]
         init.append(f"self.write = {rng.choice(WRITING_ACTIVATIONS)}")
     elif roll < 0.62:
-        tag, between = "input rebound between maps", [rng.choice(["x = x * 0.5", "x = x.clone()", "x = q.reshape(x.shape)"])]
+        tag, between = (
+            "input rebound between maps",
+            [rng.choice(["x = x * 0.5", "x = x.clone()", "x = q.reshape(x.shape)"])],
+        )
     elif roll < 0.67:
         tag, calls[where] = "shared map", [form.format(maps[where], "q")]
     elif roll < 0.72:
         tag, between = "map of a map", [f"self.kept = self.{maps[where]}(q.reshape(x.shape))"]
     elif roll < 0.78:
-        tag, between = "re-entrancy", ["if self.depth:", "    self.depth = 0", "    self.kept = self(q.reshape(x.shape))",
+        tag, between = "re-entrancy", ["if self.depth:", "    self.depth = 0",
+                                       "    self.kept = self(q.reshape(x.shape))",
                                        "    self.depth = 1"]  # fmt: skip
     elif roll < 0.84:
         tag, calls[where] = "map in a branch", [f"{maps[where]} = q", "if self.flag:", f"    {calls[where][0]}"]
     elif roll < 0.9:
         tag, between = "SiLU between maps", ["q = self.silu(q)"]
         init.append("self.silu = nn.SiLU()")
+    back = ".transpose(0, -2)" if "transpose" in form else ""
     body += [*calls[:where], between, *calls[where:], ["if self.flag:", "    q = q * 0.5"],
              ["for t in (k, q):", "    q = q + t * 0.5"],
-             [f"return ({' + '.join(maps)}){'.transpose(0, -2)' if 'transpose' in form else ''}.reshape(x.shape)"]]  # fmt: skip
+             [f"return ({' + '.join(maps)}){back}.reshape(x.shape)"]]  # fmt: skip
     init += ["self.heads, self.depth, self.flag = 2, 1, True"]
     return _class(name, init, "x", _METHOD, [line for lines in body for line in lines], tag), None
 

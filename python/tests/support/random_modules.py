@@ -147,8 +147,9 @@ def _before(rng, model):
 def _after(rng, model):
     """Changes after optimize()."""
     lines, targets = [], _targets(model)
+    fusible = [t for t in targets if isinstance(model.get_submodule(t[0]), (nn.ReLU, nn.GELU, nn.Dropout))] or targets
     for _ in range(rng.choice((0, 1, 1, 2)) if targets else 0):
-        path, m = rng.choice(targets)
+        path, m = rng.choice(fusible if rng.random() < 0.4 else targets)
         child = model.get_submodule(path)
         parent, _, name = path.rpartition(".")
         of_torch = type(child).__module__ == "torch.nn.modules.activation" and not isinstance(
@@ -171,7 +172,13 @@ def _after(rng, model):
         elif of_torch:
             choices += [("activation replaced", f"setattr(model.get_submodule({parent!r}), {name!r}, nn.Tanh())")] * 3
             choices += [("forward of an instance", "own_forward({m})")]
-            choices += [("class changed", f"{{m}}.__class__ = {'HalfGELU' if type(child) is nn.GELU else 'nn.Tanh'}")] * 3
+            if type(child) is nn.GELU:
+                choices += [
+                    ("activation changed", "{m}.approximate = 'tanh' if {m}.approximate == 'none' else 'none'")
+                ] * 3
+            choices += [
+                ("class changed", f"{{m}}.__class__ = {'HalfGELU' if type(child) is nn.GELU else 'nn.Tanh'}")
+            ] * 3
             choices += [
                 ("activation changed", "{m}.inplace = not getattr({m}, 'inplace', False)")
                 if hasattr(child, "inplace")
@@ -179,6 +186,8 @@ def _after(rng, model):
             ]
         elif isinstance(child, nn.LayerNorm):
             choices += [("norm changed", "{m}.eps = 2.0")] * 2
+        elif hasattr(child, "function"):
+            choices = [("attribute changed", "{m}.function = torch.tanh")]
         elif hasattr(child, "table"):
             choices += [
                 ("attribute changed", "{m}.flag, {m}.scale = False, 0.25"),
