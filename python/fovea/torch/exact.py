@@ -10,11 +10,14 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.modules import module as torch_module
 
 from .types import FLOATS
 
 _HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 _CALL_HOOKS = [name for name in _HOOKS if "state_dict" not in name]
+# Of all modules: torch changes these containers, and does not replace them.
+GLOBAL_HOOKS = [getattr(torch_module, f"_global{name}") for name in _CALL_HOOKS if hasattr(torch_module, f"_global{name}")]
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
     kind: kind.forward

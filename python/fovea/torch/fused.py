@@ -12,17 +12,12 @@ import types
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.modules import module as torch_module
 
-from .exact import activation_of, hooks_of, is_no_op
+from .exact import GLOBAL_HOOKS, activation_of, hooks_of, is_no_op
 from .packed import PLAIN, Conv1D, Linear, ordinary
 from .recorded import Step, Value, record
 
 _ADD = (operator.add, torch.add)
-GLOBAL_HOOKS = [  # of all modules: torch changes these containers, and does not replace them
-    getattr(torch_module, f"_global_{name}")
-    for name in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
-]
 
 
 class _Plan:

@@ -2,8 +2,8 @@
 
 groups_of() finds them in the bytecode of the methods that call them: maps that are called one after the other on one
 local name, with nothing between that could change its value. A OneProduct computes all of them at the call of
-the first, and gives the others theirs only if they are called with that value, from those places of that same run of
-the method. Whoever calls them in another way gets what the map alone computes. Sizes that view() is given are taken
+the first, and gives the others theirs only if they are called next, with that value, from those places of that same run
+of the method. Whoever calls them in another way gets what the map alone computes. Sizes that view() is given are taken
 for numbers.
 """
 
@@ -13,15 +13,12 @@ import sys
 import threading
 
 from torch import nn
-from torch.nn.modules.module import Module
 
 from .exact import changes_its_input_alone, hooks_of
-from .fused import GLOBAL_HOOKS
 
 _VIEWS = {"view", "reshape", "unflatten", "transpose", "permute", "contiguous", "squeeze", "unsqueeze"}  # of a result
 _SIZES = {"shape", "dtype", "device", "ndim"}  # attributes of a tensor that tell nothing of its numbers
 _NOTHING = set("RESUME NOP CACHE EXTENDED_ARG PRECALL MAKE_CELL COPY_FREE_VARS".split())
-_CALL_IMPL, _WRAPPED = Module._call_impl.__code__, Module._wrapped_call_impl.__code__
 
 
 class _End(Exception):
@@ -165,9 +162,9 @@ def groups_of(module, names) -> list[list[str]]:
 
 
 class _Held(threading.local):
-    """What a thread has computed and not yet given: (run of the method, value, results)."""
+    """What a thread has computed and not yet given: (run of the method, value, number of the next map, results)."""
 
-    held = (None, None, None)
+    held = (None, None, 0, ())
 
 
 _local = _Held()
@@ -193,33 +190,38 @@ class OneProduct:
         if all(vars(m or self).get("_product") is self and m._part == number for number, m in enumerate(maps)):
             for code, names, places, others in _readings(self.module, self.names):
                 if names == self.names:
-                    watched = [(name, children[name]) for name in (*names, *others)]
-                    hooks = [container for _, child in watched for container in hooks_of(child)]
-                    guard = [(name, child, type(child), vars(child)) for name, child in watched]
-                    return maps[0].packed.execute, code, places, [*hooks, *GLOBAL_HOOKS], guard
-        return None, None, (), (), ()
+                    between = [children[name] for name in others]
+                    hooks = [container for child in between for container in hooks_of(child)]
+                    guard = others and (others, between, [*map(type, between)], [*map(vars, between)], hooks)
+                    return maps[0].packed.execute, code, places, guard
+        return None, None, (), ()
 
     def part(self, number, x):
-        """The result of a map that forward() of it was called for, or None where it is to be computed alone."""
+        """The result of a map that was called with x, of itself and without hooks, by the caller's caller; None where
+        it is to be computed alone."""
         if self._bound is None:
             self._bound = self._bind()
-        execute, code, places, hooks, guard = self._bound
-        frame = sys._getframe(2)  # forward() is called by these two alone, and they by the method
-        if frame.f_code is not _CALL_IMPL or (frame := frame.f_back).f_code is not _WRAPPED:
+        execute, code, places, guard = self._bound
+        frame = sys._getframe(2)
+        if frame.f_code is not code or frame.f_lasti != places[number]:
             return None
-        frame = frame.f_back
-        if frame is None or frame.f_code is not code or frame.f_lasti != places[number]:
-            return None
-        if number == 0:
-            as_proved = not any(hooks) and all(
-                self.module._modules.get(name) is child and type(child) is kind and "forward" not in attributes
-                for name, child, kind, attributes in guard
-            )
-            ys = execute(x) if as_proved else None
-        else:
-            run, value, ys = _local.held
-            if run is not frame or value is not x:
+        if number:
+            run, value, following, ys = _local.held
+            if run is not frame or value is not x or following != number:
                 return None
-        last = ys is None or number + 1 == len(places)
-        _local.held = _Held.held if last else (frame, x, ys)
-        return None if ys is None else ys[number]
+        elif not guard or self._holds(*guard):
+            ys = execute(x)
+        else:
+            return None
+        number += 1
+        _local.held = _Held.held if number == len(places) else (frame, x, number, ys)
+        return ys[number - 1]
+
+    def _holds(self, names, children, kinds, attributes, hooks) -> bool:
+        """Whether what is called between the maps is as it was proved to be."""
+        return (
+            not any(hooks)
+            and [*map(self.module._modules.get, names)] == children
+            and [*map(type, children)] == kinds
+            and not any("forward" in own for own in attributes)
+        )

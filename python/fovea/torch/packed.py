@@ -15,11 +15,13 @@ from torch import nn
 
 import fovea
 
+from .exact import GLOBAL_HOOKS, hooks_of
 from .packed_weight import Fixed, no_gradient, parameter, refuse
 from .types import arithmetic
 
 PLAIN = (torch.Tensor, nn.Parameter)  # not the tensors of tracing, nor other classes with a will of their own
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
+_CALL = nn.Module.__call__
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_state
 
@@ -155,11 +157,32 @@ class Linear(Packed, nn.Linear):
     def _fix(self):
         super()._fix()
         execute = functools.partial(self.packed.execute, part=self._part)
-        vars(self).update(_execute=execute, _out=self.packed.out_features[self._part], _number=next(_numbers))
+        out, hooks = self.packed.out_features[self._part], [*hooks_of(self), *GLOBAL_HOOKS]
+        vars(self).update(_execute=execute, _hooks=hooks, _out=out, _number=next(_numbers))
         _maps[self._number] = self
 
     def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name != "_execute"}
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_execute", "_hooks")}
+
+    def __call__(self, *args, **kwargs):
+        """As nn.Module's, but for what is one product with other maps, where forward() and no hook would be called."""
+        product = self._product
+        if (
+            product is not None
+            and not torch.compiler.is_compiling()
+            and len(args) == 1
+            and not kwargs
+            and type(args[0]) in PLAIN
+            and not (args[0].requires_grad and torch.is_grad_enabled())
+            and not any(self._hooks)
+            and "forward" not in vars(self)
+            and nn.Module.__call__ is _CALL
+            and ordinary()
+        ):
+            y = product.part(self._part, args[0])
+            if y is not None:
+                return y
+        return super().__call__(*args, **kwargs)
 
     def forward(self, input):
         if torch.compiler.is_compiling():
@@ -167,8 +190,7 @@ class Linear(Packed, nn.Linear):
         if type(input) in PLAIN and ordinary():
             if input.requires_grad and torch.is_grad_enabled():
                 no_gradient()
-            y = None if self._product is None else self._product.part(self._part, input)
-            return self._execute(input) if y is None else y
+            return self._execute(input)
         weight = self.weight.unpacked()
         return F.linear(input, weight.t() if self.in_first else weight, self._bias)
 
