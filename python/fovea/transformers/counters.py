@@ -33,32 +33,25 @@ class Counters:
 
 counters = Counters()
 _told: set = set()
-_calls: dict[int, tuple] = {}  # by id: (a weak reference to a module, its Counters)
+_calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # a module whose attention was called: its Counters
 
 
-def calls_of(module, make=False):
-    """The Counters of one module's attention, or None if it was never called."""
-    found = _calls.get(id(module))
-    if found is not None and found[0]() is module:
-        return found[1]
-    if not make:
-        return None
-    place = id(module)
-    made = Counters()
-    _calls[place] = weakref.ref(module, lambda gone: _calls.pop(place, None)), made
-    return made
+def calls_of(module):
+    """The Counters of one module's attention."""
+    found = _calls.get(module)
+    return _calls.setdefault(module, Counters()) if found is None else found
 
 
 def fuse(module):
     """Counts a call of a module's attention that Fovea computes."""
     counters.fused += 1
-    calls_of(module, True).fused += 1
+    calls_of(module).fused += 1
 
 
 def leave(module, reason):
     """Counts a call that Fovea does not compute."""
     counters.fallbacks[reason] += 1
-    calls_of(module, True).fallbacks[reason] += 1
+    calls_of(module).fallbacks[reason] += 1
 
 
 def fall_back(module, reason, sentence):

@@ -10,7 +10,7 @@ from collections import Counter
 
 from torch import nn
 
-from fovea.transformers.counters import calls_of
+from fovea.transformers.counters import _calls
 
 _INTERFACE, _TORCH, _OWN, _SERVED = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention", "", "served"
 _KINDS = {
@@ -102,10 +102,9 @@ def report(model):
     modules = {}
     made = Report(getattr(getattr(model, "config", None), "_attn_implementation", None) or "of its parts", modules)
     for _, module, kind in attentions(model):
-        classes = modules.setdefault(_KINDS[kind], {})
-        classes[type(module).__name__] = classes.get(type(module).__name__, 0) + 1
+        modules.setdefault(_KINDS[kind], Counter())[type(module).__name__] += 1
     for module in model.modules():
-        calls = calls_of(module)
+        calls = _calls.get(module)
         if calls is not None:
             made.called += 1
             made.fused += calls.fused
