@@ -14,7 +14,7 @@ from .compared import check
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
 from .one_product import OneProduct, groups_of
-from .packed import Conv1D, Linear, Packed, apply_whole, train_whole
+from .packed import Conv1D, Linear, Packed, all_or_none
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
 
@@ -206,9 +206,8 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
     optimized.fovea_report = report
-    if packed:
-        optimized.train = functools.partial(train_whole, optimized)
-        optimized._apply = functools.partial(apply_whole, optimized)
+    for name in ("train", "_apply") if packed else ():
+        setattr(optimized, name, functools.partial(all_or_none, name, optimized))
     if example is not None:
         check(_copy(model), optimized, example)
     _logger.info("%s", report)

@@ -83,16 +83,12 @@ class Packed(nn.Module):
             refuse("which is for inference: train the original")
         return super().train(False)
 
-    def _check(self, fn):
-        """Refuses what would make other weights of these."""
+    def _apply(self, fn, recurse=True):
         for value in self._parameters.values():
             if value is not None:
                 probe = fn(torch.empty(0, dtype=value.dtype))
                 if probe.dtype is not value.dtype or probe.device.type != "cpu":
                     refuse(f"whose weights are packed in {value.dtype} on the CPU: convert and optimize the original")
-
-    def _apply(self, fn, recurse=True):
-        self._check(fn)
         for child in self.children():
             child._apply(fn, recurse)
         return self
@@ -106,19 +102,12 @@ class Packed(nn.Module):
         refuse("and its weights are packed: load into the original, and optimize that")
 
 
-def train_whole(model, mode: bool = True):
-    """The train() of a model with packed maps: one that they refuse changes no other module either."""
-    if mode:
-        refuse("which is for inference: train the original")
-    return type(model).train(model, False)
-
-
-def apply_whole(model, fn, *args, **options):
-    """What half(), to() and the like call, as train_whole()."""
+def all_or_none(name, model, *args, **options):
+    """train() or _apply() of a model with packed maps. They are asked first: where one refuses, nothing has changed."""
     for module in model.modules():
         if isinstance(module, Packed):
-            module._check(fn)
-    return type(model)._apply(model, fn, *args, **options)
+            getattr(type(module), name)(module, *args, **options)
+    return getattr(type(model), name)(model, *args, **options)
 
 
 def unpack_weight(linear, in_first: bool, parts: range):

@@ -1,4 +1,4 @@
-"""Copies by fovea.torch.optimize() in the hands of other libraries: storing by transformers, PEFT, accelerate, and a pool of processes.
+"""Copies by fovea.torch.optimize() in other libraries: transformers, PEFT, accelerate, a pool of processes.
 
 Models of transformers that read weights in their forward are here, too: what reads them must get them.
 """
@@ -86,7 +86,7 @@ def test_peft(llama, ids):
         close(fast(ids)[0], want)
         merged = copy.deepcopy(model).merge_and_unload()
         close(optimize(merged)(ids)[0], want)
-        close(fast.merge_and_unload()(ids)[0], want)  # PEFT reads and writes weights of the copy, which were left to torch
+        close(fast.merge_and_unload()(ids)[0], want)  # into weights that were left to torch
 
 
 def test_accelerate(layers):

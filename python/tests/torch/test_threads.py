@@ -105,7 +105,7 @@ def test_many_callers(normal):
 
 
 def test_fork():
-    """A child has none of the threads of torch, and would wait for them forever: it makes its own, as workers of a DataLoader do."""
+    """A child has none of torch's threads, and would wait for them forever: it makes its own."""
     program = "import torch; torch.set_num_threads(3)" + CALL + """
 import os
 fovea.config(threads=3)
