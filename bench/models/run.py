@@ -91,8 +91,9 @@ def without_python(times, rounds):
 def start_peers(before):
     peers = []
     if before:
-        path = os.pathsep.join([before, os.environ["PYTHONPATH"]])
-        peers.append(Peer("before", sys.executable, {"PYTHONPATH": path}))
+        here = os.environ["PYTHONPATH"]
+        for name, path in (("now", here), ("before", os.pathsep.join([before, here]))):  # each in a process of its own
+            peers.append(Peer(name, sys.executable, {"PYTHONPATH": path}))
     for name in ("zentorch", "openvino"):
         python = os.environ.get(f"FOVEA_{name.upper()}_PYTHON")
         if not python:
@@ -131,7 +132,7 @@ def run_case(name, options, peers):
         times = measure(all_ways, options.rounds)
         print(f"{name:9} {threads} thread{'s' * (threads > 1)}: {cells(median(times), ratios(times))}", flush=True)
         if "before" in times:
-            ratio = statistics.median(b / a for a, b in zip(times["optimize"], times["before"]))
+            ratio = statistics.median(b / a for a, b in zip(times["now"], times["before"]))
             print(f"          optimize runs at {ratio:.3f} of the speed of before", flush=True)
         if name == "decode":
             print(f"          {without_python(times, options.rounds)}", flush=True)
