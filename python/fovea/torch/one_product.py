@@ -25,6 +25,11 @@ class _End(Exception):
     """An instruction after which no more is known."""
 
 
+def _names(argval):
+    """Those of the locals of an instruction, which are two in what Python 3.13 joins."""
+    return argval if isinstance(argval, tuple) else (argval,)
+
+
 class _Stack(list):
     def take(self, count=1):
         """The topmost values, which are None where they are not known."""
@@ -34,14 +39,17 @@ class _Stack(list):
 
 class _Reader:
     """Reads a function from top to bottom. Values on its stack: ("self",), ("local", name), ("attribute", name of a
-    child), ("fresh",) for a new tensor, ("method",) of one that makes a view, ("size",) for what that is given, ("null",).
+    child), ("fresh",) for a new tensor, ("method",) of one that makes a view, ("size",) for a number or some,
+    ("given",) for a tuple with locals, which views alone are given, ("null",).
     """
 
     def __init__(self, function, module, maps, harmless):
         self.code, self.module, self.maps, self.harmless = function.__code__, module, maps, harmless
-        self.groups: list = []  # [(names of maps, places of the calls, names of other children called between)]
+        self._own = self.code.co_varnames[0]
+        self.groups: list = []  # [(names of maps, places of the calls, other children called between, numbers read)]
+        self.numbers: set = set()  # attributes that were read as numbers
         self._forget()
-        for i in dis.get_instructions(function):
+        for i in (instructions := [*dis.get_instructions(function)]):
             if i.is_jump_target:
                 self._forget()
             try:
@@ -49,6 +57,12 @@ class _Reader:
             except _End:
                 self._forget()
         self._forget()
+        # In a loop, what was not taken would still be held when the places come again. Another self has other children.
+        jumps = dis.hasjrel + dis.hasjabs
+        loops = [(i.argval, i.offset) for i in instructions if i.opcode in jumps and i.argval <= i.offset]
+        again = lambda places: any(top <= place <= end for top, end in loops for place in places)  # noqa: E731
+        rebound = any(i.opname.startswith("STORE_FAST") and self._own in _names(i.argval) for i in instructions)
+        self.groups = [] if rebound else [(*g, sorted(self.numbers)) for g in self.groups if not again(g[1])]
 
     def _forget(self):
         self._close()
@@ -87,7 +101,8 @@ class _Reader:
                 raise _End
             stack.append(("fresh",) if ("fresh",) in operands else ("size",))
         elif name == "BUILD_TUPLE" and None not in (items := stack.take(i.arg)):
-            stack.append(("size",) if {v[0] for v in items} <= {"size", "local"} else None)
+            kinds = {v[0] for v in items}
+            stack.append(("size",) if kinds <= {"size"} else ("given",) if kinds <= {"size", "local"} else None)
         elif name == "BINARY_SUBSCR" and set(stack.take(2)) == {("size",)}:
             stack.append(("size",))
         elif name == "POP_TOP":
@@ -96,9 +111,9 @@ class _Reader:
             raise _End
 
     def _fast(self, name, names):
-        for kind, local in zip(name.split("_FAST")[:-1], [names] if isinstance(names, str) else names):
+        for kind, local in zip(name.split("_FAST")[:-1], _names(names)):
             if "LOAD" in kind:
-                own = ("self",) if local == self.code.co_varnames[0] else ("local", local)
+                own = ("self",) if local == self._own else ("local", local)
                 self.stack.append(self.locals.get(local, own))
             else:
                 (value,) = self.stack.take()
@@ -111,6 +126,7 @@ class _Reader:
             return ("attribute", name)
         number = type(vars(self.module).get(name)) in (int, float)
         if owner == ("self",) and number and not hasattr(type(self.module), name):
+            self.numbers.add(name)
             return ("size",)
         if owner == ("fresh",) and name in _VIEWS:
             return ("method",)
@@ -129,13 +145,13 @@ class _Reader:
             self.calls.append((name[0], place))
         elif kind == "attribute" and name[0] in self.harmless and arguments == [("fresh",)]:
             self.between.append((len(self.calls), name[0]))
-        elif kind != "method" or not all(a[0] in ("size", "local") for a in arguments):
+        elif kind != "method" or not all(a[0] in ("size", "given", "local") for a in arguments):
             raise _End
         self.stack.append(("fresh",))
 
 
 def _readings(module, names):
-    """[(code, names of maps, places, other children)] of the methods of a module that call maps of these names."""
+    """[(code, names of maps, places, other children, numbers)] of a module's methods that call maps of these names."""
     found: list = []
     kind = type(module)
     if kind.__getattr__ is not nn.Module.__getattr__ or kind.__getattribute__ is not object.__getattribute__:
@@ -188,11 +204,13 @@ class OneProduct:
         children = self.module._modules
         maps = [children.get(name) for name in self.names]
         if all(vars(m or self).get("_product") is self and m._part == number for number, m in enumerate(maps)):
-            for code, names, places, others in _readings(self.module, self.names):
+            for code, names, places, others, numbers in _readings(self.module, self.names):
                 if names == self.names:
                     between = [children[name] for name in others]
                     hooks = [container for child in between for container in hooks_of(child)]
-                    guard = others and (others, between, [*map(type, between)], [*map(vars, between)], hooks)
+                    forwards = [type(child).forward for child in between]
+                    guard = (others, between, [*map(type, between)], forwards, [*map(vars, between)], hooks, numbers)
+                    guard = guard if others or numbers else ()
                     return maps[0].packed.execute, code, places, guard
         return None, None, (), ()
 
@@ -209,7 +227,7 @@ class OneProduct:
             run, value, following, ys = _local.held
             if run is not frame or value is not x or following != number:
                 return None
-        elif not guard or self._holds(*guard):
+        elif not guard or (frame.f_locals.get(code.co_varnames[0]) is self.module and self._holds(*guard)):
             ys = execute(x)
         else:
             return None
@@ -217,11 +235,15 @@ class OneProduct:
         _local.held = _Held.held if number == len(places) else (frame, x, number, ys)
         return ys[number - 1]
 
-    def _holds(self, names, children, kinds, attributes, hooks) -> bool:
-        """Whether what is called between the maps is as it was proved to be."""
+    def _holds(self, names, children, kinds, forwards, attributes, hooks, numbers) -> bool:
+        """Whether what is called and read between the maps is as it was proved to be."""
+        own, of_class = vars(self.module), type(self.module)
         return (
             not any(hooks)
             and [*map(self.module._modules.get, names)] == children
             and [*map(type, children)] == kinds
+            and [kind.forward for kind in kinds] == forwards
             and not any("forward" in own for own in attributes)
+            and not any(name in own or hasattr(of_class, name) for name in names)
+            and not any(type(own.get(name)) not in (int, float) or hasattr(of_class, name) for name in numbers)
         )

@@ -7,29 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
+from one_products import Gated, Heads, Writes, check  # noqa: E402
 from optimized import close  # noqa: E402
 from torch import nn  # noqa: E402
 
 from fovea.torch import optimize  # noqa: E402
-
-
-class Heads(nn.Module):
-    """Maps as attention has them, before code that branches."""
-
-    def __init__(self):
-        super().__init__()
-        self.q, self.k, self.v, self.o = nn.Linear(16, 16), nn.Linear(16, 8), nn.Linear(16, 8), nn.Linear(16, 16)
-        self.act, self.scale, self.stop = nn.SiLU(), 0.5, False
-
-    def forward(self, x):
-        shape = (*x.shape[:-1], -1, 4)
-        q = self.q(x).view(shape).transpose(1, 2) * self.scale
-        k = self.k(x).view(*shape).transpose(1, 2)
-        v = self.v(x).reshape(x.shape[0], -1, 2, 4).transpose(1, 2)
-        if self.stop:
-            return q
-        y = torch.cat([k, v], 1).transpose(1, 2).flatten(2)
-        return q.transpose(1, 2).flatten(2) + self.o(y)
 
 
 class Twice(Heads):
@@ -46,32 +28,6 @@ class Twice(Heads):
         v = self.v(x)
         o = self.o(x)
         return v.sum(-1) + o.sum(-1)
-
-
-class Gated(Heads):
-    def forward(self, x):
-        return self.act(self.k(x)) * self.v(x)
-
-
-def products(model):
-    """The products of a model, each with a list that gets an entry when it is computed."""
-    found = {id(m._product): (m._product, []) for m in model.modules() if getattr(m, "_product", None) is not None}
-    for product, computed in found.values():
-        bound = product._bound or product._bind()
-        execute = bound[0]
-        if execute is not None:
-            product._bound = (lambda x, e=execute, c=computed: c.append(1) or e(x), *bound[1:])
-    return list(found.values())
-
-
-def check(model, fast, merged=None, x=None):
-    """Compares a copy with its model. merged: how many products it computes."""
-    x = torch.randn(2, 3, 16) if x is None else x
-    counted = products(fast)
-    with torch.no_grad():
-        close(fast(x.clone()), model(x.clone()))
-    if merged is not None:
-        assert sum(len(computed) for _, computed in counted) == merged
 
 
 @pytest.fixture
@@ -205,12 +161,6 @@ class _Wrapper(nn.Module):
         return y
 
 
-class _Writes(nn.SiLU):
-    def forward(self, x):
-        self.of[0].mul_(2)
-        return super().forward(x)
-
-
 CHANGES = {
     "hook of q": lambda m: m.q.register_forward_hook(_write),
     "hook of q, which goes": lambda m: _write_once(m.q),
@@ -247,13 +197,13 @@ def test_activation_changed(how):
     check(model, fast, 1)
     for m in (model, fast):
         if how == "class":
-            m.act.__class__ = _Writes
+            m.act.__class__ = Writes
         elif how == "hook":
             m.act.register_forward_hook(lambda *_, m=m: [m.of.mul_(2)] and None)
         elif how == "forward":
             m.act.forward = lambda y, m=m: nn.SiLU.forward(m.act, y + 0 * m.of.mul_(2).sum())
         else:
-            m.act = _Writes()
+            m.act = Writes()
         m.of = x.clone()
         m.act.__dict__["of"] = [m.of]
     with torch.no_grad():
