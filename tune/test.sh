@@ -451,6 +451,7 @@ locked) # a folder where nothing may be written: to root there is none, so it ru
 interrupt) # a signal keeps what was proved: the file is whole, and the status tells; under nohup a hang-up is none
     export FOVEA_TUNE_WEATHER=slow
     for signal in INT TERM HUP; do
+        : >out # else what the signal before left says that it has begun
         "$SIMULATED" --budget 60s --threads 1 --preset minilm -o kept >out 2>err &
         pid=$!
         for ((i = 0; i < 300; i++)); do # until it has begun
