@@ -9,8 +9,8 @@ The process is this file: it reads an order per line of standard input, as JSON,
   zentorch   torch.compile(model, backend="zentorch"), weights frozen: AMD's way. Decoding on a static cache, as what grows would be
              compiled anew for each length.
   openvino   openvino.convert_model(model); decoding with keys and values as the state of the model. All in float32.
-  before     another build of Fovea: its fovea.torch.optimize(model). "now" is this one, likewise: in the process of all other
-             ways, with their models, the same build takes 4 to 8% longer (decode, one thread, AMD family 25 model 1)
+  before     another build of Fovea: its fovea.torch.optimize(model)
+  now        this build, likewise: in the process of all other ways, with their models, the same build is slower
 """
 
 import contextlib

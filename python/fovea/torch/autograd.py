@@ -24,8 +24,8 @@ TENSORS = ("mask", "bias", "sinks", "alibi", "table", "q_lens", "kv_lens", "q_st
            "cu_seqlens_q", "cu_seqlens_kv")  # fmt: skip
 INPUTS = ("q", "k", "v", *TENSORS)
 BACKWARD_INPUTS = ("grad_out", "grad_lse", "out", "lse", *INPUTS)
-DEFAULTS: dict = {"causal": "none", "window": None, "scale": None, "softcap": None, "relative": None, "relative_numbers": [],
-            "layout": "bhtd", "out_layout": None, "arithmetic": None}  # fmt: skip
+DEFAULTS: dict = {"causal": "none", "window": None, "scale": None, "softcap": None, "relative": None,
+                  "relative_numbers": [], "layout": "bhtd", "out_layout": None, "arithmetic": None}  # fmt: skip
 _RELATIVE = {"t5": ("bidirectional", "max_distance"), "toeplitz": (), "window_2d": ("height", "width")}
 _BLOCK = 1 << 21  # weights at a time: 8 MiB
 _ALL = slice(None)

@@ -17,7 +17,7 @@ from .types import FLOATS
 _HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 _CALL_HOOKS = [name for name in _HOOKS if "state_dict" not in name]
 # Of all modules: torch changes these containers, and does not replace them.
-GLOBAL_HOOKS = [getattr(torch_module, f"_global{name}") for name in _CALL_HOOKS if hasattr(torch_module, f"_global{name}")]
+GLOBAL_HOOKS = [hooks for name, hooks in vars(torch_module).items() if name.removeprefix("_global") in _CALL_HOOKS]
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
     kind: kind.forward

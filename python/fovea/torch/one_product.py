@@ -167,7 +167,7 @@ def _readings(module, names):
 
 
 def groups_of(module, names) -> list[list[str]]:
-    """Those of the maps `names`, children of a module, that its methods call on one value, in the order of the calls."""
+    """Those of the maps `names` of a module that its methods call on one value, in the order of the calls."""
     taken: set = set()
     groups = []
     for _, group, *_ in _readings(module, names):

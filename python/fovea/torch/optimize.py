@@ -111,8 +111,9 @@ def _groups(modules, found) -> list:
     for parent in modules.values():
         together: dict = collections.defaultdict(list)
         for name, child in parent.named_children():
-            if places[id(child)] == 1 and id(child) in alone and _packed_kind(found, child):
-                together[_packed_kind(found, child)].append(name)
+            common = _packed_kind(found, child)
+            if common is not None and places[id(child)] == 1 and id(child) in alone:
+                together[common].append(name)
         for (kind, *_), names in together.items():
             products = groups_of(parent, names) if kind is Linear and len(names) > 1 else []
             rest = [name for name in names if not any(name in group for group in products)]

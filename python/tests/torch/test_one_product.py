@@ -77,7 +77,8 @@ def test_bits(model):
 
 def _written(lines):
     """A class of Heads with `lines` after each map is called."""
-    code = "def forward(self, x):\n q = self.q(x)\n {0}\n k = self.k(x)\n {0}\n return q.sum(-1) + k.sum(-1) + self.v(x).sum(-1)"
+    code = "def forward(self, x):\n q = self.q(x)\n {0}\n k = self.k(x)\n {0}\n"
+    code += " return q.sum(-1) + k.sum(-1) + self.v(x).sum(-1)"
     scope = {"torch": torch, "F": F}
     exec(code.format(lines), scope)
     return type("Written", (Heads,), {"forward": scope["forward"], "double": lambda self, x: x.mul_(2), "dirty": property(_dirt)})
