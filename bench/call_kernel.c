@@ -23,7 +23,9 @@ int main(int argc, char **argv) {
         b[i] = (float)(i % 5);
     for (long n = atol(argv[2]); n > 0; n--)
         for (int64_t j = 0; j < COLUMNS; j += row->nr)
-            row->run.gemm_f32(ROWS, row->nr, DEPTH, a, DEPTH, b + j * DEPTH, row->nr, c + j, COLUMNS, NULL, NULL);
+            row->run.multiply(&(fv_rows){a, ROWS, DEPTH},
+                              &(fv_operand){.data = b + j * DEPTH, .columns = row->nr, .steps = DEPTH, .row = row->nr},
+                              c + j, COLUMNS, NULL, NULL);
     printf("flops %d\n", 2 * ROWS * COLUMNS * DEPTH);
     return 0;
 }

@@ -26,12 +26,16 @@ typedef struct operation {
     double bytes;           /* read and written; a gemm's are those of its operands */
 } operation;
 
-static void call_gemm(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL, NULL);
+/* words: steps that an element of a and of b holds. */
+static void call_multiply(const fv_kernel *kernel, operands *o, const float *a, const float *b, fv_format format,
+                          int64_t words) {
+    const fv_rows rows = {a, o->m, o->k};
+    const fv_operand operand = {.data = b, .columns = o->n, .steps = o->k * words, .row = o->n, .format = format};
+    kernel->run.multiply(&rows, &operand, o->out[0], o->n, NULL, NULL);
 }
 
-static void call_gemm_masked(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_masked_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL, NULL);
+static void call_gemm(const fv_kernel *kernel, operands *o) {
+    call_multiply(kernel, o, o->in[0], o->in[1], FV_FORMAT_f32, 1);
 }
 
 static void call_scale(const fv_kernel *kernel, operands *o) {
@@ -114,19 +118,15 @@ static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32
 
 /* Words of pairs: bits of floats serve. */
 static void call_gemm_pairs(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_pairs_bf16(o->m, o->n, o->k, o->in[1], o->k, o->in[2], o->n, o->out[0], o->n, NULL, NULL);
+    const fv_format format = kernel->type == FV_TYPE_bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4;
+    call_multiply(kernel, o, o->in[1], o->in[2], format, 2);
 }
 
 static void call_gemm_blocks(const fv_kernel *kernel, operands *o) {
     const bool words = kernel->type == FV_TYPE_bf16;
     fv_tiles_enter(kernel);
-    (words ? kernel->run.gemm_blocks_bf16 : kernel->run.gemm_blocks_f32)(o->m, o->n, o->k, o->in[1], o->k, o->in[2],
-                                                                         o->n, o->out[0], o->n, NULL, NULL);
+    call_multiply(kernel, o, o->in[1], o->in[2], words ? FV_FORMAT_bf16x2 : FV_FORMAT_f32, words ? 2 : 1);
     fv_tiles_leave(kernel);
-}
-
-static void call_gemm_blocks_masked(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_blocks_masked_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[1], o->n, o->out[0], o->n, NULL, NULL);
 }
 
 static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
@@ -144,7 +144,7 @@ static void call_from_pairs(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_gemm_widen(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_widen_bf16(o->m, o->n, o->k, o->in[1], o->k, o->in[2], o->n, o->out[0], o->n, 0, NULL);
+    call_multiply(kernel, o, o->in[1], o->in[2], kernel->type == FV_TYPE_bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16, 1);
 }
 
 static void call_pair_rows(const fv_kernel *kernel, operands *o) {
@@ -193,14 +193,16 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_gemm_thin(const fv_kernel *kernel, operands *o) {
-    kernel->run.gemm_thin_f32(o->m, o->n, o->k, o->in[0], o->k, o->in[2], o->n, o->out[0], o->n, NULL, NULL);
+    static const fv_format formats[FV_TYPE_COUNT] = {
+        [FV_TYPE_bf16] = FV_FORMAT_bf16, [FV_TYPE_f16] = FV_FORMAT_f16, [FV_TYPE_i8] = FV_FORMAT_i8};
+    call_multiply(kernel, o, o->in[0], o->in[2], formats[kernel->type], 1);
 }
 
 static const int64_t any = INT64_C(1) << 20;
 
 static const operation operations[FV_OP_COUNT] = {
     [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
-    [FV_OP_gemm_masked] = {call_gemm_masked, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_gemm_masked] = {call_gemm, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_copy] = {call_copy, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 8},
@@ -219,7 +221,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
     [FV_OP_gemm_pairs] = {call_gemm_pairs, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
     [FV_OP_gemm_blocks] = {call_gemm_blocks, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
-    [FV_OP_gemm_blocks_masked] = {call_gemm_blocks_masked, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
+    [FV_OP_gemm_blocks_masked] = {call_gemm, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},

@@ -61,8 +61,6 @@ enum {
 #undef FV_FEATURE
 };
 
-typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_i8, FV_TYPE_COUNT } fv_type;
-
 /* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
 typedef struct fv_kernel {
     const char *name;
@@ -72,6 +70,7 @@ typedef struct fv_kernel {
     unsigned features; /* that it needs beyond its tier: FV_HAS_... */
     int mr, nr;
     union {
+        fv_multiply_fn *multiply; /* of any product */
         fv_gemm_f32_fn *gemm_f32;
         fv_gemm_masked_f32_fn *gemm_masked_f32;
         fv_scale_f32_fn *scale_f32;

@@ -72,6 +72,9 @@
 #ifndef FV_KERNELS_H
 #define FV_KERNELS_H
 
+#include "operand.h"
+
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -104,7 +107,8 @@ typedef struct fv_prefetch {
     const void *next, *next_end; /* prefetched into the second-level cache during the call; next NULL: nothing is */
 } fv_prefetch;
 
-/* gemm: chain[i][j] over t < k ascending: acc = fma(a[i*lda + t], b[t*ldb + j], acc), for i < m, j < n; m, n, k >= 1.
+/* multiply: the product of rows of A and an operand B, m = a->count, n = b->columns, k = b->steps, all >= 1:
+ * chain[i][j] over t < k ascending: acc = fma(a[i][t], b[t][j], acc), for i < m, j < n, elements widened exactly.
  * epilogue NULL: acc = +0 at first, c[i][j] = chain; else acc = start[i][j] at first, then
  *   b NULL       c[i][j] = chain
  *   a NULL       c[i][j] = chain * b[i]
@@ -113,23 +117,25 @@ typedef struct fv_prefetch {
  * one stored, and the last one may merge. Its bits are those of one call over all t.
  * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written while
  * the rest is still being read. prefetch NULL: no hints.
- * mr x nr is the register tile; columns of b past n are not read. Scores are A = scaled queries, B = packed keys;
- * values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights.
- * b has one stride. */
-typedef void fv_gemm_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
-                            float *c, int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch);
+ * B is one panel; columns past n are not read. Scores are A = scaled queries, B = packed keys; values are A = p, B = v as it lies,
+ * or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list is its register tile. */
+typedef void fv_multiply_fn(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                            const fv_prefetch *prefetch);
+
+/* gemm: A and B of floats. */
+typedef fv_multiply_fn fv_gemm_f32_fn;
 
 /* gemm_masked: the same without row_max, but terms whose a is -0 are skipped, so that b may be anything there. The careful
  * path of boundary tiles over values that are not finite; slow and rare. */
-typedef fv_gemm_f32_fn fv_gemm_masked_f32_fn;
+typedef fv_multiply_fn fv_gemm_masked_f32_fn;
 
 /* gemm_blocks: the same in the arithmetic of bf16_tile: acc[i][j] = acc + (even + odd) for each block of FV_BLOCK steps of k, the first
  * of which begins with t = 0; start is what acc begins with. So runs of t end with blocks. A block that has lost its first
  * elements, which are zeros, is a call of its own: even and odd may change places. */
-typedef fv_gemm_f32_fn fv_gemm_blocks_f32_fn;
+typedef fv_multiply_fn fv_gemm_blocks_f32_fn;
 
 /* gemm_blocks_masked: as gemm_masked is to gemm. */
-typedef fv_gemm_f32_fn fv_gemm_blocks_masked_f32_fn;
+typedef fv_multiply_fn fv_gemm_blocks_masked_f32_fn;
 
 /* scale: y[i][j] = factor * x[i][j] for rows x n; y may be x, with ldy == ldx. *norm, unless NULL, is raised to the largest sum of squares of a row
  * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
@@ -264,9 +270,6 @@ typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 /* Pairs: two bfloat16 in a word, the first in the high half, since VDPBF16PS adds the product of the high halves first. So its chain
  * over pairs is the chain of float32 over elements, bit for bit, if the rounding mode is nearest and nothing subnormal or
  * infinite can appear: fv_pairs_exact(). A number of elements that is odd ends with a pair of one element and +0. */
-typedef struct fv_magnitudes {
-    int least, most; /* bits of the smallest magnitude that is not 0, and of the largest; NaN are the largest of all */
-} fv_magnitudes;
 
 /* Those of no element. */
 static inline fv_magnitudes fv_magnitudes_none(void) { return (fv_magnitudes){0xffff, 0}; }
@@ -296,31 +299,26 @@ static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
            (a.least >> 7) + (b.least >> 7) - 2 * BIAS >= -112;
 }
 
-/* gemm_pairs: as gemm, with words of pairs for elements of a and b, k counting words:
- * acc = fma(first of a, first of b, acc), then fma(second of a, second of b, acc). Only for operands that fv_pairs_exact() allows. */
-typedef fv_gemm_f32_fn fv_gemm_pairs_bf16_fn;
+/* gemm_pairs: A and B of bf16x2, whose last word is whole, with +0 behind an odd number of steps. Only for operands that
+ * fv_pairs_exact() allows. */
+typedef fv_multiply_fn fv_gemm_pairs_bf16_fn;
 
-/* gemm_blocks of bfloat16: as gemm_blocks, with words of pairs for elements of a and b, k counting words, for operands that
- * fv_pairs_exact() allows. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h). */
-typedef fv_gemm_f32_fn fv_gemm_blocks_bf16_fn;
+/* gemm_blocks of bfloat16: as gemm_blocks, with A and B of bf16x2, for operands that fv_pairs_exact() allows. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h). */
+typedef fv_multiply_fn fv_gemm_blocks_bf16_fn;
 
-/* The operands of a call of it. */
+/* A product that is still to be computed. */
 typedef struct fv_product {
-    int64_t m, n, k;
-    const float *a;
-    int64_t lda;
-    const float *b;
-    int64_t ldb;
+    fv_rows a;
+    fv_operand b;
     float *c;
     int64_t ldc;
     fv_epilogue epilogue;
 } fv_product;
 
 /* The same for float16, whose products are exact and never subnormal: of any operands, in any rounding mode, as long as the CPU does
- * not flush what is subnormal as float16. Words of a have the first element in the low half. Words of b come in fours, of
- * columns j to j + 3, j a multiple of 4: the first elements of the four, then the second ones. n is a multiple
+ * not flush what is subnormal as float16. Words of A have the first element in the low half, B is f16x2x4. n is a multiple
  * of FV_LANES. The epilogue has no a, but may have b, and row_max beside it: maxima are those of c. */
-typedef fv_gemm_f32_fn fv_gemm_pairs_f16_fn;
+typedef fv_multiply_fn fv_gemm_pairs_f16_fn;
 
 /* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to
  * take in those of the keys. *norm as in pack, but with sums in any order. */
@@ -346,13 +344,9 @@ typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int
  * number. */
 typedef void fv_from_pairs_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
-/* gemm_widen: chain[i][j] over t < k ascending: acc = fma(a[i*lda + t], b[t][j], acc), for i < m, j < n, b widened exactly;
- * acc = +0 at first, or, if accumulate, c[i][j]; c[i][j] = chain. Of bfloat16 b is words of pairs, b[t][j] in
- * ((float *)b)[t/2*ldb + j]: if k is odd, the second of the last pair is not read as a number. Of float16 b[t][j] is
- * ((uint16_t *)b)[t*ldb + j]. m, k >= 1; n is a multiple of
- * FV_LANES, on scalar any number, and ldb >= n. prefetch as for gemm. */
-typedef void fv_gemm_widen_bf16_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b,
-                                   int64_t ldb, float *c, int64_t ldc, int accumulate, const fv_prefetch *prefetch);
+/* gemm_widen: A of floats, B of bf16x2, where the second element behind an odd number of steps is not read as a number, or of f16.
+ * n is a multiple of FV_LANES, on scalar any number, and b->row >= n. The epilogue has only start. */
+typedef fv_multiply_fn fv_gemm_widen_bf16_fn;
 typedef fv_gemm_widen_bf16_fn fv_gemm_widen_f16_fn;
 
 /* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */

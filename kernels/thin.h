@@ -38,9 +38,7 @@ typedef fv_dot_f32_fn fv_dot_f16_fn;
 
 /* gemm_thin: gemm without row_max, of at most FV_DOT_ROWS rows, whose b has the element type in the operation's name and is widened,
  * exactly, on the way. */
-typedef void fv_gemm_thin_f32_fn(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b,
-                                 int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
-                                 const fv_prefetch *prefetch);
+typedef fv_multiply_fn fv_gemm_thin_f32_fn;
 typedef fv_gemm_thin_f32_fn fv_gemm_thin_bf16_fn;
 typedef fv_gemm_thin_f32_fn fv_gemm_thin_f16_fn;
 typedef fv_gemm_thin_f32_fn fv_gemm_thin_i8_fn;

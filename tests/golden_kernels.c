@@ -5,6 +5,7 @@
  * all sizes, subnormal ones among them, where sums are chains, but not among scores, as a maximum under flush-to-zero
  * may or may not flush. Only operations that every IEEE machine rounds alike make the data. */
 #include "golden_trial.h"
+#include "multiply_call.h"
 
 #include <stddef.h>
 
@@ -47,7 +48,7 @@ static void golden_gemm(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 260);
     const int64_t lda = k + rng_below(&g->r, 4), ldb = n + rng_below(&g->r, 4), ldc = n + rng_below(&g->r, 4);
     const int64_t how = rng_below(&g->r, 3);
-    const bool blocks = g->kernel->op == FV_OP_gemm_blocks_masked, skips = blocks || g->kernel->op == FV_OP_gemm_masked;
+    const bool skips = g->kernel->op == FV_OP_gemm_blocks_masked || g->kernel->op == FV_OP_gemm_masked;
     draw(g, x[0], m * lda);
     draw(g, x[1], k * ldb);
     draw(g, x[2], m * ldc);
@@ -61,9 +62,8 @@ static void golden_gemm(golden *g) {
     }
     const fv_epilogue epilogue = {.a = how == 2 ? row[0] : NULL, .b = row[1]};
     begin(g);
-    (blocks  ? g->kernel->run.gemm_blocks_masked_f32
-     : skips ? g->kernel->run.gemm_masked_f32
-             : g->kernel->run.gemm_f32)(m, n, k, x[0], lda, x[1], ldb, x[2], ldc, how ? &epilogue : NULL, NULL);
+    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
+                  how ? &epilogue : NULL, NULL);
     end();
     gave(g, x[2], m * ldc);
 }

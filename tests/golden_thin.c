@@ -1,5 +1,6 @@
 /* Golden results of kernels of few rows (golden_kernels.c). */
 #include "golden_trial.h"
+#include "multiply_call.h"
 
 static float x[3][MOST]; /* operands */
 
@@ -87,7 +88,7 @@ void golden_gemm_thin(golden *g) {
     else
         draw_elements(g, x[1], k * n);
     begin(g);
-    g->kernel->run.gemm_thin_f32(m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
+    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
     end();
     gave(g, x[2], m * n);
 }

@@ -3,6 +3,7 @@
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
+#include "multiply_call.h"
 #include "twin.h"
 
 #include <inttypes.h>
@@ -32,10 +33,13 @@ static void fill_words(rng *r, float *to, int64_t n) {
 /* A chain stored; one that goes on from it, merged; one with maxima, of whole granules. */
 static void beside_products(beside_case *x, int64_t m, int64_t n, int64_t k, fv_product *to) {
     for (int i = 0; i < BESIDE_PRODUCTS; i++)
-        to[i] = (fv_product){m, n, k, x->a, BESIDE_WORDS, x->b, BESIDE_COLUMNS, x->c[i], BESIDE_COLUMNS, {0}};
+        to[i] = (fv_product){.a = {x->a, m, BESIDE_WORDS},
+                             .b = operand_of(FV_FORMAT_bf16x2, n, 2 * k, x->b, BESIDE_COLUMNS),
+                             .c = x->c[i],
+                             .ldc = BESIDE_COLUMNS};
     to[1].epilogue = (fv_epilogue){
         .start = x->c[0], .ldstart = BESIDE_COLUMNS, .a = n % 2 ? x->factors[0] : NULL, .b = x->factors[1]};
-    to[2].n = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
+    to[2].b.columns = (n + FV_LANES - 1) / FV_LANES * FV_LANES;
     to[2].epilogue = (fv_epilogue){.row_max = x->row_max};
 }
 
@@ -86,7 +90,7 @@ static void test_kernels(void) {
         beside_products(&one, sizes[0], sizes[1], sizes[2], products);
         for (int i = 0; i < BESIDE_PRODUCTS; i++) {
             const fv_product *x = &products[i];
-            tiles->run.gemm_blocks_bf16(x->m, x->n, x->k, x->a, x->lda, x->b, x->ldb, x->c, x->ldc, &x->epilogue, NULL);
+            tiles->run.multiply(&x->a, &x->b, x->c, x->ldc, &x->epilogue, NULL);
         }
         fv_softmax_f32_args args = beside_softmax(&one, rows, columns, row_max_end);
         softmax[1](&args);

@@ -15,14 +15,14 @@
 #include <inttypes.h>
 
 static int64_t computed, asked, multiplied;
-static fv_gemm_f32_fn *real_score, *real_value;
+static fv_multiply_fn *real_score, *real_value;
 static fv_dot_f32_fn *real_dot;
 
-static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    computed += m * n;
-    asked += epilogue && epilogue->row_max ? m * n : 0;
-    real_score(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+static void score(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                  const fv_prefetch *prefetch) {
+    computed += a->count * b->columns;
+    asked += epilogue && epilogue->row_max ? a->count * b->columns : 0;
+    real_score(a, b, c, ldc, epilogue, prefetch);
 }
 
 static void dot(const fv_dot_args *args) {
@@ -31,10 +31,10 @@ static void dot(const fv_dot_args *args) {
     real_dot(args);
 }
 
-static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    multiplied += m * n * k;
-    real_value(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+static void value(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                  const fv_prefetch *prefetch) {
+    multiplied += a->count * b->columns * b->steps;
+    real_value(a, b, c, ldc, epilogue, prefetch);
 }
 
 /* Runs a problem, a head being one block of such tiles. Keys of a packed panel, and rows that share what they compute at
@@ -55,8 +55,8 @@ static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64
         real_score = plan->kernels.score;
         real_value = plan->kernels.value;
         real_dot = plan->kernels.dot;
-    plan->kernels.score = score;
-    plan->kernels.dot = real_dot ? dot : NULL;
+        plan->kernels.score = score;
+        plan->kernels.dot = real_dot ? dot : NULL;
         plan->kernels.value = value;
         const fovea_attention_args args = case_args(in, out);
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());

@@ -26,7 +26,7 @@ typedef struct watched {
 
 static watched watch[TENSORS];
 static int64_t strays;
-static fv_gemm_f32_fn *real_score, *real_value, *real_skip;
+static fv_multiply_fn *real_score, *real_value, *real_skip;
 static fv_dot_f32_fn *real_dot;
 
 static void write_down(const fv_prefetch *prefetch) {
@@ -45,10 +45,10 @@ static void write_down(const fv_prefetch *prefetch) {
     }
 }
 
-static void score(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+static void score(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                  const fv_prefetch *prefetch) {
     write_down(prefetch);
-    real_score(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    real_score(a, b, c, ldc, epilogue, prefetch);
 }
 
 static void dot(const fv_dot_args *args) {
@@ -56,16 +56,16 @@ static void dot(const fv_dot_args *args) {
     real_dot(args);
 }
 
-static void value(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+static void value(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                  const fv_prefetch *prefetch) {
     write_down(prefetch);
-    real_value(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    real_value(a, b, c, ldc, epilogue, prefetch);
 }
 
-static void value_skip(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
-                       float *c, int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+static void value_skip(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                       const fv_prefetch *prefetch) {
     write_down(prefetch);
-    real_skip(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    real_skip(a, b, c, ldc, epilogue, prefetch);
 }
 
 static void watch_tensor(watched *w, const fovea_tensor *t, const int64_t *lens) {

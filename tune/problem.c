@@ -165,7 +165,7 @@ static bool make_linear(tune_problem *problem, char error[256]) {
         return false;
     }
     problem->map = *problem->packed;
-    problem->map.weights = arena + weights;
+    problem->map.weights.data = arena + weights;
     fovea_linear_args_init(&problem->linear);
     problem->linear.x = fovea_tensor_bhtd(arena + x, s->dtype, 1, 1, s->rows, s->in);
     problem->y = fovea_tensor_bhtd(problem->out, s->dtype, 1, 1, s->rows, s->out);
@@ -252,7 +252,8 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
     const fv_attention_kernels *kernels = &plan->attention->kernels;
     plan->plain_scores = kernels->dot || kernels->dot_i8;
-    plan->plain_values = kernels->value_i8 || (kernels->value_thin && (kernels->widen_v || problem->cache));
+    plan->plain_values = plan->attention->desc.v_dtype == FOVEA_DTYPE_I8 ||
+                         (kernels->value_thin && (kernels->widen_v || problem->cache));
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
@@ -326,7 +327,7 @@ static bool execute(tune_problem *problem, const tune_plan *plan) {
         return fovea_attention_execute(plan->attention, &problem->attention[set], problem->workspace,
                                        problem->workspace_size) == FOVEA_OK;
     fovea_linear map = problem->map;
-    map.weights = (char *)map.weights + set * problem->set_bytes;
+    map.weights.data = (const char *)map.weights.data + set * problem->set_bytes;
     fv_linear_execute_chosen(&map, &problem->linear, &plan->linear, problem->workspace);
     return true;
 }

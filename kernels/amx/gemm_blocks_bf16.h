@@ -141,6 +141,8 @@ typedef struct blocks_work {
     float out[SIDE * SIDE];
 } blocks_work;
 
+static int64_t blocks_words(const fv_product *x) { return (x->b.steps + 1) / 2; }
+
 static int64_t blocks_least(int64_t x) { return x < SIDE ? x : SIDE; }
 
 /* What becomes of the four tiles when all of k is in them. */
@@ -161,22 +163,23 @@ static inline void blocks_end(blocks_work *w, int64_t rows, int64_t columns) {
 /* One block of words of the four tiles, and what is before the first and after the last. */
 static void blocks_step(blocks_work *w) {
     const fv_product *x = w->at;
-    const int64_t rows = blocks_least(x->m - w->i), columns = blocks_least(x->n - w->j), t = w->t;
+    const int64_t rows = blocks_least(x->a.count - w->i), columns = blocks_least(x->b.columns - w->j), t = w->t;
     const float *start = x->epilogue.start;
     if (t == 0)
         blocks_begin(rows, columns, start ? start + w->i * x->epilogue.ldstart + w->j : NULL, x->epilogue.ldstart);
-    blocks_multiply(rows, columns, x->k - t, x->a + w->i * x->lda + t, x->lda, x->b + t * x->ldb + w->j, x->ldb);
+    blocks_multiply(rows, columns, blocks_words(x) - t, (const float *)x->a.data + w->i * x->a.stride + t, x->a.stride,
+                    (const float *)x->b.data + t * x->b.row + w->j, x->b.row);
     w->t = t + TILE;
-    if (w->t < x->k)
+    if (w->t < blocks_words(x))
         return;
     blocks_end(w, rows, columns);
     w->t = 0;
     w->i += SIDE;
-    if (w->i < x->m)
+    if (w->i < x->a.count)
         return;
     w->i = 0;
     w->j += SIDE;
-    if (w->j < x->n)
+    if (w->j < x->b.columns)
         return;
     w->j = 0;
     w->at++;
@@ -195,11 +198,11 @@ static int64_t blocks_ceil(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t blocks_steps(const fv_product *x, int64_t count) {
     int64_t steps = 0;
     for (; count > 0; count--, x++) {
-        assert(x->m >= 1 && x->n >= 1 && x->k >= 1 && x->lda >= 0 && x->ldb >= 0);
-        assert(x->m == 1 || x->ldc >= x->n);
+        assert(x->a.count >= 1 && x->b.columns >= 1 && x->b.steps >= 1 && x->a.stride >= 0 && x->b.row >= 0);
+        assert(x->a.count == 1 || x->ldc >= x->b.columns);
         assert(x->epilogue.b || !x->epilogue.a);
-        assert(!x->epilogue.row_max || (!x->epilogue.b && x->n % FV_LANES == 0));
-        steps += blocks_ceil(x->m, SIDE) * blocks_ceil(x->n, SIDE) * blocks_ceil(x->k, TILE);
+        assert(!x->epilogue.row_max || (!x->epilogue.b && x->b.columns % FV_LANES == 0));
+        steps += blocks_ceil(x->a.count, SIDE) * blocks_ceil(x->b.columns, SIDE) * blocks_ceil(blocks_words(x), TILE);
     }
     return steps;
 }
@@ -218,9 +221,9 @@ void FV_BESIDE(const fv_product *products, int64_t count, fv_softmax_bf16_fn *so
     TILES_END();
 }
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    fv_product x = {m, n, k, a, lda, b, ldb, c, ldc, {0}};
+void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+             const fv_prefetch *prefetch) {
+    fv_product x = {*a, *b, c, ldc, {0}};
     (void)prefetch;
     if (epilogue)
         x.epilogue = *epilogue;

@@ -133,8 +133,12 @@ static int64_t gemm_strips(int64_t columns, int64_t k) {
     return strips;
 }
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
+             const fv_prefetch *prefetch) {
+    const int64_t m = rows->count, n = operand->columns, k = gemm_words(operand->steps), lda = rows->stride,
+                  ldb = operand->row;
+    const float *a = rows->data;
+    const float *b = operand->data;
     static const fv_epilogue store;
     const fv_epilogue *e = epilogue ? epilogue : &store;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);

@@ -50,8 +50,11 @@ static inline void skip_strip(int64_t n, int64_t k, const float *a, const float 
     }
 }
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
+             const fv_prefetch *prefetch) {
+    const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
+    const float *a = rows->data;
+    const float *b = operand->data;
     static const fv_epilogue store;
     const fv_epilogue *e = epilogue ? epilogue : &store;
     (void)prefetch;

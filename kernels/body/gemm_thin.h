@@ -214,8 +214,11 @@ static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j, int64_t 
     thin_columns(t, j, left, 1, FEW_ROWS, 1, false);
 }
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c,
-             int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
+             const fv_prefetch *prefetch) {
+    const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
+    const float *a = rows->data;
+    const FV_ELEMENT *b = operand->data;
     static const fv_epilogue store;
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));

@@ -15,6 +15,12 @@
 #define FV_ACCUMULATE v_accumulate
 #endif
 
+/* Elements of a word of A and of B: steps of k that a step of the tile takes. */
+#ifndef FV_PER_WORD
+#define FV_PER_WORD 1
+#endif
+static inline int64_t gemm_words(int64_t steps) { return (steps + FV_PER_WORD - 1) / FV_PER_WORD; }
+
 /* Has it maxima of what factors have multiplied? */
 #ifdef FV_FACTOR_MAX
 enum { FACTOR_MAX = 1 };

@@ -47,7 +47,8 @@ typedef struct widen_tiles {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    int accumulate;
+    const float *start; /* of the strip; NULL: chains begin with +0 */
+    int64_t ldstart;
     int streams;                 /* one tile reads B, from beyond the caches */
     const char *next, *next_end; /* prefetched meanwhile */
     int64_t pace;                /* bytes of it in UNROLL rows of B */
@@ -83,15 +84,15 @@ FV_ALWAYS_INLINE void widen_prefetch(const widen_word *b, const int nv) {
     }
 }
 
-FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, float *c, const char **next, const int mr,
-                                 const int nv) {
+FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const float *start, float *c, const char **next,
+                                 const int mr, const int nv) {
     vf acc[FV_MR][NV];
     const float *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++)
         rows[g] = a + g * GROUP_ROWS * t->lda;
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nv; j++)
-            acc[i][j] = t->accumulate ? v_load(c + i * t->ldc + j * FV_W) : v_set1(0.0f);
+            acc[i][j] = start ? v_load(start + i * t->ldstart + j * FV_W) : v_set1(0.0f);
     const widen_word *b = t->b;
     int64_t k = t->k;
     for (; k >= UNROLL * ELEMENTS; k -= UNROLL * ELEMENTS) {
@@ -114,8 +115,10 @@ FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, float *c,
 
 /* count tiles of mr rows, one below the other. */
 FV_ALWAYS_INLINE void widen_run(widen_tiles *t, int64_t count, const int mr, const int nv) {
-    for (; count > 0; count--, t->a += mr * t->lda, t->c += mr * t->ldc)
-        widen_tile(t, t->a, t->c, &t->next, mr, nv);
+    for (; count > 0; count--, t->a += mr * t->lda, t->c += mr * t->ldc) {
+        widen_tile(t, t->a, t->start, t->c, &t->next, mr, nv);
+        t->start = t->start ? t->start + mr * t->ldstart : NULL;
+    }
 }
 
 FV_ALWAYS_INLINE void widen_width(widen_tiles *t, int64_t count, const int mr) {
@@ -140,13 +143,17 @@ static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
     }
 }
 
-void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c,
-             int64_t ldc, int accumulate, const fv_prefetch *prefetch) {
+void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
+             const fv_prefetch *prefetch) {
+    const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
+    const float *a = rows->data;
+    const widen_word *b = operand->data;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= n && n % FV_LANES == 0);
     assert(m == 1 || ldc >= n);
+    assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles, higher = m % tiles;
     const int64_t turns = tiles * ((n + FV_NR - 1) / FV_NR) * (k / (UNROLL * ELEMENTS));
-    widen_tiles t = {.k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .accumulate = accumulate};
+    widen_tiles t = {.k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue ? epilogue->ldstart : 0};
     if (prefetch) {
         t.streams = prefetch->streams && tiles == 1;
         t.next = prefetch->next;
@@ -157,7 +164,8 @@ void FV_NAME(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const
         t.m = m;
         t.n = n - j < FV_NR ? FV_LANES : FV_NR; /* what is left of columns, by the narrowest tile */
         t.a = a;
-        t.b = (const widen_word *)b + j;
+        t.b = b + j;
+        t.start = epilogue && epilogue->start ? epilogue->start + j : NULL;
         t.c = c + j;
         widen_height(&t, higher, low + 1);
         widen_height(&t, tiles - higher, low);

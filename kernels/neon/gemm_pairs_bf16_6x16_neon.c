@@ -9,6 +9,7 @@
 
 #define FV_MR 6
 #define FV_NR 16
+#define FV_PER_WORD 2
 #define FV_GEMM_MULTIPLY "neon/gemm_pairs_multiply.h"
 #define FV_NAME fv_gemm_pairs_bf16_6x16_neon
 #include "body/gemm_f32.h"

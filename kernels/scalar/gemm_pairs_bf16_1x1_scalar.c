@@ -3,9 +3,12 @@
 
 #include "simd/half_scalar.h"
 
-void fv_gemm_pairs_bf16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
-                                   int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
-                                   const fv_prefetch *prefetch) {
+void fv_gemm_pairs_bf16_1x1_scalar(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc,
+                                   const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    const int64_t m = rows->count, n = operand->columns, k = (operand->steps + 1) / 2, lda = rows->stride,
+                  ldb = operand->row;
+    const float *a = rows->data;
+    const float *b = operand->data;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0);
     const float *merge_a = epilogue ? epilogue->a : NULL, *merge_b = epilogue ? epilogue->b : NULL;
     float *row_max = epilogue ? epilogue->row_max : NULL;

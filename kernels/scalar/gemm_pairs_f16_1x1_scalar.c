@@ -11,9 +11,12 @@ static float element_of(const float *row, int64_t j, int second) {
     return half_widen_f16(elements[second * FOUR + j % FOUR]);
 }
 
-void fv_gemm_pairs_f16_1x1_scalar(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
-                                  int64_t ldb, float *c, int64_t ldc, const fv_epilogue *epilogue,
-                                  const fv_prefetch *prefetch) {
+void fv_gemm_pairs_f16_1x1_scalar(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc,
+                                  const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    const int64_t m = rows->count, n = operand->columns, k = (operand->steps + 1) / 2, lda = rows->stride,
+                  ldb = operand->row;
+    const float *a = rows->data;
+    const float *b = operand->data;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && n % FV_LANES == 0);
     assert(!epilogue || !epilogue->a);
     float *row_max = epilogue ? epilogue->row_max : NULL;

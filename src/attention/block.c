@@ -15,7 +15,7 @@
  * that they compete for few sets of the first-level cache. */
 static bool copies_values(const fv_block *x) {
     const fv_kv_side *v = &x->kv->v;
-    if (x->plan->kernels.value_i8)
+    if (x->plan->desc.v_dtype == FOVEA_DTYPE_I8)
         return false;
     if (x->plan->kernels.widen_v)
         return !x->thin || !x->plan->kernels.value_thin;

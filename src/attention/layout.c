@@ -15,7 +15,8 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     int64_t at = 0, keys;
     if (!fv_multiply(fv_round_up(FV_SEGMENT, plan->panel), plan->desc.head_dim, &keys))
         return false;
-    const bool copies = !plan->kernels.value_i8 && (block >= FV_COPY_ROWS || plan->desc.v_dtype != FOVEA_DTYPE_F32);
+    const bool copies =
+        plan->desc.v_dtype != FOVEA_DTYPE_I8 && (block >= FV_COPY_ROWS || plan->desc.v_dtype != FOVEA_DTYPE_F32);
     const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
     s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
     s->pairs = fv_reserve(&at, block, plan->pair_words * f);

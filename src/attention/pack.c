@@ -119,7 +119,13 @@ fv_panel fv_keys_panel(fv_block *x, fv_segment *s, int64_t at) {
         }
     }
     const int64_t place = one_tile(x) ? 0 : at;
-    return pairs ? (fv_panel){x->k + place * words, x->pairs_q, words,
-                              p->tiles ? p->tiles->run.gemm_blocks_bf16 : p->pairs->run.gemm_pairs_bf16}
-                 : (fv_panel){x->k + place * dim, x->q, dim, p->kernels.score};
+    fv_operand keys = {.columns = p->panel, .steps = dim, .row = p->panel};
+    if (pairs) {
+        keys.data = x->k + place * words;
+        keys.format = p->kernels.to_pairs ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4;
+        return (fv_panel){keys, x->pairs_q, words, p->pairs->run.multiply};
+    }
+    keys.data = x->k + place * dim;
+    keys.format = FV_FORMAT_f32;
+    return (fv_panel){keys, x->q, dim, p->kernels.score};
 }

@@ -36,10 +36,8 @@ static void take_arithmetic(fovea_attention_plan *plan) {
         plan->kernels.softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target)->run.softmax_bf16;
     if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
         return;
-    plan->kernels.score = plan->kernels.value =
-        fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.gemm_blocks_f32;
-    plan->kernels.value_skip =
-        fv_kernel_best(FV_OP_gemm_blocks_masked, FV_TYPE_f32, target)->run.gemm_blocks_masked_f32;
+    plan->kernels.score = plan->kernels.value = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.multiply;
+    plan->kernels.value_skip = fv_kernel_best(FV_OP_gemm_blocks_masked, FV_TYPE_f32, target)->run.multiply;
 }
 
 /* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. The scale, which has to be positive, is added to the exponents
@@ -60,7 +58,7 @@ static void take_pairs(fovea_attention_plan *plan) {
         return;
     plan->pairs = plan->tiles ? plan->tiles : gemm;
     if (d->v_dtype == FOVEA_DTYPE_BF16 && (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16)) {
-        plan->kernels.value_pairs = plan->tiles ? plan->tiles->run.gemm_blocks_bf16 : gemm->run.gemm_pairs_bf16;
+        plan->kernels.value_pairs = plan->pairs->run.multiply;
         plan->kernels.pair_rows = fv_kernel_best(FV_OP_pair_rows, FV_TYPE_bf16, target)->run.pair_rows_bf16;
     }
     plan->kernels.pack_pairs = fv_kernel_best(FV_OP_pack_pairs, type, target)->run.pack_pairs_bf16;
@@ -84,11 +82,11 @@ static void take_thin(fovea_attention_plan *plan) {
     else if (few)
         plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, pairs ? target : floats)->run.dot_f32;
     if (d->v_dtype == FOVEA_DTYPE_I8)
-        plan->kernels.value_i8 = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.gemm_thin_i8;
+        plan->kernels.value_thin = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.multiply;
     else if (few) {
         const fv_kernel *thin = fv_kernel_best(FV_OP_gemm_thin, v, target);
         if (v != FV_TYPE_f32 || (thin->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_foreseen_rows(d->k_dtype)))
-            plan->kernels.value_thin = thin->run.gemm_thin_f32;
+            plan->kernels.value_thin = thin->run.multiply;
     }
 }
 
@@ -101,9 +99,9 @@ static void take_kernels(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fovea_attention_desc *d = &plan->desc;
     plan->kernels = (fv_attention_kernels){
-        .score = plan->choice.score->run.gemm_f32,
-        .value = plan->choice.value->run.gemm_f32,
-        .value_skip = fv_kernel_best(FV_OP_gemm_masked, FV_TYPE_f32, target)->run.gemm_masked_f32,
+        .score = plan->choice.score->run.multiply,
+        .value = plan->choice.value->run.multiply,
+        .value_skip = fv_kernel_best(FV_OP_gemm_masked, FV_TYPE_f32, target)->run.multiply,
         .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, target)->run.scale_f32,
         .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32,
         .pack = fv_kernel_best(FV_OP_pack, FV_TYPE_f32, target)->run.pack_f32,
@@ -272,7 +270,7 @@ static void describe_products(const fovea_attention_plan *plan, char *scores, ch
     else
         snprintf(scores, size, "%s%s, keys packed in panels of %lld", plan->choice.score->name, pairs,
                  (long long)plan->panel);
-    if (plan->kernels.value_i8)
+    if (plan->desc.v_dtype == FOVEA_DTYPE_I8)
         snprintf(values, size, "%s, scales in the weights", fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->name);
     else
         snprintf(values, size, "%s%s", plan->choice.value->name, plan->kernels.value_pairs ? pairs : "");

@@ -28,8 +28,7 @@ enum { FV_P_WORDS = FV_SEGMENT / 2 + FV_LANES };
 
 /* Typed pointers to the kernels of the tier. */
 typedef struct fv_attention_kernels {
-    fv_gemm_f32_fn *score, *value;
-    fv_gemm_masked_f32_fn *value_skip;
+    fv_multiply_fn *score, *value, *value_skip;
     fv_scale_f32_fn *scale;
     fv_copy_f32_fn *copy;
     fv_pack_f32_fn *pack;
@@ -47,12 +46,11 @@ typedef struct fv_attention_kernels {
     fv_narrow_bf16_fn *narrow_out;
     fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
     fv_to_pairs_bf16_fn *to_pairs;     /* NULL for float16, too */
-    fv_gemm_f32_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
+    fv_multiply_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
-    fv_dot_f32_fn *dot;              /* of few rows; NULL: there are more, or keys are int8 */
-    fv_gemm_thin_f32_fn *value_thin; /* likewise of values; NULL: value does it */
-    fv_dot_i8_fn *dot_i8;            /* of int8 keys, any number of rows; NULL: they are not */
-    fv_gemm_thin_i8_fn *value_i8;    /* likewise of int8 values */
+    fv_dot_f32_fn *dot;         /* of few rows; NULL: there are more, or keys are int8 */
+    fv_multiply_fn *value_thin; /* likewise of values, and of int8 values for any number; NULL: value does it */
+    fv_dot_i8_fn *dot_i8;       /* of int8 keys, any number of rows; NULL: they are not */
 } fv_attention_kernels;
 
 /* Of so many rows at most, products with keys of a type take less time than memory. Figures: docs/measurements.md, "dot.h". */

@@ -58,7 +58,7 @@ static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row
 
 bool fv_thin_foreseen(const fv_block *x) {
     return x->thin && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_thin &&
-           x->rows <= fv_foreseen_rows(x->kv->k.dtype);
+           x->plan->desc.v_dtype != FOVEA_DTYPE_I8 && x->rows <= fv_foreseen_rows(x->kv->k.dtype);
 }
 
 /* Scores of all rows of the tile with a run's keys; columns from at on. */
@@ -178,23 +178,17 @@ static void scale_weights(int64_t keys, const float *scales, float *weights) {
     memcpy(weights + whole, last, (size_t)(keys - whole) * sizeof *weights);
 }
 
-void fv_thin_values(const fovea_attention_plan *p, int64_t rows, int64_t keys, float *weights, const fv_kv_run *run,
-                    float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
+void fv_thin_values(const fovea_attention_plan *p, int64_t rows, float *weights, const fv_operand *values, float *c,
+                    int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
     for (int64_t row = 0; row < rows; row += FV_DOT_ROWS) {
-        const int64_t count = fv_min(rows - row, FV_DOT_ROWS);
-        float *const a = weights + row * p->s_stride;
+        const fv_rows a = {weights + row * p->s_stride, fv_min(rows - row, FV_DOT_ROWS), p->s_stride};
         fv_epilogue e = *epilogue;
         e.start = e.start ? e.start + row * e.ldstart : NULL;
         e.a = e.a ? e.a + row : NULL;
         e.b = e.b ? e.b + row : NULL;
-        if (p->kernels.value_i8) {
-            for (int64_t i = 0; i < count; i++)
-                scale_weights(keys, run->scales, a + i * p->s_stride);
-            p->kernels.value_i8(count, p->desc.value_dim, keys, a, p->s_stride, run->at, run->stride, c + row * ldc,
-                                ldc, &e, prefetch);
-        } else
-            p->kernels.value_thin(count, p->desc.value_dim, keys, a, p->s_stride, run->at, run->stride, c + row * ldc,
-                                  ldc, &e, prefetch);
+        for (int64_t i = 0; i < a.count && values->scales; i++)
+            scale_weights(values->steps, values->scales, weights + (row + i) * p->s_stride);
+        p->kernels.value_thin(&a, values, c + row * ldc, ldc, &e, prefetch);
         prefetch->next = NULL; /* once is enough */
     }
 }

@@ -18,9 +18,8 @@ bool fv_thin_foreseen(const fv_block *block);
 /* Scores of a tile, all rows of the block, as fv_tile_scores() begins. */
 void fv_thin_scores(fv_block *block, const fv_tile *tile, const fv_segment *segment);
 
-/* Values of a run, as the gemm of values: weights are those of rows rows and the run's keys. Those of int8 values are
- * multiplied by the keys' scales, in place. */
-void fv_thin_values(const fovea_attention_plan *plan, int64_t rows, int64_t keys, float *weights, const fv_kv_run *run,
-                    float *c, int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch);
+/* Values as they lie, times the weights of rows rows. Weights of values with scales are multiplied by these in place. */
+void fv_thin_values(const fovea_attention_plan *plan, int64_t rows, float *weights, const fv_operand *values, float *c,
+                    int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch);
 
 #endif

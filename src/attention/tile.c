@@ -60,20 +60,15 @@ static bool multiply_scores(fv_block *x, const fv_tile *t, fv_segment *segment, 
                 continue;
             float *const row_max = columns.end <= t->row_max_end ? x->lanes + first * FV_LANES : NULL;
             const fv_product product = {
-                .m = rows,
-                .n = columns.end - columns.begin,
-                .k = panel.words,
-                .a = panel.q + (t->row + first) * panel.words,
-                .lda = panel.words,
-                .b = panel.at + (columns.begin - at),
-                .ldb = p->panel,
+                .a = {panel.q + (t->row + first) * panel.words, rows, panel.words},
+                .b = fv_operand_part(&panel.keys, columns.begin - at, columns.end - columns.begin, 0, p->desc.head_dim),
                 .c = x->s + first * lds + columns.begin,
                 .ldc = lds,
                 .epilogue = {.b = scales ? x->b : NULL, .row_max = row_max, .accumulate_max = at > t->columns.begin}};
             fv_prefetch prefetch = {0};
             fv_score_prefetch(x, t->row + first, rows, segment->index, columns);
             fv_prefetch_beside_scores(&x->queue, p, rows, &prefetch);
-            fv_product_run(x, later, panel.gemm, &product, &prefetch);
+            fv_product_run(x, later, panel.multiply, &product, &prefetch);
         }
     }
     return paired;

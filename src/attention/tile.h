@@ -36,11 +36,12 @@ typedef struct fv_segment {
     fv_magnitudes magnitudes; /* of keys packed as pairs */
 } fv_segment;
 
-/* A panel of packed keys, the queries of the block in the same form, and their gemm. */
+/* A panel of packed keys, the queries of the block in the same form, and what multiplies them. */
 typedef struct fv_panel {
-    const float *at, *q;
+    fv_operand keys;
+    const float *q;
     int64_t words; /* of a key or a query */
-    fv_gemm_f32_fn *gemm;
+    fv_multiply_fn *multiply;
 } fv_panel;
 
 /* The run of keys or values of the block's head that begins with a key of a segment. */

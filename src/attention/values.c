@@ -11,18 +11,18 @@
 
 enum { MOST = sizeof((fv_products *)0)->of / sizeof(fv_product) };
 
-static void multiply_now(fv_gemm_f32_fn *gemm, const fv_product *it, const fv_prefetch *prefetch) {
-    gemm(it->m, it->n, it->k, it->a, it->lda, it->b, it->ldb, it->c, it->ldc, &it->epilogue, prefetch);
+static void multiply_now(fv_multiply_fn *multiply, const fv_product *it, const fv_prefetch *prefetch) {
+    multiply(&it->a, &it->b, it->c, it->ldc, &it->epilogue, prefetch);
 }
 
-void fv_product_run(const fv_block *x, fv_products *later, fv_gemm_f32_fn *gemm, const fv_product *it,
+void fv_product_run(const fv_block *x, fv_products *later, fv_multiply_fn *multiply, const fv_product *it,
                     const fv_prefetch *prefetch) {
-    if (!later || gemm != x->plan->tiles->run.gemm_blocks_bf16) {
-        multiply_now(gemm, it, prefetch);
+    if (!later || multiply != x->plan->tiles->run.multiply) {
+        multiply_now(multiply, it, prefetch);
         return;
     }
     for (int64_t i = 0; i < later->count && later->count == MOST; i++) /* they may be what this one starts from */
-        multiply_now(gemm, &later->of[i], NULL);
+        multiply_now(multiply, &later->of[i], NULL);
     later->count %= MOST;
     later->of[later->count++] = *it;
 }
@@ -109,7 +109,7 @@ void fv_no_values(const fv_block *x, const fv_destination *to, int64_t first, in
 typedef struct value_group {
     int64_t first, rows;
     fv_range keys;
-    fv_gemm_f32_fn *gemm;
+    fv_multiply_fn *multiply;
     bool thin; /* instead: values as they lie */
     const float *p;
     int64_t stride, keys_of_word;
@@ -121,17 +121,16 @@ static void multiply_panel(const fv_block *x, const value_group *g, fv_range key
                            const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     const fovea_attention_plan *p = x->plan;
     const int64_t panel = p->choice.value->nr, step = g->keys_of_word, begin = keys.begin / step;
-    const fv_product product = {.m = g->rows,
-                                .n = fv_min(panel, p->desc.value_dim - at),
-                                .k = fv_ceil_div(keys.end, step) - begin,
-                                .a = g->p + g->first * g->stride + begin,
-                                .lda = g->stride,
-                                .b = x->v + at * FV_SEGMENT / step + begin * panel,
-                                .ldb = panel,
+    const fv_product product = {.a = {g->p + g->first * g->stride + begin, g->rows, g->stride},
+                                .b = {.data = x->v + at * FV_SEGMENT / step + begin * panel,
+                                      .columns = fv_min(panel, p->desc.value_dim - at),
+                                      .steps = keys.end - begin * step,
+                                      .row = panel,
+                                      .format = step == 1 ? FV_FORMAT_f32 : FV_FORMAT_bf16x2},
                                 .c = to,
                                 .ldc = ldo,
                                 .epilogue = *epilogue};
-    fv_product_run(x, g->later, g->gemm, &product, prefetch);
+    fv_product_run(x, g->later, g->multiply, &product, prefetch);
 }
 
 /* From the copy: panel by panel. Where sums go by blocks, a first one that is not whole is a call of its own. */
@@ -157,6 +156,14 @@ static void multiply_copy(fv_block *x, const value_group *g, const fv_destinatio
     }
 }
 
+/* Of values as they lie. */
+static fv_format format_of(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32
+           : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16
+           : dtype == FOVEA_DTYPE_F16  ? FV_FORMAT_f16
+                                       : FV_FORMAT_i8;
+}
+
 /* As they lie: run by run. The chains of all runs but the last are kept, and the last one goes on from them. */
 static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g, const fv_destination *to,
                           fv_prefetch *prefetch) {
@@ -172,13 +179,18 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
             epilogue.b = from_row(to->b, g->first);
         }
         float *const weights = x->s + g->first * p->s_stride + key;
+        const fv_operand values = {.data = run.at,
+                                   .scales = run.scales,
+                                   .columns = p->desc.value_dim,
+                                   .steps = count,
+                                   .row = run.stride,
+                                   .format = format_of(p->desc.v_dtype)};
         float *const c = last ? o : chain;
         const int64_t ldc = last ? to->stride : p->o_stride;
         if (g->thin)
-            fv_thin_values(p, g->rows, count, weights, &run, c, ldc, &epilogue, prefetch);
+            fv_thin_values(p, g->rows, weights, &values, c, ldc, &epilogue, prefetch);
         else
-            g->gemm(g->rows, p->desc.value_dim, count, weights, p->s_stride, run.at, run.stride, c, ldc, &epilogue,
-                    prefetch);
+            g->multiply(&(fv_rows){weights, g->rows, p->s_stride}, &values, c, ldc, &epilogue, prefetch);
         epilogue.start = chain;
         prefetch->next = NULL;
     }
@@ -188,19 +200,19 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
 void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_range of, const fv_destination *to,
                         fv_products *later) {
     const fovea_attention_plan *p = x->plan;
-    const bool scaled = p->kernels.value_i8, lie = p->kernels.widen_v || fv_thin_foreseen(x),
+    const bool scaled = p->desc.v_dtype == FOVEA_DTYPE_I8, lie = p->kernels.widen_v || fv_thin_foreseen(x),
                thin = scaled || (p->kernels.value_thin && lie && !t->mixed),
                copied = x->copy_values || (t->mixed && p->kernels.widen_v && p->kernels.value_thin);
     if (copied && !x->copy_values) /* rare at decode; and they can be asked whether they are finite */
         copy_values(x, segment);
-    fv_gemm_f32_fn *value =
+    fv_multiply_fn *value =
         t->mixed && !scaled && !values_finite(x, segment) ? p->kernels.value_skip : p->kernels.value;
     const bool pairs = segment->value_pairs;
     for (int64_t first = of.begin; first < of.end; first += t->group_rows) {
         const value_group g = {.first = first,
                                .rows = fv_min(t->group_rows, of.end - first),
                                .keys = x->groups[first / t->group_rows],
-                               .gemm = pairs ? p->kernels.value_pairs : value,
+                               .multiply = pairs ? p->kernels.value_pairs : value,
                                .thin = thin,
                                .p = pairs ? x->p : x->s,
                                .stride = pairs ? FV_P_WORDS : p->s_stride,

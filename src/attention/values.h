@@ -10,8 +10,8 @@ typedef struct fv_products {
     int64_t count;
 } fv_products;
 
-/* Multiplies now, or beside the next softmax if the gemm is the one over tiles and later is not NULL. */
-void fv_product_run(const fv_block *block, fv_products *later, fv_gemm_f32_fn *gemm, const fv_product *product,
+/* Multiplies now, or beside the next softmax if it is the kernel over tiles and later is not NULL. */
+void fv_product_run(const fv_block *block, fv_products *later, fv_multiply_fn *multiply, const fv_product *product,
                     const fv_prefetch *prefetch);
 
 /* Where results of a tile go, from its first row on: m and l of the segment, and outputs, of which fv_epilogue says what becomes of

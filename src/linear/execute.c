@@ -62,7 +62,7 @@ static void take_rows(const execution *e, int64_t first, int64_t end, fv_linear_
                 fv_linear_take_floats(e, b, &run);
             row += run.count + skip;
         }
-        b->all_paired = pairs && fv_pairs_exact(all, e->linear->all_magnitudes);
+        b->all_paired = pairs && fv_pairs_exact(all, e->linear->weights.range);
     }
 }
 

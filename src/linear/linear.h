@@ -28,22 +28,23 @@ struct fovea_linear {
     bool gated; /* one y of two parts: a panel holds as many columns of one as of the other, those of the gate first */
     int64_t part_count; /* of y */
     fv_linear_part *parts;
-    float *bias;   /* of the parts that have one */
-    void *weights; /* [panels][in][panel], floats or float16; if fv_linear_paired(), [panels][(in + 1) / 2][panel] */
+    float *bias;        /* of the parts that have one */
+    fv_operand weights; /* of all panels, columns that no channel fills among them; range: of bf16x2 for pairs */
+    void *memory;       /* theirs */
     fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
     fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_y;
     fv_copy_f32_fn *copy;
-    fv_gemm_widen_bf16_fn *gemm_widen; /* of weights of 16 bits; */
+    fv_multiply_fn *gemm_widen;        /* of weights of 16 bits; */
     fv_from_pairs_bf16_fn *from_pairs; /* of bfloat16 */
     const fv_kernel *
         pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
-    fovea_arithmetic arithmetic;               /* bf16 is exact here */
-    fv_gemm_blocks_f32_fn *blocks;             /* of bf16_tile, in the place of gemm */
-    fv_to_pairs_bf16_fn *to_pairs;             /* NULL of float16, whose pairs are x as it lies */
-    fv_magnitudes *magnitudes, all_magnitudes; /* of panels in pairs, [panels], and of all */
-    int64_t widened;                           /* channels of a block that is widened, at most */
+    fovea_arithmetic arithmetic;   /* bf16 is exact here */
+    fv_multiply_fn *blocks;        /* of bf16_tile, in the place of gemm */
+    fv_to_pairs_bf16_fn *to_pairs; /* NULL of float16, whose pairs are x as it lies */
+    fv_magnitudes *magnitudes;     /* of panels in pairs, [panels] */
+    int64_t widened;               /* channels of a block that is widened, at most */
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
@@ -52,12 +53,7 @@ struct fovea_linear {
 
 /* Are the packed weights pairs? Those of bfloat16 are everywhere, those of float16 for the CPUs that multiply them (kernels.h). */
 static inline bool fv_linear_paired(const fovea_linear *linear) {
-    return linear->weight_dtype == FOVEA_DTYPE_BF16 || (linear->weight_dtype == FOVEA_DTYPE_F16 && linear->pairs);
-}
-
-/* Of a panel: pairs are whole. */
-static inline int64_t fv_linear_rows_in_memory(const fovea_linear *linear) {
-    return fv_linear_paired(linear) ? fv_round_up(linear->in, 2) : linear->in;
+    return fv_format_of(linear->weights.format).per_word == 2;
 }
 
 /* Rows, and columns, beyond which nothing changes. */

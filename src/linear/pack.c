@@ -17,12 +17,16 @@ fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t ou
 }
 
 /* Sizes in memory; false if they do not fit. */
-static bool lay_out(fovea_linear *l, int64_t *weight_floats) {
-    int64_t bytes;
-    if (!fv_multiply(fv_linear_rows_in_memory(l), l->panel, weight_floats) ||
-        !fv_multiply(*weight_floats, l->panels, weight_floats) ||
-        !fv_multiply(*weight_floats, (int64_t)sizeof(float), &bytes))
+static bool lay_out(fovea_linear *l, int64_t *bytes) {
+    if (!fv_multiply(fv_round_up(l->in, 2), l->panel, bytes) || !fv_multiply(*bytes, l->panels, bytes) ||
+        !fv_multiply(*bytes, (int64_t)sizeof(float), bytes))
         return false;
+    const int64_t words = fv_operand_words(l->weights.format, l->in);
+    l->weights.steps = l->in;
+    l->weights.columns = l->panels * l->panel;
+    l->weights.row = l->weights.width = (int32_t)l->panel;
+    l->weights.panel = words * l->panel;
+    *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
     const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */
     l->bytes = fv_linear_workspace(l, &plain);
     for (int i = 0; i < l->tuned_count; i++) {
@@ -69,9 +73,9 @@ static void pack_fours(const fovea_matrix *w, int64_t first, int64_t count, uint
 
 /* Of panels in pairs of bfloat16: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
 static void find_magnitudes(fovea_linear *l) {
-    const int64_t halves = fv_linear_rows_in_memory(l) * l->panel;
+    const int64_t halves = 2 * l->weights.panel;
     for (int64_t p = 0; p < l->panels; p++) {
-        const uint16_t *half = (const uint16_t *)l->weights + p * halves;
+        const uint16_t *half = (const uint16_t *)l->weights.data + p * halves;
         uint16_t least = 0xffff, most = 0;
         for (int64_t i = 0; i < halves; i++) {
             const uint16_t bits = half[i] & 0x7fff, less = (uint16_t)(bits - 1); /* of 0 the largest */
@@ -80,7 +84,7 @@ static void find_magnitudes(fovea_linear *l) {
         }
         const fv_magnitudes m = {least < 0xffff ? least + 1 : least, most};
         l->magnitudes[p] = m;
-        fv_magnitudes_add(&l->all_magnitudes, m);
+        fv_magnitudes_add(&l->weights.range, m);
     }
 }
 
@@ -103,13 +107,13 @@ static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t
                          int64_t count) {
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         pack_floats(l, &part->weight, part->has_scale ? (float)part->scale : 1.0f, first, count,
-                    (float *)l->weights + place + column, l->panel);
+                    (float *)l->memory + place + column, l->panel);
     else if (l->weight_dtype == FOVEA_DTYPE_BF16)
-        pack_pairs(&part->weight, first, count, (uint32_t *)l->weights + place + column, l->panel);
+        pack_pairs(&part->weight, first, count, (uint32_t *)l->memory + place + column, l->panel);
     else if (l->pairs)
-        pack_fours(&part->weight, first, count, (uint16_t *)l->weights + 2 * place, l->panel, column);
+        pack_fours(&part->weight, first, count, (uint16_t *)l->memory + 2 * place, l->panel, column);
     else
-        pack_halves(&part->weight, first, count, (uint16_t *)l->weights + place + column, l->panel);
+        pack_halves(&part->weight, first, count, (uint16_t *)l->memory + place + column, l->panel);
 }
 
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
@@ -118,8 +122,7 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
         const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
         const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
         count = fv_min(width - column % width, to->out - done);
-        const int64_t rows = fv_linear_paired(l) ? fv_ceil_div(l->in, 2) : l->in; /* of a panel */
-        pack_columns(l, part, done, column / width * rows * l->panel, behind + column % width, count);
+        pack_columns(l, part, done, column / width * l->weights.panel, behind + column % width, count);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,
@@ -129,17 +132,17 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
 }
 
 static void clear_panel(fovea_linear *l, int64_t panel) {
-    const size_t bytes = (size_t)(fv_linear_rows_in_memory(l) * l->panel * fv_dtype_size(l->weight_dtype));
-    memset((char *)l->weights + (size_t)panel * bytes, 0, bytes);
+    const int64_t bytes = fv_operand_bytes(l->weights.format, l->in, l->panel);
+    memset((char *)l->memory + panel * bytes, 0, (size_t)bytes);
 }
 
 /* Memory of a linear whose sizes are known; false if there is none. */
-static bool allocate(fovea_linear *l, int64_t parts, int64_t weights) {
+static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->parts = calloc((size_t)parts, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->magnitudes = calloc((size_t)l->panels, sizeof *l->magnitudes);
-    l->weights = fv_allocate_pages((size_t)(weights * fv_dtype_size(l->weight_dtype)));
-    return l->parts && l->bias && l->magnitudes && l->weights;
+    l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
+    return l->parts && l->bias && l->magnitudes && l->memory;
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -148,7 +151,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->parts);
     free(linear->bias);
     free(linear->magnitudes);
-    free(linear->weights);
+    free(linear->memory);
     free(linear->tuned);
     free(linear);
 }
@@ -175,10 +178,13 @@ void fv_linear_take_kernels(fovea_linear *l) {
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
     l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
-        l->blocks = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.gemm_blocks_f32;
+        l->blocks = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.multiply;
+    l->weights.format = l->weight_dtype == FOVEA_DTYPE_BF16  ? FV_FORMAT_bf16x2
+                        : l->weight_dtype == FOVEA_DTYPE_F16 ? FV_FORMAT_f16
+                                                             : FV_FORMAT_f32;
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         return;
-    l->gemm_widen = fv_kernel_best(FV_OP_gemm_widen, fv_type_of(l->weight_dtype), target)->run.gemm_widen_bf16;
+    l->gemm_widen = fv_kernel_best(FV_OP_gemm_widen, fv_type_of(l->weight_dtype), target)->run.multiply;
     l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
     if (l->weight_dtype != l->x_dtype)
         return;
@@ -188,6 +194,8 @@ void fv_linear_take_kernels(fovea_linear *l) {
     l->pairs = there || (l->blocks && l->ctx->cpu.emulates_tiles) ? pairs : NULL;
     if (l->x_dtype == FOVEA_DTYPE_BF16)
         l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
+    if (l->x_dtype == FOVEA_DTYPE_F16 && l->pairs)
+        l->weights.format = FV_FORMAT_f16x2x4;
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -225,16 +233,16 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->widened = fv_linear_widened(made);
     made->bias_act_residual =
         fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
-    int64_t floats = 0;
+    int64_t bytes = 0;
     const bool found = fv_linear_find_tuned(made);
-    if (found && !lay_out(made, &floats)) {
+    if (found && !lay_out(made, &bytes)) {
         const long long out = made->out;
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are too large", (long long)desc->in_features, out);
     }
-    if (!found || !allocate(made, desc->part_count, floats)) {
+    if (!found || !allocate(made, desc->part_count, bytes)) {
         fovea_linear_destroy(made);
-        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld packed weights", (long long)floats);
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes);
     }
     /* Columns that no channel fills are multiplied, too: between gate and up, and of 16 bits at the end. */
     if (made->gated || made->weight_dtype != FOVEA_DTYPE_F32)
@@ -243,7 +251,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
         pack_part(made, &parts[p], &made->parts[p]);
     }
-    made->all_magnitudes = fv_magnitudes_none(); /* float16 has no products that differ */
+    made->weights.range = fv_magnitudes_none(); /* float16 has no products that differ */
     if (made->to_pairs && made->pairs)
         find_magnitudes(made);
     if (ctx->debug)

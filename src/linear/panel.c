@@ -65,23 +65,22 @@ static int64_t step_at(const fv_linear_execution *e, form f, int64_t k) {
     return fv_min(block, channels - k % channels);
 }
 
-/* So many rows of a panel, in units of a float. */
-static int64_t floats_of(const fovea_linear *l, int64_t channels) {
-    return l->weight_dtype == FOVEA_DTYPE_F32 ? channels * l->panel
-           : fv_linear_paired(l)              ? fv_ceil_div(channels, 2) * l->panel
-                                              : channels * (l->panel / 2);
+/* Words of steps [k, k + step) of a panel's columns. */
+static fv_operand weights_of(const fovea_linear *l, int64_t panel, int64_t columns, int64_t k, int64_t step) {
+    assert(k % 2 == 0 || !fv_linear_paired(l));
+    return fv_operand_part(&l->weights, panel * l->panel, columns, k, step);
 }
 
-static const float *weights_at(const fovea_linear *l, int64_t panel, int64_t k) {
-    assert(k % 2 == 0 || !fv_linear_paired(l));
-    return (const float *)l->weights + panel * floats_of(l, l->in) + floats_of(l, k);
+/* A block of weights as floats, in scratch. */
+static fv_operand floats_of(const fovea_linear *l, const float *weights, int64_t columns, int64_t step) {
+    return (fv_operand){.data = weights, .columns = columns, .steps = step, .row = l->panel, .format = FV_FORMAT_f32};
 }
 
 /* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
  * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
-static void multiply(const fv_linear_execution *e, const fv_linear_buffers *b, form f, const fv_row_run *run,
-                     int64_t panel, int64_t columns, int64_t k, int64_t step, float *scratch, fv_prefetch_range *next,
-                     int64_t floats) {
+static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers *b, form f, const fv_row_run *run,
+                           int64_t panel, int64_t columns, int64_t k, int64_t step, float *scratch,
+                           fv_prefetch_range *next, int64_t floats) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = fv_linear_together(e), row = run->first + run->done;
@@ -89,34 +88,34 @@ static void multiply(const fv_linear_execution *e, const fv_linear_buffers *b, f
     fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
-    const float *weights = f == FORM_BLOCKS ? b->weights : weights_at(l, panel, k);
     if (f != FORM_FLOATS) /* the panel is filled up */
         columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
+    const fv_operand weights =
+        f == FORM_BLOCKS ? floats_of(l, b->weights, columns, step) : weights_of(l, panel, columns, k, step);
+    fv_rows rows = {.count = run->count};
+    fv_multiply_fn *multiply = l->gemm_widen;
     if (f == FORM_PAIRS) {
-        const int64_t words = fv_ceil_div(l->in, 2);
-        fv_gemm_f32_fn *const gemm = l->blocks ? l->pairs->run.gemm_blocks_bf16 : l->pairs->run.gemm_pairs_bf16;
-        gemm(run->count, columns, fv_ceil_div(step, 2), b->pairs + row * words + k / 2, words, weights, l->panel,
-             scratch, l->panel, &epilogue, &prefetch);
-        return;
+        rows.stride = fv_ceil_div(l->in, 2);
+        rows.data = b->pairs + row * rows.stride + k / 2;
+        multiply = l->pairs->run.multiply;
+    } else {
+        rows.stride = e->gathers ? l->in : fv_linear_row_stride(x);
+        rows.data = e->gathers ? b->x + row * l->in + k : (const float *)place(x, run, k / channels, k % channels);
+        if (f != FORM_REGISTERS)
+            multiply = l->blocks ? l->blocks : e->choice.gemm->run.multiply;
     }
-    const float *rows = e->gathers ? b->x + row * l->in + k : (const float *)place(x, run, k / channels, k % channels);
-    const int64_t ldx = e->gathers ? l->in : fv_linear_row_stride(x);
-    if (f == FORM_REGISTERS)
-        l->gemm_widen(run->count, columns, step, rows, ldx, weights, l->panel, scratch, l->panel, k > 0, &prefetch);
-    else
-        (l->blocks ? l->blocks : e->choice.gemm->run.gemm_f32)(run->count, columns, step, rows, ldx, weights, l->panel,
-                                                               scratch, l->panel, &epilogue, &prefetch);
+    multiply(&rows, &weights, scratch, l->panel, &epilogue, &prefetch);
 }
 
 /* A block of weights of 16 bits becomes floats. */
 static void widen_block(const fv_linear_execution *e, const fv_linear_buffers *b, int64_t panel, int64_t k,
                         int64_t step) {
     const fovea_linear *l = e->linear;
-    const float *from = weights_at(l, panel, k);
+    const fv_operand from = weights_of(l, panel, l->panel, k, step);
     if (l->weight_dtype == FOVEA_DTYPE_BF16)
-        l->from_pairs(fv_ceil_div(step, 2), l->panel, from, l->panel, b->weights, l->panel);
+        l->from_pairs(fv_ceil_div(step, 2), l->panel, from.data, l->panel, b->weights, l->panel);
     else
-        l->widen_weights(1, step * l->panel, (const uint16_t *)(const void *)from, 0, b->weights, 0);
+        l->widen_weights(1, step * l->panel, from.data, 0, b->weights, 0);
 }
 
 void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
@@ -208,8 +207,14 @@ static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel,
         const int64_t count = (rows->end - rows->at) / l->in;
         return (fv_prefetch_range){rows->at + count * k, rows->at + count * (k + step)};
     }
-    const float *weights = weights_at(l, panel, k) + floats_of(l, step), *end = weights_at(l, l->panels, 0);
-    return (fv_prefetch_range){weights, weights + fv_min(floats_of(l, step), end - weights)};
+    const int64_t all = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels, /* floats are the unit */
+        bytes = fv_operand_bytes(l->weights.format, step, l->panel);
+    const char *const at = (const char *)weights_of(l, panel, l->panel, k, step).data + bytes, *const end =
+                                                                                                   (const char *)
+                                                                                                       l->weights.data +
+                                                                                                   all;
+    return (fv_prefetch_range){(const float *)(const void *)at,
+                               (const float *)(const void *)(at + fv_min(bytes, end - at))};
 }
 
 /* Rows go through a block of weights all before the next, but for the last block, after which a few at a time go to y,
@@ -226,7 +231,7 @@ static void run_form(const fv_linear_execution *e, form f, const fv_row_run *row
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
         if (f == FORM_BLOCKS)
             widen_block(e, b, panel, k, step);
-        multiply(e, b, f, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
+        multiply_block(e, b, f, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
     }
     if (f == FORM_BLOCKS)
         widen_block(e, b, panel, k, step);
@@ -237,7 +242,8 @@ static void run_form(const fv_linear_execution *e, form f, const fv_row_run *row
         few.count = fv_min(left, e->choice.chunk);
         float *at = b->products + (k > 0 ? (few.done - rows->done) * l->panel
                                          : 0); /* beginning here, the same few lines again and again */
-        multiply(e, b, f, &few, panel, columns, k, step, at, &after, fv_ceil_div(floats * few.count, rows->count));
+        multiply_block(e, b, f, &few, panel, columns, k, step, at, &after,
+                       fv_ceil_div(floats * few.count, rows->count));
         finish(e, b, &few, panel, columns, at);
     }
 }

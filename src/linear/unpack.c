@@ -4,31 +4,20 @@
 
 #include <string.h>
 
-/* Where input channel i of a column is, counted in elements of its panel. */
-static int64_t place(const fovea_linear *l, int64_t i, int64_t column) {
-    enum { FOUR = 4 };
-    if (!fv_linear_paired(l))
-        return i * l->panel + column;
-    const int64_t row = i / 2 * 2 * l->panel;
-    if (l->weight_dtype == FOVEA_DTYPE_BF16) /* the first of a pair is the upper half of its word */
-        return row + 2 * column + 1 - i % 2;
-    return row + 2 * column - column % FOUR + i % 2 * FOUR;
-}
-
 fovea_status fovea_linear_unpack(const fovea_linear *l, int64_t part, void *weight, float *bias, fovea_dtype *dtype) {
     if (!l)
         return fv_fail(FOVEA_ERROR_NULL, "linear is NULL");
     if (part < 0 || part >= l->part_count + l->gated)
         return fv_fail(FOVEA_ERROR_SHAPE, "part is %lld of %lld", (long long)part, (long long)l->part_count + l->gated);
     const fv_linear_part *p = &l->parts[part];
-    const int64_t width = fv_linear_panel_out(l), panel = fv_linear_rows_in_memory(l) * l->panel;
-    const int64_t first = l->gated ? 0 : p->first, behind = l->gated && part > 0 ? width : 0; /* the gate */
+    const int64_t width = fv_linear_panel_out(l), first = l->gated ? 0 : p->first,
+                  behind = l->gated && part > 0 ? width : 0; /* the gate */
     const size_t size = (size_t)fv_dtype_size(l->weight_dtype);
     for (int64_t j = 0; weight && j < p->out; j++) {
-        const int64_t column = first + j, from = column / width * panel;
+        const int64_t column = (first + j) / width * l->panel + behind + (first + j) % width;
         for (int64_t i = 0; i < l->in; i++)
             memcpy((char *)weight + (size_t)(j * l->in + i) * size,
-                   (const char *)l->weights + (size_t)(from + place(l, i, column % width + behind)) * size, size);
+                   (const char *)l->weights.data + (size_t)fv_operand_place(&l->weights, i, column) * size, size);
     }
     for (int64_t j = 0; bias && j < p->out; j++)
         bias[j] = p->bias ? p->bias[j] : -0.0f;

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "dispatch/tiles.h"
+#include "multiply_call.h"
 #include "simd/half_scalar.h"
 
 #include <inttypes.h>
@@ -228,17 +229,10 @@ static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t t
     const fv_prefetch prefetch = {
         .streams = m % 2 == 0, .next = no_next ? NULL : b, .next_end = no_next ? NULL : b + k * n};
     const bool plain = zero && last && !how->factors && !how->maxima;
-    fv_gemm_f32_fn *run = NULL;
-    switch (kernel->op) {
-    case FV_OP_gemm: run = kernel->run.gemm_f32; break;
-    case FV_OP_gemm_masked: run = kernel->run.gemm_masked_f32; break;
-    case FV_OP_gemm_pairs: run = kernel->run.gemm_pairs_bf16; break;
-    case FV_OP_gemm_blocks_masked: run = kernel->run.gemm_blocks_masked_f32; break;
-    default: run = has_pairs(kernel) ? kernel->run.gemm_blocks_bf16 : kernel->run.gemm_blocks_f32; break;
-    }
-    run(m, n, to - from, a + from, o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride,
-        last ? c : start, last ? o[OPERAND_C].stride : o[OPERAND_START].stride, plain ? NULL : &epilogue,
-        k % 4 == 0 ? NULL : &prefetch);
+    multiply_call(kernel->run.multiply, format_of_row(kernel), m, n, (to - from) * (has_pairs(kernel) ? 2 : 1),
+                  a + from, o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride, last ? c : start,
+                  last ? o[OPERAND_C].stride : o[OPERAND_START].stride, plain ? NULL : &epilogue,
+                  k % 4 == 0 ? NULL : &prefetch);
 }
 
 static void gemm_invoke(const fv_kernel *kernel, trial *t) {

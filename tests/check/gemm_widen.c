@@ -1,6 +1,8 @@
 /* Trials of gemm_widen: bfloat16 in pairs, and float16. */
 #include "check.h"
 
+#include "multiply_call.h"
+
 #include <inttypes.h>
 
 enum { SIZE_M, SIZE_N, SIZE_K, SIZE_ACCUMULATE };
@@ -68,9 +70,11 @@ static void widen_invoke(const fv_kernel *kernel, trial *t) {
     const char *b = trial_pointer(t, OPERAND_B);
     const bool next = k % 3 != 0;
     const fv_prefetch prefetch = {.streams = m % 2, .next = next ? b : NULL, .next_end = next ? b + k * n : NULL};
-    kernel->run.gemm_widen_bf16(m, n, k, trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b, o[OPERAND_B].stride,
-                                trial_pointer(t, OPERAND_C), o[OPERAND_C].stride, (int)t->size[SIZE_ACCUMULATE],
-                                k % 4 == 0 ? NULL : &prefetch);
+    float *c = trial_pointer(t, OPERAND_C);
+    const fv_epilogue epilogue = {.start = t->size[SIZE_ACCUMULATE] ? c : NULL, .ldstart = o[OPERAND_C].stride};
+    multiply_call(kernel->run.multiply, format_of_row(kernel), m, n, k, trial_pointer(t, OPERAND_A),
+                  o[OPERAND_A].stride, b, o[OPERAND_B].stride, c, o[OPERAND_C].stride,
+                  epilogue.start || m % 2 ? &epilogue : NULL, k % 4 == 0 ? NULL : &prefetch);
 }
 
 static double weight_of(const trial *t, int64_t p, int64_t j) {

@@ -2,6 +2,7 @@
 #include "mutants.h"
 
 #include "abi.h"
+#include "multiply_call.h"
 
 #include <signal.h>
 
@@ -12,7 +13,9 @@
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 #define GEMM_ARGUMENTS m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch
 
-static void gemm_honest(GEMM_PARAMETERS) { honest(FV_OP_gemm)->run.gemm_f32(GEMM_ARGUMENTS); }
+static void gemm_honest(GEMM_PARAMETERS) {
+    multiply_call(honest(FV_OP_gemm)->run.multiply, FV_FORMAT_f32, GEMM_ARGUMENTS);
+}
 
 static void gemm_last_column_missing(GEMM_PARAMETERS) {
     n -= n % 4 == 1;
@@ -71,7 +74,8 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 /* Those that take the epilogue wrongly. */
 static fv_epilogue copy_of(const fv_epilogue *epilogue) { return epilogue ? *epilogue : (fv_epilogue){.start = NULL}; }
 
-#define GEMM_WITH(wrong) honest(FV_OP_gemm)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, wrong, prefetch)
+#define GEMM_WITH(wrong)                                                                                               \
+    multiply_call(honest(FV_OP_gemm)->run.multiply, FV_FORMAT_f32, m, n, k, a, lda, b, ldb, c, ldc, wrong, prefetch)
 
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
     fv_epilogue wrong = copy_of(epilogue);
@@ -169,9 +173,11 @@ static void gemm_row_max_row_missing(GEMM_PARAMETERS) {
         gemm_honest(GEMM_ARGUMENTS);
         return;
     }
-    honest(FV_OP_gemm)->run.gemm_f32(m - 1, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    m--;
+    gemm_honest(GEMM_ARGUMENTS);
     wrong.row_max = NULL;
-    honest(FV_OP_gemm)->run.gemm_f32(1, n, k, a + (m - 1) * lda, lda, b, ldb, c + (m - 1) * ldc, ldc, &wrong, prefetch);
+    multiply_call(honest(FV_OP_gemm)->run.multiply, FV_FORMAT_f32, 1, n, k, a + m * lda, lda, b, ldb, c + m * ldc, ldc,
+                  &wrong, prefetch);
 }
 
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
@@ -238,7 +244,9 @@ static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
 
 /* ------------------------------------------------------------------------------------------------------- gemm_blocks -- */
 
-static void blocks_honest(GEMM_PARAMETERS) { honest(FV_OP_gemm_blocks)->run.gemm_blocks_f32(GEMM_ARGUMENTS); }
+static void blocks_honest(GEMM_PARAMETERS) {
+    multiply_call(honest(FV_OP_gemm_blocks)->run.multiply, FV_FORMAT_f32, GEMM_ARGUMENTS);
+}
 
 /* Every block goes on with the chains of the one before. */
 static void blocks_without_end(GEMM_PARAMETERS) {
@@ -257,42 +265,75 @@ static void blocks_without_end(GEMM_PARAMETERS) {
 
 /* ----------------------------------------------------------------------------------------------------------- all -- */
 
+MULTIPLY_BY_SIZES(gemm_honest)
+MULTIPLY_BY_SIZES(gemm_last_column_missing)
+MULTIPLY_BY_SIZES(gemm_last_row_missing)
+MULTIPLY_BY_SIZES(gemm_chain_too_short)
+MULTIPLY_BY_SIZES(gemm_reads_past_b)
+MULTIPLY_BY_SIZES(gemm_reads_before_a)
+MULTIPLY_BY_SIZES(gemm_writes_past_c)
+MULTIPLY_BY_SIZES(gemm_writes_into_gap)
+MULTIPLY_BY_SIZES(gemm_writes_before_c)
+MULTIPLY_BY_SIZES(gemm_changes_input)
+MULTIPLY_BY_SIZES(gemm_needs_alignment)
+MULTIPLY_BY_SIZES(gemm_reads_old_c)
+MULTIPLY_BY_SIZES(gemm_first_factor_for_all)
+MULTIPLY_BY_SIZES(gemm_adds_blocks)
+MULTIPLY_BY_SIZES(gemm_starts_at_zero)
+MULTIPLY_BY_SIZES(gemm_starts_in_c)
+MULTIPLY_BY_SIZES(gemm_starts_by_stride_of_c)
+MULTIPLY_BY_SIZES(gemm_stores_before_it_merges)
+MULTIPLY_BY_SIZES(gemm_changes_start)
+MULTIPLY_BY_SIZES(gemm_row_max_anew)
+MULTIPLY_BY_SIZES(gemm_row_max_at_zero)
+MULTIPLY_BY_SIZES(gemm_row_max_nan)
+MULTIPLY_BY_SIZES(gemm_row_max_row_missing)
+MULTIPLY_BY_SIZES(gemm_sets_flush_to_zero)
+MULTIPLY_BY_SIZES(gemm_leaves_upper_dirty)
+MULTIPLY_BY_SIZES(gemm_loses_register)
+MULTIPLY_BY_SIZES(gemm_descending)
+MULTIPLY_BY_SIZES(gemm_split)
+MULTIPLY_BY_SIZES(gemm_unfused)
+MULTIPLY_BY_SIZES(gemm_masked_skips_positive_zero)
+MULTIPLY_BY_SIZES(blocks_honest)
+MULTIPLY_BY_SIZES(blocks_without_end)
+
 static const mutant mutants[] = {
-    MUTANT(PASSES, gemm, f32, 4, 8, gemm_honest),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_column_missing),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_row_missing),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_chain_too_short),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_past_b),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_before_a),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_past_c),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_into_gap),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_before_c),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_input),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_at_zero),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_in_c),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_by_stride_of_c),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_stores_before_it_merges),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_start),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_anew),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_at_zero),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_nan),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_row_missing),
-    MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero),
-    MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty),
-    MUTANT_WHERE(has_register_to_lose, DIFFERS, gemm, f32, 4, 8, gemm_loses_register),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_descending),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_split),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused),
-    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_honest),
-    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_masked_skips_positive_zero),
-    MUTANT(PASSES, gemm_blocks, f32, 2, 2, blocks_honest),
-    MUTANT(DIFFERS, gemm_blocks, f32, 2, 2, gemm_honest),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks, f32, 2, 2, blocks_without_end),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks_masked, f32, 1, 4, gemm_masked_skips_positive_zero),
+    MUTANT(PASSES, gemm, f32, 4, 8, gemm_honest_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_column_missing_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_row_missing_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_chain_too_short_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_past_b_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_before_a_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_past_c_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_into_gap_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_before_c_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_input_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_at_zero_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_in_c_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_by_stride_of_c_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_stores_before_it_merges_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_start_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_anew_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_at_zero_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_nan_row),
+    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_row_missing_row),
+    MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero_row),
+    MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty_row),
+    MUTANT_WHERE(has_register_to_lose, DIFFERS, gemm, f32, 4, 8, gemm_loses_register_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_descending_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_split_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused_row),
+    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_honest_row),
+    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_masked_skips_positive_zero_row),
+    MUTANT(PASSES, gemm_blocks, f32, 2, 2, blocks_honest_row),
+    MUTANT(DIFFERS, gemm_blocks, f32, 2, 2, gemm_honest_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks, f32, 2, 2, blocks_without_end_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks_masked, f32, 1, 4, gemm_masked_skips_positive_zero_row),
 };
 
 const mutant_table mutants_gemm = {mutants, sizeof mutants / sizeof mutants[0]};

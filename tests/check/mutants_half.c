@@ -1,6 +1,8 @@
 /* Mutants of widen, narrow, and of pairs of bfloat16. */
 #include "mutants.h"
 
+#include "multiply_call.h"
+
 #define WIDEN_PARAMETERS int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy
 #define NARROW_PARAMETERS int64_t rows, int64_t n, const float *x, int64_t ldx, uint16_t *y, int64_t ldy
 
@@ -87,8 +89,8 @@ static void narrow_saturates(NARROW_PARAMETERS) {
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void pairs_honest(PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_bf16)
-        ->run.gemm_pairs_bf16(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    multiply_call(fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_bf16)->run.multiply, FV_FORMAT_bf16x2, m, n, k, a, lda, b,
+                  ldb, c, ldc, epilogue, prefetch);
 }
 
 /* The second elements first: pairs not swapped. */
@@ -100,7 +102,7 @@ static void pairs_second_first(PAIRS_PARAMETERS) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             float acc = 0.0f;
-            for (int64_t p = 0; p < k; p++) {
+            for (int64_t p = 0; p < k / 2; p++) {
                 const uint32_t x = float_bits(a[i * lda + p]), y = float_bits(b[p * ldb + j]);
                 acc = fmaf(bits_float(x << 16), bits_float(y << 16), acc);
                 acc = fmaf(bits_float(x & 0xffff0000u), bits_float(y & 0xffff0000u), acc);
@@ -110,7 +112,7 @@ static void pairs_second_first(PAIRS_PARAMETERS) {
 }
 
 static void pairs_miss_last(PAIRS_PARAMETERS) {
-    pairs_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    pairs_honest(m, n, k > 2 ? k - 2 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 #define PACK_PAIRS_PARAMETERS                                                                                          \
@@ -192,21 +194,21 @@ static void from_pairs_swaps(FROM_PAIRS_PARAMETERS) { /* the rows of the last pa
 
 #define GEMM_WIDEN_PARAMETERS                                                                                          \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
-        int accumulate, const fv_prefetch *prefetch
+        const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void gemm_widen_bf16_honest(GEMM_WIDEN_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_bf16)
-        ->run.gemm_widen_bf16(m, n, k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+    multiply_call(fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_bf16)->run.multiply, FV_FORMAT_bf16x2, m, n, k, a, lda, b,
+                  ldb, c, ldc, epilogue, prefetch);
 }
 
 static void gemm_widen_f16_honest(GEMM_WIDEN_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_f16)
-        ->run.gemm_widen_f16(m, n, k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+    multiply_call(fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_f16)->run.multiply, FV_FORMAT_f16, m, n, k, a, lda, b, ldb,
+                  c, ldc, epilogue, prefetch);
 }
 
 /* The second element of the last pair, though k is odd. */
 static void gemm_widen_reads_on(GEMM_WIDEN_PARAMETERS) {
-    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
     for (int64_t i = 0; i < m && k % 2; i++)
         for (int64_t j = 0; j < n; j++)
             c[i * ldc + j] =
@@ -214,17 +216,17 @@ static void gemm_widen_reads_on(GEMM_WIDEN_PARAMETERS) {
 }
 
 static void gemm_widen_starts_anew(GEMM_WIDEN_PARAMETERS) {
-    (void)accumulate;
-    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, 0, prefetch);
+    (void)epilogue;
+    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, NULL, prefetch);
 }
 
 static void gemm_widen_misses_last(GEMM_WIDEN_PARAMETERS) {
-    gemm_widen_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, accumulate, prefetch);
+    gemm_widen_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void pairs_f16_honest(PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_f16)
-        ->run.gemm_pairs_f16(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    multiply_call(fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_f16)->run.multiply, FV_FORMAT_f16x2x4, m, n, k, a, lda, b,
+                  ldb, c, ldc, epilogue, prefetch);
 }
 
 static void pairs_f16_no_factor(PAIRS_PARAMETERS) {
@@ -242,14 +244,25 @@ static void pack_pairs_f16_as_bf16(PACK_PAIRS_PARAMETERS) {
     pack_pairs_honest(keys, channels, k, ldk, panel, nr, &none, norm);
 }
 
+MULTIPLY_BY_SIZES(gemm_widen_bf16_honest)
+MULTIPLY_BY_SIZES(gemm_widen_f16_honest)
+MULTIPLY_BY_SIZES(gemm_widen_reads_on)
+MULTIPLY_BY_SIZES(gemm_widen_starts_anew)
+MULTIPLY_BY_SIZES(gemm_widen_misses_last)
+MULTIPLY_BY_SIZES(pairs_honest)
+MULTIPLY_BY_SIZES(pairs_second_first)
+MULTIPLY_BY_SIZES(pairs_miss_last)
+MULTIPLY_BY_SIZES(pairs_f16_honest)
+MULTIPLY_BY_SIZES(pairs_f16_no_factor)
+
 static const mutant mutants[] = {
     MUTANT(PASSES, from_pairs, bf16, 1, 1, from_pairs_honest),
     MUTANT(DIFFERS_AS_REFERENCE, from_pairs, bf16, 1, 1, from_pairs_swaps),
-    MUTANT(PASSES, gemm_widen, bf16, 1, 1, gemm_widen_bf16_honest),
-    MUTANT(PASSES, gemm_widen, f16, 1, 1, gemm_widen_f16_honest),
-    MUTANT(DIFFERS, gemm_widen, bf16, 1, 1, gemm_widen_reads_on),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_widen, bf16, 1, 1, gemm_widen_starts_anew),
-    MUTANT(DIFFERS, gemm_widen, f16, 1, 1, gemm_widen_misses_last),
+    MUTANT(PASSES, gemm_widen, bf16, 1, 1, gemm_widen_bf16_honest_row),
+    MUTANT(PASSES, gemm_widen, f16, 1, 1, gemm_widen_f16_honest_row),
+    MUTANT(DIFFERS, gemm_widen, bf16, 1, 1, gemm_widen_reads_on_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_widen, bf16, 1, 1, gemm_widen_starts_anew_row),
+    MUTANT(DIFFERS, gemm_widen, f16, 1, 1, gemm_widen_misses_last_row),
     MUTANT(PASSES, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES_FLUSHED, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES, widen, f16, 1, 1, widen_f16_honest),
@@ -258,17 +271,17 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, widen, bf16, 1, 1, widen_misses_last),
     MUTANT(DIFFERS, widen, f16, 1, 1, widen_flushes),
     MUTANT(DIFFERS_AS_REFERENCE, widen, f16, 1, 1, widen_flushes),
-    MUTANT(PASSES, gemm_pairs, bf16, 1, 1, pairs_honest),
-    MUTANT(PASSES_FLUSHED, gemm_pairs, bf16, 1, 1, pairs_honest),
-    MUTANT(DIFFERS, gemm_pairs, bf16, 1, 1, pairs_second_first),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_pairs, bf16, 1, 1, pairs_second_first),
-    MUTANT(DIFFERS, gemm_pairs, bf16, 1, 1, pairs_miss_last),
+    MUTANT(PASSES, gemm_pairs, bf16, 1, 1, pairs_honest_row),
+    MUTANT(PASSES_FLUSHED, gemm_pairs, bf16, 1, 1, pairs_honest_row),
+    MUTANT(DIFFERS, gemm_pairs, bf16, 1, 1, pairs_second_first_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_pairs, bf16, 1, 1, pairs_second_first_row),
+    MUTANT(DIFFERS, gemm_pairs, bf16, 1, 1, pairs_miss_last_row),
     MUTANT(PASSES, pack_pairs, bf16, 1, 1, pack_pairs_honest),
     MUTANT(DIFFERS, pack_pairs, bf16, 1, 1, pack_pairs_sees_zeros),
     MUTANT(DIFFERS_AS_REFERENCE, pack_pairs, bf16, 1, 1, pack_pairs_misses_last_key),
-    MUTANT(PASSES, gemm_pairs, f16, 1, 1, pairs_f16_honest),
-    MUTANT(PASSES_FLUSHED, gemm_pairs, f16, 1, 1, pairs_f16_honest),
-    MUTANT(DIFFERS, gemm_pairs, f16, 1, 1, pairs_f16_no_factor),
+    MUTANT(PASSES, gemm_pairs, f16, 1, 1, pairs_f16_honest_row),
+    MUTANT(PASSES_FLUSHED, gemm_pairs, f16, 1, 1, pairs_f16_honest_row),
+    MUTANT(DIFFERS, gemm_pairs, f16, 1, 1, pairs_f16_no_factor_row),
     MUTANT(PASSES, pack_pairs, f16, 1, 1, pack_pairs_f16_honest),
     MUTANT(DIFFERS, pack_pairs, f16, 1, 1, pack_pairs_f16_as_bf16),
     MUTANT(PASSES, pair_rows, bf16, 1, 1, pair_rows_honest),

@@ -1,6 +1,8 @@
 /* Mutants of dot and gemm_thin of int8. */
 #include "mutants.h"
 
+#include "multiply_call.h"
+
 #include <string.h>
 
 static void dot_honest(const fv_dot_i8_args *x) { fv_kernel_scalar(FV_OP_dot, FV_TYPE_i8)->run.dot_i8(x); }
@@ -97,8 +99,8 @@ static void dot_leaves_columns(const fv_dot_i8_args *x) { /* past the last key *
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void thin_honest(THIN_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_i8)
-        ->run.gemm_thin_i8(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    multiply_call(fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_i8)->run.multiply, FV_FORMAT_i8, m, n, k, a, lda, b, ldb, c,
+                  ldc, epilogue, prefetch);
 }
 
 static void thin_forgets_start(THIN_PARAMETERS) {
@@ -118,6 +120,10 @@ static void thin_unsigned(THIN_PARAMETERS) { /* as if b were: one segment, store
         }
 }
 
+MULTIPLY_BY_SIZES(thin_honest)
+MULTIPLY_BY_SIZES(thin_forgets_start)
+MULTIPLY_BY_SIZES(thin_unsigned)
+
 static const mutant mutants[] = {
     MUTANT(PASSES, dot, i8, 8, 16, dot_honest),
     MUTANT(PASSES_FLUSHED, dot, i8, 8, 16, dot_honest),
@@ -129,10 +135,10 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_scales_in_turn),
     MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_sum),
     MUTANT(DIFFERS, dot, i8, 8, 16, dot_leaves_columns),
-    MUTANT(PASSES, gemm_thin, i8, 8, 1, thin_honest),
-    MUTANT(PASSES_FLUSHED, gemm_thin, i8, 8, 1, thin_honest),
-    MUTANT(DIFFERS, gemm_thin, i8, 8, 1, thin_forgets_start),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, i8, 8, 1, thin_unsigned),
+    MUTANT(PASSES, gemm_thin, i8, 8, 1, thin_honest_row),
+    MUTANT(PASSES_FLUSHED, gemm_thin, i8, 8, 1, thin_honest_row),
+    MUTANT(DIFFERS, gemm_thin, i8, 8, 1, thin_forgets_start_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, i8, 8, 1, thin_unsigned_row),
 };
 
 const mutant_table mutants_int8 = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -1,6 +1,8 @@
 /* Mutants of dot and gemm_thin. */
 #include "mutants.h"
 
+#include "multiply_call.h"
+
 static void dot_honest(const fv_dot_args *x) { fv_kernel_scalar(FV_OP_dot, FV_TYPE_bf16)->run.dot_bf16(x); }
 
 static void dot_reads_stride_of_eight(const fv_dot_args *x) { /* rows interleaved otherwise */
@@ -52,8 +54,8 @@ static void dot_leaves_last_columns(const fv_dot_args *x) {
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void thin_honest(THIN_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_f16)
-        ->run.gemm_thin_f16(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    multiply_call(fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_f16)->run.multiply, FV_FORMAT_f16, m, n, k, a, lda, b, ldb,
+                  c, ldc, epilogue, prefetch);
 }
 
 static void thin_forgets_start(THIN_PARAMETERS) {
@@ -75,6 +77,11 @@ static void thin_repeats_last_row(THIN_PARAMETERS) { /* of an odd number */
             c[2 * ldc + j] = c[ldc + j];
 }
 
+MULTIPLY_BY_SIZES(thin_honest)
+MULTIPLY_BY_SIZES(thin_forgets_start)
+MULTIPLY_BY_SIZES(thin_merges_first)
+MULTIPLY_BY_SIZES(thin_repeats_last_row)
+
 static const mutant mutants[] = {
     MUTANT(PASSES, dot, bf16, 8, 16, dot_honest),
     MUTANT(PASSES_FLUSHED, dot, bf16, 8, 16, dot_honest),
@@ -84,11 +91,11 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_first),
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_pairs_unguarded),
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_leaves_last_columns),
-    MUTANT(PASSES, gemm_thin, f16, 8, 1, thin_honest),
-    MUTANT(PASSES_FLUSHED, gemm_thin, f16, 8, 1, thin_honest),
-    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_forgets_start),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, f16, 8, 1, thin_merges_first),
-    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_repeats_last_row),
+    MUTANT(PASSES, gemm_thin, f16, 8, 1, thin_honest_row),
+    MUTANT(PASSES_FLUSHED, gemm_thin, f16, 8, 1, thin_honest_row),
+    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_forgets_start_row),
+    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, f16, 8, 1, thin_merges_first_row),
+    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_repeats_last_row_row),
 };
 
 const mutant_table mutants_thin = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -18,10 +18,10 @@ void fv_finish_f32_1x1_lone(int64_t rows, int64_t n, const float *O, int64_t ldO
     fv_kernel_scalar(FV_OP_finish, FV_TYPE_f32)->run.finish_f32(rows, n, O, ldO, M, L, out, ldout, lse, ldlse);
 }
 
-void fv_gemm_f32_4x2_scalar(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
-                            float *c, int64_t ldc, const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+void fv_gemm_f32_4x2_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                            const fv_prefetch *prefetch) {
     gemms++;
-    fv_kernel_scalar(FV_OP_gemm, FV_TYPE_f32)->run.gemm_f32(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    fv_kernel_scalar(FV_OP_gemm, FV_TYPE_f32)->run.multiply(a, b, c, ldc, epilogue, prefetch);
 }
 
 /* A context as on this CPU with that tier and those features; capped: FOVEA_ISA_BEST for not. */

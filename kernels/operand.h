@@ -1,0 +1,110 @@
+/* Operands of a product: rows of A, and B in one of the formats of formats.inc. Part of kernels.h.
+ *
+ * A panel of packed keys, a page of the cache, values as they lie or copied, and packed weights are all an fv_operand:
+ * `steps` by `columns` elements, step t of column j being element t % per_word of the word
+ *
+ *   (j / width) * panel + (t / per_word) * row + j % width     counted from data, width 0 standing for one panel,
+ *
+ * in words of per_word elements (fv_operand_place). What is behind the last step of a word is +0, unless a format's kernels say that
+ * it is not read. An operand owns nothing. */
+#ifndef FV_OPERAND_H
+#define FV_OPERAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_i8, FV_TYPE_COUNT } fv_type;
+
+typedef enum fv_format {
+#define FV_FORMAT(name, element, bits, per_word, word, scale) FV_FORMAT_##name,
+#include "formats.inc"
+#undef FV_FORMAT
+    FV_FORMAT_COUNT
+} fv_format;
+
+typedef enum fv_word_order { FV_WORD_step, FV_WORD_column, FV_WORD_high, FV_WORD_low, FV_WORD_fours } fv_word_order;
+
+typedef enum fv_scale_layout { FV_SCALE_none, FV_SCALE_row, FV_SCALE_column } fv_scale_layout;
+
+typedef struct fv_format_info {
+    const char *name;
+    fv_type element;
+    int bits, per_word;
+    fv_word_order word;
+    fv_scale_layout scale;
+} fv_format_info;
+
+static inline fv_format_info fv_format_of(fv_format format) {
+    switch (format) {
+#define FV_FORMAT(name, element, bits, per_word, word, scale)                                                          \
+    case FV_FORMAT_##name:                                                                                             \
+        return (fv_format_info){#name, FV_TYPE_##element, bits, per_word, FV_WORD_##word, FV_SCALE_##scale};
+#include "formats.inc"
+#undef FV_FORMAT
+    default: return (fv_format_info){0};
+    }
+}
+
+/* Exponent range of 16-bit elements: bits of the smallest magnitude that is not 0, and of the largest; NaN are the largest of all. */
+typedef struct fv_magnitudes {
+    int least, most;
+} fv_magnitudes;
+
+typedef struct fv_operand {
+    const void *data;       /* its first word; alignment of an element suffices */
+    const float *scales;    /* in the format's layout; NULL where it has none */
+    int64_t columns, steps; /* n and k of the product, at least 1 */
+    int64_t row, panel;     /* words to the next row, and to the next panel */
+    fv_magnitudes range;    /* of all elements; only where a caller asks for it */
+    int32_t width;          /* columns of a panel; 0: one panel has all */
+    fv_format format;
+} fv_operand;
+
+_Static_assert(sizeof(fv_operand) == 64, "an operand is one cache line");
+
+/* Rows of A: element t of row i is data[i*stride + t], words where a kind of A has words. */
+typedef struct fv_rows {
+    const void *data;
+    int64_t count, stride;
+} fv_rows;
+
+/* Words of so many steps of a column. */
+static inline int64_t fv_operand_words(fv_format format, int64_t steps) {
+    const int per_word = fv_format_of(format).per_word;
+    return (steps + per_word - 1) / per_word;
+}
+
+/* Bytes of so many rows of words of a panel. */
+static inline int64_t fv_operand_bytes(fv_format format, int64_t steps, int64_t width) {
+    const fv_format_info f = fv_format_of(format);
+    return fv_operand_words(format, steps) * f.per_word * f.bits * width / 8;
+}
+
+/* Where element t of column j is, counted in elements from data. */
+static inline int64_t fv_operand_place(const fv_operand *b, int64_t t, int64_t j) {
+    const fv_format_info f = fv_format_of(b->format);
+    const int64_t panel = b->width ? j / b->width : 0, column = b->width ? j % b->width : j, e = t % f.per_word;
+    if (f.word == FV_WORD_column)
+        return j * b->row + t;
+    const int64_t word = panel * b->panel + t / f.per_word * b->row + column;
+    if (f.word == FV_WORD_fours)
+        return word / 4 * 4 * f.per_word + e * 4 + word % 4;
+    return word * f.per_word + (f.word == FV_WORD_high ? f.per_word - 1 - e : e);
+}
+
+/* Columns from `column` on, of the panel that holds it, and steps from `step` on, which begins a word. */
+static inline fv_operand fv_operand_part(const fv_operand *b, int64_t column, int64_t columns, int64_t step,
+                                         int64_t steps) {
+    const fv_format_info f = fv_format_of(b->format);
+    fv_operand part = *b;
+    const int64_t panel = b->width ? column / b->width : 0, in_panel = b->width ? column % b->width : column;
+    const int64_t words =
+        f.word == FV_WORD_column ? column * b->row + step : panel * b->panel + step / f.per_word * b->row + in_panel;
+    part.data = (const char *)b->data + words * f.per_word * f.bits / 8;
+    part.columns = columns;
+    part.steps = steps;
+    part.scales = f.scale == FV_SCALE_column ? b->scales + column : f.scale == FV_SCALE_row ? b->scales + step : NULL;
+    return part;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* Products by their sizes, for tests: what kernels take as structs, said in numbers. */
+#ifndef MULTIPLY_CALL_H
+#define MULTIPLY_CALL_H
+
+#include "kernels.h"
+
+/* Of the B of a row. */
+static inline fv_format format_of_row(const fv_kernel *kernel) {
+    static const fv_format elements[FV_TYPE_COUNT] = {
+        [FV_TYPE_bf16] = FV_FORMAT_bf16, [FV_TYPE_f16] = FV_FORMAT_f16, [FV_TYPE_i8] = FV_FORMAT_i8};
+    if (kernel->type == FV_TYPE_f32 || kernel->op == FV_OP_gemm_thin)
+        return elements[kernel->type];
+    if (kernel->type == FV_TYPE_f16)
+        return kernel->op == FV_OP_gemm_pairs ? FV_FORMAT_f16x2x4 : FV_FORMAT_f16;
+    return FV_FORMAT_bf16x2;
+}
+
+static inline fv_operand operand_of(fv_format format, int64_t n, int64_t k, const void *b, int64_t ldb) {
+    return (fv_operand){.data = b, .columns = n, .steps = k, .row = ldb, .format = format};
+}
+
+static inline void multiply_call(fv_multiply_fn *multiply, fv_format format, int64_t m, int64_t n, int64_t k,
+                                 const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+                                 const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    const fv_rows rows = {a, m, lda};
+    const fv_operand factor = operand_of(format, n, k, b, ldb);
+    multiply(&rows, &factor, c, ldc, epilogue, prefetch);
+}
+
+/* Defines name_row, a kernel, by name, a function of sizes. */
+#define MULTIPLY_BY_SIZES(name)                                                                                        \
+    static void name##_row(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,  \
+                           const fv_prefetch *prefetch) {                                                              \
+        name(a->count, b->columns, b->steps, a->data, a->stride, b->data, b->row, c, ldc, epilogue, prefetch);         \
+    }
+
+#endif
