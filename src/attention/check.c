@@ -231,14 +231,18 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     if (outputs != FOVEA_OK)
         return outputs;
     bool written[OPERANDS + 1] = {false};
+    int count = 0; /* of those that are there: most are not, and overlap nothing */
     for (int i = 0; i < OPERANDS; i++)
-        written[i] = i < TENSORS
-                         ? all[i].rule.output
-                         : i == STATS || i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
-    spans[OPERANDS] = *workspace;
-    for (int i = 0; i < OPERANDS; i++)
-        for (int j = 0; j <= OPERANDS; j++) {
-            if (i == j || !(written[i] || j == OPERANDS) || (written[i] && written[j] && j < i))
+        if (spans[i].begin < spans[i].end) {
+            written[count] =
+                i < TENSORS ? all[i].rule.output
+                            : i == STATS || i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
+            spans[count++] = spans[i];
+        }
+    spans[count] = *workspace;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j <= count; j++) {
+            if (i == j || !(written[i] || j == count) || (written[i] && written[j] && j < i))
                 continue;
             const fovea_status status = fv_spans_disjoint(&spans[i], &spans[j]);
             if (status != FOVEA_OK)
