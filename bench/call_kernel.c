@@ -13,8 +13,9 @@ static float a[ROWS * DEPTH], b[DEPTH * COLUMNS], c[ROWS * COLUMNS];
 
 int main(int argc, char **argv) {
     const fv_kernel *row = argc == 3 ? fv_kernel_named(argv[1]) : NULL;
-    if (!row || row->op != FV_OP_gemm || row->type != FV_TYPE_f32) {
-        fprintf(stderr, "usage: call-kernel ROW COUNT, with a gemm_f32 row of kernels.inc that this build has\n");
+    if (!row || !fv_multiply_is(row, FV_KIND_f32, FV_FORMAT_f32, false)) {
+        fprintf(stderr,
+                "usage: call-kernel ROW COUNT, with a multiply_f32_f32 row of kernels.inc that this build has\n");
         return 2;
     }
     for (int i = 0; i < ROWS * DEPTH; i++)

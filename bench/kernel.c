@@ -26,16 +26,22 @@ typedef struct operation {
     double bytes;           /* read and written; a gemm's are those of its operands */
 } operation;
 
-/* words: steps that an element of a and of b holds. */
-static void call_multiply(const fv_kernel *kernel, operands *o, const float *a, const float *b, fv_format format,
-                          int64_t words) {
-    const fv_rows rows = {a, o->m, o->k};
-    const fv_operand operand = {.data = b, .columns = o->n, .steps = o->k * words, .row = o->n, .format = format};
+/* Products. k counts words of A, where it has words: bits of floats serve for them. */
+static void call_multiply(const fv_kernel *kernel, operands *o) {
+    const int words = kernel->kind == FV_KIND_bf16x2 || kernel->kind == FV_KIND_f16x2 ||
+                              kernel->kind == FV_KIND_bf16x2_amx_order
+                          ? 2
+                          : 1,
+              first = kernel->kind == FV_KIND_f32 && kernel->format == FV_FORMAT_f32 ? 0 : 1;
+    const fv_rows rows = {kernel->few ? o->in[0] : o->in[first], o->m, o->k};
+    const fv_operand operand = {.data = kernel->few ? o->in[2] : o->in[first + 1],
+                                .columns = o->n,
+                                .steps = o->k * words,
+                                .row = o->n,
+                                .format = kernel->format};
+    fv_tiles_enter(kernel);
     kernel->run.multiply(&rows, &operand, o->out[0], o->n, NULL, NULL);
-}
-
-static void call_gemm(const fv_kernel *kernel, operands *o) {
-    call_multiply(kernel, o, o->in[0], o->in[1], FV_FORMAT_f32, 1);
+    fv_tiles_leave(kernel);
 }
 
 static void call_scale(const fv_kernel *kernel, operands *o) {
@@ -116,19 +122,6 @@ static void call_normalize(const fv_kernel *kernel, operands *o) {
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
-/* Words of pairs: bits of floats serve. */
-static void call_gemm_pairs(const fv_kernel *kernel, operands *o) {
-    const fv_format format = kernel->type == FV_TYPE_bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4;
-    call_multiply(kernel, o, o->in[1], o->in[2], format, 2);
-}
-
-static void call_gemm_blocks(const fv_kernel *kernel, operands *o) {
-    const bool words = kernel->type == FV_TYPE_bf16;
-    fv_tiles_enter(kernel);
-    call_multiply(kernel, o, o->in[1], o->in[2], words ? FV_FORMAT_bf16x2 : FV_FORMAT_f32, words ? 2 : 1);
-    fv_tiles_leave(kernel);
-}
-
 static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
     fv_magnitudes m = fv_magnitudes_none();
     kernel->run.pack_pairs_bf16(o->n, o->k, (const uint16_t *)o->in[0], o->k, o->out[0], o->n, &m, NULL);
@@ -141,10 +134,6 @@ static void call_to_pairs(const fv_kernel *kernel, operands *o) {
 
 static void call_from_pairs(const fv_kernel *kernel, operands *o) {
     kernel->run.from_pairs_bf16(o->m / 2, o->n, o->in[0], o->n, o->out[0], o->n);
-}
-
-static void call_gemm_widen(const fv_kernel *kernel, operands *o) {
-    call_multiply(kernel, o, o->in[1], o->in[2], kernel->type == FV_TYPE_bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16, 1);
 }
 
 static void call_pair_rows(const fv_kernel *kernel, operands *o) {
@@ -192,17 +181,16 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
                                        .lds = o->n});
 }
 
-static void call_gemm_thin(const fv_kernel *kernel, operands *o) {
-    static const fv_format formats[FV_TYPE_COUNT] = {
-        [FV_TYPE_bf16] = FV_FORMAT_bf16, [FV_TYPE_f16] = FV_FORMAT_f16, [FV_TYPE_i8] = FV_FORMAT_i8};
-    call_multiply(kernel, o, o->in[0], o->in[2], formats[kernel->type], 1);
-}
-
 static const int64_t any = INT64_C(1) << 20;
 
+/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows. */
+static const operation of_floats = {call_multiply, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
+                       of_masked = {call_multiply, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
+                       of_halves = {call_multiply, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
+                       of_words = {call_multiply, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
+                       of_few = {call_multiply, 4, 128, 256, "mnk", any, 1, 2, 0, 0};
+
 static const operation operations[FV_OP_COUNT] = {
-    [FV_OP_gemm] = {call_gemm, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
-    [FV_OP_gemm_masked] = {call_gemm, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_copy] = {call_copy, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_pack] = {call_pack, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 8},
@@ -219,22 +207,32 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_normalize] = {call_normalize, 8, 576, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
-    [FV_OP_gemm_pairs] = {call_gemm_pairs, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
-    [FV_OP_gemm_blocks] = {call_gemm_blocks, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
-    [FV_OP_gemm_blocks_masked] = {call_gemm, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
     [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_from_pairs] = {call_from_pairs, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
-    [FV_OP_gemm_widen] = {call_gemm_widen, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_dot] = {call_dot, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0},
-    [FV_OP_gemm_thin] = {call_gemm_thin, 4, 128, 256, "mnk", any, 1, 2, 0, 0},
 };
 
+static const operation *operation_of(const fv_kernel *kernel) {
+    if (kernel->op != FV_OP_multiply)
+        return &operations[kernel->op];
+    if (kernel->few)
+        return &of_few;
+    switch (kernel->kind) {
+    case FV_KIND_f32: return kernel->format == FV_FORMAT_f32 ? &of_floats : &of_halves;
+    case FV_KIND_bf16x2:
+    case FV_KIND_f16x2: return &of_words;
+    case FV_KIND_f32_masked:
+    case FV_KIND_f32_amx_order_masked: return &of_masked;
+    default: return &of_floats;
+    }
+}
+
 /* Is it one of those that take no more rows than their mr? */
-static bool takes_few_rows(const fv_kernel *kernel) { return kernel->op == FV_OP_dot || kernel->op == FV_OP_gemm_thin; }
+static bool takes_few_rows(const fv_kernel *kernel) { return kernel->op == FV_OP_dot || kernel->few; }
 
 static int64_t k_most(const fv_kernel *kernel) {
     return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? FV_I8_CHANNELS : any;
@@ -253,7 +251,7 @@ static const char *compare(const kernel_bench *self) {
     operands judge = {.m = data->m, .n = data->n, .k = data->k};
     const char *error = "no memory";
     if (operands_make(&judge, self->kernel) == 0) {
-        operations[self->kernel->op].call(fv_kernel_scalar(self->kernel->op, self->kernel->type), &judge);
+        operation_of(self->kernel)->call(fv_kernel_reference(self->kernel), &judge);
         int same = judge.truth == data->truth && memcmp(&judge.bits, &data->bits, sizeof judge.bits) == 0;
         for (int i = 0; i < OUTPUTS; i++)
             same &= memcmp(judge.out[i], data->out[i], (size_t)operands_room(data) * sizeof(float)) == 0;
@@ -265,12 +263,12 @@ static const char *compare(const kernel_bench *self) {
 
 static void kernel_run(bench *base) {
     kernel_bench *self = (kernel_bench *)base;
-    operations[self->kernel->op].call(self->kernel, &self->data);
+    operation_of(self->kernel)->call(self->kernel, &self->data);
 }
 
 static const char *kernel_begin(bench *base, shim_cost *cost) {
     kernel_bench *self = (kernel_bench *)base;
-    const operation *op = &operations[self->kernel->op];
+    const operation *op = operation_of(self->kernel);
     operands *o = &self->data;
     if (operands_make(o, self->kernel) != 0)
         return "no memory";
@@ -281,7 +279,7 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     cost->elements = op->elements * (double)(o->m * o->n * o->k);
     cost->flops = op->flops * (double)(o->m * o->n * o->k);
     cost->bytes = op->bytes * (double)(o->m * o->n * o->k);
-    if (self->kernel->op == FV_OP_gemm || self->kernel->op == FV_OP_gemm_masked)
+    if (self->kernel->op == FV_OP_multiply && self->kernel->format == FV_FORMAT_f32)
         cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
     if (takes_few_rows(self->kernel)) /* those of b, which is what limits it */
         cost->bytes = (double)(operands_size(self->kernel) * o->n * o->k);
@@ -322,7 +320,7 @@ static bench *kernel_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const fv_kernel *kernel = find_row(words, rest, sizeof rest, error);
     if (kernel == NULL)
         return NULL;
-    const operation *op = &operations[kernel->op];
+    const operation *op = operation_of(kernel);
     if (op->call == NULL) {
         snprintf(error, BENCH_ERROR_SIZE, "name=%s: fovea-bench does not know its operation", kernel->name);
         return NULL;

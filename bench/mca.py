@@ -29,10 +29,10 @@ import sys
 CORES = ["cortex-a76", "neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"]
 KEYS_16 = 24  # multiply-adds of exp for 16 keys; rows of few keys have longer loops, which hold whole rows
 HELD = ["neoverse-n1", "neoverse-v1"]  # those that --least is held against
-GEMM = ["gemm_f32_6x16", "gemm_f32_4x24", "gemm_f32_8x12"]
-PAIRS = ["gemm_pairs_bf16_6x16", "gemm_pairs_f16_6x16"]  # each instruction multiplies as many elements as one of gemm
+GEMM = ["multiply_f32_f32_6x16", "multiply_f32_f32_4x24", "multiply_f32_f32_8x12"]
+PAIRS = ["multiply_bf16x2_bf16x2_6x16", "multiply_f16x2_f16x2x4_6x16"]  # each instruction multiplies as many elements as one of gemm
 REST = ["softmax_f32_1x16", "exp_f32_1x4"]
-AVX2 = ["gemm_f32_6x16", "gemm_f32_4x24", "gemm_f32_3x32"]
+AVX2 = ["multiply_f32_f32_6x16", "multiply_f32_f32_4x24", "multiply_f32_f32_3x32"]
 BRANCH = re.compile(r"^(b\.\w+|cbn?z|tbn?z|j\w+)$")
 ADD_MULTIPLY = re.compile(r"^(fmla|fmls|bfmlal[bt]|fmlal2?|vfn?m(add|sub)\d+ps)$")
 FEATURES = "+bf16,+fp16fml"

@@ -70,7 +70,7 @@ int operands_make(operands *o, const fv_kernel *kernel) {
         bench_fill(o->in[i], n, i == 0 ? -4 : 0.125F, i == 0 ? 0 : 1, (uint64_t)i);
     }
     const int narrow = kernel->type == FV_TYPE_bf16 || kernel->type == FV_TYPE_f16;
-    const int both = kernel->op == FV_OP_gemm_pairs || kernel->op == FV_OP_gemm_blocks;
+    const int both = kernel->op == FV_OP_multiply && kernel->kind != FV_KIND_f32; /* a is of words, too */
     for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
         fill_halves(o->in[i], n, kernel->type);
     if (kernel->type == FV_TYPE_i8 && make_int8(o, kernel) != 0)

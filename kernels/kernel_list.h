@@ -5,8 +5,7 @@
 
 /* The operations of the list. */
 typedef enum fv_op {
-    FV_OP_gemm,
-    FV_OP_gemm_masked,
+    FV_OP_multiply,
     FV_OP_scale,
     FV_OP_copy,
     FV_OP_pack,
@@ -23,18 +22,13 @@ typedef enum fv_op {
     FV_OP_bias_act_residual,
     FV_OP_normalize,
     FV_OP_exp,
-    FV_OP_gemm_pairs,
-    FV_OP_gemm_blocks,
-    FV_OP_gemm_blocks_masked,
     FV_OP_pack_pairs,
     FV_OP_to_pairs,
     FV_OP_pair_rows,
     FV_OP_from_pairs,
-    FV_OP_gemm_widen,
     FV_OP_widen,
     FV_OP_narrow,
     FV_OP_dot,
-    FV_OP_gemm_thin,
     FV_OP_COUNT
 } fv_op;
 
@@ -61,18 +55,19 @@ enum {
 #undef FV_FEATURE
 };
 
-/* A row of the list. mr x nr: the register tile of a gemm; elsewhere what the row handles at once. */
+/* A row of the list. mr x nr: the register tile of a product; elsewhere what the row handles at once. */
 typedef struct fv_kernel {
     const char *name;
     fv_op op;
-    fv_type type;
+    fv_type type; /* of a product: of the elements of B */
+    fv_kind kind; /* these three of a product */
+    fv_format format;
+    int few; /* it takes at most mr rows */
     fv_isa isa;
     unsigned features; /* that it needs beyond its tier: FV_HAS_... */
     int mr, nr;
     union {
-        fv_multiply_fn *multiply; /* of any product */
-        fv_gemm_f32_fn *gemm_f32;
-        fv_gemm_masked_f32_fn *gemm_masked_f32;
+        fv_multiply_fn *multiply;
         fv_scale_f32_fn *scale_f32;
         fv_copy_f32_fn *copy_f32;
         fv_pack_f32_fn *pack_f32;
@@ -90,18 +85,11 @@ typedef struct fv_kernel {
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_normalize_f32_fn *normalize_f32;
         fv_exp_f32_fn *exp_f32;
-        fv_gemm_pairs_bf16_fn *gemm_pairs_bf16;
-        fv_gemm_blocks_f32_fn *gemm_blocks_f32;
-        fv_gemm_blocks_bf16_fn *gemm_blocks_bf16;
-        fv_gemm_blocks_masked_f32_fn *gemm_blocks_masked_f32;
-        fv_gemm_pairs_f16_fn *gemm_pairs_f16;
         fv_pack_pairs_bf16_fn *pack_pairs_bf16;
         fv_pack_pairs_f16_fn *pack_pairs_f16;
         fv_pair_rows_bf16_fn *pair_rows_bf16;
         fv_to_pairs_bf16_fn *to_pairs_bf16;
         fv_from_pairs_bf16_fn *from_pairs_bf16;
-        fv_gemm_widen_bf16_fn *gemm_widen_bf16;
-        fv_gemm_widen_f16_fn *gemm_widen_f16;
         fv_widen_bf16_fn *widen_bf16;
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;
@@ -110,16 +98,14 @@ typedef struct fv_kernel {
         fv_dot_bf16_fn *dot_bf16;
         fv_dot_f16_fn *dot_f16;
         fv_dot_i8_fn *dot_i8;
-        fv_gemm_thin_f32_fn *gemm_thin_f32;
-        fv_gemm_thin_bf16_fn *gemm_thin_bf16;
-        fv_gemm_thin_f16_fn *gemm_thin_f16;
-        fv_gemm_thin_i8_fn *gemm_thin_i8;
     } run;
-    const char *op_name; /* "gemm", "gemm_masked", ... */
+    const char *op_name; /* "multiply", "scale", ... */
 } fv_kernel;
 
 /* Prototypes of every kernel that this build has. */
 #define FV_KERNEL(op, type, mr, nr, isa, features) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
+#define FV_MULTIPLY(kind, format, mr, nr, isa, features)                                                               \
+    fv_multiply_fn fv_multiply_##kind##_##format##_##mr##x##nr##_##isa;
 #include "kernels.inc"
 #undef FV_KERNEL
 

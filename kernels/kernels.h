@@ -107,6 +107,30 @@ typedef struct fv_prefetch {
     const void *next, *next_end; /* prefetched into the second-level cache during the call; next NULL: nothing is */
 } fv_prefetch;
 
+/* Kinds of A of a product: what its rows are made of, and the arithmetic.
+ *   f32               floats, in one chain
+ *   f32_masked        the same, but terms whose a is -0 are skipped, so that b may be anything there: the careful path of boundary
+ *                     tiles over values that are not finite; slow and rare. No row_max
+ *   f32_amx_order     floats in the arithmetic of bf16_tile: acc = acc + (even + odd) for each block of FV_BLOCK steps, the first of
+ *                     which begins with t = 0; start is what acc begins with. So runs of t end with blocks. A block that has lost
+ *                     its first elements, which are zeros, is a call of its own: even and odd may change places
+ *   f32_amx_order_masked   as f32_masked is to f32
+ *   bf16x2            words of two bfloat16, the first in the high half, with +0 behind an odd number of steps; only where
+ *                     fv_pairs_exact() allows it
+ *   bf16x2_amx_order  the same as blocks. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h)
+ *   f16x2             words of two float16, the first in the low half: any numbers, in any rounding mode, as products are exact and
+ *                     never subnormal, as long as the CPU does not flush what is subnormal as float16 */
+typedef enum fv_kind {
+    FV_KIND_f32,
+    FV_KIND_f32_masked,
+    FV_KIND_f32_amx_order,
+    FV_KIND_f32_amx_order_masked,
+    FV_KIND_bf16x2,
+    FV_KIND_bf16x2_amx_order,
+    FV_KIND_f16x2,
+    FV_KIND_COUNT
+} fv_kind;
+
 /* multiply: the product of rows of A and an operand B, m = a->count, n = b->columns, k = b->steps, all >= 1:
  * chain[i][j] over t < k ascending: acc = fma(a[i][t], b[t][j], acc), for i < m, j < n, elements widened exactly.
  * epilogue NULL: acc = +0 at first, c[i][j] = chain; else acc = start[i][j] at first, then
@@ -117,25 +141,17 @@ typedef struct fv_prefetch {
  * one stored, and the last one may merge. Its bits are those of one call over all t.
  * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written while
  * the rest is still being read. prefetch NULL: no hints.
+ *
  * B is one panel; columns past n are not read. Scores are A = scaled queries, B = packed keys; values are A = p, B = v as it lies,
- * or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list is its register tile. */
+ * or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list is its register tile.
+ * What rows of the list ask beyond that:
+ *   A f32, B bf16x2 or f16, many rows   n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue has only start.
+ *                                       The second element behind an odd number of steps is not read as a number
+ *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max together: maxima are
+ *                                       those of c
+ *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies into A */
 typedef void fv_multiply_fn(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
                             const fv_prefetch *prefetch);
-
-/* gemm: A and B of floats. */
-typedef fv_multiply_fn fv_gemm_f32_fn;
-
-/* gemm_masked: the same without row_max, but terms whose a is -0 are skipped, so that b may be anything there. The careful
- * path of boundary tiles over values that are not finite; slow and rare. */
-typedef fv_multiply_fn fv_gemm_masked_f32_fn;
-
-/* gemm_blocks: the same in the arithmetic of bf16_tile: acc[i][j] = acc + (even + odd) for each block of FV_BLOCK steps of k, the first
- * of which begins with t = 0; start is what acc begins with. So runs of t end with blocks. A block that has lost its first
- * elements, which are zeros, is a call of its own: even and odd may change places. */
-typedef fv_multiply_fn fv_gemm_blocks_f32_fn;
-
-/* gemm_blocks_masked: as gemm_masked is to gemm. */
-typedef fv_multiply_fn fv_gemm_blocks_masked_f32_fn;
 
 /* scale: y[i][j] = factor * x[i][j] for rows x n; y may be x, with ldy == ldx. *norm, unless NULL, is raised to the largest sum of squares of a row
  * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
@@ -299,13 +315,6 @@ static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
            (a.least >> 7) + (b.least >> 7) - 2 * BIAS >= -112;
 }
 
-/* gemm_pairs: A and B of bf16x2, whose last word is whole, with +0 behind an odd number of steps. Only for operands that
- * fv_pairs_exact() allows. */
-typedef fv_multiply_fn fv_gemm_pairs_bf16_fn;
-
-/* gemm_blocks of bfloat16: as gemm_blocks, with A and B of bf16x2, for operands that fv_pairs_exact() allows. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h). */
-typedef fv_multiply_fn fv_gemm_blocks_bf16_fn;
-
 /* A product that is still to be computed. */
 typedef struct fv_product {
     fv_rows a;
@@ -314,11 +323,6 @@ typedef struct fv_product {
     int64_t ldc;
     fv_epilogue epilogue;
 } fv_product;
-
-/* The same for float16, whose products are exact and never subnormal: of any operands, in any rounding mode, as long as the CPU does
- * not flush what is subnormal as float16. Words of A have the first element in the low half, B is f16x2x4. n is a multiple
- * of FV_LANES. The epilogue has no a, but may have b, and row_max beside it: maxima are those of c. */
-typedef fv_multiply_fn fv_gemm_pairs_f16_fn;
 
 /* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to
  * take in those of the keys. *norm as in pack, but with sums in any order. */
@@ -343,11 +347,6 @@ typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int
  * of row i of x. A NaN keeps its bits. n is a multiple of FV_LANES, on scalar any
  * number. */
 typedef void fv_from_pairs_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
-
-/* gemm_widen: A of floats, B of bf16x2, where the second element behind an odd number of steps is not read as a number, or of f16.
- * n is a multiple of FV_LANES, on scalar any number, and b->row >= n. The epilogue has only start. */
-typedef fv_multiply_fn fv_gemm_widen_bf16_fn;
-typedef fv_gemm_widen_bf16_fn fv_gemm_widen_f16_fn;
 
 /* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */
 typedef void fv_widen_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy);

@@ -22,6 +22,13 @@ typedef enum fv_format {
     FV_FORMAT_COUNT
 } fv_format;
 
+/* The element types of formats, as constants. */
+enum {
+#define FV_FORMAT(name, element, bits, per_word, word, scale) FV_ELEMENT_##name = FV_TYPE_##element,
+#include "formats.inc"
+#undef FV_FORMAT
+};
+
 typedef enum fv_word_order { FV_WORD_step, FV_WORD_column, FV_WORD_high, FV_WORD_low, FV_WORD_fours } fv_word_order;
 
 typedef enum fv_scale_layout { FV_SCALE_none, FV_SCALE_row, FV_SCALE_column } fv_scale_layout;

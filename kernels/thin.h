@@ -36,11 +36,4 @@ typedef void fv_dot_f32_fn(const fv_dot_args *args);
 typedef fv_dot_f32_fn fv_dot_bf16_fn;
 typedef fv_dot_f32_fn fv_dot_f16_fn;
 
-/* gemm_thin: gemm without row_max, of at most FV_DOT_ROWS rows, whose b has the element type in the operation's name and is widened,
- * exactly, on the way. */
-typedef fv_multiply_fn fv_gemm_thin_f32_fn;
-typedef fv_gemm_thin_f32_fn fv_gemm_thin_bf16_fn;
-typedef fv_gemm_thin_f32_fn fv_gemm_thin_f16_fn;
-typedef fv_gemm_thin_f32_fn fv_gemm_thin_i8_fn;
-
 #endif

@@ -168,7 +168,7 @@ static const fv_kernel *random_gemm(rng *r) {
     const fv_kernel *row;
     do
         row = &fv_kernels[rng_below(r, fv_kernel_count)];
-    while (!fv_kernel_is(row, FV_OP_gemm, FV_TYPE_f32, test_target()));
+    while (!fv_multiply_tuned(row, test_target()));
     return row;
 }
 

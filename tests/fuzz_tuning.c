@@ -80,7 +80,7 @@ static void make_seeds(const char *folder) {
                 for (int i = 0; i < fv_tuning_operations[op]->keys; i++)
                     row.key[i] = fv_tuning_operations[op]->key[i].range;
                 row.key[1] = (fv_interval){64, 128}; /* value_dim, or out */
-                row.knob[0].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_target){row.isa, FV_HAS_nothing});
+                row.knob[0].kernel = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, (fv_target){row.isa, FV_HAS_nothing});
                 row.knob[3].number = 32; /* tile_rows, or chunk */
                 row.evidence = (fv_tuning_evidence){1043, 1031, 1055, 40, "b1_h12_q512_kv512"};
                 char path[4096], text[4096], line[FV_TUNING_LINE];

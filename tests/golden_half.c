@@ -22,8 +22,7 @@ void golden_gemm_pairs(golden *g) {
     draw_pairs(g, x[0], m * k);
     draw_pairs(g, x[1], k * n);
     begin(g);
-    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, 2 * k, x[0], k, x[1], n, x[2], n, NULL,
-                  NULL);
+    multiply_call(g->kernel->run.multiply, g->kernel->format, m, n, 2 * k, x[0], k, x[1], n, x[2], n, NULL, NULL);
     end();
     gave(g, x[2], m * n);
 }
@@ -36,8 +35,8 @@ void golden_gemm_blocks(golden *g) {
     (pairs ? draw_pairs : draw)(g, x[1], k * n);
     fv_tiles_enter(g->kernel);
     begin(g);
-    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, pairs ? 2 * k : k, x[0], k, x[1], n, x[2], n,
-                  NULL, NULL);
+    multiply_call(g->kernel->run.multiply, g->kernel->format, m, n, pairs ? 2 * k : k, x[0], k, x[1], n, x[2], n, NULL,
+                  NULL);
     end();
     fv_tiles_leave(g->kernel);
     gave(g, x[2], m * n);
@@ -98,7 +97,7 @@ void golden_gemm_widen(golden *g) {
     draw(g, x[0], m * k);
     draw_pairs(g, x[1], (k + 1) / 2 * n); /* of float16 numbers, too, but for some that are none */
     begin(g);
-    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
+    multiply_call(g->kernel->run.multiply, g->kernel->format, m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
     end();
     for (int64_t i = 0; i < m * n; i++) /* any NaN */
         x[2][i] = float_is_nan(x[2][i]) ? NAN : x[2][i];

@@ -48,7 +48,7 @@ static void golden_gemm(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 260);
     const int64_t lda = k + rng_below(&g->r, 4), ldb = n + rng_below(&g->r, 4), ldc = n + rng_below(&g->r, 4);
     const int64_t how = rng_below(&g->r, 3);
-    const bool skips = g->kernel->op == FV_OP_gemm_blocks_masked || g->kernel->op == FV_OP_gemm_masked;
+    const bool skips = g->kernel->kind == FV_KIND_f32_amx_order_masked || g->kernel->kind == FV_KIND_f32_masked;
     draw(g, x[0], m * lda);
     draw(g, x[1], k * ldb);
     draw(g, x[2], m * ldc);
@@ -62,7 +62,7 @@ static void golden_gemm(golden *g) {
     }
     const fv_epilogue epilogue = {.a = how == 2 ? row[0] : NULL, .b = row[1]};
     begin(g);
-    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
+    multiply_call(g->kernel->run.multiply, g->kernel->format, m, n, k, x[0], lda, x[1], ldb, x[2], ldc,
                   how ? &epilogue : NULL, NULL);
     end();
     gave(g, x[2], m * ldc);
@@ -316,11 +316,23 @@ static void golden_exp(golden *g) {
     gave(g, x[1], N);
 }
 
+static void golden_multiply(golden *g) {
+    if (g->kernel->few)
+        golden_gemm_thin(g);
+    else if (g->kernel->kind == FV_KIND_f32 && g->kernel->format != FV_FORMAT_f32)
+        golden_gemm_widen(g);
+    else if (g->kernel->kind == FV_KIND_f32_amx_order || g->kernel->kind == FV_KIND_bf16x2_amx_order)
+        golden_gemm_blocks(g);
+    else if (g->kernel->format == FV_FORMAT_f32)
+        golden_gemm(g);
+    else
+        golden_gemm_pairs(g);
+}
+
 /* A row a line. */
 /* clang-format off */
 static void (*const runs[FV_OP_COUNT])(golden *) = {
-    [FV_OP_gemm] = golden_gemm,
-    [FV_OP_gemm_masked] = golden_gemm,
+    [FV_OP_multiply] = golden_multiply,
     [FV_OP_scale] = golden_scale,
     [FV_OP_copy] = golden_copy,
     [FV_OP_pack] = golden_pack,
@@ -335,18 +347,13 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_weight_sums] = golden_weight_sums,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
-    [FV_OP_gemm_pairs] = golden_gemm_pairs,
-    [FV_OP_gemm_blocks] = golden_gemm_blocks,
-    [FV_OP_gemm_blocks_masked] = golden_gemm,
     [FV_OP_pack_pairs] = golden_pack_pairs,
     [FV_OP_to_pairs] = golden_to_pairs,
     [FV_OP_pair_rows] = golden_pair_rows,
     [FV_OP_from_pairs] = golden_from_pairs,
-    [FV_OP_gemm_widen] = golden_gemm_widen,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
     [FV_OP_dot] = golden_dot,
-    [FV_OP_gemm_thin] = golden_gemm_thin,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
     [FV_OP_normalize] = golden_normalize,
 };

@@ -88,7 +88,7 @@ void golden_gemm_thin(golden *g) {
     else
         draw_elements(g, x[1], k * n);
     begin(g);
-    multiply_call(g->kernel->run.multiply, format_of_row(g->kernel), m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
+    multiply_call(g->kernel->run.multiply, g->kernel->format, m, n, k, x[0], k, b, n, x[2], n, NULL, NULL);
     end();
     gave(g, x[2], m * n);
 }

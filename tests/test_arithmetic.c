@@ -318,7 +318,8 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "arithmetic", NULL);
     contexts = contexts_make();
     over_tiles = context_of(FOVEA_ISA_BEST, 1, NULL);
-    const bool emulates = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, over_tiles->target)->isa == FV_ISA_scalar;
+    const bool emulates =
+        fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, over_tiles->target)->isa == FV_ISA_scalar;
     over_tiles->cpu.emulates_tiles = emulates;
     test_random();
     test_long();

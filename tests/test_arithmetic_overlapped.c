@@ -61,7 +61,7 @@ static fv_softmax_f32_args beside_softmax(beside_case *x, int64_t rows, int64_t 
 /* A softmax with products beside it has the bits of both alone, whatever their sizes are to each other. */
 static void test_kernels(void) {
     static beside_case one, other;
-    const fv_kernel *tiles = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, over_tiles->target);
+    const fv_kernel *tiles = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, over_tiles->target);
     fv_softmax_bf16_fn *const softmax[] = {
         fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, over_tiles->target)->run.softmax_bf16,
         fv_kernel_scalar(FV_OP_softmax, FV_TYPE_bf16)->run.softmax_bf16};
@@ -175,7 +175,8 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "arithmetic_overlapped", NULL);
     over_tiles = context_of(FOVEA_ISA_BEST, 1, NULL);
     scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
-    const bool emulates = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, over_tiles->target)->isa == FV_ISA_scalar;
+    const bool emulates =
+        fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, over_tiles->target)->isa == FV_ISA_scalar;
     over_tiles->cpu.emulates_tiles = emulates;
     test_kernels();
     const int64_t paired = test_attention();

@@ -287,7 +287,7 @@ static const struct {
 
 /* Does this CPU multiply pairs on this context? */
 static bool multiplies_pairs(const fovea_context *ctx, fovea_dtype type) {
-    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, fv_type_of(type), ctx->target)->isa != FV_ISA_scalar;
+    return ctx->cpu.fast_pairs && fv_multiply_pairs(fv_type_of(type), ctx->target)->isa != FV_ISA_scalar;
 }
 
 static void check_guard(const guard_case *g, int64_t tokens, fovea_dtype type, double scale) {

@@ -66,7 +66,7 @@ static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, in
 }
 
 static bool multiplies_pairs(const fovea_context *ctx, fv_type type) {
-    return ctx->cpu.fast_pairs && fv_kernel_best(FV_OP_gemm_pairs, type, ctx->target)->isa != FV_ISA_scalar;
+    return ctx->cpu.fast_pairs && fv_multiply_pairs(type, ctx->target)->isa != FV_ISA_scalar;
 }
 
 /* Float32's bits, on one thread and three? */

@@ -21,6 +21,8 @@ static bool tier_has_rows(fv_op op, fv_type type, fv_target target) {
 static void test_best(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *row = &fv_kernels[i];
+        if (row->op == FV_OP_multiply)
+            continue;
         for (int type = 0; type < FV_TYPE_COUNT; type++) {
             const fv_target target = {row->isa, row->features};
             const fv_kernel *best = fv_kernel_best(row->op, (fv_type)type, target);
@@ -36,26 +38,42 @@ static void test_best(void) {
     }
 }
 
-static void test_gemm(void) {
+/* Each product is found for its own kind, format and number of rows. */
+static void test_products(void) {
+    for (int i = 0; i < fv_kernel_count; i++) {
+        const fv_kernel *row = &fv_kernels[i], *best;
+        if (row->op != FV_OP_multiply)
+            continue;
+        best = (row->few ? fv_multiply_few : fv_multiply_best)(row->kind, row->format,
+                                                               (fv_target){row->isa, row->features});
+        test_check(best && fv_multiply_is(best, row->kind, row->format, row->few) && best->isa == row->isa,
+                   "%s: the best of its kind and format is %s", row->name, best ? best->name : "none");
+        test_check(fv_kernel_reference(row) && fv_kernel_reference(row)->isa == FV_ISA_scalar &&
+                       fv_multiply_is(fv_kernel_reference(row), row->kind, row->format, row->few),
+                   "%s: no row of the portable tier", row->name);
+        test_check(fv_kernel_named(row->name) == row, "%s: not found by its name", row->name);
+    }
+    test_check(!fv_multiply_best(FV_KIND_f16x2, FV_FORMAT_f32,
+                                 fv_kernels[0].isa ? (fv_target){fv_kernels[0].isa, ~0u} : (fv_target){0, 0}),
+               "a product that nobody has is found");
+}
+
+static void test_floats(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_target target = {fv_kernels[i].isa, fv_kernels[i].features};
-        for (int type = 0; type < FV_TYPE_COUNT; type++)
-            for (int64_t rows = 1; rows <= 64; rows *= 4) {
-                const fv_kernel *found[] = {fv_gemm_for((fv_type)type, target, rows, 64),
-                                            fv_gemm_for_stream((fv_type)type, target, rows, 64)};
-                for (int j = 0; j < 2; j++)
-                    test_check(has_rows(FV_OP_gemm, (fv_type)type)
-                                   ? found[j] && fv_kernel_is(found[j], FV_OP_gemm, (fv_type)type, target)
-                                   : !found[j],
-                               "the gemm of type %d, tier %s is %s", type, fv_isa_word(target.isa),
-                               found[j] ? found[j]->name : "none");
-            }
+        for (int64_t rows = 1; rows <= 64; rows *= 4) {
+            const fv_kernel *found[] = {fv_multiply_for(target, rows, 64), fv_multiply_for_stream(target, rows, 64)};
+            for (int j = 0; j < 2; j++)
+                test_check(found[j] && fv_multiply_tuned(found[j], target), "the product of floats of tier %s is %s",
+                           fv_isa_word(target.isa), found[j] ? found[j]->name : "none");
+        }
     }
 }
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "kernel_registry", NULL);
     test_best();
-    test_gemm();
+    test_products();
+    test_floats();
     return test_end();
 }

@@ -348,7 +348,7 @@ static void test_refused_args(const fovea_context *ctx) {
     refuse(linear, p, &good, p->args.x.data, size, "workspace over x", FOVEA_ERROR_ALIAS, "workspace");
     char text[512], cut[8];
     const size_t whole = fovea_linear_describe(linear, text, sizeof text);
-    test_check(whole == strlen(text) && strstr(text, "gemm_f32_"), "describe: %s", text);
+    test_check(whole == strlen(text) && strstr(text, "multiply_f32_f32_"), "describe: %s", text);
     test_check(fovea_linear_describe(linear, cut, sizeof cut) == whole && strlen(cut) == 7, "a cut description");
     test_check(fovea_linear_describe(NULL, text, sizeof text) > 0, "no linear map");
     test_check(fovea_linear_workspace_size(NULL) == 0, "workspace of no linear map");

@@ -43,7 +43,7 @@ static struct {
 
 /* Every pair of rows of the tier. */
 static void list_tiles(void) {
-    const fv_kernel *best = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target());
+    const fv_kernel *best = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target());
     for (int s = 0; s < fv_kernel_count; s++)
         for (int v = 0; v < fv_kernel_count; v++) {
             const fv_kernel *score = &fv_kernels[s], *value = &fv_kernels[v];

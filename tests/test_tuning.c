@@ -28,7 +28,7 @@ static void test_plan(void) {
     test_check(strstr(words, "tuned   yes") && strstr(words, path) && strstr(words, "line 4") && strstr(words, "1.043"),
                "describe a tuned plan: %s", words);
     test_check(strstr(words, "of 20 rows, in tiles of 7") && /* 100 rows in equal parts of 21 at most */
-                   strstr(words, fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target())->name),
+                   strstr(words, fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target())->name),
                "describe a tuned plan: %s", words);
     fovea_attention_plan_destroy(plan);
     c.desc.head_dim = c.desc.value_dim = 2000;

@@ -18,7 +18,8 @@ static char text[2 * FV_TUNING_BYTES];
 static const struct {
     const char *what, *from, *to, *with, *words;
 } wrongs[] = {
-    {"unknown kernel", " gemm=", " k_block", " gemm=gemm_f32_99x99_avx512", "line 16|gemm_f32_99x99_avx512|no kernel"},
+    {"unknown kernel", " gemm=", " k_block", " gemm=multiply_f32_f32_99x99_avx512",
+     "line 16|multiply_f32_f32_99x99_avx512|no kernel"},
     {"a kernel of another operation", " gemm=", " k_block", " gemm=exp_f32_1x1_scalar", "line 16|exp_f32|operation"},
     {"channels too many", "k_block=7", " row_block", "k_block=1048577", "line 16|k_block=1048577|1048576"},
     {"channels none", "k_block=7", " row_block", "k_block=0", "line 16|k_block"},
@@ -90,7 +91,8 @@ static void test_map(void) {
     fovea_context *ctx = context_tuned(path, 1);
     fovea_linear *linear = map_of(ctx, 200, 100);
     fv_linear_choice c = fv_linear_choose(linear, 100, NULL);
-    test_check(c.k_block == 7 && c.row_block == 21 && c.gemm == fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target()),
+    test_check(c.k_block == 7 && c.row_block == 21 &&
+                   c.gemm == fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target()),
                "100 rows: %s, %" PRId64 ", %" PRId64, c.gemm->name, c.k_block, c.row_block);
     c = fv_linear_choose(linear, 8, NULL);
     test_check(c.k_block == 7 && c.row_block == 21, "8 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
@@ -203,7 +205,7 @@ static void test_every_choice(void) {
         }
         for (int k = 0; k < fv_kernel_count; k++)
             for (int at = 0; at < 4 * 3 * 3 * 2; at++) {
-                if (!fv_kernel_is(&fv_kernels[k], FV_OP_gemm, FV_TYPE_f32, test_target()) || !test_takes(number++))
+                if (!fv_multiply_tuned(&fv_kernels[k], test_target()) || !test_takes(number++))
                     continue;
                 const fv_linear_choice wanted = {&fv_kernels[k],          channels[at % 4], row_blocks[at / 4 % 3],
                                                  row_blocks[at / 12 % 3], items[at / 36],   0};
@@ -225,7 +227,7 @@ static const fv_kernel *any_gemm(rng *r) {
     const fv_kernel *list[16] = {NULL};
     int n = 1; /* the first: the default */
     for (int i = 0; i < fv_kernel_count && n < 16; i++)
-        if (fv_kernel_is(&fv_kernels[i], FV_OP_gemm, FV_TYPE_f32, test_target()))
+        if (fv_multiply_tuned(&fv_kernels[i], test_target()))
             list[n++] = &fv_kernels[i];
     return list[rng_below(r, n)];
 }

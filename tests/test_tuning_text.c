@@ -47,7 +47,8 @@ static const wrong wrongs[] = {
     {"no number of a version", "fovea-tuning 2", "\ncpu", "fovea-tuning two", "line 1|does not begin"},
     {"no tuning file", "fovea-tuning 2", "\ncpu", "#!/bin/sh", "line 1|does not begin"},
     {"unknown operation", "attention_few_f32", " isa=", "convolution_f32", "line 5|convolution_f32"},
-    {"unknown kernel", "score=", " block", "score=gemm_f32_99x99_avx512", "line 4|gemm_f32_99x99_avx512|no kernel"},
+    {"unknown kernel", "score=", " block", "score=multiply_f32_f32_99x99_avx512",
+     "line 4|multiply_f32_f32_99x99_avx512|no kernel"},
     {"a kernel of another operation", "score=", " block", "score=exp_f32_1x1_scalar", "line 4|exp_f32|operation"},
     {"an empty tier", "attention_f32 isa=", " threads", "attention_f32 isa=", "line 4|isa="},
     {"unknown tier", "attention_f32 isa=", " threads", "attention_f32 isa=sse9", "line 4|isa=sse9"},
@@ -195,7 +196,7 @@ static void test_foreign(void) {
     tuning_text(tuning, "attention_f32 isa=", " threads", "attention_f32 isa=scalar", text, sizeof text);
     check_context("a kernel of a higher tier", text, strlen(text), FOVEA_ERROR_TUNING, "line 4|needs");
     const char *path = files_name("lower");
-    tuning_text(tuning, "score=", " block", "score=gemm_f32_4x4_scalar", text, sizeof text);
+    tuning_text(tuning, "score=", " block", "score=multiply_f32_f32_4x4_scalar", text, sizeof text);
     file_write(path, text, strlen(text));
     fovea_context *ctx = context_tuned(path, 1);
     fovea_info info;

@@ -36,12 +36,12 @@ fovea_tuning *tuning_sound(int threads) {
         const bool linear = op >= FV_TUNING_linear_f32;
         if (linear) {
             row.key[FV_LINEAR_KEY_in] = row.key[FV_LINEAR_KEY_out] = (fv_interval){1, 1024};
-            row.knob[FV_LINEAR_KNOB_gemm].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target());
+            row.knob[FV_LINEAR_KNOB_gemm].kernel = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target());
             row.knob[FV_LINEAR_KNOB_k_block].number = 7;
             row.knob[FV_LINEAR_KNOB_row_block].number = 21;
         } else {
             row.key[FV_ATTENTION_KEY_head_dim] = row.key[FV_ATTENTION_KEY_value_dim] = (fv_interval){1, 1024};
-            row.knob[FV_ATTENTION_KNOB_score].kernel = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, test_target());
+            row.knob[FV_ATTENTION_KNOB_score].kernel = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target());
             row.knob[FV_ATTENTION_KNOB_tile_rows].number = 7;
             row.knob[FV_ATTENTION_KNOB_block_rows].number = 21;
         }

@@ -62,18 +62,19 @@ static double model_cost(const tune_shape *shape, const tune_choice *choice) {
     const int64_t most = 4096; /* rows and columns beyond make no difference */
     const fovea_attention_desc *d = &shape->attention;
     if (shape->linear)
-        return fv_gemm_cost(choice->knob[FV_LINEAR_KNOB_gemm].kernel, fv_min(shape->rows, most),
-                            fv_min(shape->out, most));
+        return fv_multiply_cost(choice->knob[FV_LINEAR_KNOB_gemm].kernel, fv_min(shape->rows, most),
+                                fv_min(shape->out, most));
     const int64_t rows = d->q_heads / d->kv_heads * d->q_len, keys = fv_max(fv_min(d->kv_len, FV_SEGMENT), 1);
-    return fv_gemm_cost(choice->knob[FV_ATTENTION_KNOB_score].kernel, rows, keys) * (double)d->head_dim +
-           fv_gemm_cost(choice->knob[FV_ATTENTION_KNOB_value].kernel, rows, fv_min(d->value_dim, most)) * (double)keys;
+    return fv_multiply_cost(choice->knob[FV_ATTENTION_KNOB_score].kernel, rows, keys) * (double)d->head_dim +
+           fv_multiply_cost(choice->knob[FV_ATTENTION_KNOB_value].kernel, rows, fv_min(d->value_dim, most)) *
+               (double)keys;
 }
 
 /* Of an attention pairs: a kernel for scores with one for values. */
 static void list_kernels(list *l, const tune_choice *best) {
     ranked all[TUNE_CANDIDATES];
     const tune_shape *shape = &l->problem->shape;
-    const fv_kernel *usual = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, l->problem->ctx->target);
+    const fv_kernel *usual = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, l->problem->ctx->target);
     int n = 0;
     for (int i = 0; i < fv_kernel_count; i++)
         for (int j = 0; j < (shape->linear ? 1 : fv_kernel_count); j++) {

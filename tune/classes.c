@@ -26,7 +26,7 @@ enum {
 
 /* Flops per second, about: by the lanes of the tier that has gemms. */
 static double rate_of(int threads, fv_isa isa) {
-    const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, (fv_target){isa, FV_HAS_nothing});
+    const fv_kernel *gemm = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, (fv_target){isa, FV_HAS_nothing});
     return 7e9 * fv_isa_lanes(gemm->isa) * threads;
 }
 

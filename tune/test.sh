@@ -117,7 +117,7 @@ run) # the way of an operator: run, show, check, explain, report, merge
     ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
     ! grep -q 'not measured' page.html || fail "a cell of a calm machine is not measured"
     expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336' --preset gpt2
-    has out 'gemm_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3' 'r1024_in768_out2304'
+    has out 'multiply_f32_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3' 'r1024_in768_out2304'
     program=$TUNE # on this machine, whatever it finds
     expect '0|3' run "${small[@]}" --budget 2s -o real
     has out 'Stored in real\.$|^Nothing was stored'
@@ -230,7 +230,7 @@ explain) # which row of a file a shape gets, or why it gets none
     has out 'own: 1 of the 2 rows .* 1 thread' ' and 32 channels' 'yes: own line 3, 1\.043 times' \
         'without a file' ' and 96 channels'
     expect 0 explain --threads 1 --shape 'linear rows=100 in=96 out=64'
-    ! grep -q 'without a file' out && [ "$(grep -c gemm_ out)" = 1 ] || fail "the same plan is printed twice"
+    ! grep -q 'without a file' out && [ "$(grep -c multiply_ out)" = 1 ] || fail "the same plan is printed twice"
     has out 'no: own has no row for rows 100, line 3 is for 17 to 64'
     expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64' --json
     python3 -c 'import json; r = json.load(open("out"))[0]; assert "yes: own line 3" in r["plan"]' || fail "no JSON"

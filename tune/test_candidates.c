@@ -88,8 +88,8 @@ static void test_candidates(const fovea_context *ctx) {
         }
         n = tune_list(&problem, TUNE_kernels, &none, base, list);
         for (int k = 1; k < n && c->search.linear; k++)
-            test_check(fv_gemm_cost(list[k - 1].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
-                           fv_gemm_cost(list[k].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out),
+            test_check(fv_multiply_cost(list[k - 1].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
+                           fv_multiply_cost(list[k].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out),
                        "%s: kernel %d is not ranked", c->name, k);
         n = tune_list(&problem, TUNE_sizes, &none, base, list);
         if (c->search.linear && base->made.knob[FV_LINEAR_KNOB_k_block].number < c->search.in) {
@@ -157,7 +157,7 @@ static void test_decoding(const fovea_context *ctx) {
                                          "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16",
                                          "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 k_dtype=i8 v_dtype=i8"};
     const tune_choice none = {0};
-    const bool thin = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_f32, ctx->target)->isa != FV_ISA_scalar;
+    const bool thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_f32, ctx->target)->isa != FV_ISA_scalar;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         tune_shape shape;
         tune_problem problem;

@@ -52,13 +52,13 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
-    const fv_kernel *score = fv_gemm_for(FV_TYPE_f32, target, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
+    const fv_kernel *score = fv_multiply_for(target, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     const bool few = plan->rows <= FV_ATTENTION_FEW_ROWS;
     const int64_t near = keys_fitting_l1(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;
     const int64_t least = fv_max(2 * fv_isa_lanes(score->isa), FV_LANES);
-    return fv_gemm_for_tile(FV_TYPE_f32, target, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
+    return fv_multiply_for_tile(target, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
 /* Keys of a packed panel: about CALL_KEYS, so that a call of the gemm is not too short, as far as they fit into L1. A block
@@ -72,8 +72,8 @@ static int64_t panel_keys(const fovea_attention_plan *plan) {
 /* The gemm of values, which stream through it where the rows are few. */
 static const fv_kernel *default_value(const fovea_attention_plan *plan) {
     const int64_t columns = fv_min(plan->desc.value_dim, 4096);
-    return plan->rows <= FV_ATTENTION_FEW_ROWS ? fv_gemm_for_stream(FV_TYPE_f32, plan->ctx->target, plan->rows, columns)
-                                               : fv_gemm_for(FV_TYPE_f32, plan->ctx->target, plan->rows, columns);
+    return plan->rows <= FV_ATTENTION_FEW_ROWS ? fv_multiply_for_stream(plan->ctx->target, plan->rows, columns)
+                                               : fv_multiply_for(plan->ctx->target, plan->rows, columns);
 }
 
 /* Sequences that are sure to be as long as the longest. */
@@ -170,8 +170,8 @@ static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
 void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
-    assert(!wanted || ((!wanted->score || fv_kernel_is(wanted->score, FV_OP_gemm, FV_TYPE_f32, plan->ctx->target)) &&
-                       (!wanted->value || fv_kernel_is(wanted->value, FV_OP_gemm, FV_TYPE_f32, plan->ctx->target))));
+    assert(!wanted || ((!wanted->score || fv_multiply_tuned(wanted->score, plan->ctx->target)) &&
+                       (!wanted->value || fv_multiply_tuned(wanted->value, plan->ctx->target))));
     if (wanted)
         *c = *wanted;
     if (c->cache_scale <= 0)

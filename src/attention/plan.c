@@ -25,7 +25,7 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
 const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
     if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
         return NULL;
-    const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_bf16, plan->ctx->target);
+    const fv_kernel *gemm = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, plan->ctx->target);
     return gemm->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? gemm : NULL;
 }
 
@@ -36,8 +36,9 @@ static void take_arithmetic(fovea_attention_plan *plan) {
         plan->kernels.softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target)->run.softmax_bf16;
     if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
         return;
-    plan->kernels.score = plan->kernels.value = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.multiply;
-    plan->kernels.value_skip = fv_kernel_best(FV_OP_gemm_blocks_masked, FV_TYPE_f32, target)->run.multiply;
+    plan->kernels.score = plan->kernels.value =
+        fv_multiply_best(FV_KIND_f32_amx_order, FV_FORMAT_f32, target)->run.multiply;
+    plan->kernels.value_skip = fv_multiply_best(FV_KIND_f32_amx_order_masked, FV_FORMAT_f32, target)->run.multiply;
 }
 
 /* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. The scale, which has to be positive, is added to the exponents
@@ -49,8 +50,8 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->tiles = fv_attention_tiles(plan);
     if (type == FV_TYPE_f32 || d->k_dtype != d->dtype)
         return;
-    const fv_kernel *gemm = fv_kernel_best(FV_OP_gemm_pairs, type, target);
     const bool bf16 = type == FV_TYPE_bf16;
+    const fv_kernel *gemm = fv_multiply_pairs(type, target);
     const bool scales = plan->scale.q >= (bf16 ? 0x1p-126f : 0x1p-24f) && (bf16 || plan->scale.q <= 0x1p24f);
     const bool pairs = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && gemm->isa != FV_ISA_scalar &&
                        plan->ctx->cpu.fast_pairs && scales;
@@ -82,9 +83,9 @@ static void take_thin(fovea_attention_plan *plan) {
     else if (few)
         plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, pairs ? target : floats)->run.dot_f32;
     if (d->v_dtype == FOVEA_DTYPE_I8)
-        plan->kernels.value_thin = fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->run.multiply;
+        plan->kernels.value_thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
     else if (few) {
-        const fv_kernel *thin = fv_kernel_best(FV_OP_gemm_thin, v, target);
+        const fv_kernel *thin = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
         if (v != FV_TYPE_f32 || (thin->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_foreseen_rows(d->k_dtype)))
             plan->kernels.value_thin = thin->run.multiply;
     }
@@ -101,7 +102,7 @@ static void take_kernels(fovea_attention_plan *plan) {
     plan->kernels = (fv_attention_kernels){
         .score = plan->choice.score->run.multiply,
         .value = plan->choice.value->run.multiply,
-        .value_skip = fv_kernel_best(FV_OP_gemm_masked, FV_TYPE_f32, target)->run.multiply,
+        .value_skip = fv_multiply_best(FV_KIND_f32_masked, FV_FORMAT_f32, target)->run.multiply,
         .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, target)->run.scale_f32,
         .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32,
         .pack = fv_kernel_best(FV_OP_pack, FV_TYPE_f32, target)->run.pack_f32,
@@ -271,7 +272,7 @@ static void describe_products(const fovea_attention_plan *plan, char *scores, ch
         snprintf(scores, size, "%s%s, keys packed in panels of %lld", plan->choice.score->name, pairs,
                  (long long)plan->panel);
     if (plan->desc.v_dtype == FOVEA_DTYPE_I8)
-        snprintf(values, size, "%s, scales in the weights", fv_kernel_best(FV_OP_gemm_thin, FV_TYPE_i8, target)->name);
+        snprintf(values, size, "%s, scales in the weights", fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->name);
     else
         snprintf(values, size, "%s%s", plan->choice.value->name, plan->kernels.value_pairs ? pairs : "");
 }

@@ -26,19 +26,19 @@ _Static_assert((int)FV_ATTENTION_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
 
 #define FIELD(name) offsetof(fv_attention_choice, name)
 static const fv_tuning_knob knobs[] = {
-    [FV_ATTENTION_KNOB_score] = {"score", true, FV_OP_gemm, {0, 0}, FIELD(score)},
-    [FV_ATTENTION_KNOB_value] = {"value", true, FV_OP_gemm, {0, 0}, FIELD(value)},
-    [FV_ATTENTION_KNOB_block_rows] = {"block_rows", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(block_rows)},
-    [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(tile_rows)},
-    [FV_ATTENTION_KNOB_split] = {"split_segments", false, FV_OP_COUNT, {-1, MOST_SEGMENTS}, FIELD(split_segments)},
+    [FV_ATTENTION_KNOB_score] = {"score", true, {0, 0}, FIELD(score)},
+    [FV_ATTENTION_KNOB_value] = {"value", true, {0, 0}, FIELD(value)},
+    [FV_ATTENTION_KNOB_block_rows] = {"block_rows", false, {1, MOST_ROWS}, FIELD(block_rows)},
+    [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", false, {1, MOST_ROWS}, FIELD(tile_rows)},
+    [FV_ATTENTION_KNOB_split] = {"split_segments", false, {-1, MOST_SEGMENTS}, FIELD(split_segments)},
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
 #define OPERATIONS(type)                                                                                               \
-    const fv_tuning_operation fv_tuning_attention_##type = {"attention_" #type, FV_TYPE_f32, FV_ATTENTION_KEYS,        \
-                                                            FV_ATTENTION_KNOBS, many_keys,   knobs};                   \
-    const fv_tuning_operation fv_tuning_attention_few_##type = {                                                       \
-        "attention_few_" #type, FV_TYPE_f32, FV_ATTENTION_KEYS, FV_ATTENTION_KNOBS, few_keys, knobs};
+    const fv_tuning_operation fv_tuning_attention_##type = {"attention_" #type, FV_ATTENTION_KEYS, FV_ATTENTION_KNOBS, \
+                                                            many_keys, knobs};                                         \
+    const fv_tuning_operation fv_tuning_attention_few_##type = {"attention_few_" #type, FV_ATTENTION_KEYS,             \
+                                                                FV_ATTENTION_KNOBS, few_keys, knobs};
 OPERATIONS(f32)
 OPERATIONS(bf16)
 OPERATIONS(f16)

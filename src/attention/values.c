@@ -156,14 +156,6 @@ static void multiply_copy(fv_block *x, const value_group *g, const fv_destinatio
     }
 }
 
-/* Of values as they lie. */
-static fv_format format_of(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32
-           : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16
-           : dtype == FOVEA_DTYPE_F16  ? FV_FORMAT_f16
-                                       : FV_FORMAT_i8;
-}
-
 /* As they lie: run by run. The chains of all runs but the last are kept, and the last one goes on from them. */
 static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g, const fv_destination *to,
                           fv_prefetch *prefetch) {
@@ -184,7 +176,7 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
                                    .columns = p->desc.value_dim,
                                    .steps = count,
                                    .row = run.stride,
-                                   .format = format_of(p->desc.v_dtype)};
+                                   .format = fv_format_as_it_lies(p->desc.v_dtype)};
         float *const c = last ? o : chain;
         const int64_t ldc = last ? to->stride : p->o_stride;
         if (g->thin)

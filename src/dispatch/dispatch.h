@@ -30,10 +30,34 @@ static inline bool fv_kernel_is(const fv_kernel *kernel, fv_op op, fv_type type,
     return kernel->op == op && kernel->type == type && fv_kernel_runs(kernel, target);
 }
 
+/* Is it a row of that product, for many rows or for few? */
+static inline bool fv_multiply_is(const fv_kernel *kernel, fv_kind kind, fv_format format, bool few) {
+    return kernel->op == FV_OP_multiply && kernel->kind == kind && kernel->format == format && kernel->few == few;
+}
+
+/* Is it a product of floats of many rows, which the target can run: what tuning chooses among? */
+static inline bool fv_multiply_tuned(const fv_kernel *kernel, fv_target target) {
+    return fv_multiply_is(kernel, FV_KIND_f32, FV_FORMAT_f32, false) && fv_kernel_runs(kernel, target);
+}
+
 /* Are they rows of one operation, type, tier and set of features, which differ in their tiles alone? */
 static inline bool fv_kernel_alike(const fv_kernel *a, const fv_kernel *b) {
-    return a->op == b->op && a->type == b->type && a->isa == b->isa && a->features == b->features;
+    return a->op == b->op && a->type == b->type && a->kind == b->kind && a->format == b->format && a->few == b->few &&
+           a->isa == b->isa && a->features == b->features;
 }
+
+/* The best row of a product that the target can run, for many rows, or for few (at most its mr); NULL: there is none. */
+const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target);
+const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target);
+
+/* The best product of words of two elements of 16 bits, both sides of that type. */
+static inline const fv_kernel *fv_multiply_pairs(fv_type type, fv_target target) {
+    return type == FV_TYPE_bf16 ? fv_multiply_best(FV_KIND_bf16x2, FV_FORMAT_bf16x2, target)
+                                : fv_multiply_best(FV_KIND_f16x2, FV_FORMAT_f16x2x4, target);
+}
+
+/* The row of the portable tier whose bits a row gives. */
+const fv_kernel *fv_kernel_reference(const fv_kernel *kernel);
 
 /* The kernels' word for an element type of 16 bits, or float32; FV_TYPE_COUNT: they have none. */
 static inline fv_type fv_type_of(fovea_dtype dtype) {
@@ -41,6 +65,14 @@ static inline fv_type fv_type_of(fovea_dtype dtype) {
            : dtype == FOVEA_DTYPE_BF16 ? FV_TYPE_bf16
            : dtype == FOVEA_DTYPE_F16  ? FV_TYPE_f16
                                        : FV_TYPE_COUNT;
+}
+
+/* The format of rows of an element type as a tensor or a cache has them, a row a step. */
+static inline fv_format fv_format_as_it_lies(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32
+           : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16
+           : dtype == FOVEA_DTYPE_F16  ? FV_FORMAT_f16
+                                       : FV_FORMAT_i8;
 }
 
 /* What makes floats of an element type, and elements of floats; NULL: they are floats. */
@@ -53,19 +85,19 @@ void fv_to_floats(int64_t n, const void *from, int64_t stride, fovea_dtype dtype
 /* The row of that name, or NULL. */
 const fv_kernel *fv_kernel_named(const char *name);
 
-/* ----------------------------------------------------------------------------------------------- gemms (gemm.c) -- */
+/* ------------------------------------------------------------------------------- products of floats (multiply.c) -- */
 
-/* What a gemm costs for that many rows and columns, for each step of k and row, by a model of a core: for comparing. */
-double fv_gemm_cost(const fv_kernel *gemm, int64_t rows, int64_t columns);
+/* What a product costs for that many rows and columns, for each step of k and row, by a model of a core: for comparing. */
+double fv_multiply_cost(const fv_kernel *multiply, int64_t rows, int64_t columns);
 
-/* Of the best gemm and those alike: the cheapest for that many rows and columns; of those that are equal the one whose
- * panels are narrower, then the first in the list. NULL if there is no gemm of the type. */
-const fv_kernel *fv_gemm_for(fv_type type, fv_target target, int64_t rows, int64_t columns);
+/* Of the best product of floats and those alike: the cheapest for that many rows and columns; of those that are equal the one
+ * whose panels are narrower, then the first in the list. */
+const fv_kernel *fv_multiply_for(fv_target target, int64_t rows, int64_t columns);
 
 /* The same, of those that take all rows in one tile, if there are any: the cost above is that of tiles full of rows. */
-const fv_kernel *fv_gemm_for_tile(fv_type type, fv_target target, int64_t rows, int64_t columns);
+const fv_kernel *fv_multiply_for_tile(fv_target target, int64_t rows, int64_t columns);
 
 /* The same where b comes from beyond the caches, as one tile fetches it ahead and reads it once. */
-const fv_kernel *fv_gemm_for_stream(fv_type type, fv_target target, int64_t rows, int64_t columns);
+const fv_kernel *fv_multiply_for_stream(fv_target target, int64_t rows, int64_t columns);
 
 #endif

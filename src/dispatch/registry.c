@@ -14,6 +14,21 @@ const fv_kernel fv_kernels[] = {
      .nr = nr_,                                                                                                        \
      .run.op_##_##type_ = fv_##op_##_##type_##_##mr_##x##nr_##_##isa_,                                                 \
      .op_name = #op_},
+#define PRODUCT(kind_, format_, mr_, nr_, isa_, features_, few_)                                                       \
+    {.name = "multiply_" #kind_ "_" #format_ "_" #mr_ "x" #nr_ "_" #isa_,                                              \
+     .op = FV_OP_multiply,                                                                                             \
+     .type = (fv_type)FV_ELEMENT_##format_,                                                                            \
+     .kind = FV_KIND_##kind_,                                                                                          \
+     .format = FV_FORMAT_##format_,                                                                                    \
+     .few = few_,                                                                                                      \
+     .isa = FV_ISA_##isa_,                                                                                             \
+     .features = features_,                                                                                            \
+     .mr = mr_,                                                                                                        \
+     .nr = nr_,                                                                                                        \
+     .run.multiply = fv_multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_,                                         \
+     .op_name = "multiply"},
+#define FV_MULTIPLY(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 0)
+#define FV_MULTIPLY_FEW(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 1)
 #include "kernels.inc"
 #undef FV_KERNEL
 };
@@ -29,6 +44,27 @@ const fv_kernel *fv_kernel_best(fv_op op, fv_type type, fv_target target) {
 
 const fv_kernel *fv_kernel_scalar(fv_op op, fv_type type) {
     return fv_kernel_best(op, type, (fv_target){FV_ISA_scalar, FV_HAS_nothing});
+}
+
+static const fv_kernel *best_product(fv_kind kind, fv_format format, bool few, fv_target target) {
+    for (int i = 0; i < fv_kernel_count; i++)
+        if (fv_multiply_is(&fv_kernels[i], kind, format, few) && fv_kernel_runs(&fv_kernels[i], target))
+            return &fv_kernels[i];
+    return NULL;
+}
+
+const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target) {
+    return best_product(kind, format, false, target);
+}
+
+const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target) {
+    return best_product(kind, format, true, target);
+}
+
+const fv_kernel *fv_kernel_reference(const fv_kernel *kernel) {
+    const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
+    return kernel->op == FV_OP_multiply ? best_product(kernel->kind, kernel->format, kernel->few, scalar)
+                                        : fv_kernel_best(kernel->op, kernel->type, scalar);
 }
 
 const fv_kernel *fv_kernel_named(const char *name) {

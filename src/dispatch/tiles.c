@@ -9,7 +9,7 @@
 typedef enum form { FORM_NONE, FORM_EMULATED, FORM_AMX } form;
 
 static form form_of(const fv_kernel *kernel) {
-    if (!kernel || kernel->op != FV_OP_gemm_blocks || kernel->type != FV_TYPE_bf16)
+    if (!kernel || kernel->kind != FV_KIND_bf16x2_amx_order)
         return FORM_NONE;
     return kernel->isa == FV_ISA_scalar ? FORM_EMULATED : FORM_AMX;
 }

@@ -23,12 +23,11 @@
 enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
-    const fv_kernel *gemm =
-        fv_gemm_for(FV_TYPE_f32, ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
+    const fv_kernel *gemm = fv_multiply_for(ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
     if (!halves)
         return gemm;
     /* The kernels of 16 bits have the tile of the best one of float32, and are slower in strips of it. */
-    const fv_kernel *best = fv_kernel_best(FV_OP_gemm, FV_TYPE_f32, ctx->target);
+    const fv_kernel *best = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, ctx->target);
     return out >= best->nr || gemm->nr % FV_LANES != 0 ? best : gemm;
 }
 
@@ -69,7 +68,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
                   l2 = fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale);
     if (!c->gemm)
         c->gemm = l->gemm;
-    assert(fv_kernel_is(c->gemm, FV_OP_gemm, FV_TYPE_f32, l->ctx->target));
+    assert(fv_multiply_tuned(c->gemm, l->ctx->target));
     int64_t block = c->row_block;
     if (block <= 0) {
         const int64_t fitting = rows_that_fit(l, l2), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);

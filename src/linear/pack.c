@@ -178,23 +178,24 @@ void fv_linear_take_kernels(fovea_linear *l) {
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
     l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
-        l->blocks = fv_kernel_best(FV_OP_gemm_blocks, FV_TYPE_f32, target)->run.multiply;
+        l->blocks = fv_multiply_best(FV_KIND_f32_amx_order, FV_FORMAT_f32, target)->run.multiply;
     l->weights.format = l->weight_dtype == FOVEA_DTYPE_BF16  ? FV_FORMAT_bf16x2
                         : l->weight_dtype == FOVEA_DTYPE_F16 ? FV_FORMAT_f16
                                                              : FV_FORMAT_f32;
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         return;
-    l->gemm_widen = fv_kernel_best(FV_OP_gemm_widen, fv_type_of(l->weight_dtype), target)->run.multiply;
+    l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
     l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
     if (l->weight_dtype != l->x_dtype)
         return;
-    const fv_kernel *pairs =
-        fv_kernel_best(l->blocks ? FV_OP_gemm_blocks : FV_OP_gemm_pairs, fv_type_of(l->x_dtype), target);
+    const bool bf16 = l->x_dtype == FOVEA_DTYPE_BF16;
+    const fv_kernel *pairs = l->blocks ? fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, target)
+                                       : fv_multiply_pairs(fv_type_of(l->x_dtype), target);
     const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
     l->pairs = there || (l->blocks && l->ctx->cpu.emulates_tiles) ? pairs : NULL;
-    if (l->x_dtype == FOVEA_DTYPE_BF16)
+    if (bf16)
         l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
-    if (l->x_dtype == FOVEA_DTYPE_F16 && l->pairs)
+    else if (l->pairs)
         l->weights.format = FV_FORMAT_f16x2x4;
 }
 

@@ -19,19 +19,19 @@ _Static_assert((int)FV_LINEAR_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
 
 #define FIELD(name) offsetof(fv_linear_choice, name)
 static const fv_tuning_knob knobs[] = {
-    [FV_LINEAR_KNOB_gemm] = {"gemm", true, FV_OP_gemm, {0, 0}, FIELD(gemm)},
-    [FV_LINEAR_KNOB_k_block] = {"k_block", false, FV_OP_COUNT, {1, MOST_CHANNELS}, FIELD(k_block)},
-    [FV_LINEAR_KNOB_row_block] = {"row_block", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(row_block)},
-    [FV_LINEAR_KNOB_chunk] = {"chunk", false, FV_OP_COUNT, {1, MOST_ROWS}, FIELD(chunk)},
-    [FV_LINEAR_KNOB_items] = {"items", false, FV_OP_COUNT, {1, MOST_ITEMS}, FIELD(items)},
+    [FV_LINEAR_KNOB_gemm] = {"gemm", true, {0, 0}, FIELD(gemm)},
+    [FV_LINEAR_KNOB_k_block] = {"k_block", false, {1, MOST_CHANNELS}, FIELD(k_block)},
+    [FV_LINEAR_KNOB_row_block] = {"row_block", false, {1, MOST_ROWS}, FIELD(row_block)},
+    [FV_LINEAR_KNOB_chunk] = {"chunk", false, {1, MOST_ROWS}, FIELD(chunk)},
+    [FV_LINEAR_KNOB_items] = {"items", false, {1, MOST_ITEMS}, FIELD(items)},
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
 #define OPERATIONS(type)                                                                                               \
-    const fv_tuning_operation fv_tuning_linear_##type = {"linear_" #type, FV_TYPE_f32, FV_LINEAR_KEYS,                 \
-                                                         FV_LINEAR_KNOBS, many_keys,   knobs};                         \
-    const fv_tuning_operation fv_tuning_linear_few_##type = {"linear_few_" #type, FV_TYPE_f32, FV_LINEAR_KEYS,         \
-                                                             FV_LINEAR_KNOBS,     few_keys,    knobs};
+    const fv_tuning_operation fv_tuning_linear_##type = {"linear_" #type, FV_LINEAR_KEYS, FV_LINEAR_KNOBS, many_keys,  \
+                                                         knobs};                                                       \
+    const fv_tuning_operation fv_tuning_linear_few_##type = {"linear_few_" #type, FV_LINEAR_KEYS, FV_LINEAR_KNOBS,     \
+                                                             few_keys, knobs};
 OPERATIONS(f32)
 OPERATIONS(bf16)
 OPERATIONS(f16)

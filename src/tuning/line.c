@@ -152,8 +152,8 @@ static bool read_thousandths(fv_tuning_reader *r, const fv_word *word, int64_t *
     return fv_tuning_wrong(r, "%s=%.40s must be as 1.043", word->name, word->value);
 }
 
-static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_knob *knob, fv_type type,
-                      fv_target target, fv_tuning_value *value) {
+static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_knob *knob, fv_target target,
+                      fv_tuning_value *value) {
     char lacks[FV_FEATURES_TEXT];
     if (!knob->kernel) {
         if (!read_size(r, word, knob->range, &value->number))
@@ -161,7 +161,7 @@ static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_
         return value->number != 0 || fv_tuning_wrong(r, "%s=0: what is left to the default is left out", word->name);
     }
     value->kernel = fv_kernel_named(word->value);
-    if (!value->kernel || value->kernel->op != knob->op || value->kernel->type != type)
+    if (!value->kernel || !fv_multiply_is(value->kernel, FV_KIND_f32, FV_FORMAT_f32, false))
         return fv_tuning_wrong(r, "%s=%.60s is %s", knob->name, word->value,
                                value->kernel ? "a kernel of another operation or element type"
                                              : "no kernel of this build");
@@ -200,7 +200,7 @@ static bool take_choice(fv_tuning_reader *r, const fv_tuning_operation *operatio
         p.name[i] = operation->knob[i].name;
     fv_word word;
     for (int i, next = 0; (i = take_word(r, &p, next, &word)) < p.count; next = i + 1)
-        if (i < 0 || !read_knob(r, &word, &operation->knob[i], operation->type, target, &row->knob[i]))
+        if (i < 0 || !read_knob(r, &word, &operation->knob[i], target, &row->knob[i]))
             return false;
     return true;
 }

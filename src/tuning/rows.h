@@ -45,8 +45,7 @@ typedef struct fv_tuning_key {
 
 typedef struct fv_tuning_knob {
     const char *name;
-    bool kernel; /* a row of the kernel list of operation op; else a number of range */
-    fv_op op;
+    bool kernel; /* a row of the kernel list, a product of floats; else a number of range */
     fv_interval range;
     size_t offset; /* in the struct of the operation's choice, of a const fv_kernel * or an int64_t */
 } fv_tuning_knob;
@@ -54,7 +53,6 @@ typedef struct fv_tuning_knob {
 /* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
 typedef struct fv_tuning_operation {
     const char *name;
-    fv_type type; /* of the kernels that its knobs name */
     int keys, knobs;
     const fv_tuning_key *key;
     const fv_tuning_knob *knob;

@@ -7,7 +7,7 @@
  *     machine : cache_scale=200
  *         : isa=avx512 threads=2 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=b1_h4_q373_kv373_d64  (likewise)
  *     attention_f32 isa=avx512 threads=2 head_dim=64 value_dim=64 limited=0 group=1 rows=257..1023
- *         : score=gemm_f32_6x64_avx512 tile_rows=32
+ *         : score=multiply_f32_f32_6x64_avx512 tile_rows=32
  *         : gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300       (one line, here folded)
  *     end sum=<hash of all bytes before this line>
  *

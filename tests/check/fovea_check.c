@@ -1,7 +1,7 @@
 /* fovea-check: tests every kernel of the list that this CPU can run.
  *
  *     fovea-check                           all of them
- *     fovea-check -k 'gemm_*' --isa avx2    some of them
+ *     fovea-check -k 'multiply_*' --isa avx2    some of them
  *     fovea-check --list                    their names
  *     fovea-check --repeat 10               with ten seeds, one after another
  *     fovea-check --flush-to-zero           under that mode, in which the rows of all tiers must agree, too
@@ -51,7 +51,7 @@ static bool wanted(const fv_kernel *kernel) {
 }
 
 static void check_row(const fv_kernel *kernel, uint64_t seed) {
-    checker c = {.kernel = kernel, .reference = fv_kernel_scalar(kernel->op, kernel->type), .seed = seed};
+    checker c = {.kernel = kernel, .reference = fv_kernel_reference(kernel), .seed = seed};
     c.flush = test_option_value(options, "--flush-to-zero") != NULL;
     c.room = test_option_value(options, "--room") != NULL;
     check_kernel(&c);

@@ -1,4 +1,4 @@
-/* Trials of gemm, gemm_masked, gemm_pairs, gemm_blocks and gemm_blocks_masked. Sizes: m, n, k, and how the result is stored. */
+/* Trials of products of many rows whose A and B have words of the same kind. Sizes: m, n, k, and how the result is stored. */
 #include "check.h"
 
 #include "dispatch/tiles.h"
@@ -84,12 +84,13 @@ static float element_of(const trial *t, const operand *o, int64_t i, int64_t j, 
 static bool has_pairs(const fv_kernel *kernel) { return kernel->type != FV_TYPE_f32; }
 
 static bool has_skips(const fv_kernel *kernel) {
-    return kernel->op == FV_OP_gemm_masked || kernel->op == FV_OP_gemm_blocks_masked;
+    return kernel->kind == FV_KIND_f32_masked || kernel->kind == FV_KIND_f32_amx_order_masked;
 }
 
 /* Steps of k of a block; 1: there are none. */
 static int64_t block_of(const fv_kernel *kernel) {
-    const bool blocks = kernel->op == FV_OP_gemm_blocks || kernel->op == FV_OP_gemm_blocks_masked;
+    const bool blocks = kernel->kind == FV_KIND_f32_amx_order || kernel->kind == FV_KIND_f32_amx_order_masked ||
+                        kernel->kind == FV_KIND_bf16x2_amx_order;
     return !blocks ? 1 : has_pairs(kernel) ? FV_BLOCK / 2 : FV_BLOCK;
 }
 
@@ -229,8 +230,8 @@ static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t t
     const fv_prefetch prefetch = {
         .streams = m % 2 == 0, .next = no_next ? NULL : b, .next_end = no_next ? NULL : b + k * n};
     const bool plain = zero && last && !how->factors && !how->maxima;
-    multiply_call(kernel->run.multiply, format_of_row(kernel), m, n, (to - from) * (has_pairs(kernel) ? 2 : 1),
-                  a + from, o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride, last ? c : start,
+    multiply_call(kernel->run.multiply, kernel->format, m, n, (to - from) * (has_pairs(kernel) ? 2 : 1), a + from,
+                  o[OPERAND_A].stride, b + from * o[OPERAND_B].stride, o[OPERAND_B].stride, last ? c : start,
                   last ? o[OPERAND_C].stride : o[OPERAND_START].stride, plain ? NULL : &epilogue,
                   k % 4 == 0 ? NULL : &prefetch);
 }

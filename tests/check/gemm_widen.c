@@ -1,4 +1,4 @@
-/* Trials of gemm_widen: bfloat16 in pairs, and float16. */
+/* Trials of products of many rows of floats and a B of 16 bits: bf16x2 and f16. */
 #include "check.h"
 
 #include "multiply_call.h"
@@ -72,9 +72,9 @@ static void widen_invoke(const fv_kernel *kernel, trial *t) {
     const fv_prefetch prefetch = {.streams = m % 2, .next = next ? b : NULL, .next_end = next ? b + k * n : NULL};
     float *c = trial_pointer(t, OPERAND_C);
     const fv_epilogue epilogue = {.start = t->size[SIZE_ACCUMULATE] ? c : NULL, .ldstart = o[OPERAND_C].stride};
-    multiply_call(kernel->run.multiply, format_of_row(kernel), m, n, k, trial_pointer(t, OPERAND_A),
-                  o[OPERAND_A].stride, b, o[OPERAND_B].stride, c, o[OPERAND_C].stride,
-                  epilogue.start || m % 2 ? &epilogue : NULL, k % 4 == 0 ? NULL : &prefetch);
+    multiply_call(kernel->run.multiply, kernel->format, m, n, k, trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
+                  o[OPERAND_B].stride, c, o[OPERAND_C].stride, epilogue.start || m % 2 ? &epilogue : NULL,
+                  k % 4 == 0 ? NULL : &prefetch);
 }
 
 static double weight_of(const trial *t, int64_t p, int64_t j) {

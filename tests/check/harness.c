@@ -20,8 +20,6 @@ enum {
 /* A row a line. */
 /* clang-format off */
 static const op_check *const op_checks[FV_OP_COUNT] = {
-    [FV_OP_gemm] = &check_gemm,
-    [FV_OP_gemm_masked] = &check_gemm,
     [FV_OP_scale] = &check_scale,
     [FV_OP_copy] = &check_copy,
     [FV_OP_pack] = &check_pack,
@@ -38,22 +36,21 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_bias_act_residual,
     [FV_OP_exp] = &check_exp,
-    [FV_OP_gemm_pairs] = &check_gemm,
-    [FV_OP_gemm_blocks] = &check_gemm,
-    [FV_OP_gemm_blocks_masked] = &check_gemm,
     [FV_OP_pack_pairs] = &check_pack_pairs,
     [FV_OP_to_pairs] = &check_to_pairs,
     [FV_OP_pair_rows] = &check_pair_rows,
     [FV_OP_from_pairs] = &check_from_pairs,
-    [FV_OP_gemm_widen] = &check_gemm_widen,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
     [FV_OP_dot] = &check_dot,
-    [FV_OP_gemm_thin] = &check_gemm_thin,
 };
 /* clang-format on */
 
 static const op_check *check_of(const fv_kernel *kernel) {
+    if (kernel->op == FV_OP_multiply)
+        return kernel->few                                                      ? &check_gemm_thin
+               : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_gemm_widen
+                                                                                : &check_gemm;
     return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? &check_dot_i8 : op_checks[kernel->op];
 }
 

@@ -21,13 +21,26 @@ typedef struct mutant {
     fv_kernel kernel;      /* a scalar row; its name says what is wrong */
 } mutant;
 
-#define MUTANT_WHERE(visible, fate, op, type, mr, nr, function)                                                        \
+#define MUTANT_WHERE(visible, fate, op_, type_, mr_, nr_, function)                                                    \
     {                                                                                                                  \
         fate, visible, {                                                                                               \
-#function, FV_OP_##op, FV_TYPE_##type, FV_ISA_scalar, 0, mr, nr, {.op##_##type = function }, #op           \
+            .name = #function, .op = FV_OP_##op_, .type = FV_TYPE_##type_, .isa = FV_ISA_scalar, .mr = mr_, .nr = nr_, \
+            .run = {.op_##_##type_ = function}, .op_name = #op_                                                        \
         }                                                                                                              \
     }
 #define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
+
+/* Of a product by sizes (multiply_call.h). few: its kernel takes few rows. */
+#define PRODUCT_WHERE(visible, fate, kind_, format_, few_, mr_, nr_, function)                                         \
+    {                                                                                                                  \
+        fate, visible, {                                                                                               \
+            .name = #function, .op = FV_OP_multiply, .type = (fv_type)FV_ELEMENT_##format_, .kind = FV_KIND_##kind_,   \
+            .format = FV_FORMAT_##format_, .few = few_, .isa = FV_ISA_scalar, .mr = mr_, .nr = nr_,                    \
+            .run = {.multiply = function##_row}, .op_name = "multiply"                                                 \
+        }                                                                                                              \
+    }
+#define PRODUCT(...) PRODUCT_WHERE(NULL, __VA_ARGS__)
+enum { MANY, FEW };
 
 typedef struct mutant_table {
     const mutant *mutants;
@@ -39,5 +52,10 @@ extern const mutant_table mutants_bias_act_residual, mutants_array, mutants_gemm
 
 /* The scalar row of the list, for float32. */
 static inline const fv_kernel *honest(fv_op op) { return fv_kernel_scalar(op, FV_TYPE_f32); }
+
+static inline fv_multiply_fn *honest_product(fv_kind kind, fv_format format, bool few) {
+    const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
+    return (few ? fv_multiply_few : fv_multiply_best)(kind, format, scalar)->run.multiply;
+}
 
 #endif

@@ -14,7 +14,7 @@
 #define GEMM_ARGUMENTS m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch
 
 static void gemm_honest(GEMM_PARAMETERS) {
-    multiply_call(honest(FV_OP_gemm)->run.multiply, FV_FORMAT_f32, GEMM_ARGUMENTS);
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f32, false), FV_FORMAT_f32, GEMM_ARGUMENTS);
 }
 
 static void gemm_last_column_missing(GEMM_PARAMETERS) {
@@ -75,7 +75,8 @@ static void gemm_needs_alignment(GEMM_PARAMETERS) {
 static fv_epilogue copy_of(const fv_epilogue *epilogue) { return epilogue ? *epilogue : (fv_epilogue){.start = NULL}; }
 
 #define GEMM_WITH(wrong)                                                                                               \
-    multiply_call(honest(FV_OP_gemm)->run.multiply, FV_FORMAT_f32, m, n, k, a, lda, b, ldb, c, ldc, wrong, prefetch)
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f32, false), FV_FORMAT_f32, m, n, k, a, lda, b, ldb, c, ldc,   \
+                  wrong, prefetch)
 
 static void gemm_reads_old_c(GEMM_PARAMETERS) {
     fv_epilogue wrong = copy_of(epilogue);
@@ -176,8 +177,8 @@ static void gemm_row_max_row_missing(GEMM_PARAMETERS) {
     m--;
     gemm_honest(GEMM_ARGUMENTS);
     wrong.row_max = NULL;
-    multiply_call(honest(FV_OP_gemm)->run.multiply, FV_FORMAT_f32, 1, n, k, a + m * lda, lda, b, ldb, c + m * ldc, ldc,
-                  &wrong, prefetch);
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f32, false), FV_FORMAT_f32, 1, n, k, a + m * lda, lda, b, ldb,
+                  c + m * ldc, ldc, &wrong, prefetch);
 }
 
 static void gemm_sets_flush_to_zero(GEMM_PARAMETERS) {
@@ -245,7 +246,7 @@ static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
 /* ------------------------------------------------------------------------------------------------------- gemm_blocks -- */
 
 static void blocks_honest(GEMM_PARAMETERS) {
-    multiply_call(honest(FV_OP_gemm_blocks)->run.multiply, FV_FORMAT_f32, GEMM_ARGUMENTS);
+    multiply_call(honest_product(FV_KIND_f32_amx_order, FV_FORMAT_f32, false), FV_FORMAT_f32, GEMM_ARGUMENTS);
 }
 
 /* Every block goes on with the chains of the one before. */
@@ -299,41 +300,41 @@ MULTIPLY_BY_SIZES(blocks_honest)
 MULTIPLY_BY_SIZES(blocks_without_end)
 
 static const mutant mutants[] = {
-    MUTANT(PASSES, gemm, f32, 4, 8, gemm_honest_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_column_missing_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_last_row_missing_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_chain_too_short_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_past_b_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_before_a_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_past_c_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_into_gap_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_writes_before_c_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_input_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_needs_alignment_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_reads_old_c_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_first_factor_for_all_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_adds_blocks_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_at_zero_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_in_c_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_starts_by_stride_of_c_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_stores_before_it_merges_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_changes_start_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_anew_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_at_zero_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_nan_row),
-    MUTANT(DIFFERS, gemm, f32, 4, 8, gemm_row_max_row_missing_row),
-    MUTANT_WHERE(control_breakable, DIFFERS, gemm, f32, 4, 8, gemm_sets_flush_to_zero_row),
-    MUTANT_WHERE(upper_breakable, DIFFERS, gemm, f32, 4, 8, gemm_leaves_upper_dirty_row),
-    MUTANT_WHERE(has_register_to_lose, DIFFERS, gemm, f32, 4, 8, gemm_loses_register_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_descending_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_split_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm, f32, 4, 8, gemm_unfused_row),
-    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_honest_row),
-    MUTANT(DIFFERS, gemm_masked, f32, 1, 8, gemm_masked_skips_positive_zero_row),
-    MUTANT(PASSES, gemm_blocks, f32, 2, 2, blocks_honest_row),
-    MUTANT(DIFFERS, gemm_blocks, f32, 2, 2, gemm_honest_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks, f32, 2, 2, blocks_without_end_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_blocks_masked, f32, 1, 4, gemm_masked_skips_positive_zero_row),
+    PRODUCT(PASSES, f32, f32, MANY, 4, 8, gemm_honest),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_last_column_missing),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_last_row_missing),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_chain_too_short),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_reads_past_b),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_reads_before_a),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_writes_past_c),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_writes_into_gap),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_writes_before_c),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_changes_input),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_needs_alignment),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_reads_old_c),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_first_factor_for_all),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_adds_blocks),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_starts_at_zero),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_starts_in_c),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_starts_by_stride_of_c),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_stores_before_it_merges),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_changes_start),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_row_max_anew),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_row_max_at_zero),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_row_max_nan),
+    PRODUCT(DIFFERS, f32, f32, MANY, 4, 8, gemm_row_max_row_missing),
+    PRODUCT_WHERE(control_breakable, DIFFERS, f32, f32, MANY, 4, 8, gemm_sets_flush_to_zero),
+    PRODUCT_WHERE(upper_breakable, DIFFERS, f32, f32, MANY, 4, 8, gemm_leaves_upper_dirty),
+    PRODUCT_WHERE(has_register_to_lose, DIFFERS, f32, f32, MANY, 4, 8, gemm_loses_register),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, f32, MANY, 4, 8, gemm_descending),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, f32, MANY, 4, 8, gemm_split),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, f32, MANY, 4, 8, gemm_unfused),
+    PRODUCT(DIFFERS, f32_masked, f32, MANY, 1, 8, gemm_honest),
+    PRODUCT(DIFFERS, f32_masked, f32, MANY, 1, 8, gemm_masked_skips_positive_zero),
+    PRODUCT(PASSES, f32_amx_order, f32, MANY, 2, 2, blocks_honest),
+    PRODUCT(DIFFERS, f32_amx_order, f32, MANY, 2, 2, gemm_honest),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32_amx_order, f32, MANY, 2, 2, blocks_without_end),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32_amx_order_masked, f32, MANY, 1, 4, gemm_masked_skips_positive_zero),
 };
 
 const mutant_table mutants_gemm = {mutants, sizeof mutants / sizeof mutants[0]};

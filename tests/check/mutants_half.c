@@ -89,8 +89,8 @@ static void narrow_saturates(NARROW_PARAMETERS) {
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void pairs_honest(PAIRS_PARAMETERS) {
-    multiply_call(fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_bf16)->run.multiply, FV_FORMAT_bf16x2, m, n, k, a, lda, b,
-                  ldb, c, ldc, epilogue, prefetch);
+    multiply_call(honest_product(FV_KIND_bf16x2, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda, b, ldb, c,
+                  ldc, epilogue, prefetch);
 }
 
 /* The second elements first: pairs not swapped. */
@@ -197,13 +197,13 @@ static void from_pairs_swaps(FROM_PAIRS_PARAMETERS) { /* the rows of the last pa
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void gemm_widen_bf16_honest(GEMM_WIDEN_PARAMETERS) {
-    multiply_call(fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_bf16)->run.multiply, FV_FORMAT_bf16x2, m, n, k, a, lda, b,
-                  ldb, c, ldc, epilogue, prefetch);
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda, b, ldb, c,
+                  ldc, epilogue, prefetch);
 }
 
 static void gemm_widen_f16_honest(GEMM_WIDEN_PARAMETERS) {
-    multiply_call(fv_kernel_scalar(FV_OP_gemm_widen, FV_TYPE_f16)->run.multiply, FV_FORMAT_f16, m, n, k, a, lda, b, ldb,
-                  c, ldc, epilogue, prefetch);
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f16, false), FV_FORMAT_f16, m, n, k, a, lda, b, ldb, c, ldc,
+                  epilogue, prefetch);
 }
 
 /* The second element of the last pair, though k is odd. */
@@ -224,9 +224,18 @@ static void gemm_widen_misses_last(GEMM_WIDEN_PARAMETERS) {
     gemm_widen_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
-static void pairs_f16_honest(PAIRS_PARAMETERS) {
-    multiply_call(fv_kernel_scalar(FV_OP_gemm_pairs, FV_TYPE_f16)->run.multiply, FV_FORMAT_f16x2x4, m, n, k, a, lda, b,
+static void pairs_amx_honest(PAIRS_PARAMETERS) {
+    multiply_call(honest_product(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda, b,
                   ldb, c, ldc, epilogue, prefetch);
+}
+
+static void pairs_amx_miss_last(PAIRS_PARAMETERS) {
+    pairs_amx_honest(m, n, k > 2 ? k - 2 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+}
+
+static void pairs_f16_honest(PAIRS_PARAMETERS) {
+    multiply_call(honest_product(FV_KIND_f16x2, FV_FORMAT_f16x2x4, false), FV_FORMAT_f16x2x4, m, n, k, a, lda, b, ldb,
+                  c, ldc, epilogue, prefetch);
 }
 
 static void pairs_f16_no_factor(PAIRS_PARAMETERS) {
@@ -254,15 +263,19 @@ MULTIPLY_BY_SIZES(pairs_second_first)
 MULTIPLY_BY_SIZES(pairs_miss_last)
 MULTIPLY_BY_SIZES(pairs_f16_honest)
 MULTIPLY_BY_SIZES(pairs_f16_no_factor)
+MULTIPLY_BY_SIZES(pairs_amx_honest)
+MULTIPLY_BY_SIZES(pairs_amx_miss_last)
 
 static const mutant mutants[] = {
+    PRODUCT(PASSES, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_honest),
+    PRODUCT(DIFFERS, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_miss_last),
     MUTANT(PASSES, from_pairs, bf16, 1, 1, from_pairs_honest),
     MUTANT(DIFFERS_AS_REFERENCE, from_pairs, bf16, 1, 1, from_pairs_swaps),
-    MUTANT(PASSES, gemm_widen, bf16, 1, 1, gemm_widen_bf16_honest_row),
-    MUTANT(PASSES, gemm_widen, f16, 1, 1, gemm_widen_f16_honest_row),
-    MUTANT(DIFFERS, gemm_widen, bf16, 1, 1, gemm_widen_reads_on_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_widen, bf16, 1, 1, gemm_widen_starts_anew_row),
-    MUTANT(DIFFERS, gemm_widen, f16, 1, 1, gemm_widen_misses_last_row),
+    PRODUCT(PASSES, f32, bf16x2, MANY, 1, 1, gemm_widen_bf16_honest),
+    PRODUCT(PASSES, f32, f16, MANY, 1, 1, gemm_widen_f16_honest),
+    PRODUCT(DIFFERS, f32, bf16x2, MANY, 1, 1, gemm_widen_reads_on),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, bf16x2, MANY, 1, 1, gemm_widen_starts_anew),
+    PRODUCT(DIFFERS, f32, f16, MANY, 1, 1, gemm_widen_misses_last),
     MUTANT(PASSES, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES_FLUSHED, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES, widen, f16, 1, 1, widen_f16_honest),
@@ -271,17 +284,17 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, widen, bf16, 1, 1, widen_misses_last),
     MUTANT(DIFFERS, widen, f16, 1, 1, widen_flushes),
     MUTANT(DIFFERS_AS_REFERENCE, widen, f16, 1, 1, widen_flushes),
-    MUTANT(PASSES, gemm_pairs, bf16, 1, 1, pairs_honest_row),
-    MUTANT(PASSES_FLUSHED, gemm_pairs, bf16, 1, 1, pairs_honest_row),
-    MUTANT(DIFFERS, gemm_pairs, bf16, 1, 1, pairs_second_first_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_pairs, bf16, 1, 1, pairs_second_first_row),
-    MUTANT(DIFFERS, gemm_pairs, bf16, 1, 1, pairs_miss_last_row),
+    PRODUCT(PASSES, bf16x2, bf16x2, MANY, 1, 1, pairs_honest),
+    PRODUCT(PASSES_FLUSHED, bf16x2, bf16x2, MANY, 1, 1, pairs_honest),
+    PRODUCT(DIFFERS, bf16x2, bf16x2, MANY, 1, 1, pairs_second_first),
+    PRODUCT(DIFFERS_AS_REFERENCE, bf16x2, bf16x2, MANY, 1, 1, pairs_second_first),
+    PRODUCT(DIFFERS, bf16x2, bf16x2, MANY, 1, 1, pairs_miss_last),
     MUTANT(PASSES, pack_pairs, bf16, 1, 1, pack_pairs_honest),
     MUTANT(DIFFERS, pack_pairs, bf16, 1, 1, pack_pairs_sees_zeros),
     MUTANT(DIFFERS_AS_REFERENCE, pack_pairs, bf16, 1, 1, pack_pairs_misses_last_key),
-    MUTANT(PASSES, gemm_pairs, f16, 1, 1, pairs_f16_honest_row),
-    MUTANT(PASSES_FLUSHED, gemm_pairs, f16, 1, 1, pairs_f16_honest_row),
-    MUTANT(DIFFERS, gemm_pairs, f16, 1, 1, pairs_f16_no_factor_row),
+    PRODUCT(PASSES, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_honest),
+    PRODUCT(PASSES_FLUSHED, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_honest),
+    PRODUCT(DIFFERS, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_no_factor),
     MUTANT(PASSES, pack_pairs, f16, 1, 1, pack_pairs_f16_honest),
     MUTANT(DIFFERS, pack_pairs, f16, 1, 1, pack_pairs_f16_as_bf16),
     MUTANT(PASSES, pair_rows, bf16, 1, 1, pair_rows_honest),

@@ -99,8 +99,8 @@ static void dot_leaves_columns(const fv_dot_i8_args *x) { /* past the last key *
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void thin_honest(THIN_PARAMETERS) {
-    multiply_call(fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_i8)->run.multiply, FV_FORMAT_i8, m, n, k, a, lda, b, ldb, c,
-                  ldc, epilogue, prefetch);
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_i8, true), FV_FORMAT_i8, m, n, k, a, lda, b, ldb, c, ldc,
+                  epilogue, prefetch);
 }
 
 static void thin_forgets_start(THIN_PARAMETERS) {
@@ -135,10 +135,10 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_scales_in_turn),
     MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_sum),
     MUTANT(DIFFERS, dot, i8, 8, 16, dot_leaves_columns),
-    MUTANT(PASSES, gemm_thin, i8, 8, 1, thin_honest_row),
-    MUTANT(PASSES_FLUSHED, gemm_thin, i8, 8, 1, thin_honest_row),
-    MUTANT(DIFFERS, gemm_thin, i8, 8, 1, thin_forgets_start_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, i8, 8, 1, thin_unsigned_row),
+    PRODUCT(PASSES, f32, i8, FEW, 8, 1, thin_honest),
+    PRODUCT(PASSES_FLUSHED, f32, i8, FEW, 8, 1, thin_honest),
+    PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, thin_forgets_start),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, i8, FEW, 8, 1, thin_unsigned),
 };
 
 const mutant_table mutants_int8 = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -54,8 +54,8 @@ static void dot_leaves_last_columns(const fv_dot_args *x) {
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
 static void thin_honest(THIN_PARAMETERS) {
-    multiply_call(fv_kernel_scalar(FV_OP_gemm_thin, FV_TYPE_f16)->run.multiply, FV_FORMAT_f16, m, n, k, a, lda, b, ldb,
-                  c, ldc, epilogue, prefetch);
+    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f16, true), FV_FORMAT_f16, m, n, k, a, lda, b, ldb, c, ldc,
+                  epilogue, prefetch);
 }
 
 static void thin_forgets_start(THIN_PARAMETERS) {
@@ -91,11 +91,11 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_first),
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_pairs_unguarded),
     MUTANT(DIFFERS, dot, bf16, 8, 16, dot_leaves_last_columns),
-    MUTANT(PASSES, gemm_thin, f16, 8, 1, thin_honest_row),
-    MUTANT(PASSES_FLUSHED, gemm_thin, f16, 8, 1, thin_honest_row),
-    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_forgets_start_row),
-    MUTANT(DIFFERS_AS_REFERENCE, gemm_thin, f16, 8, 1, thin_merges_first_row),
-    MUTANT(DIFFERS, gemm_thin, f16, 8, 1, thin_repeats_last_row_row),
+    PRODUCT(PASSES, f32, f16, FEW, 8, 1, thin_honest),
+    PRODUCT(PASSES_FLUSHED, f32, f16, FEW, 8, 1, thin_honest),
+    PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, thin_forgets_start),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, f16, FEW, 8, 1, thin_merges_first),
+    PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, thin_repeats_last_row),
 };
 
 const mutant_table mutants_thin = {mutants, sizeof mutants / sizeof mutants[0]};

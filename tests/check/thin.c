@@ -298,8 +298,8 @@ static void thin_invoke(const fv_kernel *kernel, trial *t) {
     const int64_t m = t->size[SIZE_ROWS], n = t->size[SIZE_N], k = t->size[SIZE_K];
     const float *a = trial_pointer(t, OPERAND_A);
     float *c = trial_pointer(t, OPERAND_C);
-    multiply_call(kernel->run.multiply, format_of_row(kernel), m, n, k, a, o[OPERAND_A].stride, b, o[OPERAND_B].stride,
-                  c, o[OPERAND_C].stride, e, near);
+    multiply_call(kernel->run.multiply, kernel->format, m, n, k, a, o[OPERAND_A].stride, b, o[OPERAND_B].stride, c,
+                  o[OPERAND_C].stride, e, near);
 }
 
 static void thin_verify(const trial *t) {

@@ -18,10 +18,11 @@ void fv_finish_f32_1x1_lone(int64_t rows, int64_t n, const float *O, int64_t ldO
     fv_kernel_scalar(FV_OP_finish, FV_TYPE_f32)->run.finish_f32(rows, n, O, ldO, M, L, out, ldout, lse, ldlse);
 }
 
-void fv_gemm_f32_4x2_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
-                            const fv_prefetch *prefetch) {
+void fv_multiply_f32_f32_4x2_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                    const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     gemms++;
-    fv_kernel_scalar(FV_OP_gemm, FV_TYPE_f32)->run.multiply(a, b, c, ldc, epilogue, prefetch);
+    fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, (fv_target){FV_ISA_scalar, 0})
+        ->run.multiply(a, b, c, ldc, epilogue, prefetch);
 }
 
 /* A context as on this CPU with that tier and those features; capped: FOVEA_ISA_BEST for not. */
@@ -98,9 +99,8 @@ static void test_lone(void) {
     for (int i = 0; i < fv_kernel_count; i++)
         rows += fv_kernels[i].isa == FV_ISA_lone;
     test_check(rows == 1, "%d kernels of the made-up tier", rows);
-    const fv_kernel *gemm = fv_gemm_for(FV_TYPE_f32, lone->target, 64, 64);
-    test_check(gemm && gemm == fv_gemm_for(FV_TYPE_f32, other->target, 64, 64), "its gemm is %s",
-               gemm ? gemm->name : "none");
+    const fv_kernel *gemm = fv_multiply_for(lone->target, 64, 64);
+    test_check(gemm && gemm == fv_multiply_for(other->target, 64, 64), "its gemm is %s", gemm ? gemm->name : "none");
     test_check(reason_has(lone, "lone"), "the tier is not named");
     check_same(lone, other, "one kernel");
     test_check(finishes > 0 && gemms == 0, "its kernel was called %d times, that of a feature %d times", (int)finishes,
@@ -112,9 +112,9 @@ static void test_lone(void) {
 static void test_feature(void) {
     fovea_context *with = context_on(FV_ISA_scalar, FV_HAS_fancy, FOVEA_ISA_BEST);
     fovea_context *without = context_on(FV_ISA_scalar, 0, FOVEA_ISA_BEST);
-    const fv_kernel *row = fv_kernel_named("gemm_f32_4x2_scalar");
-    test_check(fv_gemm_for(FV_TYPE_f32, with->target, 64, 64) == row, "a row whose feature is there is passed over");
-    test_check(fv_gemm_for(FV_TYPE_f32, without->target, 64, 64) != row, "a row whose feature is missing is taken");
+    const fv_kernel *row = fv_kernel_named("multiply_f32_f32_4x2_scalar");
+    test_check(fv_multiply_for(with->target, 64, 64) == row, "a row whose feature is there is passed over");
+    test_check(fv_multiply_for(without->target, 64, 64) != row, "a row whose feature is missing is taken");
     test_check(reason_has(with, "scalar with fancy") && !reason_has(without, "fancy"), "the feature is not named");
     check_same(with, without, "a feature");
     test_check(gemms > 0, "the row whose feature is there was not called");

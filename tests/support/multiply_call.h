@@ -4,17 +4,6 @@
 
 #include "kernels.h"
 
-/* Of the B of a row. */
-static inline fv_format format_of_row(const fv_kernel *kernel) {
-    static const fv_format elements[FV_TYPE_COUNT] = {
-        [FV_TYPE_bf16] = FV_FORMAT_bf16, [FV_TYPE_f16] = FV_FORMAT_f16, [FV_TYPE_i8] = FV_FORMAT_i8};
-    if (kernel->type == FV_TYPE_f32 || kernel->op == FV_OP_gemm_thin)
-        return elements[kernel->type];
-    if (kernel->type == FV_TYPE_f16)
-        return kernel->op == FV_OP_gemm_pairs ? FV_FORMAT_f16x2x4 : FV_FORMAT_f16;
-    return FV_FORMAT_bf16x2;
-}
-
 static inline fv_operand operand_of(fv_format format, int64_t n, int64_t k, const void *b, int64_t ldb) {
     return (fv_operand){.data = b, .columns = n, .steps = k, .row = ldb, .format = format};
 }

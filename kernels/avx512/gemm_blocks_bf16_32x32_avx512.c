@@ -1,8 +1,0 @@
-/* gemm_blocks of bfloat16 on avx512 with AMX-BF16. */
-#include "simd/simd_avx512.h"
-
-#include "amx/tiles_amx.h"
-
-#define FV_NAME fv_gemm_blocks_bf16_32x32_avx512
-#define FV_BESIDE fv_softmax_beside_amx
-#include "amx/gemm_blocks_bf16.h"

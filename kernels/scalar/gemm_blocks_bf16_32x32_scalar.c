@@ -1,8 +1,0 @@
-/* gemm_blocks of bfloat16 on scalar: the kernel for AMX over emulated tiles, so that its logic is tested on any machine. */
-#include "simd/simd_scalar.h"
-
-#include "amx/tiles_emulated.h"
-
-#define FV_NAME fv_gemm_blocks_bf16_32x32_scalar
-#define FV_BESIDE fv_softmax_beside_emulated
-#include "amx/gemm_blocks_bf16.h"
