@@ -182,6 +182,9 @@ def half(case, dtype, target, own_target=0.0, arithmetic="exact", against=HALVES
                    own_target=own_target, against=against)
 
 
+# Rows that no tile has: from edges of tiles to a whole tile and an edge.
+FEW_ROWS = tuple((rows, side, side) for side in (768, 4096) for rows in (2, 3, 5, 7, 11, 13, 20))
+
 FLOAT_CASES = (
     self_attention("B1 H12 T512 D64", 1, 12, 512, 64, 1.15),
     self_attention("B1 H12 T512 D64 causal", 1, 12, 512, 64, 2.2, causal=True),
@@ -214,6 +217,7 @@ FLOAT_CASES = (
     linear(32, 768, 768, 1.2),
     linear(8, 768, 768, 1.0),
     linear(1, 4096, 4096, 1.0),
+    *(linear(*size, 0.0) for size in FEW_ROWS),
     layer("layer B1 T512 d768 h12", 1, 512, 1.2),
     layer("layer B8 T128 d768 h12", 8, 128, 1.1),
     Case("exp of 65536 floats in L2", kind="exp", q_len=65536, target=1.2, against=("torch",)),
@@ -247,6 +251,7 @@ HALF_CASES = (
     *(half(linear(rows, 768, 768, 0.0), "bf16", 1.0, against=BOTH) for rows in (32, 8)),
     *(half(linear(*size, 0.0), "f16", 8.0, against=("torch",)) for size in ((512, 768, 768), (2048, 1024, 1024), (8, 768, 768))),
     *(half(linear(1, 4096, 4096, 0.0), dtype, 0.0) for dtype in ("bf16", "f16")),
+    *(half(linear(*size, 0.0), "bf16", 0.0, against=BOTH) for size in FEW_ROWS),
     *(half(decode(1, 32, 8, 4096), dtype, target, against=("torch",)) for dtype, target in (("bf16", 2.5), ("f16", 5.0))),
     *(half(decode(1, 32, 32, 4096), dtype, 0.0) for dtype in ("bf16", "f16")),
     half(layer("layer B1 T512 d768 h12", 1, 512, 0.0), "bf16", 1.1, 0.0, "bf16"),
