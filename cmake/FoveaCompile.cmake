@@ -1,9 +1,10 @@
 # How everything in this repository is compiled.
 #   FOVEA_X86, FOVEA_ARM64        true where the kernels of that architecture are built
 #   FOVEA_BUILT_TIERS             the tiers that have kernels, lowest first: those of FOVEA_TIERS (CMakeLists.txt)
+#   FOVEA_LEFT_OUT_TYPES          the element types that FOVEA_TYPES does not ask for
 #   FOVEA_KERNEL_FLAGS            what intrinsics are compiled with, and FOVEA_KERNEL_FLAGS_<tier>
 #   FOVEA_ARCHITECTURE            the definitions that tell the code: FV_HAVE_X86, also FV_HAVE_AVX512 where that tier
-#                                 is built, FV_HAVE_ARM64, or nothing
+#                                 is built, or FV_HAVE_ARM64; FV_WITHOUT_BF16, _F16 and _I8 for types that are not
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
 #   fovea_check_assembler(VARIABLE FILE...)   can the compiler assemble these? (Language ASM)
 #   fovea_object_library(TARGET)  an OBJECT library that goes into libfovea; add its sources and flags afterwards
@@ -68,6 +69,20 @@ elseif(FOVEA_TARGET_IS_ARM64 AND NOT FOVEA_PORTABLE)
     set(FOVEA_ARCHITECTURE FV_HAVE_ARM64)
 endif()
 
+set(FOVEA_LEFT_OUT_TYPES bf16 f16 i8)
+if(FOVEA_TYPES STREQUAL all)
+    set(FOVEA_LEFT_OUT_TYPES)
+endif()
+foreach(type IN LISTS FOVEA_TYPES)
+    if(NOT type MATCHES "^(all|f32|bf16|f16|i8)$")
+        message(FATAL_ERROR "FOVEA_TYPES: ${type} is neither all nor one of f32, bf16, f16 and i8")
+    endif()
+    list(REMOVE_ITEM FOVEA_LEFT_OUT_TYPES ${type})
+endforeach()
+string(TOUPPER "${FOVEA_LEFT_OUT_TYPES}" types)
+list(TRANSFORM types PREPEND FV_WITHOUT_)
+list(APPEND FOVEA_ARCHITECTURE ${types})
+
 # -O3 for the loops over tiles to unroll until the accumulators live in registers. The next two change no value: they let
 # fmaf() be an instruction and comparisons be selections. The last makes gcc end kernels with vzeroupper below -O2 too.
 set(FOVEA_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
@@ -109,7 +124,7 @@ function(fovea_object_library target)
     target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
-                                                 ${PROJECT_SOURCE_DIR}/kernels)
+                                                 ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)
     target_link_libraries(${target} PRIVATE SLEEF::SLEEF)
     # Position-independent also in the static library, which others link into shared ones.
     set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)

@@ -40,7 +40,7 @@ endif()
 add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects})
 set_target_properties(fovea_internal PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(fovea_internal PUBLIC ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
-                                                 ${PROJECT_SOURCE_DIR}/kernels)
+                                                 ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)
 target_compile_definitions(fovea_internal PUBLIC ${FOVEA_ARCHITECTURE})
 target_link_libraries(fovea_internal PRIVATE ${run_time})
 

@@ -106,7 +106,7 @@ typedef struct fv_kernel {
 #define FV_KERNEL(op, type, mr, nr, isa, features) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
 #define FV_MULTIPLY(kind, format, mr, nr, isa, features)                                                               \
     fv_multiply_fn fv_multiply_##kind##_##format##_##mr##x##nr##_##isa;
-#include "kernels.inc"
+#include "built_kernels.inc"
 #undef FV_KERNEL
 
 #endif

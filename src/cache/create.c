@@ -20,7 +20,7 @@ void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size) {
 }
 
 static fovea_status check_type(const char *name, fovea_dtype dtype) {
-    if (dtype == FOVEA_DTYPE_I8 || fv_type_of(dtype) != FV_TYPE_COUNT)
+    if ((dtype == FOVEA_DTYPE_I8 && fv_dtype_built(dtype)) || fv_type_of(dtype) != FV_TYPE_COUNT)
         return FOVEA_OK;
     return fv_dtype_refuse(name, dtype, "a cache keeps FOVEA_DTYPE_F32, _BF16, _F16 and _I8");
 }

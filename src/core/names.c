@@ -2,6 +2,7 @@
 #include "core/names.h"
 
 #include "core/status.h"
+#include "core/tensor.h"
 
 #include <stddef.h>
 
@@ -142,5 +143,7 @@ fovea_status fv_dtype_refuse(const char *field, fovea_dtype dtype, const char *t
     const char *name = fv_enum_name(FV_ENUM_dtype, (int)dtype);
     if (!name)
         return fv_fail(FOVEA_ERROR_DTYPE, "%s is %d, not a fovea_dtype", field, (int)dtype);
+    if (!fv_dtype_built(dtype))
+        return fv_fail(FOVEA_ERROR_DTYPE, "%s is %s, which this build leaves out (FOVEA_TYPES)", field, name);
     return fv_fail(FOVEA_ERROR_DTYPE, "%s is %s; %s", field, name, takes);
 }

@@ -32,6 +32,22 @@ static inline int64_t fv_dtype_size(fovea_dtype dtype) {
     }
 }
 
+/* Has this build kernels of the type? Others are refused (FOVEA_TYPES of CMakeLists.txt). */
+static inline bool fv_dtype_built(fovea_dtype dtype) {
+    switch (dtype) {
+#ifdef FV_WITHOUT_BF16
+    case FOVEA_DTYPE_BF16: return false;
+#endif
+#ifdef FV_WITHOUT_F16
+    case FOVEA_DTYPE_F16: return false;
+#endif
+#ifdef FV_WITHOUT_I8
+    case FOVEA_DTYPE_I8: return false;
+#endif
+    default: return true;
+    }
+}
+
 /* Has it no elements? Then nobody looks at its strides: numpy, say, gives empty arrays any. */
 static inline bool fv_tensor_empty(const fovea_tensor *t) {
     return t->shape[0] == 0 || t->shape[1] == 0 || t->shape[2] == 0 || t->shape[3] == 0;

@@ -73,7 +73,7 @@ int fv_probe_agrees(const fv_probe *probe, const fv_probe_case *x) {
 unsigned fv_needed_features(void) {
     return 0
 #define FV_KERNEL(op, type, mr, nr, isa, features) | (features)
-#include "kernels.inc"
+#include "built_kernels.inc"
 #undef FV_KERNEL
         ;
 }

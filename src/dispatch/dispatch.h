@@ -2,6 +2,7 @@
 #ifndef FV_DISPATCH_H
 #define FV_DISPATCH_H
 
+#include "core/core.h"
 #include "cpu/cpu.h"
 #include "dispatch/prefetch.h"
 #include "dispatch/tiles.h"
@@ -59,9 +60,10 @@ static inline const fv_kernel *fv_multiply_pairs(fv_type type, fv_target target)
 /* The row of the portable tier whose bits a row gives. */
 const fv_kernel *fv_kernel_reference(const fv_kernel *kernel);
 
-/* The kernels' word for an element type of 16 bits, or float32; FV_TYPE_COUNT: they have none. */
+/* The kernels' word for an element type of 16 bits, or float32; FV_TYPE_COUNT: they have none, or not in this build. */
 static inline fv_type fv_type_of(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_F32    ? FV_TYPE_f32
+    return !fv_dtype_built(dtype)      ? FV_TYPE_COUNT
+           : dtype == FOVEA_DTYPE_F32  ? FV_TYPE_f32
            : dtype == FOVEA_DTYPE_BF16 ? FV_TYPE_bf16
            : dtype == FOVEA_DTYPE_F16  ? FV_TYPE_f16
                                        : FV_TYPE_COUNT;

@@ -29,7 +29,7 @@ const fv_kernel fv_kernels[] = {
      .op_name = "multiply"},
 #define FV_MULTIPLY(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 0)
 #define FV_MULTIPLY_FEW(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 1)
-#include "kernels.inc"
+#include "built_kernels.inc"
 #undef FV_KERNEL
 };
 

@@ -44,10 +44,14 @@ void fv_tiles_leave(const fv_kernel *kernel) {
 void fv_tiles_softmax(const fv_kernel *kernel, const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
                       const fv_softmax_f32_args *args) {
     assert(form_of(kernel) != FORM_NONE && depth[form_of(kernel)] > 0);
+#ifdef FV_WITHOUT_BF16 /* nor has it such a kernel */
+    (void)kernel, (void)products, (void)count, (void)softmax, (void)args;
+#else
     if (form_of(kernel) == FORM_EMULATED)
         fv_softmax_beside_emulated(products, count, softmax, args);
 #ifdef FV_HAVE_AVX512
     else
         fv_softmax_beside_amx(products, count, softmax, args);
+#endif
 #endif
 }

@@ -185,7 +185,8 @@ void fv_linear_take_kernels(fovea_linear *l) {
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         return;
     l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
-    l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
+    if (l->weight_dtype == FOVEA_DTYPE_BF16)
+        l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
     if (l->weight_dtype != l->x_dtype)
         return;
     const bool bf16 = l->x_dtype == FOVEA_DTYPE_BF16;

@@ -159,6 +159,17 @@ no_openmp) # built where there is none; only the portable kernels, which are soo
     "$SCRATCH/reopen" "$library" || [ $? = 77 ] # one CPU
     ;;
 
+left_out) # tiers and element types: what is built agrees with the scalar tier, and other types are refused
+    for left in 'host;f32' 'scalar;f16 i8'; do
+        types=${left#*;}
+        configure "$FOVEA_SOURCE" "$SCRATCH/build" -DFOVEA_TIERS="${left%;*}" -DFOVEA_TYPES="${types// /;}" \
+            -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
+        "$CMAKE" --build "$SCRATCH/build" --target fovea-check test-left_out
+        "$SCRATCH/build/tests/test-left_out"
+        "$SCRATCH/build/tests/fovea-check"
+    done
+    ;;
+
 header) # each alone, in the languages it promises
     warnings=(-I"$FOVEA_SOURCE/include" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
     for header in "$FOVEA_SOURCE"/include/fovea/*.h; do

@@ -1,11 +1,14 @@
-# Stops the build where the list of kernels, the files and the lines of kernels/CMakeLists.txt do not agree.
-#   fovea_check_kernel_list(FILE...)   the files of the build, as avx2/exp_f32_1x8_avx2.c
-# A file whose row needs features gets the flags of each, <feature>_flags.
-function(fovea_check_kernel_list)
+# Reads the list of kernels, kernels.inc.
+#   fovea_read_kernel_list()   sets <tier> to the files of each tier's rows, as avx2/exp_f32_1x8_avx2.c, in the order of the list
+#                              and without the element types that the build leaves out; writes built_kernels.inc, the list
+#                              without these. A file whose row needs features gets the flags of each, <feature>_flags.
+# Stops the build where a row has no file, or a file in a tier's folder no row.
+function(fovea_read_kernel_list)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS kernels.inc)
 
     set(word "([a-z0-9_]+)")
     set(number "([0-9]+)")
+    list(JOIN FOVEA_LEFT_OUT_TYPES "|" left_out) # and formats of them, as bf16x2
     file(STRINGS kernels.inc lines REGEX "^FV_(KERNEL|MULTIPLY|MULTIPLY_FEW)\\(")
     set(rows)
     foreach(line IN LISTS lines)
@@ -14,10 +17,14 @@ function(fovea_check_kernel_list)
             message(FATAL_ERROR "kernels.inc: not a row: ${line}")
         endif()
         set(tier ${CMAKE_MATCH_5})
+        set(type ${CMAKE_MATCH_2})
         set(row ${tier}/${CMAKE_MATCH_1}_${CMAKE_MATCH_2}_${CMAKE_MATCH_3}x${CMAKE_MATCH_4}_${tier}.c)
+        string(REGEX MATCHALL "FV_HAS_[a-z0-9_]+" features "${CMAKE_MATCH_6}")
         list(APPEND tiers ${tier})
         list(APPEND rows ${row})
-        string(REGEX MATCHALL "FV_HAS_[a-z0-9_]+" features "${CMAKE_MATCH_6}")
+        if(NOT left_out OR NOT type MATCHES "^(${left_out})(x[0-9x]+)?$")
+            list(APPEND files_${tier} ${row})
+        endif()
         list(TRANSFORM features REPLACE "^FV_HAS_" "")
         foreach(feature IN LISTS features)
             if(NOT DEFINED ${feature}_flags)
@@ -30,9 +37,16 @@ function(fovea_check_kernel_list)
     list(REMOVE_DUPLICATES tiers)
     list(TRANSFORM tiers APPEND "/*.c" OUTPUT_VARIABLE patterns)
     file(GLOB files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${patterns})
-
-    fovea_require_same("rows of kernels.inc" "${rows}" "lines of kernels/CMakeLists.txt" "${ARGN}")
     fovea_require_same("rows of kernels.inc" "${rows}" "files in kernels/" "${files}")
+    foreach(tier IN LISTS tiers)
+        set(${tier} ${files_${tier}} PARENT_SCOPE)
+    endforeach()
+
+    file(READ kernels.inc list)
+    if(left_out)
+        string(REGEX REPLACE "\nFV_[A-Z_]+\\([a-z0-9_]+, (${left_out})(x[0-9x]+)?, [^\n]*" "" list "${list}")
+    endif()
+    file(CONFIGURE OUTPUT built_kernels.inc CONTENT "${list}" @ONLY)
 endfunction()
 
 function(fovea_require_same left_name left right_name right)
