@@ -147,7 +147,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(e->start != c || m == 1 || e->ldstart == ldc);
     assert(!e->row_max || ((FACTOR_MAX || !e->b) && n % FV_LANES == 0));
     assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
-    const float *next = NULL; /* of one tile a strip: what strips before have not prefetched */
+    const float *next = NULL; /* what strips before have not prefetched */
     for (int64_t j = 0, width; j < n; j += width) {
         width = gemm_strip(n - j, k);
         const int64_t most = gemm_most_rows(width, k), tiles = (m + most - 1) / most, low = m / tiles;
@@ -166,12 +166,11 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
                         .row_max = e->row_max,
                         .accumulate_max = e->accumulate_max || j > 0 ? -1 : 0,
                         .n = width};
-        if (prefetch && tiles == 1) {
-            gemm_hints(&t, prefetch, m, 1, gemm_strips(n, k));
+        if (prefetch) {
+            gemm_hints(&t, prefetch, m, tiles, gemm_strips(n, k));
             if (j > 0)
                 t.next = next;
-        } else if (prefetch && j == 0)
-            gemm_hints(&t, prefetch, m, tiles, 1);
+        }
         const int64_t lower = tiles - t.count;
         if (t.count > 0)
             gemm_height(&t, low + 1);

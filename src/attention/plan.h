@@ -48,9 +48,10 @@ typedef struct fv_attention_kernels {
     fv_to_pairs_bf16_fn *to_pairs;     /* NULL for float16, too */
     fv_multiply_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
-    fv_dot_f32_fn *dot;         /* of few rows; NULL: there are more, or keys are int8 */
-    fv_multiply_fn *value_thin; /* likewise of values, and of int8 values for any number; NULL: value does it */
-    fv_dot_i8_fn *dot_i8;       /* of int8 keys, any number of rows; NULL: they are not */
+    fv_dot_f32_fn *dot;          /* of few rows; NULL: there are more, or keys are int8 */
+    fv_multiply_fn *score_lanes; /* likewise, with keys in lanes; NULL: dot does it */
+    fv_multiply_fn *value_thin;  /* likewise of values, and of int8 values for any number; NULL: value does it */
+    fv_dot_i8_fn *dot_i8;        /* of int8 keys, any number of rows; NULL: they are not */
 } fv_attention_kernels;
 
 /* Of so many rows at most, products with keys of a type take less time than memory. Figures: docs/measurements.md, "dot.h". */

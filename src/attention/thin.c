@@ -39,8 +39,9 @@ void fv_thin_open(fv_block *x) {
     const fv_attention_kernels *kernels = &x->plan->kernels;
     const int64_t dim = x->plan->desc.head_dim;
     x->thin = kernels->dot || kernels->dot_i8;
+    x->panels = kernels->score_lanes && x->kv->k.layout == FV_KV_LANES;
     assert(!kernels->dot_i8 || (x->thin && x->rows <= x->plan->choice.tile_rows));
-    for (int64_t row = 0; row < x->rows && x->thin; row += FV_DOT_ROWS)
+    for (int64_t row = 0; row < x->rows && x->thin && !x->panels; row += FV_DOT_ROWS)
         if (kernels->dot_i8) {
             const thin_integers q = integers_of_call(x, row);
             fv_dot_i8_queries(rows_of_call(x, row), dim, x->q + row * dim, dim, q.words, q.scales, q.sums);
@@ -61,22 +62,51 @@ bool fv_thin_foreseen(const fv_block *x) {
            x->plan->desc.v_dtype != FOVEA_DTYPE_I8 && x->rows <= fv_foreseen_rows(x->kv->k.dtype);
 }
 
+/* Elements of a side from the first key of a run, whose column is at, to that of a column. */
+static int64_t step_of_run(const fv_kv_side *side, const fv_kv_run *run, int64_t at, int64_t column) {
+    return side->layout == FV_KV_LANES ? fv_kv_lane(side, run->stride, column) - fv_kv_lane(side, run->stride, at)
+                                       : (column - at) * run->stride;
+}
+
+/* What is prefetched beside so many keys. */
+static fv_prefetch prefetch_beside(fv_block *x, int64_t keys) {
+    fv_prefetch prefetch = {0};
+    if (!fv_thin_foreseen(x))
+        fv_prefetch_beside_keys(&x->queue, keys * x->plan->desc.value_dim, &prefetch);
+    return prefetch;
+}
+
+/* Scores of all rows of the tile with a run's keys in lanes: a group is a panel, and a call, so that it is read in the order in which
+ * it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
+static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
+    const fovea_attention_plan *p = x->plan;
+    for (int64_t begin = at, end; begin < at + run->count; begin = end) {
+        end = fv_min(at + run->count, fv_round_down(begin, FV_KEY_GROUP) + FV_KEY_GROUP);
+        const fv_operand keys = {.data = fv_kv_step(&x->kv->k, run->at, step_of_run(&x->kv->k, run, at, begin)),
+                                 .columns = fv_round_up(end - begin, FV_LANES),
+                                 .steps = p->desc.head_dim,
+                                 .row = FV_KEY_GROUP,
+                                 .format = FV_FORMAT_f32};
+        const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes : NULL,
+                                      .accumulate_max = begin > t->columns.begin};
+        const fv_prefetch prefetch = prefetch_beside(x, end - begin);
+        p->kernels.score_lanes(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, x->s + begin, p->s_stride, &epilogue,
+                               prefetch.next ? &prefetch : NULL);
+    }
+}
+
 /* Scores of all rows of the tile with a run's keys; columns from at on. */
 static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *side = &x->kv->k;
     const bool lanes = side->layout == FV_KV_LANES;
-    fv_prefetch prefetch = {0};
-    if (!fv_thin_foreseen(x))
-        fv_prefetch_beside_keys(&x->queue, run->count * p->desc.value_dim, &prefetch);
+    fv_prefetch prefetch = prefetch_beside(x, run->count);
     for (int64_t row = 0; row < x->rows; row += FV_DOT_ROWS) {
         const fv_range seen = columns_of_call(x, t, row);
         const int64_t begin = fv_max(at, seen.begin), end = fv_min(at + run->count, seen.end);
         if (begin >= end)
             continue;
-        const int64_t step = lanes ? fv_kv_lane(side, run->stride, begin) - fv_kv_lane(side, run->stride, at)
-                                   : (begin - at) * run->stride;
-        const void *k = fv_kv_step(side, run->at, step);
+        const void *k = fv_kv_step(side, run->at, step_of_run(side, run, at, begin));
         float *const s = x->s + row * p->s_stride + begin,
                      *row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL;
         if (p->kernels.dot_i8) {
@@ -140,7 +170,7 @@ void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
         count = run.count < last - at || last < end ? fv_round_down(run.count, FV_LANES) : run.count;
         run.count = count;
         if (count > 0)
-            call_dot(x, t, at, &run);
+            (x->panels ? multiply_groups : call_dot)(x, t, at, &run);
         else {
             count = fv_min(FV_LANES, end - at);
             dot_granule(x, t, s, at, at + count);

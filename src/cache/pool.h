@@ -12,8 +12,7 @@
 
 #include <pthread.h>
 
-/* A key of more bytes lies in rows: one in lanes is on the stack on its way there. So does float32 where vectors are shorter than
- * FV_LANES, which read rows as fast. */
+/* A key of more bytes lies in rows: one in lanes is on the stack on its way there. */
 enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1, FV_WORD_BYTES = 4, FV_MOST_LANE_BYTES = 1024 };
 
 /* Positions [begin, end). */
