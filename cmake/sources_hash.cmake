@@ -9,6 +9,7 @@ set(hashed_patterns
     kernels/*.c
     kernels/*.h
     kernels/*.inc
+    kernels/*.cmake
     kernels/CMakeLists.txt
     src/attention/*.[ch]
     src/core/size.h

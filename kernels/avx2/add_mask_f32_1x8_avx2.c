@@ -1,5 +1,0 @@
-/* bias on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_NAME fv_add_mask_f32_1x8_avx2
-#include "body/add_mask_f32.h"

@@ -1,5 +1,0 @@
-/* bias_act_residual on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_NAME fv_bias_act_residual_f32_1x8_avx2
-#include "body/bias_act_residual_f32.h"

@@ -1,6 +1,0 @@
-/* exp on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_SIDE 2
-#define FV_NAME fv_exp_f32_1x8_avx2
-#include "body/exp_f32.h"

@@ -1,7 +1,0 @@
-/* gemm on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_MR 6
-#define FV_NR 16
-#define FV_NAME fv_multiply_f32_f32_6x16_avx2
-#include "body/gemm_f32.h"

@@ -1,7 +1,0 @@
-/* narrow on avx2: the body with this tier's vocabulary. */
-#include "simd/half_avx2.h"
-
-#define FV_NAME fv_narrow_bf16_1x8_avx2
-#define FV_NARROW v_narrow_bf16
-#define FV_NARROW_N v_narrow_bf16_n
-#include "body/narrow.h"

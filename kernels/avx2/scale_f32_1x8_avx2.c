@@ -1,5 +1,0 @@
-/* scale on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_NAME fv_scale_f32_1x8_avx2
-#include "body/scale_f32.h"

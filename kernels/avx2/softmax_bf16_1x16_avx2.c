@@ -1,7 +1,0 @@
-/* softmax on avx2 with p rounded to bfloat16. */
-#include "simd/half_avx2.h"
-
-#define FV_SIDE 2
-#define FV_ROUND_P
-#define FV_NAME fv_softmax_bf16_1x16_avx2
-#include "body/softmax_f32.h"

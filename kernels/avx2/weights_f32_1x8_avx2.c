@@ -1,5 +1,0 @@
-/* weights on avx2: the body with this tier's vocabulary. */
-#include "simd/simd_avx2.h"
-
-#define FV_NAME fv_weights_f32_1x8_avx2
-#include "body/weights_f32.h"

@@ -1,6 +1,0 @@
-/* exp on avx512: the body with this tier's vocabulary. */
-#include "simd/simd_avx512.h"
-
-#define FV_SIDE 4
-#define FV_NAME fv_exp_f32_1x16_avx512
-#include "body/exp_f32.h"

@@ -1,5 +1,0 @@
-/* finite on avx512: the body with this tier's vocabulary. */
-#include "simd/simd_avx512.h"
-
-#define FV_NAME fv_finite_f32_1x16_avx512
-#include "body/finite_f32.h"

@@ -1,5 +1,0 @@
-/* gemm on avx512: tiles in assembly, or the body with this tier's vocabulary. */
-#define FV_MR 14
-#define FV_NR 32
-#define FV_NAME fv_multiply_f32_f32_14x32_avx512
-#include "avx512/gemm_f32.h"

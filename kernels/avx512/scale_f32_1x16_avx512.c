@@ -1,5 +1,0 @@
-/* scale on avx512: the body with this tier's vocabulary. */
-#include "simd/simd_avx512.h"
-
-#define FV_NAME fv_scale_f32_1x16_avx512
-#include "body/scale_f32.h"

@@ -1,5 +1,0 @@
-/* accumulate on neon: the body with this tier's vocabulary. */
-#include "simd/simd_neon.h"
-
-#define FV_NAME fv_accumulate_f32_1x4_neon
-#include "body/accumulate_f32.h"

@@ -1,5 +1,0 @@
-/* bias on neon: the body with this tier's vocabulary. */
-#include "simd/simd_neon.h"
-
-#define FV_NAME fv_add_mask_f32_1x4_neon
-#include "body/add_mask_f32.h"

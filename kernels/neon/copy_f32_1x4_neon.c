@@ -1,5 +1,0 @@
-/* copy on neon: the body with this tier's vocabulary. */
-#include "simd/simd_neon.h"
-
-#define FV_NAME fv_copy_f32_1x4_neon
-#include "body/copy_f32.h"

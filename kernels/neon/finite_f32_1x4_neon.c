@@ -1,5 +1,0 @@
-/* finite on neon: the body with this tier's vocabulary. */
-#include "simd/simd_neon.h"
-
-#define FV_NAME fv_finite_f32_1x4_neon
-#include "body/finite_f32.h"

@@ -1,7 +1,0 @@
-/* gemm_thin on neon: the body with this tier's vocabulary. */
-#include "simd/int8_neon.h"
-
-#define FV_NAME fv_multiply_f32_i8_8x4_neon
-#define FV_ELEMENT int8_t
-#define FV_WIDEN v_load_i8
-#include "body/gemm_thin.h"

@@ -1,5 +1,0 @@
-/* scale on neon: the body with this tier's vocabulary. */
-#include "simd/simd_neon.h"
-
-#define FV_NAME fv_scale_f32_1x4_neon
-#include "body/scale_f32.h"

@@ -1,9 +1,0 @@
-/* dot on scalar. */
-#include "simd/simd_scalar.h"
-
-#include "simd/half_scalar.h"
-
-#define FV_NAME fv_dot_bf16_8x16_scalar
-#define FV_ELEMENT uint16_t
-#define FV_WIDEN v_load_bf16
-#include "scalar/dot.h"

@@ -1,9 +1,0 @@
-/* dot on scalar. */
-#include "simd/simd_scalar.h"
-
-#include "simd/half_scalar.h"
-
-#define FV_NAME fv_dot_f16_8x16_scalar
-#define FV_ELEMENT uint16_t
-#define FV_WIDEN v_load_f16
-#include "scalar/dot.h"

@@ -1,5 +1,0 @@
-/* pack on scalar: the body with this tier's vocabulary. */
-#include "simd/simd_scalar.h"
-
-#define FV_NAME fv_pack_f32_1x1_scalar
-#include "body/pack_f32.h"
