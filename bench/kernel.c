@@ -168,7 +168,8 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
         call_dot_i8(kernel, o);
         return;
     }
-    const bool lanes = o->n % FV_KEY_GROUP == 0 && o->k % 2 == 0; /* as caches keep keys */
+    const bool lanes =
+        kernel->type == FV_TYPE_bf16 && o->n % FV_KEY_GROUP == 0 && o->k % 2 == 0; /* as caches keep keys */
     kernel->run.dot_f32(&(fv_dot_args){.rows = o->m,
                                        .keys = o->n,
                                        .channels = o->k,
@@ -176,7 +177,6 @@ static void call_dot(const fv_kernel *kernel, operands *o) {
                                        .k = o->in[2],
                                        .ldk = lanes ? o->k * FV_KEY_GROUP : o->k,
                                        .lanes = lanes,
-                                       .subnormals = 1,
                                        .s = o->out[0],
                                        .lds = o->n});
 }

@@ -6,7 +6,7 @@
  *   s[i*lds + j] = chain over t ascending: acc = fma(q[t*stride + i], k[j][t], acc), acc = +0, t < channels
  * stride = fv_dot_stride(rows): rows interleaved, those past the last any numbers.
  *
- * In rows, k[j][t] is k[j*ldk + t]. In lanes, keys lie in groups of FV_KEY_GROUP, ldk apart, as words of 4 bytes, w elements,
+ * In rows, k[j][t] is k[j*ldk + t]. In lanes, bfloat16 only, keys lie in groups of FV_KEY_GROUP, ldk apart, as words of 4 bytes, w elements,
  * [word][FV_KEY_GROUP]: k[j][t] is element t % w of word t / w. The first key has place first in its group, 0 or FV_LANES, and its
  * first word is at k. What is behind the last channel of a key is 0. Groups are read whole.
  *
@@ -23,7 +23,6 @@ typedef struct fv_dot_args {
     const void *k;
     int64_t ldk; /* to the next key, in lanes to the next group */
     int lanes, first;
-    int subnormals; /* are products with subnormal operands as fast as others here? Never changes a bit */
     float *s;
     int64_t lds;
     float *row_max; /* as in fv_epilogue, with accumulate_max: NULL, or keys is a multiple of FV_LANES */

@@ -242,7 +242,6 @@ int main(int argc, char **argv) {
     test_rope();
     test_evicted_file(x.one);
     test_padding(x.one, FOVEA_DTYPE_BF16);
-    test_padding(x.one, FOVEA_DTYPE_F16);
     contexts_free(&x);
     return test_end();
 }

@@ -1,6 +1,6 @@
 /* dot: scores of few rows from keys as they lie in memory (kernels.h has the contract). FV_ELEMENT: that of a key; FV_PAIR,
- * where it has 16 bits: parts words of two. FV_GUARDED: words of keys in lanes are multiplied in a faster way where that is exact, as
- * pairs (dot_pairs.h, if FV_AS_PAIRS) or by floats of another scale (dot_scaled.h); all else is done by the kernel that FV_GUARDED names.
+ * where it has 16 bits: parts words of two. FV_IN_LANES: keys may lie in lanes. FV_AS_PAIRS: these are multiplied as pairs where that is
+ * exact (dot_pairs.h); all else is done by the kernel that FV_GUARDED names.
  *
  * Words of FV_W keys are multiplied in registers: those that lie in rows are transposed there, never stored; those in lanes are read
  * as they lie. Bound: memory, or the products; beside them, of rows, loads of 16 bytes and two shuffles a vector. Keys in rows are
@@ -29,9 +29,6 @@ enum {
 enum { STEP = 1 }; /* elements of a row of queries that a word of keys is multiplied with */
 #else
 enum { STEP = WORD };
-#ifdef FV_GUARDED
-#include "dot_scaled.h"
-#else
 typedef int dot_seen;
 DOT_INLINE vf dot_see(vf words, dot_seen *seen) {
     (void)seen;
@@ -42,9 +39,8 @@ DOT_INLINE void dot_see_scores(vf scores, dot_seen *seen) {
     (void)seen;
 }
 #endif
-#endif
 
-/* The queries of a call: floats, maybe of another scale, or pairs, of so many rows, interleaved. */
+/* The queries of a call: floats, or pairs, of so many rows, interleaved. */
 typedef struct dot_queries {
     const float *q;
     dot_seen *seen;
@@ -85,7 +81,9 @@ DOT_INLINE void dot_store(const fv_dot_args *x, int64_t row, int64_t key, vf sco
     v_store(max, key < FV_LANES && !x->accumulate_max ? v_max(scores, v_set1(-INFINITY)) : v_max(scores, v_load(max)));
 }
 
+#ifdef FV_IN_LANES
 #include "dot_lanes.h"
+#endif
 #ifndef FV_GUARDED
 #include "dot_rows.h"
 #endif
@@ -105,7 +103,9 @@ typedef void dot_fn(const fv_dot_args *x, const dot_queries *q);
 
 static int dot_place(const fv_dot_args *x) { return x->rows <= 2 ? (int)x->rows - 1 : x->rows <= 4 ? 2 : 3; }
 
+#ifdef FV_IN_LANES
 DOT_FUNCTIONS(lanes)
+#endif
 #ifdef FV_GUARDED
 /* In the faster way; false if that was not exact, and then maxima are as they were. */
 static __attribute__((noinline)) bool dot_fast(const fv_dot_args *x) {
@@ -137,6 +137,14 @@ void FV_NAME(const fv_dot_args *x) {
         FV_GUARDED(x);
 #else
     dot_seen none = 0;
-    (x->lanes ? lanes_dots : rows_dots)[dot_place(x)](x, &(dot_queries){x->q, &none});
+    const dot_queries q = {x->q, &none};
+#ifdef FV_IN_LANES
+    if (x->lanes) {
+        lanes_dots[dot_place(x)](x, &q);
+        return;
+    }
+#endif
+    assert(!x->lanes);
+    rows_dots[dot_place(x)](x, &q);
 #endif
 }

@@ -31,6 +31,14 @@ FV_ALWAYS_INLINE vf widen_load(const widen_word *b, const int element) {
 
 enum {
     NV = FV_NR / FV_W,
+#ifdef FV_PAIRS
+    FEW_ROWS = 0,
+    NARROW = FV_LANES,
+#else
+    FEW_ROWS = FV_W == 8 ? 2 : 0, /* so few take twice as many columns, where there are: more chains, and whole lines */
+    NARROW = FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of what is less than a tile, if there are so many */
+#endif
+    MOST_NV = FEW_ROWS ? 2 * NV : NV,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,
     UNROLL = FV_W >= 8 ? 4 : 1,    /* rows of B for each branch */
@@ -60,10 +68,10 @@ FV_ALWAYS_INLINE const char *widen_ahead(const void *p, int64_t bytes) {
 }
 
 /* elements steps of k: what a row of B has. */
-FV_ALWAYS_INLINE void widen_steps(vf acc[FV_MR][NV], const float *a[GROUPS], int64_t lda, const widen_word *b,
+FV_ALWAYS_INLINE void widen_steps(vf acc[FV_MR][MOST_NV], const float *a[GROUPS], int64_t lda, const widen_word *b,
                                   const int elements, const int mr, const int nv) {
     for (int e = 0; e < elements; e++) {
-        vf y[NV];
+        vf y[MOST_NV];
         for (int j = 0; j < nv; j++)
             y[j] = widen_load(b + j * FV_W, e);
         for (int i = 0; i < mr; i++) {
@@ -86,7 +94,7 @@ FV_ALWAYS_INLINE void widen_prefetch(const widen_word *b, const int nv) {
 
 FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const float *start, float *c, const char **next,
                                  const int mr, const int nv) {
-    vf acc[FV_MR][NV];
+    vf acc[FV_MR][MOST_NV];
     const float *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++)
         rows[g] = a + g * GROUP_ROWS * t->lda;
@@ -125,6 +133,14 @@ FV_ALWAYS_INLINE void widen_width(widen_tiles *t, int64_t count, const int mr) {
     switch (t->n / FV_W) {
 #if FV_W == 16
     case 1: widen_run(t, count, mr, 1); break;
+#ifndef FV_PAIRS
+    case 2: widen_run(t, count, mr, 2); break;
+#endif
+#elif FV_W == 8
+    case 2 * NV:
+        if (mr <= FEW_ROWS)
+            widen_run(t, count, mr, 2 * NV);
+        break;
 #endif
     default: widen_run(t, count, mr, NV); break;
     }
@@ -151,8 +167,9 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= n && n % FV_LANES == 0);
     assert(m == 1 || ldc >= n);
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
-    const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles, higher = m % tiles;
-    const int64_t turns = tiles * ((n + FV_NR - 1) / FV_NR) * (k / (UNROLL * ELEMENTS));
+    const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles, higher = m % tiles,
+                  strip = m <= FEW_ROWS && n >= MOST_NV * FV_W ? MOST_NV * FV_W : FV_NR;
+    const int64_t turns = tiles * ((n + strip - 1) / strip) * (k / (UNROLL * ELEMENTS));
     widen_tiles t = {.k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue ? epilogue->ldstart : 0};
     if (prefetch) {
         t.streams = prefetch->streams && tiles == 1;
@@ -162,7 +179,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     }
     for (int64_t j = 0; j < n; j += t.n) {
         t.m = m;
-        t.n = n - j < FV_NR ? FV_LANES : FV_NR; /* what is left of columns, by the narrowest tile */
+        t.n = n - j >= strip ? strip : n - j >= NARROW ? NARROW : FV_LANES;
         t.a = a;
         t.b = b + j;
         t.start = epilogue && epilogue->start ? epilogue->start + j : NULL;

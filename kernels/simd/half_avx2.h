@@ -79,20 +79,6 @@ static inline void v_pair_bf16(vf words, vf *first, vf *second) {
     *second = _mm256_castsi256_ps(_mm256_and_si256(w, _mm256_set1_epi32((int)0xffff0000)));
 }
 
-/* dot_scaled.h explains these three. */
-static inline void v_pair_scaled_f16(vf words, vf *first, vf *second) {
-    const __m256i w = _mm256_castps_si256(words), kept = _mm256_set1_epi32((int)0x8fffe000);
-    *first = _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(_mm256_slli_epi32(w, 16), 3), kept));
-    *second = _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(w, 3), kept));
-}
-static inline vf v_see_f16(vf words, vf seen) {
-    const __m256i w = _mm256_castps_si256(words), sums = _mm256_add_epi16(w, _mm256_set1_epi16(0x400));
-    return _mm256_or_ps(seen, _mm256_castsi256_ps(_mm256_xor_si256(w, sums)));
-}
-static inline int v_sees_special_f16(vf seen) {
-    return !_mm256_testz_si256(_mm256_castps_si256(seen), _mm256_set1_epi32((int)0x80008000));
-}
-
 #ifdef __F16C__
 static inline __m128i half_to_f16(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 

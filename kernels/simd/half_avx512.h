@@ -85,18 +85,4 @@ static inline void v_pair_f16(vf words, vf *first, vf *second) {
     *second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(parted, 1));
 }
 
-/* dot_scaled.h explains these three. */
-static inline void v_pair_scaled_f16(vf words, vf *first, vf *second) {
-    const __m512i w = _mm512_castps_si512(words), kept = _mm512_set1_epi32((int)0x8fffe000);
-    *first = _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(w, 16), 3), kept));
-    *second = _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(w, 3), kept));
-}
-static inline vf v_see_f16(vf words, vf seen) { /* 0xf6: seen or (w differs from sums) */
-    const __m512i w = _mm512_castps_si512(words), sums = _mm512_add_epi16(w, _mm512_set1_epi16(0x400));
-    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(seen), w, sums, 0xf6));
-}
-static inline int v_sees_special_f16(vf seen) {
-    return _mm512_test_epi32_mask(_mm512_castps_si512(seen), _mm512_set1_epi32((int)0x80008000)) != 0;
-}
-
 #endif

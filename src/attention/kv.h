@@ -11,6 +11,7 @@
 #define FV_ATTENTION_KV_H
 
 #include "core/core.h"
+#include "dispatch/dispatch.h"
 #include "fovea/fovea.h"
 #include "kernels.h"
 
@@ -62,8 +63,7 @@ static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int
 
 /* Elements from the first group in lanes, groups being so many elements apart, to the first word of a key. */
 static inline int64_t fv_kv_lane(const fv_kv_side *side, int64_t stride, int64_t key) {
-    return key / FV_KEY_GROUP * stride +
-           fv_lane_of(key % FV_KEY_GROUP, 0, (int64_t)sizeof(float) / fv_dtype_size(side->dtype));
+    return key / FV_KEY_GROUP * stride + fv_lane_of(key % FV_KEY_GROUP, 0, fv_lane_word(side->dtype));
 }
 
 /* Of a sequence or page. */

@@ -9,16 +9,26 @@
 
 #include <math.h>
 
-/* The run that begins with a key, in rows; of keys that lie in lanes FV_LANES, whose words are transposed to a place of the block's. */
+/* Keys of float16 in lanes, one element a word, in rows. */
+static void halves_in_rows(int64_t channels, const uint16_t *lanes, uint16_t *rows, int64_t stride) {
+    for (int64_t i = 0; i < FV_LANES; i++)
+        for (int64_t c = 0; c < channels; c++)
+            rows[i * stride + c] = lanes[c * FV_KEY_GROUP + i];
+}
+
+/* The run that begins with a key, in rows; of keys that lie in lanes FV_LANES, which are transposed to a place of the block's. */
 static fv_kv_run rows_of(const fv_block *x, const fv_segment *s, int64_t key, int64_t end) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *k = &x->kv->k;
     const fv_kv_run run = fv_run_of(x, k, s, key, end);
     if (k->layout == FV_KV_ROWS)
         return run;
-    const int64_t per_word = (int64_t)sizeof(float) / fv_dtype_size(k->dtype),
-                  words = fv_ceil_div(p->desc.head_dim, per_word), stride = fv_round_up(words, FV_LANES);
-    p->kernels.pack(words, FV_LANES, run.at, FV_KEY_GROUP, x->key_rows, stride, NULL);
+    const int64_t per_word = fv_lane_word(k->dtype), words = fv_ceil_div(p->desc.head_dim, per_word),
+                  stride = fv_round_up(words, FV_LANES);
+    if (k->dtype == FOVEA_DTYPE_F16)
+        halves_in_rows(words, run.at, (uint16_t *)x->key_rows, stride);
+    else
+        p->kernels.pack(words, FV_LANES, run.at, FV_KEY_GROUP, x->key_rows, stride, NULL);
     return (fv_kv_run){x->key_rows, stride * per_word, fv_min(run.count, FV_LANES), NULL};
 }
 
@@ -47,11 +57,16 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
     float *norm = s->norm < INFINITY ? &s->norm : NULL;
     for (int64_t key = begin, count; key < end; key += count) {
         float *to = panel + (key - at);
-        if (x->kv->k.layout == FV_KV_LANES && !p->kernels.widen_k) { /* they are packed but for their places */
+        if (x->kv->k.layout == FV_KV_LANES &&
+            fv_lane_word(x->kv->k.dtype) == 1) { /* they are packed but for their places */
+            const void *const lanes = fv_run_of(x, &x->kv->k, s, key, end).at;
             count = key % FV_KEY_GROUP == 0 && end - key > FV_LANES && at + p->panel - key >= FV_KEY_GROUP
                         ? FV_KEY_GROUP
                         : FV_LANES;
-            p->kernels.copy(dim, count, fv_run_of(x, &x->kv->k, s, key, end).at, FV_KEY_GROUP, to, p->panel);
+            if (p->kernels.widen_k)
+                p->kernels.widen_k(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
+            else
+                p->kernels.copy(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
             s->norm = INFINITY; /* unknown */
             continue;
         }

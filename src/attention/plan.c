@@ -84,6 +84,8 @@ static void take_thin(fovea_attention_plan *plan) {
         plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, pairs ? target : floats)->run.dot_f32;
     if (few && k == FV_TYPE_f32)
         plan->kernels.score_lanes = fv_multiply_for_panel(target, plan->choice.block_rows, FV_KEY_GROUP)->run.multiply;
+    else if (few && k == FV_TYPE_f16)
+        plan->kernels.score_lanes = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f16, target)->run.multiply;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
     else if (few) {

@@ -1,6 +1,7 @@
 /* Scores and values as they lie (thin.h). */
 #include "attention/thin.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Rows of a call, and where the queries of the call's first row are. */
@@ -76,6 +77,19 @@ static fv_prefetch prefetch_beside(fv_block *x, int64_t keys) {
     return prefetch;
 }
 
+/* Raises maxima of rows, or begins them, to those of some more scores. */
+static void raise_maxima(int64_t rows, int64_t keys, const float *s, int64_t lds, float *row_max, bool begin) {
+    for (int64_t i = 0; i < rows; i++, row_max += FV_LANES) {
+        float most[FV_LANES];
+        for (int lane = 0; lane < FV_LANES; lane++)
+            most[lane] = begin ? -INFINITY : row_max[lane];
+        for (int64_t j = 0; j < keys; j += FV_LANES)
+            for (int lane = 0; lane < FV_LANES; lane++)
+                most[lane] = s[i * lds + j + lane] > most[lane] ? s[i * lds + j + lane] : most[lane];
+        memcpy(row_max, most, sizeof most);
+    }
+}
+
 /* Scores of all rows of the tile with a run's keys in lanes: a group is a panel, and a call, so that it is read in the order in which
  * it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
 static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
@@ -86,12 +100,15 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
                                  .columns = fv_round_up(end - begin, FV_LANES),
                                  .steps = p->desc.head_dim,
                                  .row = FV_KEY_GROUP,
-                                 .format = FV_FORMAT_f32};
-        const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes : NULL,
-                                      .accumulate_max = begin > t->columns.begin};
+                                 .format = fv_format_as_it_lies(x->kv->k.dtype)};
+        const bool floats = keys.format == FV_FORMAT_f32, first = begin == t->columns.begin;
+        float *const s = x->s + begin, *const row_max = end <= t->row_max_end ? x->lanes : NULL;
+        const fv_epilogue epilogue = {.row_max = floats ? row_max : NULL, .accumulate_max = !first};
         const fv_prefetch prefetch = prefetch_beside(x, end - begin);
-        p->kernels.score_lanes(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, x->s + begin, p->s_stride, &epilogue,
+        p->kernels.score_lanes(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, s, p->s_stride, &epilogue,
                                prefetch.next ? &prefetch : NULL);
+        if (row_max && !floats)
+            raise_maxima(x->rows, keys.columns, s, p->s_stride, row_max, first);
     }
 }
 
@@ -135,7 +152,6 @@ static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run 
                                           .k = k,
                                           .ldk = run->stride,
                                           .lanes = lanes,
-                                          .subnormals = p->ctx->cpu.fast_subnormals,
                                           .first = lanes ? (int)(begin % FV_KEY_GROUP) : 0,
                                           .s = s,
                                           .lds = p->s_stride,

@@ -37,7 +37,7 @@ static __attribute__((noinline)) void write_key(const appending *x, const fv_rop
     const fovea_kv_cache *c = x->cache;
     const int64_t n = c->desc.head_dim;
     float row[FV_I8_CHANNELS];
-    char *const to = c->lanes ? (char *)row : fv_cache_at(c, FV_KEYS, page, head, position);
+    char *const to = c->word ? (char *)row : fv_cache_at(c, FV_KEYS, page, head, position);
     if (c->desc.k_dtype == FOVEA_DTYPE_I8) {
         if (x->rope)
             fv_rope_floats(x->rope, turn, &x->k, n, from, row);
@@ -48,7 +48,7 @@ static __attribute__((noinline)) void write_key(const appending *x, const fv_rop
         fv_rope_row(x->rope, turn, &x->k, n, from, to);
     else
         fv_convert(&x->k, n, from, to);
-    if (c->lanes)
+    if (c->word)
         fv_lanes_write(c, page, head, position, 1, to);
 }
 

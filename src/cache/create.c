@@ -69,8 +69,8 @@ static bool row_bytes(int64_t channels, fovea_dtype dtype, int64_t *row, int64_t
 /* A part of a head of a page, behind those before it. */
 static bool lay_out_part(fovea_kv_cache *c, fv_cache_part part) {
     int64_t row = c->part[part].row, bytes;
-    if (part == FV_KEYS && c->lanes)
-        row = fv_round_up(row, FV_WORD_BYTES);
+    if (part == FV_KEYS && c->word)
+        row = fv_round_up(row, c->word);
     c->part[part].offset = c->head_bytes;
     return fv_multiply(row, FV_PAGE_KEYS, &bytes) && fv_add(c->head_bytes, bytes, &c->head_bytes) &&
            fv_add(c->head_bytes, FV_ALIGNMENT - 1, &c->head_bytes) &&
@@ -82,7 +82,8 @@ static fovea_status lay_out(fovea_kv_cache *c) {
     fovea_kv_cache_desc *d = &c->desc;
     bool fits = row_bytes(d->head_dim, d->k_dtype, &c->part[FV_KEYS].row, &c->part[FV_KEY_SCALES].row) &&
                 row_bytes(d->value_dim, d->v_dtype, &c->part[FV_VALUES].row, &c->part[FV_VALUE_SCALES].row);
-    c->lanes = fits && c->part[FV_KEYS].row <= FV_MOST_LANE_BYTES;
+    if (fits && c->part[FV_KEYS].row <= FV_MOST_LANE_BYTES)
+        c->word = fv_lane_word(d->k_dtype) * fv_dtype_size(d->k_dtype);
     for (fv_cache_part part = 0; part < FV_CACHE_PARTS && fits; part++)
         fits = lay_out_part(c, part);
     if (!fits || !fv_multiply(c->head_bytes, d->kv_heads, &c->page_bytes) || c->page_bytes > PTRDIFF_MAX / 2)
@@ -213,8 +214,7 @@ fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *c) {
                             .v_page = c->page_bytes / v,
                             .k_head = c->head_bytes / k,
                             .v_head = c->head_bytes / v,
-                            .k_group =
-                                c->lanes ? FV_KEY_GROUP * fv_round_up(c->part[FV_KEYS].row, FV_WORD_BYTES) / k : 0,
+                            .k_group = c->word ? FV_KEY_GROUP * fv_round_up(c->part[FV_KEYS].row, c->word) / k : 0,
                             .k_scales = scales_of(c, FV_KEY_SCALES),
                             .v_scales = scales_of(c, FV_VALUE_SCALES),
                             .scale_page = c->page_bytes / (int64_t)sizeof(float),

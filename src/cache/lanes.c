@@ -3,27 +3,42 @@
 
 #include <string.h>
 
-enum { STEP = FV_KEY_GROUP * FV_WORD_BYTES }; /* from a word of a key to its next */
+#define INLINE static inline __attribute__((always_inline))
+
+/* For words of so many bytes, which compilers want to know. */
+INLINE void read_key(const char *at, int64_t bytes, char *row, const int64_t word) {
+    for (; bytes >= word; bytes -= word, row += word, at += FV_KEY_GROUP * word)
+        memcpy(row, at, (size_t)word);
+    memcpy(row, at, (size_t)bytes);
+}
+
+INLINE void write_key(char *at, int64_t bytes, const char *row, const int64_t word) {
+    for (; bytes >= word; bytes -= word, row += word, at += FV_KEY_GROUP * word)
+        memcpy(at, row, (size_t)word);
+    if (bytes > 0) {
+        memset(at, 0, (size_t)word);
+        memcpy(at, row, (size_t)bytes);
+    }
+}
 
 void fv_lanes_read(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, char *rows) {
-    const int64_t bytes = c->part[FV_KEYS].row, whole = fv_round_down(bytes, FV_WORD_BYTES);
+    const int64_t bytes = c->part[FV_KEYS].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         const char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
-        for (int64_t byte = 0; byte < whole; byte += FV_WORD_BYTES, at += STEP)
-            memcpy(rows + byte, at, FV_WORD_BYTES);
-        memcpy(rows + whole, at, (size_t)(bytes - whole));
+        if (c->word == 2)
+            read_key(at, bytes, rows, 2);
+        else
+            read_key(at, bytes, rows, 4);
     }
 }
 
 void fv_lanes_write(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, const char *rows) {
-    const int64_t bytes = c->part[FV_KEYS].row, whole = fv_round_down(bytes, FV_WORD_BYTES);
+    const int64_t bytes = c->part[FV_KEYS].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
-        for (int64_t byte = 0; byte < whole; byte += FV_WORD_BYTES, at += STEP)
-            memcpy(at, rows + byte, FV_WORD_BYTES);
-        if (whole < bytes) {
-            memset(at, 0, FV_WORD_BYTES);
-            memcpy(at, rows + whole, (size_t)(bytes - whole));
-        }
+        if (c->word == 2)
+            write_key(at, bytes, rows, 2);
+        else
+            write_key(at, bytes, rows, 4);
     }
 }

@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 /* A key of more bytes lies in rows: one in lanes is on the stack on its way there. */
-enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1, FV_WORD_BYTES = 4, FV_MOST_LANE_BYTES = 1024 };
+enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1, FV_MOST_LANE_BYTES = 1024 };
 
 /* Positions [begin, end). */
 typedef struct fv_cache_range {
@@ -58,7 +58,7 @@ struct fovea_kv_cache {
     struct {
         int64_t row, offset; /* bytes of a token, and where the part begins in those of a head */
     } part[FV_CACHE_PARTS];  /* of one that there is not, row is 0 */
-    bool lanes;              /* do keys lie in lanes (attention/kv.h)? */
+    int64_t word;            /* bytes of a word of keys in lanes (attention/kv.h); 0: they lie in rows */
     int64_t head_bytes, page_bytes;
     char *pool;
     int64_t *windows;
@@ -115,9 +115,9 @@ void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
     char *const at = c->pool + page * c->page_bytes + head * c->head_bytes + c->part[part].offset;
     const int64_t row = c->part[part].row, place = key % FV_PAGE_KEYS;
-    return part == FV_KEYS && c->lanes ? at + fv_round_down(place, FV_KEY_GROUP) * fv_round_up(row, FV_WORD_BYTES) +
-                                             place % FV_KEY_GROUP * FV_WORD_BYTES
-                                       : at + place * row;
+    return part == FV_KEYS && c->word
+               ? at + fv_round_down(place, FV_KEY_GROUP) * fv_round_up(row, c->word) + place % FV_KEY_GROUP * c->word
+               : at + place * row;
 }
 
 /* Keys in lanes to rows of their own or back, count of them, all in one page. */

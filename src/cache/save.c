@@ -86,7 +86,7 @@ static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int6
             count = fv_min(run.end - at, FV_PAGE_KEYS - at % FV_PAGE_KEYS);
             const int32_t page = fv_list_page(list, at);
             char *there = fv_cache_at(c, part, page, h, at);
-            if (part != FV_KEYS || !c->lanes)
+            if (part != FV_KEYS || !c->word)
                 memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
             else if (load)
                 fv_lanes_write(c, page, h, at, count, bytes);

@@ -27,8 +27,6 @@ typedef struct fv_cpu {
     /* Are pairs of 16 bits multiplied at least as fast as floats, where there is an instruction? By VDPBF16PS on AMD's, but
      * Intel's takes four times as long; by BFMLALB and FMLAL. */
     bool fast_pairs;
-    /* Are products with subnormal numbers as fast as others? On AMD's; others are known to take many times as long. */
-    bool fast_subnormals;
     bool emulates_tiles; /* of tests: are kernels over tiles run by their emulation where there are none? */
     int64_t cores;       /* CPUs that are online, allowed to this process or not */
 } fv_cpu;

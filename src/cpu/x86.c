@@ -140,7 +140,6 @@ static void detect_name(fv_cpu *cpu) {
     const uint32_t family = base == 15 ? base + ((one.eax >> 20) & 255) : base;
     const uint32_t model = ((one.eax >> 4) & 15) | (base == 6 || base == 15 ? (one.eax >> 12) & 0xf0 : 0);
     const bool amd = strcmp(cpu->vendor, "AuthenticAMD") == 0;
-    cpu->fast_subnormals = amd;
     cpu->fast_pairs = amd && (cpu->target.features & FV_HAS_avx512_bf16);
     cpu->family = family;
     cpu->model = model;

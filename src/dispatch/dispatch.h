@@ -77,6 +77,11 @@ static inline fv_format fv_format_as_it_lies(fovea_dtype dtype) {
                                        : FV_FORMAT_i8;
 }
 
+/* Elements of a key that share a word where keys lie in lanes: float16 is widened faster one by one. */
+static inline int64_t fv_lane_word(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_I8 ? 4 : dtype == FOVEA_DTYPE_BF16 ? 2 : 1;
+}
+
 /* What makes floats of an element type, and elements of floats; NULL: they are floats. */
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target);

@@ -100,17 +100,10 @@ static bool chain_right(const trial *t, const char *what, float got, float acc, 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
 /* ORDINARY numbers; some any bits; queries that are bfloat16, which may be multiplied as pairs, and keys with which that is just exact,
- * just not, or not as some are any bits. The same of float16, which may be multiplied in another scale. */
+ * just not, or not as some are any bits. */
 typedef enum kind { ORDINARY, SPECIAL, PAIRED, PAIRED_LEAST, PAIRED_LESS, PAIRED_SPECIAL, KINDS } kind;
 static const char *const kind_words[KINDS] = {
     "", ", special values", ", pairs", ", least pairs", ", too small pairs", ", pairs of special values"};
-
-/* The largest query with keys that are all subnormal, or a larger one. */
-static void fill_scaled(trial *t, operand *q, uint16_t *keys, int64_t count, kind how) {
-    for (int64_t i = 0; i < count && how == PAIRED_LEAST; i++)
-        keys[i] &= 0x83ff;
-    *float_before(q, rng_below(&t->rng, q->rows), 0) = how == PAIRED_LEAST ? 0x1.fffffep15f : -0x1p16f;
-}
 
 /* Queries as bfloat16 from 2^-8 on. Keys from the exponent on where the sum of both is -112, or -113, and the last one's products all but
  * cancel out: what is left is 2^-126, or 2^-127, which VDPBF16PS would flush. */
@@ -123,8 +116,6 @@ static void fill_paired(trial *t, operand *q, operand *k, kind how) {
     if (how != PAIRED_LEAST && how != PAIRED_LESS)
         return;
     uint16_t *const keys = (uint16_t *)k->before;
-    if (t->checker->kernel->type == FV_TYPE_f16)
-        fill_scaled(t, q, keys, k->rows * k->stride, how);
     if (t->checker->kernel->type != FV_TYPE_bf16 || q->rows < 2)
         return;
     const int least = 127 - (how == PAIRED_LEAST ? 104 : 105);
@@ -178,8 +169,9 @@ static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, 
 
 static void dot_trials(checker *c) {
     static const int64_t lanes[] = {0, 1, 1 + FV_LANES};
+    const bool in_lanes = c->kernel->type == FV_TYPE_bf16;
     for (int64_t rows = 1; rows <= FV_DOT_ROWS; rows++)
-        for (int l = 0; l < 3; l++) {
+        for (int l = 0; l < (in_lanes ? 3 : 1); l++) {
             for (int64_t keys = 1; keys <= 66; keys += 1 + l)
                 dot_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, (kind)(keys % KINDS), lanes[l]);
             for (int64_t channels = 1; channels <= 130; channels += channels < 70 ? 1 + l : 13)
@@ -190,9 +182,9 @@ static void dot_trials(checker *c) {
         }
     for (int64_t channels = 255; channels <= 257; channels++) /* as many queries as are kept on the stack, and more */
         for (int how = 0; how < KINDS; how++)
-            dot_trial(c, 8, 48, how % 2 ? 2 * channels : channels, MAXIMA_NEW, (kind)how, 1);
+            dot_trial(c, 8, 48, how % 2 ? 2 * channels : channels, MAXIMA_NEW, (kind)how, in_lanes);
     dot_trial(c, 3, 48, 577, MAXIMA_NEW, ORDINARY, 0);
-    dot_trial(c, 3, 48, 577, MAXIMA_NEW, PAIRED, 1);
+    dot_trial(c, 3, 48, 577, MAXIMA_NEW, PAIRED, in_lanes);
 }
 
 static void dot_invoke(const fv_kernel *kernel, trial *t) {
@@ -204,7 +196,6 @@ static void dot_invoke(const fv_kernel *kernel, trial *t) {
                                        .k = k + fv_max(t->size[SIZE_LANES] - 1, 0) * 4,
                                        .ldk = t->operand[OPERAND_B].stride,
                                        .lanes = t->size[SIZE_LANES] > 0,
-                                       .subnormals = t->size[SIZE_N] % 8 != 7,
                                        .first = (int)fv_max(t->size[SIZE_LANES] - 1, 0),
                                        .s = trial_pointer(t, OPERAND_C),
                                        .lds = t->operand[OPERAND_C].stride,
