@@ -162,7 +162,7 @@ fovea_status fv_attention_check_mask(const fovea_attention_desc *d, const fovea_
 }
 
 static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_attention_args *args, const shape *s,
-                                  fv_span *workspace) {
+                                  const fv_span *workspace) {
     const fovea_attention_desc *d = &plan->desc;
     const bool rows = s->batch > 0 && d->q_heads > 0 && s->q_tokens > 0, keys = rows && s->kv_tokens > 0,
                tensors = keys && d->page_keys == 0;
@@ -201,7 +201,7 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
         OUTPUTS,
         OPERANDS = OUTPUTS + FV_ATTENTION_OUTPUTS
     };
-    fv_span spans[OPERANDS + 1];
+    fv_span spans[OPERANDS];
     const fovea_status paged = fv_paged_check(d, args, &spans[PAGES]);
     if (paged != FOVEA_OK)
         return paged;
@@ -230,25 +230,12 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     const fovea_status outputs = fv_attention_check_outputs(d, args, &spans[OUTPUTS]);
     if (outputs != FOVEA_OK)
         return outputs;
-    bool written[OPERANDS + 1] = {false};
-    int count = 0; /* of those that are there: most are not, and overlap nothing */
+    bool written[OPERANDS];
     for (int i = 0; i < OPERANDS; i++)
-        if (spans[i].begin < spans[i].end) {
-            written[count] =
-                i < TENSORS ? all[i].rule.output
-                            : i == STATS || i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
-            spans[count++] = spans[i];
-        }
-    spans[count] = *workspace;
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j <= count; j++) {
-            if (i == j || !(written[i] || j == count) || (written[i] && written[j] && j < i))
-                continue;
-            const fovea_status status = fv_spans_disjoint(&spans[i], &spans[j]);
-            if (status != FOVEA_OK)
-                return status;
-        }
-    return FOVEA_OK;
+        written[i] = i < TENSORS
+                         ? all[i].rule.output
+                         : i == STATS || i == STATE || (i >= OUTPUTS && i < OUTPUTS + FV_ATTENTION_OUTPUTS_WRITTEN);
+    return fv_spans_apart(spans, written, OPERANDS, workspace);
 }
 
 const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,

@@ -137,3 +137,21 @@ fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b) {
         return fv_fail(FOVEA_ERROR_ALIAS, "%s overlaps %s in memory", a->name, b->name);
     return FOVEA_OK;
 }
+
+fovea_status fv_spans_apart(fv_span *spans, bool *written, int count, const fv_span *workspace) {
+    int there = 0;
+    for (int i = 0; i < count; i++)
+        if (spans[i].begin < spans[i].end) {
+            written[there] = written[i];
+            spans[there++] = spans[i];
+        }
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; i < there; i++) {
+        for (int j = 0; status == FOVEA_OK && written[i] && j < there; j++)
+            if (j > i || !written[j])
+                status = fv_spans_disjoint(&spans[i], &spans[j]);
+        if (status == FOVEA_OK)
+            status = fv_spans_disjoint(&spans[i], workspace);
+    }
+    return status;
+}

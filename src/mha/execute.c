@@ -6,6 +6,7 @@
 #include "mha/mha.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct run {
     const fovea_mha *mha;
@@ -97,7 +98,7 @@ static fovea_status check_shared(const run *r) {
     return FOVEA_OK;
 }
 
-/* Outputs against inputs, against what only the heads' attention knows, and all against the workspace. */
+/* Operands of the heads' attention that the layer passes on, and that none overlaps another that is written. */
 static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv_span *out, const fv_span *workspace) {
     const fovea_attention_args *args = r->args;
     const fovea_attention_desc *a = &r->mha->attention;
@@ -108,48 +109,31 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
         {"weights", FOVEA_DTYPE_F32, {r->batch, a->q_heads, queries, keys}, true, false},
         {"bias", FOVEA_DTYPE_F32, {r->batch, a->q_heads, queries, keys}, false, true},
         {"relative", FOVEA_DTYPE_F32, {a->batch, a->q_heads, 1, args->relative.shape[3]}, false, true}};
-    enum { TENSORS = sizeof tensors / sizeof tensors[0], READ = FV_ATTENTION_ARRAYS + 2 };
-    fv_span read[READ];
-    fv_attention_array_spans(a, args, read);
-    fovea_status status = fv_attention_check_mask(a, &r->inner, &read[FV_ATTENTION_ARRAYS]);
+    enum {
+        TENSORS = sizeof tensors / sizeof tensors[0],
+        STATS = TENSORS,
+        OUTPUTS,
+        OUT = OUTPUTS + FV_ATTENTION_OUTPUTS,
+        INPUTS,
+        ARRAYS = INPUTS + FV_MHA_ROLES,
+        MASKS = ARRAYS + FV_ATTENTION_ARRAYS,
+        OPERANDS = MASKS + 2
+    };
+    fv_span spans[OPERANDS] = {[STATS] = fv_struct_span("stats", args->stats), [OUT] = *out};
+    bool written[OPERANDS] = {[STATS] = true, [OUT] = true};
+    memcpy(spans + INPUTS, inputs, FV_MHA_ROLES * sizeof *inputs);
+    fv_attention_array_spans(a, args, spans + ARRAYS);
+    fovea_status status = fv_attention_check_mask(a, &r->inner, spans + MASKS);
     if (status == FOVEA_OK)
-        status = fv_spans_disjoint(out, workspace);
-    enum { STATS = FV_ATTENTION_OUTPUTS };
-    fv_span outputs[STATS + 1];
-    outputs[STATS] = fv_struct_span("stats", args->stats);
-    if (status == FOVEA_OK)
-        status = fv_attention_check_outputs(a, args, outputs);
-    for (int o = 0; status == FOVEA_OK && o <= STATS; o++) {
-        const bool written = o < FV_ATTENTION_OUTPUTS_WRITTEN || o == STATS;
-        status = fv_spans_disjoint(&outputs[o], out);
-        if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&outputs[o], workspace);
-        for (int i = 0; status == FOVEA_OK && written && i < FV_MHA_ROLES; i++)
-            status = fv_spans_disjoint(&outputs[o], &inputs[i]);
+        status = fv_attention_check_outputs(a, args, spans + OUTPUTS);
+    for (int i = 0; i < FV_ATTENTION_OUTPUTS_WRITTEN; i++)
+        written[OUTPUTS + i] = true;
+    for (int i = 0; status == FOVEA_OK && i < TENSORS; i++) {
+        written[i] = rules[i].output;
+        if (tensors[i]->data)
+            status = fv_tensor_check(tensors[i], &rules[i], &spans[i]);
     }
-    for (int i = 0; status == FOVEA_OK && i < READ; i++) {
-        status = fv_spans_disjoint(out, &read[i]);
-        if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&read[i], workspace);
-    }
-    for (int i = 0; status == FOVEA_OK && i < FV_MHA_ROLES; i++) {
-        status = fv_spans_disjoint(out, &inputs[i]);
-        if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&inputs[i], workspace);
-    }
-    for (int t = 0; t < TENSORS; t++) {
-        fv_span span;
-        if (status != FOVEA_OK || !tensors[t]->data)
-            continue;
-        status = fv_tensor_check(tensors[t], &rules[t], &span);
-        if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&span, out);
-        if (status == FOVEA_OK)
-            status = fv_spans_disjoint(&span, workspace);
-        for (int i = 0; status == FOVEA_OK && rules[t].output && i < FV_MHA_ROLES; i++)
-            status = fv_spans_disjoint(&span, &inputs[i]);
-    }
-    return status;
+    return status == FOVEA_OK ? fv_spans_apart(spans, written, OPERANDS, workspace) : status;
 }
 
 static fovea_status check(const run *r, const fv_span *workspace) {
