@@ -1,6 +1,6 @@
 /* The multi-head layer: up to three linear maps, an attention, a linear map. check.c resolves what a form computes
- * and checks descriptions, weights.c checks and gathers weights, fold.c multiplies them, create.c packs and plans,
- * execute.c runs.
+ * and checks descriptions, weights.c checks and gathers weights, fold.c multiplies them, dense.c holds them, create.c
+ * packs and plans, execute.c runs.
  */
 #ifndef FV_MHA_H
 #define FV_MHA_H
@@ -96,7 +96,7 @@ fovea_status fv_mha_gather(const fovea_mha_desc *desc, const fv_mha_shape *shape
                            fv_target target, fv_mha_dense *dense);
 void fv_mha_dense_free(fv_mha_dense *dense);
 
-/* Dense matrices (weights.c). false: no memory. */
+/* Dense matrices (dense.c). false: no memory. */
 bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias);
 void fv_dense_free(fv_dense *d);
 

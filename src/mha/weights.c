@@ -129,28 +129,6 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
 
 /* ----------------------------------------------------------------------------------------------------- gathering -- */
 
-bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias) {
-    int64_t elements;
-    *d = (fv_dense){.in = in, .out = out, .dtype = dtype};
-    if (!fv_multiply(in, out, &elements) || elements > INT64_MAX / fv_dtype_size(dtype))
-        return false;
-    d->w = calloc((size_t)elements, (size_t)fv_dtype_size(dtype));
-    d->bias = bias ? calloc((size_t)out, sizeof(float)) : NULL;
-    return d->w && (d->bias || !bias);
-}
-
-void fv_dense_free(fv_dense *d) {
-    free(d->w);
-    free(d->bias);
-    *d = (fv_dense){.in = 0};
-}
-
-void fv_mha_dense_free(fv_mha_dense *dense) {
-    for (int i = 0; i < FV_MHA_ROLES; i++)
-        fv_dense_free(&dense->role[i]);
-    fv_dense_free(&dense->o);
-}
-
 /* What is gathered from: the caller's weights, and the target whose kernels convert. */
 typedef struct source {
     const fovea_mha_weights *w;
