@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-PyObject *py_attribute_of(const char *module_name, const char *attribute) {
-    PyObject *name = PyUnicode_FromString(module_name);
-    PyObject *module = name ? PyImport_GetModule(name) : NULL;
-    PyObject *found = module ? PyObject_GetAttrString(module, attribute) : NULL;
-    Py_XDECREF(name);
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return found;
-}
-
 static bool is_instance(PyObject *object, const char *module, const char *type_name) {
     PyObject *type = py_attribute_of(module, type_name);
     const int is = type ? PyObject_IsInstance(object, type) : 0;
@@ -166,25 +156,6 @@ int py_array_open_out(py_core *core, PyObject *object, const char *name, py_arra
     return status;
 }
 
-void py_array_close(py_array *array) {
-    switch (array->held) {
-    case PY_HELD_BUFFER: PyBuffer_Release(&array->holder.buffer); break;
-    case PY_HELD_VERSIONED:
-        if (array->holder.versioned->deleter)
-            array->holder.versioned->deleter(array->holder.versioned);
-        break;
-    case PY_HELD_UNVERSIONED:
-        if (array->holder.unversioned->deleter)
-            array->holder.unversioned->deleter(array->holder.unversioned);
-        break;
-    case PY_HELD_OBJECT: Py_DECREF(array->holder.object); break;
-    default: break;
-    }
-    free(array->copy);
-    array->held = PY_HELD_NOTHING;
-    array->copy = NULL;
-}
-
 const char *py_array_dtype_name(const py_array *array) {
     static char text[32]; /* the GIL is held */
     static const char *const words[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
@@ -214,6 +185,42 @@ int py_float_of(PyObject *word, fovea_dtype *dtype) {
         }
     py_raise_not(word, "dtype must be 'float32', 'bfloat16' or 'float16'");
     return -1;
+}
+
+/* Element types of a cache's keys and values. */
+static const struct {
+    const char *name;
+    fovea_dtype dtype;
+} cache_types[] = {{"float32", FOVEA_DTYPE_F32},
+                   {"bfloat16", FOVEA_DTYPE_BF16},
+                   {"float16", FOVEA_DTYPE_F16},
+                   {"int8", FOVEA_DTYPE_I8}};
+enum { CACHE_TYPES = sizeof cache_types / sizeof cache_types[0] };
+
+int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
+    char known[128] = "";
+    if (word == Py_None)
+        return 0;
+    for (int i = 0; i < CACHE_TYPES; i++) {
+        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, cache_types[i].name) == 0) {
+            *dtype = cache_types[i].dtype;
+            return 0;
+        }
+        strcat(strcat(strcat(known, i == 0                 ? "'"
+                                    : i == CACHE_TYPES - 1 ? "' or '"
+                                                           : "', '"),
+                      cache_types[i].name),
+               i == CACHE_TYPES - 1 ? "'" : "");
+    }
+    py_raise_not(word, "%s must be %s", argument, known);
+    return -1;
+}
+
+const char *py_cache_dtype_name(fovea_dtype dtype) {
+    int i = 0;
+    while (i < CACHE_TYPES - 1 && cache_types[i].dtype != dtype)
+        i++;
+    return cache_types[i].name;
 }
 
 py_dtype py_float_dtype(fovea_dtype dtype) {

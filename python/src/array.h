@@ -84,6 +84,10 @@ int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype);
 const char *py_float_name(fovea_dtype dtype);
 int py_float_of(PyObject *word, fovea_dtype *dtype);
 
+/* The type that a word names: as of KVCache(dtype=); None leaves *dtype as it is. 0, or -1 with ValueError or TypeError. */
+int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype);
+const char *py_cache_dtype_name(fovea_dtype dtype);
+
 /* The same type as that of arrays. */
 py_dtype py_float_dtype(fovea_dtype dtype);
 

@@ -24,9 +24,6 @@ int py_torch_is_recorded(const py_core *core, const py_source *source, PyObject 
 /* Tells torch that a tensor is written to, so that a gradient that needs what it was is refused. 0, or -1 with an exception. */
 int py_torch_written(const py_core *core, const py_source *source, PyObject *object);
 
-/* An attribute of a module, if the module has been imported; else NULL. No exception. */
-PyObject *py_attribute_of(const char *module_name, const char *attribute);
-
 /* Finds numpy and its functions, importing it if need be. 0, or -1 with an exception. */
 int py_numpy(py_core *core);
 

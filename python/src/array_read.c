@@ -1,7 +1,27 @@
-/* How memory is described: Python's buffer protocol, DLPack's capsules, DLPack's C interface. */
+/* How memory is described: Python's buffer protocol, DLPack's capsules, DLPack's C interface; and how it is released. */
 #include "array_private.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+void py_array_close(py_array *array) {
+    switch (array->held) {
+    case PY_HELD_BUFFER: PyBuffer_Release(&array->holder.buffer); break;
+    case PY_HELD_VERSIONED:
+        if (array->holder.versioned->deleter)
+            array->holder.versioned->deleter(array->holder.versioned);
+        break;
+    case PY_HELD_UNVERSIONED:
+        if (array->holder.unversioned->deleter)
+            array->holder.unversioned->deleter(array->holder.unversioned);
+        break;
+    case PY_HELD_OBJECT: Py_DECREF(array->holder.object); break;
+    default: break;
+    }
+    free(array->copy);
+    array->held = PY_HELD_NOTHING;
+    array->copy = NULL;
+}
 
 typedef struct format {
     char code; /* of the struct module */

@@ -1,4 +1,4 @@
-/* What the library's statuses are in Python. */
+/* What all files share: exceptions, and attributes of imported modules. */
 #include "core.h"
 
 #include <stdarg.h>
@@ -44,4 +44,14 @@ int py_raise_not(PyObject *value, const char *format, ...) {
              text);
     Py_DECREF(repr);
     return -1;
+}
+
+PyObject *py_attribute_of(const char *module_name, const char *attribute) {
+    PyObject *name = PyUnicode_FromString(module_name);
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *found = module ? PyObject_GetAttrString(module, attribute) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return found;
 }

@@ -89,6 +89,9 @@ int py_raise_not(PyObject *value, const char *format, ...) __attribute__((format
 /* How much of an unknown word a sentence repeats: its first ASCII letters. */
 int py_word_length(const char *word);
 
+/* An attribute of a module, if the module has been imported; else NULL. No exception. */
+PyObject *py_attribute_of(const char *module_name, const char *attribute);
+
 /* Module functions, by file, each with its docstring there. */
 PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_attention_doc[];

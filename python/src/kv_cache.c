@@ -23,42 +23,6 @@ static void dealloc(PyObject *self) {
 
 /* ---------------------------------------------------------------------------------------------------------- making -- */
 
-/* Element types of keys and values. */
-static const struct {
-    const char *name;
-    fovea_dtype dtype;
-} types[] = {{"float32", FOVEA_DTYPE_F32},
-             {"bfloat16", FOVEA_DTYPE_BF16},
-             {"float16", FOVEA_DTYPE_F16},
-             {"int8", FOVEA_DTYPE_I8}};
-enum { TYPES = sizeof types / sizeof types[0] };
-
-int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
-    char known[128] = "";
-    if (word == Py_None)
-        return 0;
-    for (int i = 0; i < TYPES; i++) {
-        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, types[i].name) == 0) {
-            *dtype = types[i].dtype;
-            return 0;
-        }
-        strcat(strcat(strcat(known, i == 0           ? "'"
-                                    : i == TYPES - 1 ? "' or '"
-                                                     : "', '"),
-                      types[i].name),
-               i == TYPES - 1 ? "'" : "");
-    }
-    py_raise_not(word, "%s must be %s", argument, known);
-    return -1;
-}
-
-const char *py_cache_dtype_name(fovea_dtype dtype) {
-    int i = 0;
-    while (i < TYPES - 1 && types[i].dtype != dtype)
-        i++;
-    return types[i].name;
-}
-
 static PyObject *name_of(PyObject *self, void *offset) {
     fovea_dtype dtype;
     memcpy(&dtype, (const char *)self + (size_t)offset, sizeof dtype);

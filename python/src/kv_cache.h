@@ -51,10 +51,6 @@ PyObject *py_cache_raise(const py_core *core, fovea_status status);
 int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values,
                       int64_t *found);
 
-/* The type that a word names: as of KVCache(dtype=); None leaves *dtype as it is. 0, or -1 with ValueError or TypeError. */
-int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype);
-const char *py_cache_dtype_name(fovea_dtype dtype);
-
 /* Most keys that a sequence of a call has, with the tokens that the call appends if it does. Where nobody sees the number of
  * columns, more: a plan or layer is made for a number, and serves all calls until the sequence is twice as long. 0, or -1. */
 int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, int64_t *keys);

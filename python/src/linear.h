@@ -66,6 +66,12 @@ int py_linear_part_of(PyObject *number, int64_t count, int64_t *part);
 /* Packs count parts by what the object says of types, activation and arithmetic. 0, or -1 with an exception. */
 int py_linear_pack(py_linear *linear, const fovea_linear_part *parts);
 
+/* The word of an activation, or NULL for none. */
+const char *py_activation_name(fovea_activation activation);
+
+/* linear_pack.c: its constructor. */
+PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
+
 /* stored.c: its methods that give weights back. */
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
 extern const char py_linear_unpack_doc[];

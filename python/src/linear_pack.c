@@ -1,0 +1,179 @@
+/* Making fovea.Linear: reads the arguments, opens the matrices, packs them. */
+#include "arithmetic.h"
+#include "keywords.h"
+#include "linear.h"
+#include "objects.h"
+
+static int is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
+
+/* Item i of a list, or the value itself: borrowed, NULL for None. -1 with an exception if the list has another length. */
+int py_linear_item(const py_linear *linear, PyObject *value, const char *name, int64_t i, PyObject **to) {
+    *to = NULL;
+    if (!value || value == Py_None)
+        return 0;
+    if (!linear || !linear->several) {
+        *to = value;
+        return 0;
+    }
+    if (!is_list(value))
+        return py_raise(PyExc_TypeError, "%s must be a list of %lld, as weight is", name, (long long)linear->count);
+    if (PySequence_Size(value) != linear->count)
+        return py_raise(PyExc_ValueError, "%s is a list of %zd, weight of %lld", name, PySequence_Size(value),
+                        (long long)linear->count);
+    PyObject *found = PyTuple_Check(value) ? PyTuple_GetItem(value, i) : PyList_GetItem(value, i);
+    *to = found == Py_None ? NULL : found;
+    return found ? 0 : -1;
+}
+
+static const char *const activations[] = {[FOVEA_ACTIVATION_RELU] = "relu",
+                                          [FOVEA_ACTIVATION_GELU] = "gelu",
+                                          [FOVEA_ACTIVATION_GELU_TANH] = "gelu_tanh",
+                                          [FOVEA_ACTIVATION_SILU] = "silu",
+                                          [FOVEA_ACTIVATION_SILU_GATED] = "silu_gated"};
+
+int py_activation_of(PyObject *word, fovea_activation *activation) {
+    *activation = FOVEA_ACTIVATION_NONE;
+    if (word == Py_None)
+        return 0;
+    for (int i = FOVEA_ACTIVATION_RELU; PyUnicode_Check(word) && i <= FOVEA_ACTIVATION_SILU_GATED; i++)
+        if (PyUnicode_CompareWithASCIIString(word, activations[i]) == 0) {
+            *activation = (fovea_activation)i;
+            return 0;
+        }
+    py_raise_not(word, "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated'");
+    return -1;
+}
+
+const char *py_activation_name(fovea_activation activation) { return activations[activation]; }
+
+int py_hold_list(PyObject **value, PyObject **held) {
+    *held = NULL;
+    if (!*value || !PyList_Check(*value))
+        return 0;
+    *held = *value = PySequence_Tuple(*value);
+    return *held ? 0 : -1;
+}
+
+typedef struct making {
+    py_core *core;
+    PyObject *weight, *bias, *scale, *heads, *dtype, *arithmetic;
+    bool in_first;
+    fovea_linear_part parts[PY_LINEAR_PARTS];
+    py_array arrays[2 * PY_LINEAR_PARTS];
+    int opened;
+} making;
+
+/* One matrix with what belongs to it. */
+static int open_part(making *m, py_linear *linear, int64_t i) {
+    PyObject *weight, *bias, *scale, *heads;
+    fovea_linear_part *part = &m->parts[i];
+    if (py_linear_item(linear, m->weight, "weight", i, &weight) < 0 ||
+        py_linear_item(linear, m->bias, "bias", i, &bias) < 0 ||
+        py_linear_item(linear, m->scale, "scale", i, &scale) < 0 ||
+        py_linear_item(linear, m->heads, "heads", i, &heads) < 0)
+        return -1;
+    if (!weight)
+        return py_raise(PyExc_TypeError, "weight is None");
+    if (py_matrix_open(m->core, weight, "weight", m->in_first, &m->arrays[m->opened], &part->weight) < 0)
+        return -1;
+    m->opened++;
+    linear->out[i] = part->weight.out;
+    if (bias) {
+        if (py_vector_open(m->core, bias, "bias", part->weight.out, &m->arrays[m->opened], &part->bias_dtype) < 0)
+            return -1;
+        part->bias = m->arrays[m->opened++].data;
+    }
+    part->has_scale = scale != NULL;
+    part->scale = 1;
+    if ((scale && py_number(scale, "scale", &part->scale) < 0) ||
+        (heads && py_integer(heads, "heads", &linear->heads[i]) < 0))
+        return -1;
+    if (heads && (linear->heads[i] < 1 || part->weight.out % linear->heads[i] != 0))
+        return py_raise(PyExc_ValueError, "%lld channels cannot be %lld heads", (long long)part->weight.out,
+                        (long long)linear->heads[i]);
+    return 0;
+}
+
+int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
+    py_context *context = py_context_now();
+    if (!context)
+        return -1;
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.activation = linear->activation;
+    desc.dtype = linear->dtype;
+    desc.arithmetic = linear->arithmetic;
+    desc.in_features = linear->in_features;
+    desc.part_count = linear->matrices = linear->count;
+    desc.parts = parts;
+    linear->context = py_context_keep(context);
+    PyThreadState *released = PyEval_SaveThread();
+    const fovea_status status = fovea_linear_pack(context->library, &desc, &linear->library);
+    linear->workspace_size = fovea_linear_workspace_size(linear->library);
+    if (status == FOVEA_OK)
+        (void)fovea_linear_unpack(linear->library, 0, NULL, NULL, &linear->weight_dtype);
+    PyEval_RestoreThread(released);
+    for (int64_t i = 0; i < linear->count; i++)
+        linear->biased[i] = parts[i].bias != NULL;
+    if (status != FOVEA_OK) {
+        py_raise_status(status);
+        return -1;
+    }
+    if (linear->activation == FOVEA_ACTIVATION_SILU_GATED) { /* two matrices, one result */
+        linear->several = 0;
+        linear->count = 1;
+    }
+    return 0;
+}
+
+/* Opens the parts and packs them. */
+static int pack(making *m, py_linear *linear) {
+    for (int64_t i = 0; i < linear->count; i++)
+        if (open_part(m, linear, i) < 0)
+            return -1;
+    linear->in_features = m->parts[0].weight.in;
+    linear->dtype = linear->weight_dtype = m->parts[0].weight.dtype;
+    if (py_float_of(m->dtype, &linear->dtype) < 0)
+        return -1;
+    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
+    for (int64_t i = 0; i < linear->count; i++)
+        bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
+    return py_arithmetic_choose(m->arithmetic, bf16, &linear->arithmetic) < 0 ? -1 : py_linear_pack(linear, m->parts);
+}
+
+PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", "dtype", "arithmetic", NULL};
+    making m = {.core = PyType_GetModuleState(type)};
+    const char *layout = "out_in";
+    PyObject *activation_name = Py_None;
+    fovea_activation activation;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
+                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic))
+        return py_wrong_arguments("Linear", keywords);
+    if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0)
+        return NULL;
+    PyObject *held[2] = {NULL, NULL};
+    const int several = is_list(m.weight);
+    const Py_ssize_t count = several ? PySequence_Size(m.weight) : 1;
+    if (count < 1 || count > PY_LINEAR_PARTS) {
+        py_raise(PyExc_ValueError, "weight is a list of %zd matrices: from 1 to %d are possible", count,
+                 PY_LINEAR_PARTS);
+        return NULL;
+    }
+    py_linear *self = (py_linear *)py_object_new(type);
+    if (!self)
+        return NULL;
+    self->several = several;
+    self->count = count;
+    self->activation = activation;
+    const int status =
+        py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ? -1 : pack(&m, self);
+    for (int i = 0; i < m.opened; i++)
+        py_array_close(&m.arrays[i]);
+    Py_XDECREF(held[0]);
+    Py_XDECREF(held[1]);
+    if (status == 0)
+        return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
