@@ -160,14 +160,14 @@ no_openmp) # built where there is none; only the portable kernels, which are soo
     ;;
 
 left_out) # tiers and element types: what is built agrees with the scalar tier, and other types are refused
-    for left in 'host;f32' 'scalar;f16 i8'; do
-        types=${left#*;}
-        configure "$FOVEA_SOURCE" "$SCRATCH/build" -DFOVEA_TIERS="${left%;*}" -DFOVEA_TYPES="${types// /;}" \
-            -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
-        "$CMAKE" --build "$SCRATCH/build" --target fovea-check test-left_out
-        "$SCRATCH/build/tests/test-left_out"
-        "$SCRATCH/build/tests/fovea-check"
-    done
+    left_out() { # left_out TIERS TYPES PROGRAM...
+        configure "$FOVEA_SOURCE" "$SCRATCH/build" -DFOVEA_TIERS="$1" -DFOVEA_TYPES="$2" -DFOVEA_BUILD_BENCH=OFF \
+            -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
+        "$CMAKE" --build "$SCRATCH/build" --target "${@:3}"
+        for program in "${@:3}"; do "$SCRATCH/build/tests/$program"; done
+    }
+    left_out host f32 test-left_out fovea-check
+    left_out scalar 'f16;i8' test-left_out
     ;;
 
 header) # each alone, in the languages it promises
