@@ -18,8 +18,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, as fv_dot_args has them: words of as
- * many channels as have 4 bytes, [word][FV_KEY_GROUP]. Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
+/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, words of fv_lane_word() channels,
+ * [word][FV_KEY_GROUP]: so a group of floats or float16 is a panel. Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
 typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
 
 /* Keys, or values. */

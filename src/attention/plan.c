@@ -68,27 +68,27 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 
-/* Kernels for keys and values as they lie: for few rows, of float32 up to FV_DOT_ROWS, and for int8, whose arithmetic no others
+/* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_DOT_ROWS, and for int8, whose arithmetic no others
  * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for memory that foresees them (thin.h). */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target, floats = {target.isa, 0};
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
-    const bool few = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE &&
-                     plan->choice.block_rows <= (k == FV_TYPE_f32 ? FV_DOT_ROWS : FV_ATTENTION_FEW_ROWS) &&
-                     plan->choice.block_rows <= plan->choice.tile_rows;
+    const int64_t rows = plan->choice.block_rows;
+    const bool few =
+        d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && rows <= FV_ATTENTION_FEW_ROWS && rows <= plan->choice.tile_rows;
     const bool pairs = k != FV_TYPE_bf16 || plan->ctx->cpu.fast_pairs; /* what features do for bfloat16 */
     if (d->k_dtype == FOVEA_DTYPE_I8)
         plan->kernels.dot_i8 = fv_kernel_best(FV_OP_dot, FV_TYPE_i8, target)->run.dot_i8;
-    else if (few)
+    else if (few && (k != FV_TYPE_f32 || rows <= FV_DOT_ROWS))
         plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, pairs ? target : floats)->run.dot_f32;
     if (few && k == FV_TYPE_f32)
-        plan->kernels.score_lanes = fv_multiply_for_panel(target, plan->choice.block_rows, FV_KEY_GROUP)->run.multiply;
+        plan->kernels.score_lanes = fv_multiply_for_panel(target, rows, FV_KEY_GROUP)->run.multiply;
     else if (few && k == FV_TYPE_f16)
         plan->kernels.score_lanes = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f16, target)->run.multiply;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
-    else if (few) {
+    else if (plan->kernels.dot || (few && plan->kernels.dot_i8)) {
         const fv_kernel *thin = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
         if (v != FV_TYPE_f32 || (thin->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_foreseen_rows(d->k_dtype)))
             plan->kernels.value_thin = thin->run.multiply;

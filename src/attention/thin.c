@@ -39,8 +39,8 @@ static thin_integers integers_of_call(const fv_block *x, int64_t row) {
 void fv_thin_open(fv_block *x) {
     const fv_attention_kernels *kernels = &x->plan->kernels;
     const int64_t dim = x->plan->desc.head_dim;
-    x->thin = kernels->dot || kernels->dot_i8;
     x->panels = kernels->score_lanes && x->kv->k.layout == FV_KV_LANES;
+    x->thin = x->panels || kernels->dot || kernels->dot_i8;
     assert(!kernels->dot_i8 || (x->thin && x->rows <= x->plan->choice.tile_rows));
     for (int64_t row = 0; row < x->rows && x->thin && !x->panels; row += FV_DOT_ROWS)
         if (kernels->dot_i8) {
