@@ -3,6 +3,7 @@
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"
 #include "linear/tuning.h"
+#include "pack_any.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -36,41 +37,6 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     return l->bytes > 0;
 }
 
-enum { CHANNELS = 16 }; /* so few at a time that a line of either side is in cache until it is used up */
-
-/* Columns [first, first + count) of one part's weights into a panel of float16, of pairs of bfloat16, or of pairs of float16, these from
- * a column of the panel on. */
-static void pack_halves(const fovea_matrix *w, int64_t first, int64_t count, uint16_t *to, int64_t panel) {
-    const uint16_t *data = w->data;
-    for (int64_t k = 0; k < w->in; k += CHANNELS)
-        for (int64_t j = 0; j < count; j++)
-            for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i++)
-                to[i * panel + j] = data[i * w->in_stride + (first + j) * w->out_stride];
-}
-
-static void pack_pairs(const fovea_matrix *w, int64_t first, int64_t count, uint32_t *to, int64_t panel) {
-    const uint16_t *data = w->data;
-    for (int64_t k = 0; k < w->in; k += CHANNELS)
-        for (int64_t j = 0; j < count; j++)
-            for (int64_t i = k; i < fv_min(k + CHANNELS, w->in); i += 2) {
-                const uint16_t *at = &data[i * w->in_stride + (first + j) * w->out_stride];
-                to[i / 2 * panel + j] = (uint32_t)at[0] << 16 | (i + 1 < w->in ? at[w->in_stride] : 0);
-            }
-}
-
-static void pack_fours(const fovea_matrix *w, int64_t first, int64_t count, uint16_t *to, int64_t panel,
-                       int64_t column) {
-    enum { FOUR = 4 }; /* columns whose first elements come before their second ones */
-    const uint16_t *data = w->data;
-    for (int64_t k = 0; k < w->in; k += CHANNELS)
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t at = column + j, place = 2 * fv_round_down(at, FOUR) + at % FOUR;
-            for (int64_t i = k; i < fv_min(k + CHANNELS, fv_round_up(w->in, 2)); i++)
-                to[i / 2 * 2 * panel + place + i % 2 * FOUR] =
-                    i < w->in ? data[i * w->in_stride + (first + j) * w->out_stride] : 0;
-        }
-}
-
 /* Of panels in pairs of bfloat16: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
 static void find_magnitudes(fovea_linear *l) {
     const int64_t halves = 2 * l->weights.panel;
@@ -88,41 +54,23 @@ static void find_magnitudes(fovea_linear *l) {
     }
 }
 
-/* Into a panel of floats, scaled. */
-static void pack_floats(const fovea_linear *l, const fovea_matrix *w, float scale, int64_t first, int64_t count,
-                        float *to, int64_t panel) {
-    for (int64_t k = 0; k < w->in; k += CHANNELS)
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t n = fv_min(CHANNELS, w->in - k), at = k * w->in_stride + (first + j) * w->out_stride;
-            float numbers[CHANNELS];
-            fv_to_floats(n, (const char *)w->data + at * fv_dtype_size(w->dtype), w->in_stride, w->dtype, numbers,
-                         l->ctx->target);
-            for (int64_t i = 0; i < n; i++)
-                to[(k + i) * panel + j] = scale * numbers[i];
-        }
-}
-
-/* place: of the panel; column: in it. */
-static void pack_columns(fovea_linear *l, const fovea_linear_part *part, int64_t first, int64_t place, int64_t column,
-                         int64_t count) {
-    if (l->weight_dtype == FOVEA_DTYPE_F32)
-        pack_floats(l, &part->weight, part->has_scale ? (float)part->scale : 1.0f, first, count,
-                    (float *)l->memory + place + column, l->panel);
-    else if (l->weight_dtype == FOVEA_DTYPE_BF16)
-        pack_pairs(&part->weight, first, count, (uint32_t *)l->memory + place + column, l->panel);
-    else if (l->pairs)
-        pack_fours(&part->weight, first, count, (uint16_t *)l->memory + 2 * place, l->panel, column);
-    else
-        pack_halves(&part->weight, first, count, (uint16_t *)l->memory + place + column, l->panel);
-}
-
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
     const float scale = part->has_scale ? (float)part->scale : 1.0f;
+    const fovea_matrix *w = &part->weight;
+    fv_matrix from = {.data = w->data,
+                      .steps = l->in,
+                      .step = w->in_stride,
+                      .column = w->out_stride,
+                      .bits = 8 * (int)fv_dtype_size(w->dtype),
+                      .widen = l->weight_dtype == FOVEA_DTYPE_F32 ? fv_widen_of(w->dtype, l->ctx->target) : NULL,
+                      .scale = scale};
     for (int64_t done = 0, count; done < to->out; done += count) {
         const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
         const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
         count = fv_min(width - column % width, to->out - done);
-        pack_columns(l, part, done, column / width * l->weights.panel, behind + column % width, count);
+        from.columns = count;
+        fv_pack_any(&from, &l->weights, l->memory, column / width * l->panel + behind + column % width);
+        from.data = (const char *)from.data + count * w->out_stride * fv_dtype_size(w->dtype);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,

@@ -1,0 +1,56 @@
+/* Packing by any strides (pack_any.h). */
+#include "pack_any.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { STEPS = 16 }; /* of a column at a time: so few that a line of either side is in cache until it is used up */
+
+/* Where elements of a column go: pairs of words `row` apart, each of per_word elements `next` apart. */
+typedef struct places {
+    int64_t row, next;
+    int per_word;
+} places;
+
+/* n elements, and +0 up to the end of a word. */
+static inline void put(const char *from, int64_t stride, int64_t n, char *to, const places *p, int64_t size) {
+    const int64_t row = p->row * size, step = stride * size * p->per_word;
+    for (int e = 0; e < p->per_word; e++) {
+        const char *x = from + e * stride * size;
+        char *y = to + e * p->next * size;
+        int64_t t = e;
+        for (; t < n; t += p->per_word, x += step, y += row)
+            memcpy(y, x, (size_t)size);
+        if (t - e < n)
+            memset(y, 0, (size_t)size);
+    }
+}
+
+static void put_floats(const fv_matrix *m, const char *from, int64_t n, float *to, int64_t row) {
+    float numbers[STEPS];
+    const float *x = (const float *)(const void *)from;
+    if (m->widen)
+        m->widen(n, 1, (const uint16_t *)(const void *)from, m->step, numbers, 1);
+    for (int64_t t = 0; t < n; t++)
+        to[t * row] = m->scale * (m->widen ? numbers[t] : x[t * m->step]);
+}
+
+void fv_pack_any(const fv_matrix *m, const fv_operand *b, void *words, int64_t column) {
+    const fv_format_info f = fv_format_of(b->format);
+    assert(f.word != FV_WORD_column && STEPS % f.per_word == 0 && m->steps <= b->steps);
+    assert(m->bits == f.bits || (m->widen && f.element == FV_TYPE_f32));
+    const places p = {b->row * f.per_word,
+                      f.per_word > 1 ? fv_operand_place(b, 1, column) - fv_operand_place(b, 0, column) : 0, f.per_word};
+    for (int64_t k = 0; k < m->steps; k += STEPS)
+        for (int64_t j = 0; j < m->columns; j++) {
+            const char *from = (const char *)m->data + (k * m->step + j * m->column) * m->bits / 8;
+            char *to = (char *)words + fv_operand_place(b, k, column + j) * f.bits / 8;
+            const int64_t n = m->steps - k < STEPS ? m->steps - k : STEPS;
+            if (f.element == FV_TYPE_f32)
+                put_floats(m, from, n, (float *)(void *)to, b->row);
+            else if (f.bits == 16)
+                put(from, m->step, n, to, &p, 2);
+            else
+                put(from, m->step, n, to, &p, 1);
+        }
+}
