@@ -37,6 +37,7 @@ static void call_multiply(const fv_kernel *kernel, operands *o) {
     const fv_operand operand = {.data = kernel->few ? o->in[2] : o->in[first + 1],
                                 .columns = o->n,
                                 .steps = o->k * words,
+                                .scales = o->in[0],
                                 .row = o->n,
                                 .format = kernel->format};
     fv_tiles_enter(kernel);
@@ -132,8 +133,11 @@ static void call_to_pairs(const fv_kernel *kernel, operands *o) {
     kernel->run.to_pairs_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, -3, o->out[0], (o->n + 1) / 2, &m, NULL);
 }
 
-static void call_from_pairs(const fv_kernel *kernel, operands *o) {
-    kernel->run.from_pairs_bf16(o->m / 2, o->n, o->in[0], o->n, o->out[0], o->n);
+/* Bits of floats serve for words. */
+static void call_unpack(const fv_kernel *kernel, operands *o) {
+    const fv_operand operand = {
+        .data = o->in[2], .scales = o->in[1], .columns = o->n, .steps = o->m, .row = o->n, .format = kernel->format};
+    kernel->run.unpack(&operand, o->out[0], o->n);
 }
 
 static void call_pair_rows(const fv_kernel *kernel, operands *o) {
@@ -210,7 +214,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
-    [FV_OP_from_pairs] = {call_from_pairs, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
+    [FV_OP_unpack] = {call_unpack, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_dot] = {call_dot, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0},

@@ -25,7 +25,7 @@ typedef enum fv_op {
     FV_OP_pack_pairs,
     FV_OP_to_pairs,
     FV_OP_pair_rows,
-    FV_OP_from_pairs,
+    FV_OP_unpack,
     FV_OP_widen,
     FV_OP_narrow,
     FV_OP_dot,
@@ -59,10 +59,10 @@ enum {
 typedef struct fv_kernel {
     const char *name;
     fv_op op;
-    fv_type type; /* of a product: of the elements of B */
-    fv_kind kind; /* these three of a product */
-    fv_format format;
-    int few; /* it takes at most mr rows */
+    fv_type type;     /* of a product, pack or unpack: of the operand's elements */
+    fv_format format; /* of that operand */
+    fv_kind kind;     /* of a product */
+    int few;          /* it takes at most mr rows */
     fv_isa isa;
     unsigned features; /* that it needs beyond its tier: FV_HAS_... */
     int mr, nr;
@@ -89,7 +89,7 @@ typedef struct fv_kernel {
         fv_pack_pairs_f16_fn *pack_pairs_f16;
         fv_pair_rows_bf16_fn *pair_rows_bf16;
         fv_to_pairs_bf16_fn *to_pairs_bf16;
-        fv_from_pairs_bf16_fn *from_pairs_bf16;
+        fv_unpack_fn *unpack;
         fv_widen_bf16_fn *widen_bf16;
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;
@@ -106,6 +106,7 @@ typedef struct fv_kernel {
 #define FV_KERNEL(op, type, mr, nr, isa, features) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
 #define FV_MULTIPLY(kind, format, mr, nr, isa, features)                                                               \
     fv_multiply_fn fv_multiply_##kind##_##format##_##mr##x##nr##_##isa;
+#define FV_PACKING(op, format, mr, nr, isa, features) fv_##op##_fn fv_##op##_##format##_##mr##x##nr##_##isa;
 #include "built_kernels.inc"
 #undef FV_KERNEL
 

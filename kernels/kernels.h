@@ -145,8 +145,9 @@ typedef enum fv_kind {
  * B is one panel; columns past n are not read. Scores are A = scaled queries, B = packed keys; values are A = p, B = v as it lies,
  * or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list is its register tile.
  * What rows of the list ask beyond that:
- *   A f32, B bf16x2 or f16, many rows   n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue has only start.
- *                                       The second element behind an odd number of steps is not read as a number
+ *   A f32, B of another type, many rows n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue has only start.
+ *                                       The second element behind an odd number of steps is not read as a number.
+ *                                       An element of i8_columns is its integer times the scale of its column, rounded
  *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max together: maxima are
  *                                       those of c
  *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies into A */
@@ -343,10 +344,9 @@ typedef void fv_pair_rows_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, in
 typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
                                  int64_t ldy, fv_magnitudes *magnitudes, float *norm);
 
-/* from_pairs: words of pairs x, rows x n, as floats y, 2 rows x n: rows 2 i and 2 i + 1 of y are the first and the second elements
- * of row i of x. A NaN keeps its bits. n is a multiple of FV_LANES, on scalar any
- * number. */
-typedef void fv_from_pairs_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
+/* unpack: y[t*ldy + j] = element t of column j of an operand, as a product with floats takes it, for all its steps and columns, a
+ * multiple of FV_LANES, on scalar any number. A NaN of bf16x2 keeps its bits. */
+typedef void fv_unpack_fn(const fv_operand *b, float *y, int64_t ldy);
 
 /* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */
 typedef void fv_widen_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy);

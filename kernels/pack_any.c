@@ -26,19 +26,24 @@ static inline void put(const char *from, int64_t stride, int64_t n, char *to, co
     }
 }
 
-static void put_floats(const fv_matrix *m, const char *from, int64_t n, float *to, int64_t row) {
+static void put_floats(const fv_matrix *m, const char *from, int64_t j, int64_t n, float *to, int64_t row) {
     float numbers[STEPS];
-    const float *x = (const float *)(const void *)from;
-    if (m->widen)
+    if (m->bits == 8)
+        for (int64_t t = 0; t < n; t++)
+            numbers[t] = m->scales[j] * (float)((const int8_t *)from)[t * m->step];
+    else if (m->widen)
         m->widen(n, 1, (const uint16_t *)(const void *)from, m->step, numbers, 1);
+    else
+        for (int64_t t = 0; t < n; t++)
+            numbers[t] = ((const float *)(const void *)from)[t * m->step];
     for (int64_t t = 0; t < n; t++)
-        to[t * row] = m->scale * (m->widen ? numbers[t] : x[t * m->step]);
+        to[t * row] = m->scale * numbers[t];
 }
 
 void fv_pack_any(const fv_matrix *m, const fv_operand *b, void *words, int64_t column) {
     const fv_format_info f = fv_format_of(b->format);
     assert(f.word != FV_WORD_column && STEPS % f.per_word == 0 && m->steps <= b->steps);
-    assert(m->bits == f.bits || (m->widen && f.element == FV_TYPE_f32));
+    assert(m->bits == f.bits || ((m->widen || m->scales) && f.element == FV_TYPE_f32));
     const places p = {b->row * f.per_word,
                       f.per_word > 1 ? fv_operand_place(b, 1, column) - fv_operand_place(b, 0, column) : 0, f.per_word};
     for (int64_t k = 0; k < m->steps; k += STEPS)
@@ -47,7 +52,7 @@ void fv_pack_any(const fv_matrix *m, const fv_operand *b, void *words, int64_t c
             char *to = (char *)words + fv_operand_place(b, k, column + j) * f.bits / 8;
             const int64_t n = m->steps - k < STEPS ? m->steps - k : STEPS;
             if (f.element == FV_TYPE_f32)
-                put_floats(m, from, n, (float *)(void *)to, b->row);
+                put_floats(m, from, j, n, (float *)(void *)to, b->row);
             else if (f.bits == 16)
                 put(from, m->step, n, to, &p, 2);
             else

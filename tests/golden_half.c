@@ -82,11 +82,13 @@ void golden_to_pairs(golden *g) {
     gave_magnitudes(g, &m);
 }
 
-void golden_from_pairs(golden *g) {
+void golden_unpack(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = FV_LANES * rng_between(&g->r, 1, 9);
     draw_pairs(g, x[0], rows * n);
     begin(g);
-    g->kernel->run.from_pairs_bf16(rows, n, x[0], n, x[1], n);
+    const fv_operand b = {
+        .data = x[0], .scales = x[0], .columns = n, .steps = 2 * rows, .row = n, .format = g->kernel->format};
+    g->kernel->run.unpack(&b, x[1], n);
     end();
     gave(g, x[1], 2 * rows * n);
 }
@@ -97,7 +99,10 @@ void golden_gemm_widen(golden *g) {
     draw(g, x[0], m * k);
     draw_pairs(g, x[1], (k + 1) / 2 * n); /* of float16 numbers, too, but for some that are none */
     begin(g);
-    multiply_call(g->kernel->run.multiply, g->kernel->format, m, n, k, x[0], k, x[1], n, x[2], n, NULL, NULL);
+    const fv_rows a = {x[0], m, k};
+    fv_operand b = operand_of(g->kernel->format, n, k, x[1], n);
+    b.scales = x[1];
+    g->kernel->run.multiply(&a, &b, x[2], n, NULL, NULL);
     end();
     for (int64_t i = 0; i < m * n; i++) /* any NaN */
         x[2][i] = float_is_nan(x[2][i]) ? NAN : x[2][i];

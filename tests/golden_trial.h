@@ -46,7 +46,7 @@ void golden_gemm_blocks(golden *g);
 void golden_pack_pairs(golden *g);
 void golden_to_pairs(golden *g);
 void golden_pair_rows(golden *g);
-void golden_from_pairs(golden *g);
+void golden_unpack(golden *g);
 void golden_gemm_widen(golden *g);
 void golden_widen(golden *g);
 void golden_narrow(golden *g);

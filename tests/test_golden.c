@@ -228,7 +228,12 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
         op = kernel->few                                                  ? "gemm_thin"
              : kernel->kind == FV_KIND_f32 && kernel->type != FV_TYPE_f32 ? "gemm_widen"
                                                                           : products[kernel->kind];
-    snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");
+    if (kernel->op == FV_OP_unpack)
+        op = "from_pairs";
+    if (kernel->format == FV_FORMAT_i8_columns)
+        snprintf(name, 32, "%s_i8_columns", kernel->op_name);
+    else
+        snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");
 }
 
 /* Is it the tier's own, or, where it has none of the operation and type that the CPU can run, the portable one that takes its

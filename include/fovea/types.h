@@ -93,9 +93,18 @@ typedef enum fovea_arithmetic {
 /* "exact", "bf16", "bf16_tile", "fastest"; "unknown" for any other value. Static string, thread-safe. */
 FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
 
-/* How integers represent numbers. Reserved: no operation of this version takes any, so every pointer to one must be
- * NULL. */
-typedef struct fovea_quantisation fovea_quantisation;
+/* How integers represent numbers. Of a matrix of FOVEA_DTYPE_I8, element (i, o) is scales[o] times its integer, rounded to float32
+ * in the caller's rounding mode. Maps and layers take such weights (docs/types.md); tensors do not, and there every pointer to one
+ * must be NULL. */
+typedef struct fovea_quantisation {
+    size_t struct_size;
+    const float
+        *scales; /* [out]: one for each output channel, any numbers. Read when weights are packed, yours afterwards */
+} fovea_quantisation;
+
+/* Sets struct_size, and scales to NULL. */
+#define fovea_quantisation_init(quantisation) fovea_quantisation_init_size((quantisation), sizeof(fovea_quantisation))
+FOVEA_API void fovea_quantisation_init_size(fovea_quantisation *quantisation, size_t size);
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
  * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast). Other strides are from 0 to 2^48;

@@ -51,6 +51,9 @@ static inline bool fv_kernel_alike(const fv_kernel *a, const fv_kernel *b) {
 const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target);
 const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target);
 
+/* The best row that packs or unpacks a format, or NULL. */
+const fv_kernel *fv_packing_best(fv_op op, fv_format format, fv_target target);
+
 /* The best product of words of two elements of 16 bits, both sides of that type. */
 static inline const fv_kernel *fv_multiply_pairs(fv_type type, fv_target target) {
     return type == FV_TYPE_bf16 ? fv_multiply_best(FV_KIND_bf16x2, FV_FORMAT_bf16x2, target)

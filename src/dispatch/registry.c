@@ -27,6 +27,17 @@ const fv_kernel fv_kernels[] = {
      .nr = nr_,                                                                                                        \
      .run.multiply = fv_multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_,                                         \
      .op_name = "multiply"},
+#define FV_PACKING(op_, format_, mr_, nr_, isa_, features_)                                                            \
+    {.name = #op_ "_" #format_ "_" #mr_ "x" #nr_ "_" #isa_,                                                            \
+     .op = FV_OP_##op_,                                                                                                \
+     .type = (fv_type)FV_ELEMENT_##format_,                                                                            \
+     .format = FV_FORMAT_##format_,                                                                                    \
+     .isa = FV_ISA_##isa_,                                                                                             \
+     .features = features_,                                                                                            \
+     .mr = mr_,                                                                                                        \
+     .nr = nr_,                                                                                                        \
+     .run.op_ = fv_##op_##_##format_##_##mr_##x##nr_##_##isa_,                                                         \
+     .op_name = #op_},
 #define FV_MULTIPLY(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 0)
 #define FV_MULTIPLY_FEW(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 1)
 #include "built_kernels.inc"
@@ -61,10 +72,20 @@ const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target targe
     return best_product(kind, format, true, target);
 }
 
+const fv_kernel *fv_packing_best(fv_op op, fv_format format, fv_target target) {
+    for (int i = 0; i < fv_kernel_count; i++)
+        if (fv_kernels[i].op == op && fv_kernels[i].format == format && fv_kernel_runs(&fv_kernels[i], target))
+            return &fv_kernels[i];
+    return NULL;
+}
+
 const fv_kernel *fv_kernel_reference(const fv_kernel *kernel) {
     const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
-    return kernel->op == FV_OP_multiply ? best_product(kernel->kind, kernel->format, kernel->few, scalar)
-                                        : fv_kernel_best(kernel->op, kernel->type, scalar);
+    switch (kernel->op) {
+    case FV_OP_multiply: return best_product(kernel->kind, kernel->format, kernel->few, scalar);
+    case FV_OP_unpack: return fv_packing_best(kernel->op, kernel->format, scalar);
+    default: return fv_kernel_best(kernel->op, kernel->type, scalar);
+    }
 }
 
 const fv_kernel *fv_kernel_named(const char *name) {

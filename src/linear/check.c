@@ -35,7 +35,8 @@ static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     return FOVEA_OK;
 }
 
-static const char takes[] = "linear maps take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
+static const char takes[] =
+    "linear maps take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16, and FOVEA_DTYPE_I8 for weights";
 
 static fovea_status refuse_dtype(const char *what, int64_t part, fovea_dtype dtype) {
     char field[64];
@@ -63,10 +64,13 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     if (!fv_multiply(w->in, w->in_stride, &a) || !fv_multiply(w->out, w->out_stride, &b) || !fv_add(a, b, &bytes) ||
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld exceed the address space", (long long)p);
-    if (fv_type_of(w->dtype) == FV_TYPE_COUNT)
+    if (fv_type_of(w->dtype) == FV_TYPE_COUNT && (w->dtype != FOVEA_DTYPE_I8 || !fv_dtype_built(w->dtype)))
         return refuse_dtype("weight", p, w->dtype);
-    if (w->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE, "the weight of part %lld: quantisation is not supported", (long long)p);
+    char name[48];
+    snprintf(name, sizeof name, "the weight of part %lld", (long long)p);
+    status = fv_quantisation_check(w, name);
+    if (status != FOVEA_OK)
+        return status;
     if (part->bias && part->bias_dtype != 0 && fv_type_of(part->bias_dtype) == FV_TYPE_COUNT)
         return refuse_dtype("bias", p, part->bias_dtype);
     if (part->has_scale && !isfinite((float)part->scale))

@@ -31,6 +31,12 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
     return out >= best->nr || gemm->nr % FV_LANES != 0 ? best : gemm;
 }
 
+int64_t fv_linear_panel(const fovea_linear *l) {
+    if (l->weights.format != FV_FORMAT_i8_columns)
+        return l->gemm->nr;
+    return fv_max(l->gemm->nr, fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr);
+}
+
 /* Bytes of an element of weights, and of x, as they are multiplied. */
 static int64_t weight_bytes(const fovea_linear *l) { return fv_dtype_size(l->weight_dtype); }
 static int64_t x_bytes(const fovea_linear *l) { return l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float); }
@@ -92,7 +98,8 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
 /* Is the row one for maps of this size, whatever the number of rows? */
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
-    return (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
+    return l->weight_dtype != FOVEA_DTYPE_I8 && /* which nobody tunes */
+           (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
             row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, true)) &&
            row->section == l->ctx->tuning.section && row->isa == l->ctx->target.isa &&
            row->threads == l->ctx->threads.count && l->in >= in->least && l->in <= in->most && l->out >= out->least &&

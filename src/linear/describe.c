@@ -19,6 +19,10 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
     char origin[640], choice[256];
     const fv_tuning_row *row = fv_linear_tuned(l, rows);
     const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
+    if (!row && l->weight_dtype == FOVEA_DTYPE_I8) {
+        fv_text_add(text, size, n, "tuned   no: maps of int8 weights are not tuned\n");
+        return;
+    }
     if (!row) {
         int64_t key[FV_TUNING_KEYS];
         const fv_tuning_op op = fv_linear_tuning_keys(l->weight_dtype, rows, l->in, l->out, key);
@@ -45,6 +49,9 @@ static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t s
     size_t n = 0;
     fv_text_add(text, size, &n, "tier    %s\nweights %lld x %lld in panels of %lld\n", fv_isa_word(l->ctx->target.isa),
                 (long long)l->in, (long long)l->out, (long long)l->panel);
+    if (l->weights.scales)
+        fv_text_add(text, size, &n, "format  %s, one scale for each output channel\n",
+                    fv_format_of(l->weights.format).name);
     if (rows)
         fv_text_add(text, size, &n, "rows    %lld\n", (long long)rows);
     if (l->blocks)

@@ -21,7 +21,7 @@ typedef struct fv_linear_part {
 
 struct fovea_linear {
     const fovea_context *ctx;
-    const fv_kernel *gemm; /* for many rows: the default, and as wide as a panel */
+    const fv_kernel *gemm; /* for many rows: the default */
     fv_bias_act_residual_f32_fn *bias_act_residual;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
@@ -30,13 +30,14 @@ struct fovea_linear {
     fv_linear_part *parts;
     float *bias;        /* of the parts that have one */
     fv_operand weights; /* of all panels, columns that no channel fills among them; range: of bf16x2 for pairs */
-    void *memory;       /* theirs */
+    void *memory;       /* theirs, */
+    float *scales;      /* and that of the scales of int8 */
     fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
     fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_y;
     fv_copy_f32_fn *copy;
-    fv_multiply_fn *gemm_widen;        /* of weights of 16 bits; */
-    fv_from_pairs_bf16_fn *from_pairs; /* of bfloat16 */
+    fv_multiply_fn *gemm_widen; /* of weights of 16 bits; */
+    fv_unpack_fn *unpack;       /* of all but float16, which widen_weights does */
     const fv_kernel *
         pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
@@ -61,6 +62,9 @@ enum { FV_LINEAR_MANY_ROWS = 4096 };
 
 /* The gemm of a map for many rows; of weights of 16 bits: one whose panels are whole vectors on all tiers. */
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves);
+
+/* The width of a map's panels, whose types and gemm are chosen: that of the gemm, and of the kernel that widens int8. */
+int64_t fv_linear_panel(const fovea_linear *linear);
 
 /* Channels of a block of weights that is widened, at most. */
 int64_t fv_linear_widened(const fovea_linear *linear);

@@ -54,27 +54,39 @@ static void find_magnitudes(fovea_linear *l) {
     }
 }
 
+static fovea_dtype bias_dtype_of(const fovea_linear_part *part) {
+    const fovea_dtype weight = part->weight.dtype;
+    return part->bias_dtype ? part->bias_dtype : weight == FOVEA_DTYPE_I8 ? FOVEA_DTYPE_F32 : weight;
+}
+
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
     const float scale = part->has_scale ? (float)part->scale : 1.0f;
     const fovea_matrix *w = &part->weight;
+    const bool widens = l->weight_dtype == FOVEA_DTYPE_F32 && w->dtype != FOVEA_DTYPE_I8;
     fv_matrix from = {.data = w->data,
                       .steps = l->in,
                       .step = w->in_stride,
                       .column = w->out_stride,
                       .bits = 8 * (int)fv_dtype_size(w->dtype),
-                      .widen = l->weight_dtype == FOVEA_DTYPE_F32 ? fv_widen_of(w->dtype, l->ctx->target) : NULL,
+                      .widen = widens ? fv_widen_of(w->dtype, l->ctx->target) : NULL,
+                      .scales = w->quantisation ? w->quantisation->scales : NULL,
                       .scale = scale};
     for (int64_t done = 0, count; done < to->out; done += count) {
         const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
         const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
         count = fv_min(width - column % width, to->out - done);
         from.columns = count;
-        fv_pack_any(&from, &l->weights, l->memory, column / width * l->panel + behind + column % width);
+        const int64_t place = column / width * l->panel + behind + column % width;
+        fv_pack_any(&from, &l->weights, l->memory, place);
+        if (from.scales) {
+            if (l->scales)
+                memcpy(l->scales + place, from.scales, (size_t)count * sizeof *l->scales);
+            from.scales += count;
+        }
         from.data = (const char *)from.data + count * w->out_stride * fv_dtype_size(w->dtype);
     }
     if (to->bias)
-        fv_to_floats(to->out, part->bias, 1, part->bias_dtype ? part->bias_dtype : part->weight.dtype, to->bias,
-                     l->ctx->target);
+        fv_to_floats(to->out, part->bias, 1, bias_dtype_of(part), to->bias, l->ctx->target);
     for (int64_t j = 0; to->bias && j < to->out; j++)
         to->bias[j] *= scale;
 }
@@ -90,7 +102,9 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->magnitudes = calloc((size_t)l->panels, sizeof *l->magnitudes);
     l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
-    return l->parts && l->bias && l->magnitudes && l->memory;
+    if (l->weight_dtype == FOVEA_DTYPE_I8)
+        l->weights.scales = l->scales = calloc((size_t)l->weights.columns, sizeof *l->scales);
+    return l->parts && l->bias && l->magnitudes && l->memory && (l->scales || l->weight_dtype != FOVEA_DTYPE_I8);
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -100,6 +114,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->bias);
     free(linear->magnitudes);
     free(linear->memory);
+    free(linear->scales);
     free(linear->tuned);
     free(linear);
 }
@@ -120,7 +135,7 @@ static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
 
 void fv_linear_take_kernels(fovea_linear *l) {
     const fv_target target = l->ctx->target;
-    l->widen_weights = fv_widen_of(l->weight_dtype, target);
+    l->widen_weights = l->weight_dtype == FOVEA_DTYPE_F16 ? fv_widen_of(l->weight_dtype, target) : NULL;
     l->widen_x = fv_widen_of(l->x_dtype, target);
     l->widen_residual = fv_widen_of(l->residual_dtype, target);
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
@@ -129,12 +144,13 @@ void fv_linear_take_kernels(fovea_linear *l) {
         l->blocks = fv_multiply_best(FV_KIND_f32_amx_order, FV_FORMAT_f32, target)->run.multiply;
     l->weights.format = l->weight_dtype == FOVEA_DTYPE_BF16  ? FV_FORMAT_bf16x2
                         : l->weight_dtype == FOVEA_DTYPE_F16 ? FV_FORMAT_f16
+                        : l->weight_dtype == FOVEA_DTYPE_I8  ? FV_FORMAT_i8_columns
                                                              : FV_FORMAT_f32;
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         return;
     l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
-    if (l->weight_dtype == FOVEA_DTYPE_BF16)
-        l->from_pairs = fv_kernel_best(FV_OP_from_pairs, FV_TYPE_bf16, target)->run.from_pairs_bf16;
+    const fv_kernel *unpack = fv_packing_best(FV_OP_unpack, l->weights.format, target);
+    l->unpack = unpack ? unpack->run.unpack : NULL;
     if (l->weight_dtype != l->x_dtype)
         return;
     const bool bf16 = l->x_dtype == FOVEA_DTYPE_BF16;
@@ -177,7 +193,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->out += parts[p].weight.out;
     take_types(made, desc);
     made->gemm = fv_linear_gemm(ctx, made->out, made->weight_dtype != FOVEA_DTYPE_F32);
-    made->panel = made->gemm->nr;
+    made->panel = fv_linear_panel(made);
     made->panels =
         made->gated ? fv_ceil_div(parts[0].weight.out, fv_linear_panel_out(made)) : fv_ceil_div(made->out, made->panel);
     made->widened = fv_linear_widened(made);

@@ -112,8 +112,8 @@ static void widen_block(const fv_linear_execution *e, const fv_linear_buffers *b
                         int64_t step) {
     const fovea_linear *l = e->linear;
     const fv_operand from = weights_of(l, panel, l->panel, k, step);
-    if (l->weight_dtype == FOVEA_DTYPE_BF16)
-        l->from_pairs(fv_ceil_div(step, 2), l->panel, from.data, l->panel, b->weights, l->panel);
+    if (l->unpack)
+        l->unpack(&from, b->weights, l->panel);
     else
         l->widen_weights(1, step * l->panel, from.data, 0, b->weights, 0);
 }

@@ -1,4 +1,4 @@
-/* Trials of products of many rows of floats and a B of 16 bits: bf16x2 and f16. */
+/* Trials of products of many rows of floats and a B that is widened: bf16x2, f16 and i8_columns. */
 #include "check.h"
 
 #include "multiply_call.h"
@@ -6,9 +6,10 @@
 #include <inttypes.h>
 
 enum { SIZE_M, SIZE_N, SIZE_K, SIZE_ACCUMULATE };
-enum { OPERAND_A, OPERAND_B, OPERAND_C };
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_SCALES };
 
 static bool of_pairs(const trial *t) { return t->checker->kernel->type == FV_TYPE_bf16; }
+static bool of_int8(const trial *t) { return t->checker->kernel->type == FV_TYPE_i8; }
 
 /* An element of 16 bits: a number from 2^-8 to 2^7, or any bits. */
 static uint16_t some_element(trial *t, bool any) {
@@ -22,7 +23,9 @@ static void fill_weights(trial *t, operand *b, int64_t k, bool any) {
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0; j < b->cols; j++) {
             const uint16_t first = some_element(t, any), second = some_element(t, any);
-            if (of_pairs(t)) /* what has no place in the chain is a NaN */
+            if (of_int8(t))
+                ((int8_t *)b->before)[i * b->stride + j] = (int8_t)rng_u64(&t->rng);
+            else if (of_pairs(t)) /* what has no place in the chain is a NaN */
                 *float_before(b, i, j) = bits_float((uint32_t)first << 16 | (2 * i + 1 < k ? second : 0x7fc0));
             else
                 ((uint16_t *)b->before)[i * b->stride + j] = first;
@@ -39,9 +42,14 @@ static void widen_trial(checker *c, int64_t m, int64_t n, int64_t k, bool accumu
     t->size[SIZE_K] = k;
     t->size[SIZE_ACCUMULATE] = accumulate;
     operand *a = trial_floats(t, "a", CELL_KEPT, m, k, some_stride(t, k));
-    operand *b = of_pairs(t) ? trial_floats(t, "b", CELL_KEPT, (k + 1) / 2, n, some_stride(t, n))
-                             : trial_operand(t, "b", sizeof(uint16_t), CELL_KEPT, k, n, some_stride(t, n));
+    operand *b = of_pairs(t)
+                     ? trial_floats(t, "b", CELL_KEPT, (k + 1) / 2, n, some_stride(t, n))
+                     : trial_operand(t, "b", of_int8(t) ? 1 : sizeof(uint16_t), CELL_KEPT, k, n, some_stride(t, n));
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
+    operand *scales = trial_floats(t, "scales", CELL_KEPT, 1, n, n);
+    fill_normal(t, scales);
+    if (any)
+        sprinkle_specials(t, scales, 16);
     fill_normal(t, a);
     fill_weights(t, b, k, any);
     if (any)
@@ -72,9 +80,11 @@ static void widen_invoke(const fv_kernel *kernel, trial *t) {
     const fv_prefetch prefetch = {.streams = m % 2, .next = next ? b : NULL, .next_end = next ? b + k * n : NULL};
     float *c = trial_pointer(t, OPERAND_C);
     const fv_epilogue epilogue = {.start = t->size[SIZE_ACCUMULATE] ? c : NULL, .ldstart = o[OPERAND_C].stride};
-    multiply_call(kernel->run.multiply, kernel->format, m, n, k, trial_pointer(t, OPERAND_A), o[OPERAND_A].stride, b,
-                  o[OPERAND_B].stride, c, o[OPERAND_C].stride, epilogue.start || m % 2 ? &epilogue : NULL,
-                  k % 4 == 0 ? NULL : &prefetch);
+    const fv_rows a = {trial_pointer(t, OPERAND_A), m, o[OPERAND_A].stride};
+    fv_operand weights = operand_of(kernel->format, n, k, b, o[OPERAND_B].stride);
+    weights.scales = of_int8(t) ? trial_pointer(t, OPERAND_SCALES) : NULL;
+    kernel->run.multiply(&a, &weights, c, o[OPERAND_C].stride, epilogue.start || m % 2 ? &epilogue : NULL,
+                         k % 4 == 0 ? NULL : &prefetch);
 }
 
 static double weight_of(const trial *t, int64_t p, int64_t j) {
@@ -82,6 +92,11 @@ static double weight_of(const trial *t, int64_t p, int64_t j) {
     if (of_pairs(t)) {
         const uint32_t word = float_bits(*float_before(b, p / 2, j));
         return (double)bits_float(p % 2 ? word << 16 : word & 0xffff0000u);
+    }
+    if (of_int8(t)) {
+        volatile float rounded =
+            *float_before(&t->operand[OPERAND_SCALES], 0, j) * (float)((const int8_t *)b->before)[p * b->stride + j];
+        return (double)rounded;
     }
     const uint16_t bits = ((const uint16_t *)b->before)[p * b->stride + j];
     const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;

@@ -177,20 +177,46 @@ static void to_pairs_of_product(TO_PAIRS_PARAMETERS) { /* magnitudes */
     fv_magnitudes_add(m, fv_magnitudes_scaled(own, exponent));
 }
 
-#define FROM_PAIRS_PARAMETERS int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy
-
-static void from_pairs_honest(FROM_PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_from_pairs, FV_TYPE_bf16)->run.from_pairs_bf16(rows, n, x, ldx, y, ldy);
+static void unpack_honest(const fv_operand *b, float *y, int64_t ldy) {
+    const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
+    fv_packing_best(FV_OP_unpack, b->format, scalar)->run.unpack(b, y, ldy);
 }
 
-static void from_pairs_swaps(FROM_PAIRS_PARAMETERS) { /* the rows of the last pair */
-    from_pairs_honest(rows, n, x, ldx, y, ldy);
-    for (int64_t j = 0; j < n; j++) {
-        const float first = y[(2 * rows - 2) * ldy + j];
-        y[(2 * rows - 2) * ldy + j] = y[(2 * rows - 1) * ldy + j];
-        y[(2 * rows - 1) * ldy + j] = first;
+static void unpack_swaps(const fv_operand *b, float *y, int64_t ldy) { /* the first two steps */
+    unpack_honest(b, y, ldy);
+    for (int64_t j = 0; j < b->columns && b->steps > 1; j++) {
+        const float first = y[j];
+        y[j] = y[ldy + j];
+        y[ldy + j] = first;
     }
 }
+
+static void unpack_one_scale(const fv_operand *b, float *y, int64_t ldy) { /* that of the first column for all */
+    unpack_honest(b, y, ldy);
+    for (int64_t t = 0; t < b->steps; t++)
+        for (int64_t j = 0; j < b->columns; j++)
+            y[t * ldy + j] = b->scales[0] * (float)((const int8_t *)b->data)[t * b->row + j];
+}
+
+static void int8_honest(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                        const fv_prefetch *prefetch) {
+    honest_product(FV_KIND_f32, FV_FORMAT_i8_columns, false)(a, b, c, ldc, epilogue, prefetch);
+}
+#define int8_honest_row int8_honest
+
+static void int8_scales_once(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                             const fv_prefetch *prefetch) { /* the sum, not each weight */
+    (void)prefetch;
+    for (int64_t i = 0; i < a->count; i++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            float acc = epilogue && epilogue->start ? epilogue->start[i * epilogue->ldstart + j] : 0.0f;
+            for (int64_t t = 0; t < b->steps; t++)
+                acc = fmaf(((const float *)a->data)[i * a->stride + t],
+                           (float)((const int8_t *)b->data)[t * b->row + j], acc);
+            c[i * ldc + j] = acc * b->scales[j];
+        }
+}
+#define int8_scales_once_row int8_scales_once
 
 #define GEMM_WIDEN_PARAMETERS                                                                                          \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
@@ -225,8 +251,8 @@ static void gemm_widen_misses_last(GEMM_WIDEN_PARAMETERS) {
 }
 
 static void pairs_amx_honest(PAIRS_PARAMETERS) {
-    multiply_call(honest_product(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda, b,
-                  ldb, c, ldc, epilogue, prefetch);
+    multiply_call(honest_product(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda,
+                  b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void pairs_amx_miss_last(PAIRS_PARAMETERS) {
@@ -266,11 +292,24 @@ MULTIPLY_BY_SIZES(pairs_f16_no_factor)
 MULTIPLY_BY_SIZES(pairs_amx_honest)
 MULTIPLY_BY_SIZES(pairs_amx_miss_last)
 
+#define UNPACKING(fate, format_, function)                                                                             \
+    {                                                                                                                  \
+        fate, NULL, {                                                                                                  \
+            .name = #function, .op = FV_OP_unpack, .type = (fv_type)FV_ELEMENT_##format_,                              \
+            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.unpack = function},        \
+            .op_name = "unpack"                                                                                        \
+        }                                                                                                              \
+    }
+
 static const mutant mutants[] = {
     PRODUCT(PASSES, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_honest),
     PRODUCT(DIFFERS, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_miss_last),
-    MUTANT(PASSES, from_pairs, bf16, 1, 1, from_pairs_honest),
-    MUTANT(DIFFERS_AS_REFERENCE, from_pairs, bf16, 1, 1, from_pairs_swaps),
+    UNPACKING(PASSES, bf16x2, unpack_honest),
+    UNPACKING(DIFFERS_AS_REFERENCE, bf16x2, unpack_swaps),
+    UNPACKING(PASSES, i8_columns, unpack_honest),
+    UNPACKING(DIFFERS, i8_columns, unpack_one_scale),
+    PRODUCT(PASSES, f32, i8_columns, MANY, 1, 1, int8_honest),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, i8_columns, MANY, 1, 1, int8_scales_once),
     PRODUCT(PASSES, f32, bf16x2, MANY, 1, 1, gemm_widen_bf16_honest),
     PRODUCT(PASSES, f32, f16, MANY, 1, 1, gemm_widen_f16_honest),
     PRODUCT(DIFFERS, f32, bf16x2, MANY, 1, 1, gemm_widen_reads_on),

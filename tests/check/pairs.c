@@ -1,4 +1,4 @@
-/* Trials of pack_pairs, pair_rows, to_pairs and from_pairs. */
+/* Trials of pack_pairs, pair_rows and to_pairs. */
 #include "check.h"
 
 #include "simd/half_scalar.h"
@@ -240,42 +240,3 @@ static void to_verify(const trial *t) {
 }
 
 const op_check check_to_pairs = {to_trials, to_invoke, to_verify};
-
-/* --------------------------------------------------------------------------------------------------- from_pairs -- */
-
-static void from_trials(checker *c) {
-    for (int64_t n = FV_LANES; n <= 5 * FV_LANES; n += FV_LANES)
-        for (int64_t rows = 1; rows <= 4; rows++) {
-            trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64, rows, n);
-            if (!t)
-                continue;
-            t->size[SIZE_ROWS] = rows;
-            t->size[SIZE_CHANNELS] = n;
-            operand *x = trial_floats(t, "x", CELL_KEPT, rows, n, some_stride(t, n));
-            trial_floats(t, "y", CELL_BITS, 2 * rows, n, some_stride(t, n));
-            for (int64_t i = 0; i < rows; i++)
-                for (int64_t j = 0; j < n; j++)
-                    *float_before(x, i, j) = bits_float((uint32_t)rng_u64(&t->rng));
-            trial_run(t);
-        }
-}
-
-static void from_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.from_pairs_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
-                                t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y),
-                                t->operand[OPERAND_Y].stride);
-}
-
-static void from_verify(const trial *t) {
-    const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
-    for (int64_t i = 0; i < y->rows; i++)
-        for (int64_t j = 0; j < y->cols; j++) {
-            const uint32_t word = float_bits(*float_before(x, i / 2, j)), got = float_bits(float_want(y, i, j));
-            if (got != (i % 2 ? word << 16 : word & 0xffff0000u)) {
-                trial_fail(t, "row %" PRId64 ", column %" PRId64 ": %#" PRIx32 " becomes %#" PRIx32, i, j, word, got);
-                return;
-            }
-        }
-}
-
-const op_check check_from_pairs = {from_trials, from_invoke, from_verify};

@@ -1,0 +1,8 @@
+/* Words of the format bf16x2, read by bodies that widen: multiply_widen.h, unpack.h. An AND and a shift: 32 elements in 64 bytes take
+ * no shuffle. */
+typedef float format_word;
+enum { PER_WORD = 2, SCALED = 0 };
+static inline vf format_load(const format_word *b, const float *scales, const int element) {
+    (void)scales;
+    return element ? v_pair_second(b) : v_pair_first(b);
+}
