@@ -1,4 +1,4 @@
-/* gemm_widen of bfloat16, in pairs, on scalar: the definition. */
+/* multiply of floats and bf16x2 on scalar: the definition. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"

@@ -1,4 +1,4 @@
-/* gemm_widen of float16 on scalar: the definition. */
+/* multiply of floats and f16 on scalar: the definition. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"
