@@ -61,7 +61,7 @@ static void test_floats(void) {
     for (int t = 0; t < STEPS; t++)
         numbers[t] = (uint16_t)t;
     const fv_operand b = {.columns = 1, .steps = STEPS, .row = 1, .format = FV_FORMAT_f32};
-    const fv_matrix m = {numbers, STEPS, 1, 1, STEPS, 16, double_bits, 0.25f};
+    const fv_matrix m = {numbers, STEPS, 1, 1, STEPS, 16, double_bits, NULL, 0.25f};
     fv_pack_any(&m, &b, packed, 0);
     for (int t = 0; t < STEPS; t++)
         test_check(packed[t] == 0.5f * (float)t, "element %d is %g", t, (double)packed[t]);
