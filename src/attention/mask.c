@@ -17,7 +17,7 @@ struct fv_mask_form {
     void (*take)(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
 };
 
-/* ------------------------------------------------------------------------------------------------- what they have -- */
+/* ------------------------------------------------------------------------------------------------ what they have -- */
 
 static int64_t element_of(const fv_mask *mask, const fv_mask_rows *at) {
     const int64_t *stride = mask->tensor.stride;

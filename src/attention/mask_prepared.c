@@ -1,5 +1,6 @@
-/* Prepared masks: read once, kept as a range for each row and, of each tile of TILE_ROWS rows and a segment, whether the
- * ranges say all that its rows see, or else the bits of each row. Sequences, heads and rows that repeat are kept once. */
+/* Prepared masks: read once, kept as a range for each row and, of each tile of TILE_ROWS rows and a segment, whether
+ * the ranges say all that its rows see, or else the bits of each row. Sequences, heads and rows that repeat are kept
+ * once. */
 #include "attention/mask.h"
 #include "context/context.h"
 #include "core/core.h"

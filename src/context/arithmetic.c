@@ -31,7 +31,8 @@ fovea_status fv_arithmetic_of_environment(fovea_arithmetic *arithmetic) {
                    "FOVEA_ARITHMETIC=\"%.40s\" is not an arithmetic; known: exact, bf16, bf16_tile, fastest", word);
 }
 
-/* The one that gains most from units of this CPU. BF16_TILE must be named, until its kernels have been timed on a CPU with AMX. */
+/* The one that gains most from units of this CPU. BF16_TILE must be named, until its kernels have been timed on a CPU
+ * with AMX. */
 static fovea_arithmetic by_cpu(const fovea_context *ctx, fv_arithmetic_of operation) {
 #ifdef FV_HAVE_X86
     if ((ctx->target.features & FV_HAS_avx512_bf16) && ctx->cpu.fast_pairs && operation == FV_ARITHMETIC_OF_attention)

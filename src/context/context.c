@@ -104,8 +104,8 @@ static fovea_status choose_backend(const fovea_context_options *options, fovea_t
                                                   "without OpenMP: use FOVEA_THREADS_DEFAULT");
 }
 
-/* The smallest of what limits it. A caller's pool knows better than the system if it asks for a number, and OpenMP has no
- * say in it. */
+/* The smallest of what limits it. A caller's pool knows better than the system if it asks for a number, and OpenMP has
+ * no say in it. */
 static void choose_threads(fovea_context *ctx, int wanted, fovea_threads_backend backend) {
     const fv_openmp openmp = fv_threads_of_openmp();
     const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");

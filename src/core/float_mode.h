@@ -1,4 +1,5 @@
-/* The calling thread's floating-point mode: rounding, flush-to-zero, exceptions that trap, flags of those that occurred.
+/* The calling thread's floating-point mode: rounding, flush-to-zero, exceptions that trap, flags of those that
+ * occurred.
  *
  * On x86-64 that is MXCSR: nothing here computes with the x87 unit, whose part of <fenv.h> takes ten times as long. */
 #ifndef FV_FLOAT_MODE_H

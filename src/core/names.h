@@ -41,8 +41,8 @@ extern const char *const fv_arithmetic_words[];
 /* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, not a fovea_causal". */
 fovea_status fv_enum_check(fv_enum type, const char *field, int value);
 
-/* Refuses an element type: "dtype is FOVEA_DTYPE_BOOL; attention takes FOVEA_DTYPE_F32", or as one that the build leaves out.
- * takes: who takes what. */
+/* Refuses an element type: "dtype is FOVEA_DTYPE_BOOL; attention takes FOVEA_DTYPE_F32", or as one that the build
+ * leaves out. takes: who takes what. */
 fovea_status fv_dtype_refuse(const char *field, fovea_dtype dtype, const char *takes);
 
 #endif

@@ -1,7 +1,8 @@
-/* Structs of the interface that may grow (fovea/types.h): the caller's may be older, and then shorter, than this library's.
+/* Structs of the interface that may grow (fovea/types.h): the caller's may be older, and then shorter, than this
+ * library's.
  *
- * Fields are only ever added at the end, and no struct ends with padding: a byte that an older caller has is a field that it
- * knows. */
+ * Fields are only ever added at the end, and no struct ends with padding: a byte that an older caller has is a field
+ * that it knows. */
 #ifndef FV_STRUCT_H
 #define FV_STRUCT_H
 
@@ -28,7 +29,8 @@ void fv_struct_init(void *given, size_t size, const void *defaults, size_t known
 /* FOVEA_OK if the library knows such a struct_size, else FOVEA_ERROR_VERSION. */
 fovea_status fv_struct_check(fv_struct type, const void *given);
 
-/* The same, and copies what the caller has over own, which holds the defaults. own->struct_size is that of the library. */
+/* The same, and copies what the caller has over own, which holds the defaults. own->struct_size is that of the
+ * library. */
 fovea_status fv_struct_read(fv_struct type, const void *given, void *own);
 
 /* Copies what was filled to the caller's checked struct, as far as it goes; its struct_size stays. */

@@ -68,8 +68,8 @@ fv_span fv_struct_span(const char *name, const void *given);
 /* Fails if the spans share a byte. */
 fovea_status fv_spans_disjoint(const fv_span *a, const fv_span *b);
 
-/* Fails if a span that is written shares a byte with another one, or any with the workspace. Leaves only those in both arrays that are
- * not empty: of what a call may be given, most is absent. */
+/* Fails if a span that is written shares a byte with another one, or any with the workspace. Leaves only those in both
+ * arrays that are not empty: of what a call may be given, most is absent. */
 fovea_status fv_spans_apart(fv_span *spans, bool *written, int count, const fv_span *workspace);
 
 #endif

@@ -1,4 +1,5 @@
-/* The cgroups of this process, and the CPUs that their quotas pay for. Where Linux's files are missing there are none. */
+/* The cgroups of this process, and the CPUs that their quotas pay for. Where Linux's files are missing there are
+ * none. */
 #include "cpu/cpu.h"
 
 #include "core/core.h"
@@ -25,8 +26,8 @@ const char *fv_cgroup_file(fv_cgroup *group, const char *name) {
     return group->path;
 }
 
-/* Lines are "0::/folder" with version 2, which has all controllers, "4:cpu,cpuacct:/folder" with version 1. In a container the
- * folder may be the host's, and not there; then the root of what is mounted is the container's own. */
+/* Lines are "0::/folder" with version 2, which has all controllers, "4:cpu,cpuacct:/folder" with version 1. In a
+ * container the folder may be the host's, and not there; then the root of what is mounted is the container's own. */
 void fv_cgroups_each(const char *root, const char *controller, void (*visit)(fv_cgroup *group, void *arg), void *arg) {
     fv_cgroup group;
     char *line = group.text + BEFORE_LINE, before[BEFORE_LINE];
@@ -61,7 +62,8 @@ void fv_cgroups_each(const char *root, const char *controller, void (*visit)(fv_
         fclose(file);
 }
 
-/* The first number of a file's first line, and the second where there are two; "max" is 0, as is a file that is not there. */
+/* The first number of a file's first line, and the second where there are two; "max" is 0, as is a file that is not
+ * there. */
 static void read_numbers(const char *path, long long *first, long long *second) {
     char line[64], *end = line;
     FILE *file = fopen(path, "re");

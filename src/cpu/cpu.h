@@ -1,5 +1,5 @@
-/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c and cgroup.c the system; isa.h has
- * the order of tiers and features. */
+/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c and cgroup.c the system;
+ * isa.h has the order of tiers and features. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
 
@@ -24,8 +24,8 @@ typedef struct fv_cpu {
     int64_t l3_reported;             /* as the CPU says, which in a virtual machine may be the whole host's */
     char vendor[16];                 /* "GenuineIntel"; "unknown" */
     int64_t family, model, stepping; /* 0 if unknown */
-    /* Are pairs of 16 bits multiplied at least as fast as floats, where there is an instruction? By VDPBF16PS on AMD's, but
-     * Intel's takes four times as long; by BFMLALB and FMLAL. */
+    /* Are pairs of 16 bits multiplied at least as fast as floats, where there is an instruction? By VDPBF16PS on AMD's,
+     * but Intel's takes four times as long; by BFMLALB and FMLAL. */
     bool fast_pairs;
     bool emulates_tiles; /* of tests: are kernels over tiles run by their emulation where there are none? */
     int64_t cores;       /* CPUs that are online, allowed to this process or not */
@@ -57,7 +57,8 @@ int fv_cpu_quota(const char *root);
 typedef struct fv_cgroup fv_cgroup;
 void fv_cgroups_each(const char *root, const char *controller, void (*visit)(fv_cgroup *group, void *arg), void *arg);
 
-/* In a visit: 1 or 2; the path of a file of the group (a name of at most 30 bytes), valid until the next is asked for. */
+/* In a visit: 1 or 2; the path of a file of the group (a name of at most 30 bytes), valid until the next is asked
+ * for. */
 int fv_cgroup_version(const fv_cgroup *group);
 const char *fv_cgroup_file(fv_cgroup *group, const char *name);
 

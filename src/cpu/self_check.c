@@ -14,8 +14,8 @@ const fv_probe fv_probes[] = {
 
 const int fv_probe_count = (int)(sizeof fv_probes / sizeof fv_probes[0]) - 1;
 
-/* Bits of elements: as bfloat16 0, 1, its neighbours, powers of two near the ends of the range and near a half of the last digit
- * of 1; the subnormal ones, infinity, NaN. Each is some float16 as well. */
+/* Bits of elements: as bfloat16 0, 1, its neighbours, powers of two near the ends of the range and near a half of the
+ * last digit of 1; the subnormal ones, infinity, NaN. Each is some float16 as well. */
 static const uint16_t elements[] = {0x0000, 0x3f80, 0x3f81, 0x3f7f, 0x3380, 0x3300, 0x3381, 0x4000,
                                     0x1f80, 0x2000, 0x0080, 0x0081, 0x0100, 0x0001, 0x007f, 0x7f7f,
                                     0x7f00, 0x7f80, 0x7fc0, 0x5f80, 0x3c00, 0x03ff};

@@ -22,8 +22,8 @@ typedef struct fv_probe_case {
     float c[FV_PROBE_OUTPUTS];
 } fv_probe_case;
 
-/* Case number 0, 1, ... of the hard ones, in which forms of the arithmetic differ: ties, halves of a last digit, cancellation, the
- * smallest normal numbers, subnormals, zeros of both signs, infinities, NaN. 0 after the last. */
+/* Case number 0, 1, ... of the hard ones, in which forms of the arithmetic differ: ties, halves of a last digit,
+ * cancellation, the smallest normal numbers, subnormals, zeros of both signs, infinities, NaN. 0 after the last. */
 int fv_probe_hard_case(int number, fv_probe_case *x);
 
 /* Does the instruction, which the CPU has, give what its emulator does? NaN are alike. */

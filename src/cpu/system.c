@@ -1,5 +1,5 @@
-/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches. Of the library
- * only this file and cgroup.c read /proc and /sys; other files are file.c's. */
+/* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches. Of the
+ * library only this file and cgroup.c read /proc and /sys; other files are file.c's. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu/cpu.h"
 

@@ -1,5 +1,5 @@
-/* x86: tiers and features by CPUID, and by XGETBV for what the operating system saves; caches by the deterministic cache
- * leaf. */
+/* x86: tiers and features by CPUID, and by XGETBV for what the operating system saves; caches by the deterministic
+ * cache leaf. */
 #define _GNU_SOURCE /* syscall */
 #include "cpu/cpu.h"
 #include "cpu/self_check.h"
@@ -59,9 +59,9 @@ static void detect_isa(fv_cpu *cpu, uint64_t saved) {
     }
 }
 
-/* Why the system lets this process have no tiles, NULL: it does. A process of Linux has them once it asked, which it does here, once,
- * and only where there are kernels for them, as its signals then take more stack: kernels, hypervisors and sandboxes may refuse, and so may
- * an alternate signal stack that is too small. */
+/* Why the system lets this process have no tiles, NULL: it does. A process of Linux has them once it asked, which it
+ * does here, once, and only where there are kernels for them, as its signals then take more stack: kernels, hypervisors
+ * and sandboxes may refuse, and so may an alternate signal stack that is too small. */
 static const char *tiles_refused(uint64_t saved) {
     enum { TILES = 0x60000, TILE_DATA = 18, GET_SUPPORTED = 0x1021, GET_PERMITTED, REQUEST };
     if ((saved & TILES) != TILES)

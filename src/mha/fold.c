@@ -1,5 +1,5 @@
-/* Products of a layer's weights (mha.h): in float64, k ascending, each element rounded once. A row at a time is widened,
- * so no matrix of 16 bits is kept as floats. */
+/* Products of a layer's weights (mha.h): in float64, k ascending, each element rounded once. A row at a time is
+ * widened, so no matrix of 16 bits is kept as floats. */
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"

@@ -75,8 +75,8 @@ fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shap
 fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k, void *scratch);
 size_t fv_mha_norm_bytes(const fovea_mha *mha);
 
-/* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; turns queries in place and appends keys and
- * values, of which positions has the room; takes them back where attention failed. */
+/* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; turns queries in place and
+ * appends keys and values, of which positions has the room; takes them back where attention failed. */
 fovea_status fv_mha_cached_check(const fovea_mha *mha, const fovea_attention_args *args);
 fovea_status fv_mha_cached_append(const fovea_mha *mha, const fovea_attention_args *args, const fovea_tensor *q,
                                   const fovea_tensor *k, const fovea_tensor *v, int64_t *positions);
@@ -100,8 +100,8 @@ void fv_mha_dense_free(fv_mha_dense *dense);
 bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias);
 void fv_dense_free(fv_dense *d);
 
-/* Products of matrices (fold.c): in float64, rounded once, to the type of the factors if they have one, else to float32;
- * biases to float32. false: no memory. */
+/* Products of matrices (fold.c): in float64, rounded once, to the type of the factors if they have one, else to
+ * float32; biases to float32. false: no memory. */
 
 /* d = outer d, and the outer bias through d. */
 bool fv_fold_outer(fv_dense *d, const fovea_matrix *outer, const float *outer_bias, fv_target target);

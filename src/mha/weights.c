@@ -1,5 +1,6 @@
-/* Checking and gathering a layer's weights: whatever the form and strides, each map becomes a dense [in, out] matrix of the
- * weights' own type, or of products of them (fold.c). Serial, and the same bits everywhere; done once for a model. */
+/* Checking and gathering a layer's weights: whatever the form and strides, each map becomes a dense [in, out] matrix of
+ * the weights' own type, or of products of them (fold.c). Serial, and the same bits everywhere; done once for a
+ * model. */
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"

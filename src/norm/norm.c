@@ -1,5 +1,5 @@
-/* fovea_rms_norm and fovea_layer_norm (fovea/norm.h): rows are dealt to threads in equal ranges, and go to the kernel in runs of
- * tokens of one head. Rows, weight and bias of 16 bits become floats in scratch first. */
+/* fovea_rms_norm and fovea_layer_norm (fovea/norm.h): rows are dealt to threads in equal ranges, and go to the kernel
+ * in runs of tokens of one head. Rows, weight and bias of 16 bits become floats in scratch first. */
 #include "context/context.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"

@@ -1,5 +1,5 @@
-/* Ropes: their angles and tables (rope.h). All of it in double, by the functions of SLEEF that give the same bits on every
- * machine. */
+/* Ropes: their angles and tables (rope.h). All of it in double, by the functions of SLEEF that give the same bits on
+ * every machine. */
 #include "core/core.h"
 #include "rope/rope.h"
 

@@ -9,8 +9,8 @@
 
 enum { FV_ROPE_MOST_PAIRS = 512 };
 
-/* The angle of p = a + 256 b + 65536 c is that of its three digits added, so each digit has a table, and cos and sin of a
- * position are two complex products in double. */
+/* The angle of p = a + 256 b + 65536 c is that of its three digits added, so each digit has a table, and cos and sin of
+ * a position are two complex products in double. */
 enum { FV_ROPE_DIGITS = 3, FV_ROPE_BASE = 256 };
 
 struct fovea_rope {
@@ -27,8 +27,8 @@ typedef struct fv_rope_turn {
 
 void fv_rope_at(const fovea_rope *rope, int64_t position, fv_rope_turn *turn);
 
-/* Turns a head's row of channels: n elements of from's type to those of to's, by way of float32. from may be to, where the types
- * are the same. */
+/* Turns a head's row of channels: n elements of from's type to those of to's, by way of float32. from may be to, where
+ * the types are the same. */
 void fv_rope_row(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *convert, int64_t n,
                  const void *from, void *to);
 

@@ -14,9 +14,9 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-/* A forked child has its parent's memory and only one of its threads. libgomp does not know: in a child whose parent had
- * a team, the library's or the program's own, it waits for that team's threads, forever. A parent of one thread at the
- * fork had none. Where that cannot be told, the child runs no team. */
+/* A forked child has its parent's memory and only one of its threads. libgomp does not know: in a child whose parent
+ * had a team, the library's or the program's own, it waits for that team's threads, forever. A parent of one thread at
+ * the fork had none. Where that cannot be told, the child runs no team. */
 static atomic_bool orphaned;
 static _Thread_local bool threads_at_fork;
 
@@ -109,8 +109,8 @@ static void run_share(const job *j, int64_t first, int64_t step) {
 }
 #endif
 
-/* An index of a pool's, for any task that is left and all that are left then, so that a thread which returns from it has
- * run its last. */
+/* An index of a pool's, for any task that is left and all that are left then, so that a thread which returns from it
+ * has run its last. */
 static void run_rest(void *data, int64_t index) {
     job *j = data;
     (void)index;
@@ -154,7 +154,8 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) 
         return;
     }
 #ifdef _OPENMP
-    /* Members without a task are idle: libgomp ends threads for a smaller team, and makes them again for a larger one. */
+    /* Members without a task are idle: libgomp ends threads for a smaller team, and makes them again for a larger
+     * one. */
     const int team = (int)fv_min(threads->count, omp_get_max_threads());
     if (team > 1 && !atomic_load(&orphaned)) {
 #pragma omp parallel num_threads(team)
