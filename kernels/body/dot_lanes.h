@@ -34,7 +34,7 @@ DOT_INLINE void lanes_group(const fv_dot_args *x, const dot_queries *q, const fl
                             const char **next, const int rows) {
     const int step = rows < LANE_ROWS ? rows : LANE_ROWS;
     const int64_t channels = step < rows ? LANE_CHANNELS : x->channels;
-    float chains[FV_DOT_ROWS * FV_KEY_GROUP];
+    _Alignas(LINE_BYTES) float chains[FV_DOT_ROWS * FV_KEY_GROUP];
     dot_seen seen = *q->seen;
     for (int i = 0; i < rows * LANE_VECTORS; i++)
         v_store(chains + i * FV_W, v_set1(0.0f));

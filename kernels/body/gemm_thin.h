@@ -175,7 +175,7 @@ THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, i
 /* So many blocks of columns from j on. */
 THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int most, const int vectors,
                               const bool all) {
-    float chains[MOST_ROWS * MOST_COLUMNS];
+    _Alignas(LINE_BYTES) float chains[MOST_ROWS * MOST_COLUMNS]; /* no vector lies across lines */
     const int64_t columns = vectors * FV_W, block = t->m * columns,
                   steps = !all && (t->m > most || blocks > 1) ? FEW_STEPS : t->k;
     for (int64_t i = 0; i < blocks; i++)
