@@ -9,7 +9,8 @@
  * The bound is the FMA units: per step of k a full tile does mr * nr / W multiply-adds for mr + nr / W loads. Every
  * height up to FV_MR has its own case, so an edge costs its own work; rows are dealt evenly to
  * tiles (20 rows by 14 are 10 + 10, not 14 + 6), so that no tile is too small to hide the latency of the FMA.
- * FV_GEMM_TILES, if defined, names a file with tiles of its own: its sizes, and the function that multiplies them.
+ * FV_GEMM_TILES, if defined, names a file with tiles in assembly: its sizes, and the function that multiplies them. FV_GEMM_SIZES: one
+ * with tiles of this body that several rows share.
  *
  * As many ports of a core compute addresses as multiply, or the same ones do, and a core that another hardware thread
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
@@ -21,8 +22,10 @@
  */
 #include "gemm_tile.h"
 
-#ifdef FV_GEMM_TILES
+#if defined(FV_GEMM_TILES)
 #include FV_GEMM_TILES
+#elif defined(FV_GEMM_SIZES)
+#include FV_GEMM_SIZES
 #else
 /* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into strips of
  * 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles. */

@@ -2,13 +2,6 @@
  * contract). One row at a time, FV_NR columns in registers. Rare: boundary tiles over values that are not finite. */
 enum { SKIP_VECTORS = FV_NR / FV_W };
 
-/* Sums of blocks, as gemm_blocks has them, or one chain. */
-#ifdef FV_SKIP_BLOCKS
-enum { SKIP_BLOCK = FV_BLOCK };
-#else
-enum { SKIP_BLOCK = 0 };
-#endif
-
 static inline int skip_masked(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -22,20 +15,12 @@ static inline vf skip_load(const float *p, int64_t n) {
 
 static inline void skip_strip(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c,
                               const float *start, const float *merge_a, const float *merge_b) {
-    vf acc[SKIP_VECTORS], chain[2][SKIP_VECTORS]; /* chains of a block, of its even and odd steps */
-    for (int j = 0; j < SKIP_VECTORS; j++) {
+    vf acc[SKIP_VECTORS];
+    for (int j = 0; j < SKIP_VECTORS; j++)
         acc[j] = start ? skip_load(start + j * FV_W, n - j * FV_W) : v_set1(0.0f);
-        chain[0][j] = chain[1][j] = v_set1(0.0f);
-    }
-    for (int64_t p = 0; p < k; p++, b += ldb) {
-        vf *const to = SKIP_BLOCK != 0 ? chain[p % 2] : acc;
+    for (int64_t p = 0; p < k; p++, b += ldb)
         for (int j = 0; j < SKIP_VECTORS && !skip_masked(a[p]); j++)
-            to[j] = v_fma(v_set1(a[p]), skip_load(b + j * FV_W, n - j * FV_W), to[j]);
-        for (int j = 0; j < SKIP_VECTORS && SKIP_BLOCK != 0 && (p + 1 == k || (p + 1) % FV_BLOCK == 0); j++) {
-            acc[j] = v_add(acc[j], v_add(chain[0][j], chain[1][j]));
-            chain[0][j] = chain[1][j] = v_set1(0.0f);
-        }
-    }
+            acc[j] = v_fma(v_set1(a[p]), skip_load(b + j * FV_W, n - j * FV_W), acc[j]);
     for (int j = 0; j * FV_W < n; j++) {
         const int64_t left = n - j * FV_W;
         vf x = acc[j];
