@@ -19,8 +19,10 @@ static void drop(fv_mha_packed *packed) {
 }
 
 static fovea_linear_part part_of(const fv_dense *d) {
-    return (fovea_linear_part){
+    fovea_linear_part part = {
         .weight = fovea_matrix_in_out(d->w, d->dtype, d->in, d->out), .bias = d->bias, .bias_dtype = FOVEA_DTYPE_F32};
+    part.weight.quantisation = d->scales ? &d->quantisation : NULL;
+    return part;
 }
 
 /* A map from rows of x_dtype to rows of y_dtype, in the layer's arithmetic if that is defined for its types. */

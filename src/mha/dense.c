@@ -11,12 +11,17 @@ bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool
         return false;
     d->w = calloc((size_t)elements, (size_t)fv_dtype_size(dtype));
     d->bias = bias ? calloc((size_t)out, sizeof(float)) : NULL;
-    return d->w && (d->bias || !bias);
+    if (dtype == FOVEA_DTYPE_I8)
+        d->scales = calloc((size_t)out, sizeof(float));
+    fovea_quantisation_init(&d->quantisation);
+    d->quantisation.scales = d->scales;
+    return d->w && (d->bias || !bias) && (d->scales || dtype != FOVEA_DTYPE_I8);
 }
 
 void fv_dense_free(fv_dense *d) {
     free(d->w);
     free(d->bias);
+    free(d->scales);
     *d = (fv_dense){.in = 0};
 }
 

@@ -37,6 +37,8 @@ typedef struct fv_dense {
     fovea_dtype dtype;
     void *w;
     float *bias;
+    float *scales;                   /* [out] of int8, else NULL; */
+    fovea_quantisation quantisation; /* has them, too */
 } fv_dense;
 
 /* Packed weights, shared by the layers that are made of each other. */

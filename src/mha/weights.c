@@ -11,7 +11,9 @@
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
 
-static const char takes[] = "layers take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
+static const char takes[] = "layers take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 and FOVEA_DTYPE_I8";
+
+static const char factor_takes[] = "it is multiplied into other weights, and must be FOVEA_DTYPE_F32, _BF16 or _F16";
 
 typedef struct rule {
     const char *name;
@@ -19,6 +21,7 @@ typedef struct rule {
     bool required;
     int64_t in, out;
     int64_t heads, head_stride; /* of the side that has heads */
+    bool factor;                /* the layer multiplies it into other weights */
 } rule;
 
 static fovea_status check_matrix(const rule *r) {
@@ -30,13 +33,16 @@ static fovea_status check_matrix(const rule *r) {
                        (long long)m->in, (long long)m->out, (long long)r->in, (long long)r->out);
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
-    if (fv_type_of(m->dtype) == FV_TYPE_COUNT) {
-        char field[48];
+    char field[48];
+    const bool int8 = m->dtype == FOVEA_DTYPE_I8 && fv_dtype_built(m->dtype);
+    if (fv_type_of(m->dtype) == FV_TYPE_COUNT && (!int8 || r->factor)) {
         snprintf(field, sizeof field, "weights: dtype of %s", r->name);
-        return fv_dtype_refuse(field, m->dtype, takes);
+        return fv_dtype_refuse(field, m->dtype, r->factor ? factor_takes : takes);
     }
-    if (m->quantisation)
-        return fv_fail(FOVEA_ERROR_DTYPE, "weights: %s: quantisation is not supported", r->name);
+    snprintf(field, sizeof field, "weights: %s", r->name);
+    const fovea_status status = fv_quantisation_check(m, field);
+    if (status != FOVEA_OK)
+        return status;
     int64_t a, b, c, bytes;
     if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
         !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
@@ -106,14 +112,14 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
         in[i] = folded && outer[i]->data ? outer[i]->out : features[i];
     const int64_t q = s->heads * s->d_k, k = s->kv_heads * s->d_k, v = s->kv_heads * s->d_v;
     const rule rules[] = {
-        {"outer_q", &w->outer_q, false, features[0], in[0], 0, 0},
-        {"outer_k", &w->outer_k, false, features[1], in[1], 0, 0},
-        {"outer_v", &w->outer_v, false, features[2], in[2], 0, 0},
-        {"q", &w->q, each && !given, in[0], q, s->heads, w->q_head_stride},
-        {"k", &w->k, three && !given, in[1], k, s->kv_heads, w->k_head_stride},
-        {"v", &w->v, three, in[2], v, s->kv_heads, w->v_head_stride},
-        {"o", &w->o, s->o_out > 0, s->heads * s->d_v, s->o_out, s->heads, w->o_head_stride},
-        {"fused", &w->fused, fused, features[0], q + k + v, 0, 0},
+        {"outer_q", &w->outer_q, false, features[0], in[0], 0, 0, true},
+        {"outer_k", &w->outer_k, false, features[1], in[1], 0, 0, true},
+        {"outer_v", &w->outer_v, false, features[2], in[2], 0, 0, true},
+        {"q", &w->q, each && !given, in[0], q, s->heads, w->q_head_stride, false},
+        {"k", &w->k, three && !given, in[1], k, s->kv_heads, w->k_head_stride, false},
+        {"v", &w->v, three, in[2], v, s->kv_heads, w->v_head_stride, false},
+        {"o", &w->o, s->o_out > 0, s->heads * s->d_v, s->o_out, s->heads, w->o_head_stride, false},
+        {"fused", &w->fused, fused, features[0], q + k + v, 0, 0, false},
     };
     fovea_status status = check_biases(d, w);
     for (size_t i = 0; status == FOVEA_OK && i < sizeof rules / sizeof rules[0]; i++) {
@@ -124,7 +130,7 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
             status = fv_fail(FOVEA_ERROR_SHAPE, "weights: %s has no columns", rules[i].name);
     }
     for (int64_t h = 0; status == FOVEA_OK && given && h < s->heads; h++)
-        status = check_matrix(&(rule){"merged", &w->merged[h], true, features[0], features[1], 0, 0});
+        status = check_matrix(&(rule){"merged", &w->merged[h], true, features[0], features[1], 0, 0, true});
     return status;
 }
 
@@ -134,24 +140,43 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
 typedef struct source {
     const fovea_mha_weights *w;
     fv_target target;
+    bool
+        keeps_int8; /* nothing is multiplied into the weights: int8 stay that, else they become the floats that they stand for */
 } source;
 
-/* count elements of a matrix from one on, stride apart, to a row of d. */
-static void copy_row(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t stride,
-                     int64_t count) {
-    if (d->dtype == FOVEA_DTYPE_F32) {
-        const char *data = (const char *)m->data + from * fv_dtype_size(m->dtype);
-        fv_to_floats(count, data, stride, m->dtype, (float *)d->w + at, s->target);
-        return;
-    }
-    for (int64_t j = 0; j < count; j++)
-        ((uint16_t *)d->w)[at + j] = ((const uint16_t *)m->data)[from + j * stride];
+static bool make_dense(const source *s, fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias) {
+    return fv_dense_make(d, in, out, dtype == FOVEA_DTYPE_I8 && !s->keeps_int8 ? FOVEA_DTYPE_F32 : dtype, bias);
 }
 
-/* Columns of a matrix, count from element from on, to columns of d from at on. */
-static void copy_columns(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t count) {
+/* count elements of a row of a matrix, from its column on, to a row of d. from: where they are in memory. */
+static void copy_row(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t column,
+                     int64_t count) {
+    const int64_t stride = m->out_stride;
+    const char *data = (const char *)m->data + from * fv_dtype_size(m->dtype);
+    if (d->dtype == FOVEA_DTYPE_I8)
+        for (int64_t j = 0; j < count; j++)
+            ((int8_t *)d->w)[at + j] = ((const int8_t *)data)[j * stride];
+    else if (m->dtype == FOVEA_DTYPE_I8)
+        for (int64_t j = 0; j < count; j++)
+            ((float *)d->w)[at + j] = m->quantisation->scales[column + j] * (float)((const int8_t *)data)[j * stride];
+    else if (d->dtype == FOVEA_DTYPE_F32)
+        fv_to_floats(count, data, stride, m->dtype, (float *)d->w + at, s->target);
+    else
+        for (int64_t j = 0; j < count; j++)
+            ((uint16_t *)d->w)[at + j] = ((const uint16_t *)m->data)[from + j * stride];
+}
+
+static void copy_scales(fv_dense *d, int64_t at, const fovea_matrix *m, int64_t column, int64_t count) {
+    for (int64_t j = 0; j < count && d->scales; j++)
+        d->scales[at + j] = m->quantisation->scales[column + j];
+}
+
+/* Columns of a matrix, count from column on, to columns of d from at on. from: where they begin in memory. */
+static void copy_columns(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t column,
+                         int64_t count) {
+    copy_scales(d, at, m, column, count);
     for (int64_t i = 0; i < d->in; i++)
-        copy_row(s, d, i * d->out + at, m, from + i * m->in_stride, m->out_stride, count);
+        copy_row(s, d, i * d->out + at, m, from + i * m->in_stride, column, count);
 }
 
 static void copy_bias(const source *s, float *to, const void *bias, int64_t from, int64_t count) {
@@ -163,11 +188,11 @@ static void copy_bias(const source *s, float *to, const void *bias, int64_t from
 /* A matrix whose columns are those of heads. */
 static bool gather_heads(const source *s, fv_dense *d, const fovea_matrix *m, int64_t head_stride, int64_t heads,
                          const void *bias) {
-    if (!fv_dense_make(d, m->in, m->out, m->dtype, bias))
+    if (!make_dense(s, d, m->in, m->out, m->dtype, bias))
         return false;
     const int64_t channels = m->out / heads, step = head_stride ? head_stride : channels * m->out_stride;
     for (int64_t h = 0; h < heads; h++)
-        copy_columns(s, d, h * channels, m, h * step, channels);
+        copy_columns(s, d, h * channels, m, h * step, h * channels, channels);
     copy_bias(s, d->bias, bias, 0, m->out);
     return true;
 }
@@ -175,11 +200,12 @@ static bool gather_heads(const source *s, fv_dense *d, const fovea_matrix *m, in
 /* W^O, whose rows are those of heads. */
 static bool gather_output(const source *s, fv_dense *d, int64_t heads) {
     const fovea_matrix *m = &s->w->o;
-    if (!fv_dense_make(d, m->in, m->out, m->dtype, s->w->o_bias))
+    if (!make_dense(s, d, m->in, m->out, m->dtype, s->w->o_bias))
         return false;
     const int64_t channels = m->in / heads, step = s->w->o_head_stride ? s->w->o_head_stride : channels * m->in_stride;
     for (int64_t i = 0; i < m->in; i++)
-        copy_row(s, d, i * m->out, m, i / channels * step + i % channels * m->in_stride, m->out_stride, m->out);
+        copy_row(s, d, i * m->out, m, i / channels * step + i % channels * m->in_stride, 0, m->out);
+    copy_scales(d, 0, m, 0, m->out);
     copy_bias(s, d->bias, s->w->o_bias, 0, m->out);
     return true;
 }
@@ -197,7 +223,7 @@ static bool gather_given(const source *s, fv_dense *d, int64_t heads, bool keys)
         fovea_matrix m = all[h];
         if (keys)
             m = (fovea_matrix){m.data, m.dtype, m.out, m.in, m.out_stride, m.in_stride, NULL};
-        copy_columns(s, d, h * columns, &m, 0, columns);
+        copy_columns(s, d, h * columns, &m, 0, 0, columns);
     }
     return true;
 }
@@ -225,11 +251,11 @@ static bool gather_fused(const source *from, const fv_mha_shape *s, fv_mha_dense
     for (int i = 0; i < FV_MHA_ROLES; i++) {
         const int64_t width = i == FV_MHA_Q ? group * s->d_k : i == FV_MHA_K ? s->d_k : s->d_v; /* of a key head */
         fv_dense *d = &dense->role[i];
-        if (!fv_dense_make(d, w->fused.in, s->kv_heads * width, w->fused.dtype, w->fused_bias))
+        if (!make_dense(from, d, w->fused.in, s->kv_heads * width, w->fused.dtype, w->fused_bias))
             return false;
         for (int64_t g = 0; g < s->kv_heads; g++) {
             const int64_t at = w->order == FOVEA_MHA_ORDER_QKV ? whole[i] + g * width : g * span + inside[i];
-            copy_columns(from, d, g * width, &w->fused, at * w->fused.out_stride, width);
+            copy_columns(from, d, g * width, &w->fused, at * w->fused.out_stride, at, width);
             copy_bias(from, d->bias + g * width, w->fused_bias, at, width);
         }
     }
@@ -267,7 +293,8 @@ static bool gather_each(const source *from, const fovea_mha_desc *d, const fv_mh
 
 fovea_status fv_mha_gather(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w, fv_target target,
                            fv_mha_dense *dense) {
-    const source from = {w, target};
+    const bool multiplied = d->form == FOVEA_MHA_MERGED || d->form == FOVEA_MHA_FOLDED || s->fold;
+    const source from = {w, target, !multiplied};
     bool ok = true;
     *dense = (fv_mha_dense){.o = {.in = 0}};
     if (d->form == FOVEA_MHA_FUSED)

@@ -1,0 +1,120 @@
+/* Layers of int8 weights with a scale for each output channel have the bits of layers of float32 weights on the numbers that these
+ * stand for, in every form; and what is refused. */
+#include "attention_case.h"
+#include "mha_layer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* q, k, v, o: integers, and the floats that they stand for. */
+typedef struct int8_layer {
+    int8_t *integers[4];
+    float *scales[4];
+    fovea_quantisation quantisation[4];
+    fovea_mha_weights plain, quantised;
+} int8_layer;
+
+static fovea_matrix *matrix_of(fovea_mha_weights *w, int i) {
+    fovea_matrix *const all[] = {&w->q, &w->k, &w->v, &w->o};
+    return all[i];
+}
+
+/* Replaces the layer's floats. */
+static int8_layer quantise(layer *l, rng *r) {
+    int8_layer x = {.plain = l->w, .quantised = l->w};
+    for (int i = 0; i < 4; i++) {
+        const fovea_matrix m = *matrix_of(&l->w, i);
+        if (!m.data)
+            continue;
+        x.integers[i] = must_alloc(m.in * m.out, 1);
+        x.scales[i] = must_alloc(m.out, sizeof(float));
+        for (int64_t o = 0; o < m.out; o++)
+            x.scales[i][o] = rng_unit(r) / 256;
+        for (int64_t at = 0; at < m.in * m.out; at++)
+            x.integers[i][at] = (int8_t)rng_between(r, -127, 127);
+        for (int64_t in = 0; in < m.in; in++)
+            for (int64_t o = 0; o < m.out; o++) {
+                const int64_t at = in * m.in_stride + o * m.out_stride;
+                l->m[i][at] = x.scales[i][o] * (float)x.integers[i][at];
+            }
+        fovea_quantisation_init(&x.quantisation[i]);
+        x.quantisation[i].scales = x.scales[i];
+        fovea_matrix *q = matrix_of(&x.quantised, i);
+        q->data = x.integers[i];
+        q->dtype = FOVEA_DTYPE_I8;
+    }
+    return x;
+}
+
+/* A struct of quantisations moves when it is returned: they are pointed to here. */
+static void point(int8_layer *x) {
+    for (int i = 0; i < 4; i++)
+        if (x->integers[i])
+            matrix_of(&x->quantised, i)->quantisation = &x->quantisation[i];
+}
+
+static void same(const fovea_context *ctx, const layer *l, const fovea_mha_desc *desc, const int8_layer *x,
+                 const char *form, int sizes) {
+    char what[64];
+    snprintf(what, sizeof what, "%s, sizes %d", form, sizes);
+    float *want = layer_run(ctx, l, desc, &x->plain, what), *got = layer_run(ctx, l, desc, &x->quantised, what);
+    if (want && got)
+        test_same(got, want, layer_floats(l), "%s: int8 weights", what);
+    free(want);
+    free(got);
+}
+
+static void test_forms(const fovea_context *ctx) {
+    for (int i = 0; i < LAYER_SIZES; i++) {
+        rng r = rng_stream(test_seed() + (uint64_t)i, "int8 layers");
+        layer *l = layer_make(&layer_sizes_tested[i], &r);
+        int8_layer x = quantise(l, &r);
+        point(&x);
+        same(ctx, l, &l->desc, &x, "factored", i);
+        fovea_mha_desc desc = l->desc;
+        if (!l->w.k_bias && !l->w.q_bias) {
+            desc.form = FOVEA_MHA_MERGED;
+            same(ctx, l, &desc, &x, "merged", i);
+        }
+        desc = l->desc;
+        fovea_mha_weights plain = x.plain;
+        x.plain.k.dtype = FOVEA_DTYPE_F32; /* one of floats among the integers */
+        x.quantised.k = plain.k;
+        same(ctx, l, &desc, &x, "keys of floats", i);
+        for (int m = 0; m < 4; m++) {
+            free(x.integers[m]);
+            free(x.scales[m]);
+        }
+        layer_free(l);
+    }
+}
+
+static void test_errors(const fovea_context *ctx) {
+    rng r = rng_stream(test_seed(), "int8 errors");
+    layer *l = layer_make(&layer_sizes_tested[0], &r);
+    int8_layer x = quantise(l, &r);
+    point(&x);
+    fovea_mha *made = NULL;
+    x.quantised.q.quantisation = NULL;
+    test_check(fovea_mha_create(ctx, &l->desc, &x.quantised, &made) == FOVEA_ERROR_NULL && !made &&
+                   strstr(fovea_error_detail(), "weights: q is int8, but has no quantisation"),
+               "without scales: %s", fovea_error_detail());
+    x.plain.v.quantisation = &x.quantisation[2];
+    test_check(fovea_mha_create(ctx, &l->desc, &x.plain, &made) == FOVEA_ERROR_DTYPE && !made, "scales of floats: %s",
+               fovea_error_detail());
+    for (int m = 0; m < 4; m++) {
+        free(x.integers[m]);
+        free(x.scales[m]);
+    }
+    layer_free(l);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "mha_int8", NULL);
+    fovea_context *ctx = test_context_untuned();
+    test_forms(ctx);
+    test_errors(ctx);
+    fovea_context_destroy(ctx);
+    return test_end();
+}
