@@ -227,10 +227,15 @@ py_dtype py_float_dtype(fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_F32 ? PY_F32 : dtype == FOVEA_DTYPE_BF16 ? PY_BF16 : PY_F16;
 }
 
+bool py_array_int8(const py_array *array) {
+    return array->type.code == DL_INT && array->type.bits == 8 && array->type.lanes == 1;
+}
+
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype) {
-    if (array->dtype == py_float_dtype(dtype))
+    if (dtype == FOVEA_DTYPE_I8 ? py_array_int8(array) : array->dtype == py_float_dtype(dtype))
         return 0;
-    return py_raise(PyExc_TypeError, "%s must be %s, not %s", name, float_names[dtype], py_array_dtype_name(array));
+    return py_raise(PyExc_TypeError, "%s must be %s, not %s", name, py_cache_dtype_name(dtype),
+                    py_array_dtype_name(array));
 }
 
 int py_array_f32(const py_array *array, const char *name) { return py_array_of(array, name, FOVEA_DTYPE_F32); }

@@ -70,7 +70,10 @@ int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_s
 /* Bytes of an element of a type that an argument may have. */
 size_t py_dtype_size(py_dtype dtype);
 
-/* 0 if the elements are of that type (float32, bfloat16 or float16), else -1 with TypeError. */
+/* Are the elements int8? */
+bool py_array_int8(const py_array *array);
+
+/* 0 if the elements are of that type (float32, bfloat16, float16 or int8), else -1 with TypeError. */
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype);
 
 /* py_array_of() float32. */

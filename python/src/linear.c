@@ -71,7 +71,7 @@ enum { WORD_DTYPE, WORD_WEIGHT_DTYPE, WORD_ACTIVATION, WORD_ARITHMETIC, WORDS };
 
 static PyObject *get_word(PyObject *self, void *which) {
     const py_linear *linear = map_of(self);
-    const char *const words[WORDS] = {py_float_name(linear->dtype), py_float_name(linear->weight_dtype),
+    const char *const words[WORDS] = {py_float_name(linear->dtype), py_cache_dtype_name(linear->weight_dtype),
                                       py_activation_name(linear->activation),
                                       fovea_arithmetic_name(linear->arithmetic)};
     return Py_BuildValue("z", words[(size_t)which]);
@@ -91,8 +91,9 @@ static PyObject *get_nbytes(PyObject *self, void *unused) {
     const py_linear *linear = map_of(self);
     int64_t bytes = 0;
     for (int64_t i = 0; i < linear->matrices; i++)
-        bytes += linear->out[i] * (linear->in_features * (int64_t)py_dtype_size(py_float_dtype(linear->weight_dtype)) +
-                                   (linear->biased[i] ? (int64_t)sizeof(float) : 0));
+        bytes +=
+            linear->out[i] * (linear->in_features * py_weight_size(linear->weight_dtype) +
+                              (linear->biased[i] + (linear->weight_dtype == FOVEA_DTYPE_I8)) * (int64_t)sizeof(float));
     return PyLong_FromLongLong(bytes);
 }
 
@@ -104,7 +105,7 @@ static PyObject *repr(PyObject *self) {
         !out ? NULL
              : PyUnicode_FromFormat("<fovea.Linear %lld to %S, %s, weights %s%s%s, arithmetic %s>",
                                     (long long)linear->in_features, out, py_float_name(linear->dtype),
-                                    py_float_name(linear->weight_dtype), activation ? ", activation " : "",
+                                    py_cache_dtype_name(linear->weight_dtype), activation ? ", activation " : "",
                                     activation ? activation : "", fovea_arithmetic_name(linear->arithmetic));
     Py_XDECREF(out);
     return text;
@@ -125,7 +126,7 @@ static PyGetSetDef getters[] = {
 
 static const char doc[] =
     "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None, dtype=None, "
-    "arithmetic=None)\n--\n\n"
+    "arithmetic=None,\nscales=None)\n--\n\n"
     "The map y = activation(x W + bias) + residual with packed weights: copied once, here, into the order in which "
     "they "
     "are read. A row\n"
@@ -140,6 +141,10 @@ static const char doc[] =
     "same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', "
     "'gelu' (erf),\n"
     "'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.\n"
+    "scales: of an int8 weight, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and the "
+    "result is that of "
+    "float32\n"
+    "on these numbers, in a quarter of the memory; dtype is then float32 by default.\n"
     "scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
     "heads, tokens,\n"
     "channels], which attention() reads, instead of rows.\n\n"

@@ -56,27 +56,51 @@ int py_hold_list(PyObject **value, PyObject **held) {
 
 typedef struct making {
     py_core *core;
-    PyObject *weight, *bias, *scale, *heads, *dtype, *arithmetic;
+    PyObject *weight, *bias, *scale, *scales, *heads, *dtype, *arithmetic;
     bool in_first;
     fovea_linear_part parts[PY_LINEAR_PARTS];
-    py_array arrays[2 * PY_LINEAR_PARTS];
+    fovea_quantisation quantisation[PY_LINEAR_PARTS];
+    py_array arrays[3 * PY_LINEAR_PARTS];
     int opened;
 } making;
 
+/* The scales of a matrix that may be int8. */
+static int open_scales(making *m, int64_t i, PyObject *scales) {
+    fovea_matrix *weight = &m->parts[i].weight;
+    fovea_dtype dtype;
+    if (!scales != (weight->dtype != FOVEA_DTYPE_I8))
+        return py_raise(PyExc_TypeError, scales
+                                             ? "scales are for int8 weights"
+                                             : "weight is int8: scales are needed, a float32 for each output channel");
+    if (!scales)
+        return 0;
+    py_array *array = &m->arrays[m->opened];
+    if (py_vector_open(m->core, scales, "scales", weight->out, array, &dtype) < 0)
+        return -1;
+    m->opened++;
+    fovea_quantisation_init(&m->quantisation[i]);
+    m->quantisation[i].scales = array->data;
+    weight->quantisation = &m->quantisation[i];
+    return py_array_f32(array, "scales");
+}
+
 /* One matrix with what belongs to it. */
 static int open_part(making *m, py_linear *linear, int64_t i) {
-    PyObject *weight, *bias, *scale, *heads;
+    PyObject *weight, *bias, *scale, *scales, *heads;
     fovea_linear_part *part = &m->parts[i];
     if (py_linear_item(linear, m->weight, "weight", i, &weight) < 0 ||
         py_linear_item(linear, m->bias, "bias", i, &bias) < 0 ||
         py_linear_item(linear, m->scale, "scale", i, &scale) < 0 ||
+        py_linear_item(linear, m->scales, "scales", i, &scales) < 0 ||
         py_linear_item(linear, m->heads, "heads", i, &heads) < 0)
         return -1;
     if (!weight)
         return py_raise(PyExc_TypeError, "weight is None");
-    if (py_matrix_open(m->core, weight, "weight", m->in_first, &m->arrays[m->opened], &part->weight) < 0)
+    if (py_matrix_open(m->core, weight, "weight", m->in_first, true, &m->arrays[m->opened], &part->weight) < 0)
         return -1;
     m->opened++;
+    if (open_scales(m, i, scales) < 0)
+        return -1;
     linear->out[i] = part->weight.out;
     if (bias) {
         if (py_vector_open(m->core, bias, "bias", part->weight.out, &m->arrays[m->opened], &part->bias_dtype) < 0)
@@ -133,6 +157,8 @@ static int pack(making *m, py_linear *linear) {
             return -1;
     linear->in_features = m->parts[0].weight.in;
     linear->dtype = linear->weight_dtype = m->parts[0].weight.dtype;
+    if (linear->dtype == FOVEA_DTYPE_I8)
+        linear->dtype = FOVEA_DTYPE_F32;
     if (py_float_of(m->dtype, &linear->dtype) < 0)
         return -1;
     bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
@@ -142,17 +168,18 @@ static int pack(making *m, py_linear *linear) {
 }
 
 PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias", "activation", "layout", "scale", "heads", "dtype", "arithmetic", NULL};
+    static char *names[] = {"weight", "bias",  "activation", "layout", "scale",
+                            "heads",  "dtype", "arithmetic", "scales", NULL};
     making m = {.core = PyType_GetModuleState(type)};
     const char *layout = "out_in";
     PyObject *activation_name = Py_None;
     fovea_activation activation;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
-                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
+                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic, &m.scales))
         return py_wrong_arguments("Linear", keywords);
     if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0)
         return NULL;
-    PyObject *held[2] = {NULL, NULL};
+    PyObject *held[3] = {NULL, NULL, NULL};
     const int several = is_list(m.weight);
     const Py_ssize_t count = several ? PySequence_Size(m.weight) : 1;
     if (count < 1 || count > PY_LINEAR_PARTS) {
@@ -166,12 +193,15 @@ PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) 
     self->several = several;
     self->count = count;
     self->activation = activation;
-    const int status =
-        py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ? -1 : pack(&m, self);
+    const int status = py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ||
+                               py_hold_list(&m.scales, &held[2]) < 0
+                           ? -1
+                           : pack(&m, self);
     for (int i = 0; i < m.opened; i++)
         py_array_close(&m.arrays[i]);
     Py_XDECREF(held[0]);
     Py_XDECREF(held[1]);
+    Py_XDECREF(held[2]);
     if (status == 0)
         return (PyObject *)self;
     Py_DECREF((PyObject *)self);

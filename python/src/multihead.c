@@ -111,7 +111,7 @@ static int open_weight(making *m, int i) {
         if (open_heads(m, i, array) < 0)
             return -1;
     } else {
-        if (py_matrix_open(m->core, m->matrices[i], table[i].name, m->in_first, array, matrix_of(m, i)) < 0)
+        if (py_matrix_open(m->core, m->matrices[i], table[i].name, m->in_first, false, array, matrix_of(m, i)) < 0)
             return -1;
         m->opened++;
     }
@@ -135,7 +135,7 @@ static int open_merged(making *m) {
         return py_raise(PyExc_ValueError, "merged has %zd matrices for %lld heads (at most %d are possible)",
                         PyTuple_Size(m->merged), m->heads, MERGED);
     for (int i = 0; i < (int)m->heads; i++) {
-        if (py_matrix_open(m->core, PyTuple_GetItem(m->merged, i), "merged", true, &m->arrays[m->opened],
+        if (py_matrix_open(m->core, PyTuple_GetItem(m->merged, i), "merged", true, false, &m->arrays[m->opened],
                            &m->merged_matrices[i]) < 0)
             return -1;
         m->opened++;

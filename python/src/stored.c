@@ -19,22 +19,24 @@ int py_linear_part_of(PyObject *number, int64_t count, int64_t *part) {
 }
 
 const char py_linear_unpack_doc[] =
-    "unpack(weight, bias=None, *, part=0)\n--\n\n"
+    "unpack(weight, bias=None, *, part=0, scales=None)\n--\n\n"
     "Writes the packed weights of a matrix into weight, [out, in] and contiguous, of weight_dtype: the bits that were "
     "packed. bias: [out],\n"
-    "float32, likewise; -0.0 where there is none (has_bias). part: of several matrices; of silu_gated 0 is the gate.";
+    "float32, likewise; -0.0 where there is none (has_bias). part: of several matrices; of silu_gated 0 is the gate. "
+    "scales: [out],\n"
+    "float32, of int8 weights.";
 
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias", "part", NULL};
+    static char *names[] = {"weight", "bias", "part", "scales", NULL};
     const py_linear *linear = (const py_linear *)self;
     py_core *core = py_core_of_object(self);
-    PyObject *weight, *bias = Py_None, *number = NULL;
+    PyObject *weight, *bias = Py_None, *number = NULL, *scales = Py_None;
     int64_t part = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$O:unpack", names, &weight, &bias, &number) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OO:unpack", names, &weight, &bias, &number, &scales) ||
         (number && py_linear_part_of(number, linear->matrices, &part) < 0))
         return NULL;
     const int64_t out = linear->out[part], shape[2] = {out, linear->in_features};
-    py_array w = {0}, b = {0};
+    py_array w = {0}, b = {0}, c = {0};
     int status = py_given(core, weight, "weight", linear->weight_dtype, 2, shape, &w);
     if (status == 0 && ((w.shape[1] > 1 && w.stride[1] != 1) || (w.shape[0] > 1 && w.stride[0] != w.shape[1])))
         status = py_raise(PyExc_ValueError, "weight is not contiguous");
@@ -42,13 +44,23 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
         status = py_given(core, bias, "bias", FOVEA_DTYPE_F32, 1, &out, &b);
     if (status == 0 && b.data && out > 1 && b.stride[0] != 1)
         status = py_raise(PyExc_ValueError, "bias is not contiguous");
+    if (status == 0 && scales != Py_None && linear->weight_dtype != FOVEA_DTYPE_I8)
+        status = py_raise(PyExc_TypeError, "the packed weights are %s, which have no scales",
+                          py_cache_dtype_name(linear->weight_dtype));
+    if (status == 0 && scales != Py_None)
+        status = py_given(core, scales, "scales", FOVEA_DTYPE_F32, 1, &out, &c);
+    if (status == 0 && c.data && out > 1 && c.stride[0] != 1)
+        status = py_raise(PyExc_ValueError, "scales is not contiguous");
     if (status == 0) {
         PyThreadState *released = PyEval_SaveThread();
         (void)fovea_linear_unpack(linear->library, part, w.data, b.data, NULL);
+        if (c.data)
+            (void)fovea_linear_unpack_scales(linear->library, part, c.data);
         PyEval_RestoreThread(released);
     }
     py_array_close(&w);
     py_array_close(&b);
+    py_array_close(&c);
     if (status < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -56,45 +68,55 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
 
 /* ------------------------------------------------------------------------------------------------------ matrices -- */
 
-static int64_t size_of(fovea_dtype dtype) { return (int64_t)py_dtype_size(py_float_dtype(dtype)); }
-
 static PyObject *matrix_of(const fovea_linear *linear, int64_t part, int64_t in, int64_t out, bool biased) {
     fovea_dtype dtype;
     (void)fovea_linear_unpack(linear, part, NULL, NULL, &dtype);
-    PyObject *weight = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(in * out * size_of(dtype)));
+    PyObject *weight = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(in * out * py_weight_size(dtype)));
     PyObject *bias =
-        biased ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(out * size_of(FOVEA_DTYPE_F32))) : Py_NewRef(Py_None);
+        biased ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(out * (int64_t)sizeof(float))) : Py_NewRef(Py_None);
     if (weight && bias) {
         char *w = PyBytes_AsString(weight), *b = biased ? PyBytes_AsString(bias) : NULL;
         PyThreadState *released = PyEval_SaveThread();
         (void)fovea_linear_unpack(linear, part, w, (float *)(void *)b, NULL);
         PyEval_RestoreThread(released);
     }
-    return Py_BuildValue("(iLLNN)", (int)dtype, (long long)in, (long long)out, weight, bias);
+    if (dtype != FOVEA_DTYPE_I8)
+        return Py_BuildValue("(iLLNN)", (int)dtype, (long long)in, (long long)out, weight, bias);
+    PyObject *scales = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(out * (int64_t)sizeof(float)));
+    if (scales)
+        (void)fovea_linear_unpack_scales(linear, part, (float *)(void *)PyBytes_AsString(scales));
+    return Py_BuildValue("(iLLNNN)", (int)dtype, (long long)in, (long long)out, weight, bias, scales);
 }
 
 static int contradicts(const char *kind) {
     return py_raise(PyExc_ValueError, "the stored fovea.%s contradicts itself", kind);
 }
 
-/* The part is read from the bytes. 0, or -1 with an exception. */
-static int read_matrix(PyObject *matrix, const char *kind, fovea_linear_part *part) {
+/* The part is read from the bytes; quantisation: for that of int8, NULL: there is none. 0, or -1 with an exception. */
+static int read_matrix(PyObject *matrix, const char *kind, fovea_quantisation *quantisation, fovea_linear_part *part) {
     int dtype;
     long long in, out;
-    PyObject *weight, *bias;
+    PyObject *weight, *bias, *scales = NULL;
     int64_t bytes;
     if (!PyTuple_Check(matrix))
         return contradicts(kind);
-    if (!PyArg_ParseTuple(matrix, "iLLSO", &dtype, &in, &out, &weight, &bias))
+    if (!PyArg_ParseTuple(matrix, "iLLSO|S", &dtype, &in, &out, &weight, &bias, &scales))
         return -1;
-    if ((dtype != FOVEA_DTYPE_F32 && dtype != FOVEA_DTYPE_BF16 && dtype != FOVEA_DTYPE_F16) || in < 1 || out < 1 ||
+    const bool int8 = dtype == FOVEA_DTYPE_I8 && quantisation && scales;
+    if ((dtype != FOVEA_DTYPE_F32 && dtype != FOVEA_DTYPE_BF16 && dtype != FOVEA_DTYPE_F16 && !int8) ||
+        (scales && (!int8 || PyBytes_Size(scales) != out * (int64_t)sizeof(float))) || in < 1 || out < 1 ||
         __builtin_mul_overflow((int64_t)in, (int64_t)out, &bytes) ||
-        __builtin_mul_overflow(bytes, size_of((fovea_dtype)dtype), &bytes) || PyBytes_Size(weight) != bytes ||
-        (bias != Py_None && (!PyBytes_Check(bias) || PyBytes_Size(bias) != out * size_of(FOVEA_DTYPE_F32))))
+        __builtin_mul_overflow(bytes, py_weight_size((fovea_dtype)dtype), &bytes) || PyBytes_Size(weight) != bytes ||
+        (bias != Py_None && (!PyBytes_Check(bias) || PyBytes_Size(bias) != out * (int64_t)sizeof(float))))
         return contradicts(kind);
     *part = (fovea_linear_part){.weight = fovea_matrix_out_in(PyBytes_AsString(weight), (fovea_dtype)dtype, out, in),
                                 .bias = bias == Py_None ? NULL : PyBytes_AsString(bias),
                                 .bias_dtype = FOVEA_DTYPE_F32};
+    if (int8) {
+        fovea_quantisation_init(quantisation);
+        quantisation->scales = (const float *)(const void *)PyBytes_AsString(scales);
+        part->weight.quantisation = quantisation;
+    }
     return 0;
 }
 
@@ -133,12 +155,13 @@ PyObject *py_linear_from_state(PyObject *type, PyObject *args) {
         return NULL;
     const Py_ssize_t count = PyTuple_Size(matrices), least = activation == FOVEA_ACTIVATION_SILU_GATED ? 2 : 1;
     fovea_linear_part parts[PY_LINEAR_PARTS];
+    fovea_quantisation quantisation[PY_LINEAR_PARTS];
     int status = count < 1 || count > PY_LINEAR_PARTS || PyTuple_Size(heads) != count || (!several && count != least)
                      ? contradicts("Linear")
                      : 0;
     py_linear *self = status == 0 ? (py_linear *)py_object_new((PyTypeObject *)type) : NULL;
     for (Py_ssize_t i = 0; self && status == 0 && i < count; i++) {
-        status = read_matrix(PyTuple_GetItem(matrices, i), "Linear", &parts[i]);
+        status = read_matrix(PyTuple_GetItem(matrices, i), "Linear", &quantisation[i], &parts[i]);
         self->out[i] = status == 0 ? parts[i].weight.out : 1;
         self->heads[i] = PyLong_AsLongLong(PyTuple_GetItem(heads, i));
         if (status == 0 && (self->heads[i] < 0 || (self->heads[i] > 0 && self->out[i] % self->heads[i] != 0)))
@@ -273,7 +296,7 @@ static int gather(const py_multihead *self, PyObject *stored, PyObject *norms, f
         fovea_linear_part part;
         if (PyTuple_GetItem(stored, i) == Py_None)
             continue;
-        if (read_matrix(PyTuple_GetItem(stored, i), "MultiHead", &part) < 0)
+        if (read_matrix(PyTuple_GetItem(stored, i), "MultiHead", NULL, &part) < 0)
             return -1;
         const fovea_matrix m = part.weight;
         if (self->desc.form != FOVEA_MHA_MERGED || i > K) {
@@ -285,7 +308,7 @@ static int gather(const py_multihead *self, PyObject *stored, PyObject *norms, f
             return contradicts("MultiHead");
         const int64_t width = m.out / heads; /* columns of head after head: W_i, or, of keys, transposed */
         for (int64_t head = 0; head < heads; head++) {
-            const char *at = (const char *)m.data + head * width * m.in * size_of(m.dtype);
+            const char *at = (const char *)m.data + head * width * m.in * py_weight_size(m.dtype);
             merged[head] =
                 i == Q ? fovea_matrix_out_in(at, m.dtype, width, m.in) : fovea_matrix_in_out(at, m.dtype, width, m.in);
         }
