@@ -54,7 +54,8 @@ static void call_copy(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_pack(const fv_kernel *kernel, operands *o) {
-    kernel->run.pack_f32(o->n, o->k, o->in[0], o->k, o->out[0], o->n, NULL);
+    fv_magnitudes m = fv_magnitudes_none();
+    kernel->run.pack(o->n, o->k, o->in[0], o->k, o->out[0], o->n, &m, NULL);
 }
 
 /* work has no maxima, but what is no less than them: above the scores at first, later the sums of p. So
@@ -122,11 +123,6 @@ static void call_normalize(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
-
-static void call_pack_pairs(const fv_kernel *kernel, operands *o) {
-    fv_magnitudes m = fv_magnitudes_none();
-    kernel->run.pack_pairs_bf16(o->n, o->k, (const uint16_t *)o->in[0], o->k, o->out[0], o->n, &m, NULL);
-}
 
 static void call_to_pairs(const fv_kernel *kernel, operands *o) {
     fv_magnitudes m = fv_magnitudes_none();
@@ -211,7 +207,6 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_normalize] = {call_normalize, 8, 576, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
-    [FV_OP_pack_pairs] = {call_pack_pairs, 1, 32, 64, "nk", 256, FV_LANES, 0, 1, 4},
     [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_unpack] = {call_unpack, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},

@@ -22,7 +22,6 @@ typedef enum fv_op {
     FV_OP_bias_act_residual,
     FV_OP_normalize,
     FV_OP_exp,
-    FV_OP_pack_pairs,
     FV_OP_to_pairs,
     FV_OP_pair_rows,
     FV_OP_unpack,
@@ -70,7 +69,7 @@ typedef struct fv_kernel {
         fv_multiply_fn *multiply;
         fv_scale_f32_fn *scale_f32;
         fv_copy_f32_fn *copy_f32;
-        fv_pack_f32_fn *pack_f32;
+        fv_pack_fn *pack;
         fv_softmax_f32_fn *softmax_f32;
         fv_softmax_bf16_fn *softmax_bf16;
         fv_merge_f32_fn *merge_f32;
@@ -85,8 +84,6 @@ typedef struct fv_kernel {
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_normalize_f32_fn *normalize_f32;
         fv_exp_f32_fn *exp_f32;
-        fv_pack_pairs_bf16_fn *pack_pairs_bf16;
-        fv_pack_pairs_f16_fn *pack_pairs_f16;
         fv_pair_rows_bf16_fn *pair_rows_bf16;
         fv_to_pairs_bf16_fn *to_pairs_bf16;
         fv_unpack_fn *unpack;

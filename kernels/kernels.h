@@ -162,12 +162,17 @@ typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float 
 /* copy: y[i][j] = x[i][j] for rows x n, bit by bit: no NaN changes, no subnormal is flushed. */
 typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
-/* pack: transposes keys into a panel of the score gemm: panel[c*nr + i] = k[i*ldk + c] for i < keys <= nr, c <
- * channels; columns up to the next multiple of FV_LANES become +0. nr, the width of the panel, is a multiple of
- * FV_LANES. *norm, unless NULL, is raised to the largest sum of squares of a key, NaN left out: 4 lanes, lane j adds
- * channels j, j+4, ...: acc = fma(k, k, acc), acc = +0; then lanes 0 + 2 and 1 + 3, and both sums. */
-typedef void fv_pack_f32_fn(int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr,
-                            float *norm);
+/* pack: transposes keys into a panel of the score gemm, in the format that the row is named by.
+ *   f32        from floats: panel[c*nr + i] = k[i*ldk + c] for i < keys <= nr, c < channels. *norm, unless NULL, is raised to the largest
+ *              sum of squares of a key, NaN left out: 4 lanes, lane j adds channels j, j+4, ...: acc = fma(k, k, acc), acc = +0; then
+ *              lanes 0 + 2 and 1 + 3, and both sums
+ *   bf16x2     from bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. Updates *magnitudes. *norm likewise, but with
+ *              sums in any order
+ *   f16x2x4    the same from float16; *magnitudes stays as it is
+ * Columns up to the next multiple of FV_LANES become +0. nr, the width of the panel, is a multiple of FV_LANES. magnitudes may be NULL
+ * where it is not updated. */
+typedef void fv_pack_fn(int64_t keys, int64_t channels, const void *k, int64_t ldk, float *panel, int64_t nr,
+                        fv_magnitudes *magnitudes, float *norm);
 
 /* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of its own,
  * done of all of which it has behind it. */
@@ -324,14 +329,6 @@ typedef struct fv_product {
     int64_t ldc;
     fv_epilogue epilogue;
 } fv_product;
-
-/* pack_pairs: as pack, from keys of bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. *magnitudes is brought to
- * take in those of the keys. *norm as in pack, but with sums in any order. */
-typedef void fv_pack_pairs_bf16_fn(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
-                                   int64_t nr, fv_magnitudes *magnitudes, float *norm);
-
-/* The same from keys of float16, to words in fours. *magnitudes stays as it is. */
-typedef fv_pack_pairs_bf16_fn fv_pack_pairs_f16_fn;
 
 /* pair_rows: rows i and i + 1 of x, rows x n elements, i even, as one row of pairs: y[(i/2)*ldy + j] has x[i][j] and x[i + 1][j], or
  * +0 where there is no such row. Updates *magnitudes. */

@@ -52,7 +52,7 @@ void golden_pack_pairs(golden *g) {
     fv_magnitudes m = fv_magnitudes_none();
     draw_pairs(g, x[0], keys * ((channels + 1) / 2));
     begin(g);
-    g->kernel->run.pack_pairs_bf16(keys, channels, (const uint16_t *)x[0], (channels + 1) / 2 * 2, x[1], nr, &m, NULL);
+    g->kernel->run.pack(keys, channels, x[0], (channels + 1) / 2 * 2, x[1], nr, &m, NULL);
     end();
     for (int64_t c = 0; c < (channels + 1) / 2; c++)
         gave(g, x[1] + c * nr, filled);

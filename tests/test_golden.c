@@ -228,6 +228,8 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
         op = kernel->few                                                  ? "gemm_thin"
              : kernel->kind == FV_KIND_f32 && kernel->type != FV_TYPE_f32 ? "gemm_widen"
                                                                           : products[kernel->kind];
+    if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)
+        op = "pack_pairs";
     if (kernel->op == FV_OP_unpack)
         op = "from_pairs";
     if (kernel->format == FV_FORMAT_i8_columns)

@@ -21,7 +21,7 @@ static bool tier_has_rows(fv_op op, fv_type type, fv_target target) {
 static void test_best(void) {
     for (int i = 0; i < fv_kernel_count; i++) {
         const fv_kernel *row = &fv_kernels[i];
-        if (row->op == FV_OP_multiply || row->op == FV_OP_unpack)
+        if (row->op == FV_OP_multiply || row->op == FV_OP_unpack || row->op == FV_OP_pack)
             continue;
         for (int type = 0; type < FV_TYPE_COUNT; type++) {
             const fv_target target = {row->isa, row->features};

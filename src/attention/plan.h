@@ -31,7 +31,7 @@ typedef struct fv_attention_kernels {
     fv_multiply_fn *score, *value, *value_skip;
     fv_scale_f32_fn *scale;
     fv_copy_f32_fn *copy;
-    fv_pack_f32_fn *pack;
+    fv_pack_fn *pack;
     fv_softmax_f32_fn *softmax;
     fv_merge_f32_fn *merge;
     fv_accumulate_f32_fn *accumulate;
@@ -44,9 +44,9 @@ typedef struct fv_attention_kernels {
     fv_finite_f32_fn *finite;
     fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_out;
-    fv_pack_pairs_bf16_fn *pack_pairs; /* these two NULL without plan->pairs */
-    fv_to_pairs_bf16_fn *to_pairs;     /* NULL for float16, too */
-    fv_multiply_fn *value_pairs;       /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
+    fv_pack_fn *pack_pairs;        /* these two NULL without plan->pairs */
+    fv_to_pairs_bf16_fn *to_pairs; /* NULL for float16, too */
+    fv_multiply_fn *value_pairs;   /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
     fv_pair_rows_bf16_fn *pair_rows;
     fv_dot_f32_fn *dot;          /* of few rows; NULL: there are more, or keys are int8 */
     fv_multiply_fn *score_lanes; /* likewise, with keys in lanes; NULL: dot does it */

@@ -83,6 +83,7 @@ const fv_kernel *fv_kernel_reference(const fv_kernel *kernel) {
     const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
     switch (kernel->op) {
     case FV_OP_multiply: return best_product(kernel->kind, kernel->format, kernel->few, scalar);
+    case FV_OP_pack:
     case FV_OP_unpack: return fv_packing_best(kernel->op, kernel->format, scalar);
     default: return fv_kernel_best(kernel->op, kernel->type, scalar);
     }

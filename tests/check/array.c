@@ -175,9 +175,8 @@ static void pack_trials(checker *c) {
 }
 
 static void pack_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.pack_f32(t->size[PACK_KEYS], t->size[PACK_CHANNELS], trial_pointer(t, PACK_K),
-                         t->operand[PACK_K].stride, trial_pointer(t, PACK_PANEL), t->size[PACK_WIDTH],
-                         norm_pointer(t, PACK_NORM));
+    kernel->run.pack(t->size[PACK_KEYS], t->size[PACK_CHANNELS], trial_pointer(t, PACK_K), t->operand[PACK_K].stride,
+                     trial_pointer(t, PACK_PANEL), t->size[PACK_WIDTH], NULL, norm_pointer(t, PACK_NORM));
 }
 
 static void pack_verify(const trial *t) {

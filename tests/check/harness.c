@@ -36,7 +36,6 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_bias_act_residual,
     [FV_OP_exp] = &check_exp,
-    [FV_OP_pack_pairs] = &check_pack_pairs,
     [FV_OP_to_pairs] = &check_to_pairs,
     [FV_OP_pair_rows] = &check_pair_rows,
     [FV_OP_unpack] = &check_unpack,
@@ -51,6 +50,8 @@ static const op_check *check_of(const fv_kernel *kernel) {
         return kernel->few                                                      ? &check_gemm_thin
                : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_gemm_widen
                                                                                 : &check_gemm;
+    if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)
+        return &check_pack_pairs;
     return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? &check_dot_i8 : op_checks[kernel->op];
 }
 

@@ -42,6 +42,16 @@ typedef struct mutant {
 #define PRODUCT(...) PRODUCT_WHERE(NULL, __VA_ARGS__)
 enum { MANY, FEW };
 
+/* Of a row that packs or unpacks a format. */
+#define PACKING(fate, op_, format_, function)                                                                          \
+    {                                                                                                                  \
+        fate, NULL, {                                                                                                  \
+            .name = #function, .op = FV_OP_##op_, .type = (fv_type)FV_ELEMENT_##format_,                               \
+            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.op_ = function},           \
+            .op_name = #op_                                                                                            \
+        }                                                                                                              \
+    }
+
 typedef struct mutant_table {
     const mutant *mutants;
     size_t count;
@@ -52,6 +62,10 @@ extern const mutant_table mutants_bias_act_residual, mutants_array, mutants_gemm
 
 /* The scalar row of the list, for float32. */
 static inline const fv_kernel *honest(fv_op op) { return fv_kernel_scalar(op, FV_TYPE_f32); }
+
+static inline const fv_kernel *honest_packing(fv_op op, fv_format format) {
+    return fv_packing_best(op, format, (fv_target){FV_ISA_scalar, FV_HAS_nothing});
+}
 
 static inline fv_multiply_fn *honest_product(fv_kind kind, fv_format format, bool few) {
     const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};

@@ -82,10 +82,10 @@ static void copy_by_scale(COPY_PARAMETERS) { /* flushes */
 /* ---------------------------------------------------------------------------------------------------------- pack -- */
 
 #define PACK_PARAMETERS                                                                                                \
-    int64_t keys, int64_t channels, const float *k, int64_t ldk, float *panel, int64_t nr, float *norm
-#define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr, norm
+    int64_t keys, int64_t channels, const void *k, int64_t ldk, float *panel, int64_t nr, fv_magnitudes *m, float *norm
+#define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr, m, norm
 
-static void pack_honest(PACK_PARAMETERS) { honest(FV_OP_pack)->run.pack_f32(PACK_ARGUMENTS); }
+static void pack_honest(PACK_PARAMETERS) { honest_packing(FV_OP_pack, FV_FORMAT_f32)->run.pack(PACK_ARGUMENTS); }
 
 static void pack_repeats_last_key(PACK_PARAMETERS) {
     pack_honest(PACK_ARGUMENTS);
@@ -114,20 +114,20 @@ static void pack_forgets_norm(PACK_PARAMETERS) { /* that there was */
 }
 
 static void pack_norm_misses_last_channel(PACK_PARAMETERS) {
-    pack_honest(keys, channels - 1, k, ldk, panel, nr, norm);
-    pack_honest(keys, channels, k, ldk, panel, nr, NULL);
+    pack_honest(keys, channels - 1, k, ldk, panel, nr, m, norm);
+    pack_honest(keys, channels, k, ldk, panel, nr, m, NULL);
 }
 
 static void pack_norm_misses_last_key(PACK_PARAMETERS) {
-    pack_honest(keys - 1, channels, k, ldk, panel, nr, norm);
-    pack_honest(keys, channels, k, ldk, panel, nr, NULL);
+    pack_honest(keys - 1, channels, k, ldk, panel, nr, m, norm);
+    pack_honest(keys, channels, k, ldk, panel, nr, m, NULL);
 }
 
 static void pack_norm_of_nan(PACK_PARAMETERS) {
     pack_honest(PACK_ARGUMENTS);
     for (int64_t i = 0; i < keys * channels && norm; i++)
-        if (float_is_nan(k[i / channels * ldk + i % channels]))
-            *norm = k[i / channels * ldk + i % channels];
+        if (float_is_nan(((const float *)k)[i / channels * ldk + i % channels]))
+            *norm = ((const float *)k)[i / channels * ldk + i % channels];
 }
 
 /* -------------------------------------------------------------------------------------------------------- finite -- */
@@ -192,14 +192,14 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, copy, f32, 1, 1, copy_quiets_nan),
     MUTANT(PASSES, copy, f32, 1, 1, copy_by_scale),
     MUTANT(DIFFERS_FLUSHED, copy, f32, 1, 1, copy_by_scale),
-    MUTANT(PASSES, pack, f32, 1, 1, pack_honest),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_repeats_last_key),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_zeroes_whole_width),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_quiets_nan),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_forgets_norm),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_norm_misses_last_channel),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_norm_misses_last_key),
-    MUTANT(DIFFERS, pack, f32, 1, 1, pack_norm_of_nan),
+    PACKING(PASSES, pack, f32, pack_honest),
+    PACKING(DIFFERS, pack, f32, pack_repeats_last_key),
+    PACKING(DIFFERS, pack, f32, pack_zeroes_whole_width),
+    PACKING(DIFFERS, pack, f32, pack_quiets_nan),
+    PACKING(DIFFERS, pack, f32, pack_forgets_norm),
+    PACKING(DIFFERS, pack, f32, pack_norm_misses_last_channel),
+    PACKING(DIFFERS, pack, f32, pack_norm_misses_last_key),
+    PACKING(DIFFERS, pack, f32, pack_norm_of_nan),
     MUTANT(PASSES, finite, f32, 1, 8, finite_honest),
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_misses_last),
     MUTANT(DIFFERS_AS_REFERENCE, finite, f32, 1, 8, finite_by_sum),

@@ -116,11 +116,10 @@ static void pairs_miss_last(PAIRS_PARAMETERS) {
 }
 
 #define PACK_PAIRS_PARAMETERS                                                                                          \
-    int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel, int64_t nr, fv_magnitudes *m,        \
-        float *norm
+    int64_t keys, int64_t channels, const void *k, int64_t ldk, float *panel, int64_t nr, fv_magnitudes *m, float *norm
 
 static void pack_pairs_honest(PACK_PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_pack_pairs, FV_TYPE_bf16)->run.pack_pairs_bf16(keys, channels, k, ldk, panel, nr, m, norm);
+    honest_packing(FV_OP_pack, FV_FORMAT_bf16x2)->run.pack(keys, channels, k, ldk, panel, nr, m, norm);
 }
 
 static void pack_pairs_sees_zeros(PACK_PAIRS_PARAMETERS) { /* as the smallest magnitude */
@@ -178,8 +177,7 @@ static void to_pairs_of_product(TO_PAIRS_PARAMETERS) { /* magnitudes */
 }
 
 static void unpack_honest(const fv_operand *b, float *y, int64_t ldy) {
-    const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
-    fv_packing_best(FV_OP_unpack, b->format, scalar)->run.unpack(b, y, ldy);
+    honest_packing(FV_OP_unpack, b->format)->run.unpack(b, y, ldy);
 }
 
 static void unpack_swaps(const fv_operand *b, float *y, int64_t ldy) { /* the first two steps */
@@ -271,7 +269,7 @@ static void pairs_f16_no_factor(PAIRS_PARAMETERS) {
 }
 
 static void pack_pairs_f16_honest(PACK_PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_pack_pairs, FV_TYPE_f16)->run.pack_pairs_f16(keys, channels, k, ldk, panel, nr, m, norm);
+    honest_packing(FV_OP_pack, FV_FORMAT_f16x2x4)->run.pack(keys, channels, k, ldk, panel, nr, m, norm);
 }
 
 static void pack_pairs_f16_as_bf16(PACK_PAIRS_PARAMETERS) {
@@ -292,22 +290,13 @@ MULTIPLY_BY_SIZES(pairs_f16_no_factor)
 MULTIPLY_BY_SIZES(pairs_amx_honest)
 MULTIPLY_BY_SIZES(pairs_amx_miss_last)
 
-#define UNPACKING(fate, format_, function)                                                                             \
-    {                                                                                                                  \
-        fate, NULL, {                                                                                                  \
-            .name = #function, .op = FV_OP_unpack, .type = (fv_type)FV_ELEMENT_##format_,                              \
-            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.unpack = function},        \
-            .op_name = "unpack"                                                                                        \
-        }                                                                                                              \
-    }
-
 static const mutant mutants[] = {
     PRODUCT(PASSES, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_honest),
     PRODUCT(DIFFERS, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_miss_last),
-    UNPACKING(PASSES, bf16x2, unpack_honest),
-    UNPACKING(DIFFERS_AS_REFERENCE, bf16x2, unpack_swaps),
-    UNPACKING(PASSES, i8_columns, unpack_honest),
-    UNPACKING(DIFFERS, i8_columns, unpack_one_scale),
+    PACKING(PASSES, unpack, bf16x2, unpack_honest),
+    PACKING(DIFFERS_AS_REFERENCE, unpack, bf16x2, unpack_swaps),
+    PACKING(PASSES, unpack, i8_columns, unpack_honest),
+    PACKING(DIFFERS, unpack, i8_columns, unpack_one_scale),
     PRODUCT(PASSES, f32, i8_columns, MANY, 1, 1, int8_honest),
     PRODUCT(DIFFERS_AS_REFERENCE, f32, i8_columns, MANY, 1, 1, int8_scales_once),
     PRODUCT(PASSES, f32, bf16x2, MANY, 1, 1, gemm_widen_bf16_honest),
@@ -328,14 +317,14 @@ static const mutant mutants[] = {
     PRODUCT(DIFFERS, bf16x2, bf16x2, MANY, 1, 1, pairs_second_first),
     PRODUCT(DIFFERS_AS_REFERENCE, bf16x2, bf16x2, MANY, 1, 1, pairs_second_first),
     PRODUCT(DIFFERS, bf16x2, bf16x2, MANY, 1, 1, pairs_miss_last),
-    MUTANT(PASSES, pack_pairs, bf16, 1, 1, pack_pairs_honest),
-    MUTANT(DIFFERS, pack_pairs, bf16, 1, 1, pack_pairs_sees_zeros),
-    MUTANT(DIFFERS_AS_REFERENCE, pack_pairs, bf16, 1, 1, pack_pairs_misses_last_key),
+    PACKING(PASSES, pack, bf16x2, pack_pairs_honest),
+    PACKING(DIFFERS, pack, bf16x2, pack_pairs_sees_zeros),
+    PACKING(DIFFERS_AS_REFERENCE, pack, bf16x2, pack_pairs_misses_last_key),
     PRODUCT(PASSES, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_honest),
     PRODUCT(PASSES_FLUSHED, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_honest),
     PRODUCT(DIFFERS, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_no_factor),
-    MUTANT(PASSES, pack_pairs, f16, 1, 1, pack_pairs_f16_honest),
-    MUTANT(DIFFERS, pack_pairs, f16, 1, 1, pack_pairs_f16_as_bf16),
+    PACKING(PASSES, pack, f16x2x4, pack_pairs_f16_honest),
+    PACKING(DIFFERS, pack, f16x2x4, pack_pairs_f16_as_bf16),
     MUTANT(PASSES, pair_rows, bf16, 1, 1, pair_rows_honest),
     MUTANT(DIFFERS, pair_rows, bf16, 1, 1, pair_rows_drops_odd_row),
     MUTANT(DIFFERS_AS_REFERENCE, pair_rows, bf16, 1, 1, pair_rows_misses_magnitudes),

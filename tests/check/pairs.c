@@ -80,9 +80,9 @@ static void pack_trials(checker *c) {
 static void pack_invoke(const fv_kernel *kernel, trial *t) {
     fv_magnitudes *m = trial_pointer(t, OPERAND_MAGNITUDES);
     float *norm = trial_pointer(t, OPERAND_NORM);
-    kernel->run.pack_pairs_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
-                                t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->size[SIZE_NR], m,
-                                t->size[SIZE_NORM] ? norm : NULL);
+    kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                     t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->size[SIZE_NR], m,
+                     t->size[SIZE_NORM] ? norm : NULL);
 }
 
 /* 0 where there is none. */

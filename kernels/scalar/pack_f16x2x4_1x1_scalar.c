@@ -1,10 +1,11 @@
-/* pack_pairs on scalar with float16. */
+/* pack of f16x2x4 on scalar. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"
 
-void fv_pack_pairs_f16_1x1_scalar(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *panel,
-                                  int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+void fv_pack_f16x2x4_1x1_scalar(int64_t keys, int64_t channels, const void *rows, int64_t ldk, float *panel, int64_t nr,
+                                fv_magnitudes *magnitudes, float *norm) {
+    const uint16_t *k = rows;
     enum { FOUR = 4 };
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     (void)magnitudes;
