@@ -52,9 +52,9 @@ static __attribute__((noinline)) void pack_edge(int64_t c, int64_t keys, int64_t
     pack_squares(c, block, sums);
 }
 
-void FV_NAME(int64_t keys, int64_t channels, const void *rows, int64_t ldk, float *panel, int64_t nr,
+void FV_NAME(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel, int64_t nr,
              fv_magnitudes *magnitudes, float *norm) {
-    const float *k = rows;
+    const float *k = source;
     (void)magnitudes;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0);
     assert(channels >= 0 && ldk >= 0);

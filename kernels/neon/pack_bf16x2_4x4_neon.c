@@ -36,9 +36,9 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
     pack_words(block, (channels + 1) / 2, to, nr, p);
 }
 
-void fv_pack_bf16x2_4x4_neon(int64_t keys, int64_t channels, const void *rows, int64_t ldk, float *panel, int64_t nr,
+void fv_pack_bf16x2_4x4_neon(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel, int64_t nr,
                              fv_magnitudes *magnitudes, float *norm) {
-    const uint16_t *k = rows;
+    const uint16_t *k = source;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     packed p = {.least = vdupq_n_u16(0xffff), .most = vdupq_n_u16(0)};
     vf highest = v_set1(norm ? *norm : 0.0f);

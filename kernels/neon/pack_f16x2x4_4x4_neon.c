@@ -35,9 +35,9 @@ static vf pack_block(int64_t keys, int64_t channels, const uint16_t *k, int64_t 
     return squares;
 }
 
-void fv_pack_f16x2x4_4x4_neon(int64_t keys, int64_t channels, const void *rows, int64_t ldk, float *panel, int64_t nr,
+void fv_pack_f16x2x4_4x4_neon(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel, int64_t nr,
                               fv_magnitudes *magnitudes, float *norm) {
-    const uint16_t *k = rows;
+    const uint16_t *k = source;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     vf highest = v_set1(norm ? *norm : 0.0f);
     (void)magnitudes;

@@ -3,9 +3,9 @@
 
 #include "simd/half_scalar.h"
 
-void fv_pack_f16x2x4_1x1_scalar(int64_t keys, int64_t channels, const void *rows, int64_t ldk, float *panel, int64_t nr,
-                                fv_magnitudes *magnitudes, float *norm) {
-    const uint16_t *k = rows;
+void fv_pack_f16x2x4_1x1_scalar(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel,
+                                int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+    const uint16_t *k = source;
     enum { FOUR = 4 };
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     (void)magnitudes;
