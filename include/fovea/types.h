@@ -93,9 +93,9 @@ typedef enum fovea_arithmetic {
 /* "exact", "bf16", "bf16_tile", "fastest"; "unknown" for any other value. Static string, thread-safe. */
 FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
 
-/* How integers represent numbers. Of a matrix of FOVEA_DTYPE_I8, element (i, o) is scales[o] times its integer, rounded to float32
- * in the caller's rounding mode. Maps and layers take such weights (docs/types.md); tensors do not, and there every pointer to one
- * must be NULL. */
+/* How integers represent numbers. Of a matrix of FOVEA_DTYPE_I8, element (i, o) is scales[o] times its integer, rounded
+ * to float32 in the caller's rounding mode. Linear maps and layers take such weights (docs/types.md). Tensors do not:
+ * there every pointer to one must be NULL. */
 typedef struct fovea_quantisation {
     size_t struct_size;
     const float
