@@ -17,9 +17,11 @@
 /* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With 16 lanes
  * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "16-bit types". */
 static int64_t register_rows(const fovea_linear *l) {
-    enum { FEW = 16, MORE = 64 };
-    if (l->blocks) /* that gemm has other sums */
+    enum { FEW = 16, MORE = 64, INT8 = 6 }; /* int8 are widened by three operations a vector */
+    if (l->blocks)                          /* that gemm has other sums */
         return 0;
+    if (l->weight_dtype == FOVEA_DTYPE_I8)
+        return INT8;
     if (fv_isa_lanes(l->ctx->target.isa) < 16)
         return FEW;
     return l->weight_dtype == FOVEA_DTYPE_BF16 ? INT64_MAX : MORE;
