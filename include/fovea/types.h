@@ -98,8 +98,7 @@ FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
  * there every pointer to one must be NULL. */
 typedef struct fovea_quantisation {
     size_t struct_size;
-    const float
-        *scales; /* [out]: one for each output channel, any numbers. Read when weights are packed, yours afterwards */
+    const float *scales; /* [out], any numbers: read when weights are packed, yours afterwards */
 } fovea_quantisation;
 
 /* Sets struct_size, and scales to NULL. */

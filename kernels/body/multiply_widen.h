@@ -18,9 +18,8 @@
 enum {
     NV = FV_NR / FV_W,
     PLAIN = PER_WORD == 1 && !SCALED,
-    FEW_ROWS = PLAIN && FV_W == 8
-                   ? 2
-                   : 0, /* so few take twice as many columns, where there are: more chains, and whole lines */
+    /* So few rows take twice as many columns, where there are: more chains, and whole lines. */
+    FEW_ROWS = PLAIN && FV_W == 8 ? 2 : 0,
     NARROW = PLAIN && FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of what is less than a tile, if there are so many */
     MOST_NV = FEW_ROWS ? 2 * NV : NV,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
@@ -32,7 +31,7 @@ enum {
 };
 
 typedef struct widen_tiles {
-    int64_t m, n, k; /* of a strip: n <= FV_NR */
+    int64_t n, k; /* of a strip: n <= FV_NR */
     const float *a;
     int64_t lda;
     const format_word *b;
@@ -175,7 +174,6 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         t.pace = t.next && turns > 0 ? (t.next_end - t.next + turns * LINE - 1) / (turns * LINE) * LINE : 0;
     }
     for (int64_t j = 0; j < n; j += t.n) {
-        t.m = m;
         t.n = n - j >= strip ? strip : n - j >= NARROW ? NARROW : FV_LANES;
         t.a = a;
         t.b = b + j;

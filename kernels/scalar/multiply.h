@@ -1,6 +1,14 @@
-/* Products of floats on scalar: the definition of kernels.h, a tile of FV_MR rows by FV_NR columns at a time, as chains hide their
- * latency in each other. FV_MASKED: terms whose a is -0 are skipped. FV_AMX_ORDER: sums by blocks of even and odd steps. */
+/* Products on scalar: the definition of kernels.h, a tile of FV_MR rows by FV_NR columns at a time, as chains hide their latency in
+ * each other. FV_WORDS: the format's header (body/format/<format>.h). FV_PAIRS: A has words of that format, too. FV_MASKED: terms whose
+ * a is -0 are skipped. FV_AMX_ORDER: sums by blocks of even and odd steps. */
+#include FV_WORDS
+
 enum {
+#ifdef FV_PAIRS
+    PAIRS = 1,
+#else
+    PAIRS = 0,
+#endif
 #ifdef FV_MASKED
     MASKED = 1,
 #else
@@ -21,6 +29,14 @@ typedef struct product {
     const fv_epilogue *e;
 } product;
 
+static inline float factor_of(const float *row, int64_t t) {
+#ifdef FV_PAIRS
+    return format_load(row + t / PER_WORD, NULL, (int)(t % PER_WORD));
+#else
+    return row[t];
+#endif
+}
+
 static inline int skipped(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -29,20 +45,23 @@ static inline int skipped(float x) {
 
 static inline __attribute__((always_inline)) void multiply_tile(const product *p, int64_t i, int64_t j,
                                                                 const int64_t rows, const int64_t columns) {
-    const float *a = (const float *)p->a->data + i * p->a->stride, *b = (const float *)p->b->data + j;
+    const float *a = (const float *)p->a->data + i * p->a->stride;
+    const float *scales = SCALED ? p->b->scales + j : NULL;
     const fv_epilogue *e = p->e;
+    const int64_t steps = PAIRS ? (p->b->steps + PER_WORD - 1) / PER_WORD * PER_WORD : p->b->steps;
     float acc[FV_MR][FV_NR], chain[2][FV_MR][FV_NR] = {{{0.0f}}};
     for (int64_t r = 0; r < rows; r++)
         for (int64_t s = 0; s < columns; s++)
             acc[r][s] = e->start ? e->start[(i + r) * e->ldstart + j + s] : 0.0f;
-    for (int64_t t = 0; t < p->b->steps; t++, b += p->b->row) {
+    for (int64_t t = 0; t < steps; t++) {
+        const format_word *b = (const format_word *)p->b->data + t / PER_WORD * p->b->row + j;
         for (int64_t r = 0; r < rows; r++) {
-            const float x = a[r * p->a->stride + t];
+            const float x = factor_of(a + r * p->a->stride, t);
             float *to = AMX_ORDER ? chain[t % 2][r] : acc[r];
             for (int64_t s = 0; s < columns && !skipped(x); s++)
-                to[s] = v_fma(x, b[s], to[s]);
+                to[s] = v_fma(x, format_load(b + s, SCALED ? scales + s : NULL, (int)(t % PER_WORD)), to[s]);
         }
-        if (AMX_ORDER && (t + 1 == p->b->steps || (t + 1) % FV_BLOCK == 0))
+        if (AMX_ORDER && (t + 1 == steps || (t + 1) % FV_BLOCK == 0))
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t s = 0; s < columns; s++) {
                     acc[r][s] = acc[r][s] + (chain[0][r][s] + chain[1][r][s]);

@@ -1,4 +1,4 @@
-/* Words of the format f16, read by bodies that widen. */
+/* Words of the format f16. */
 typedef uint16_t format_word;
 enum { PER_WORD = 1, SCALED = 0 };
 static inline vf format_load(const format_word *b, const float *scales, const int element) {
