@@ -70,7 +70,7 @@ typedef struct checker {
     bool flush; /* run kernels under flush-to-zero; the scalar row's results are then not held against float64 */
     bool room;  /* leave room behind operands */
     bool quiet; /* print no failures and stop at the first: for mutants, where a failure is what is wanted */
-    int64_t trials, failed;
+    int64_t trials, compared, failed; /* described, run, wrong */
     char first_failure[640];
     trial trial;
     unsigned char *arena; /* memory of the trial's operands */

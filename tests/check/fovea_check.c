@@ -55,7 +55,7 @@ static void check_row(const fv_kernel *kernel, uint64_t seed) {
     c.flush = test_option_value(options, "--flush-to-zero") != NULL;
     c.room = test_option_value(options, "--room") != NULL;
     check_kernel(&c);
-    printf("%-7s %-30s %7" PRId64 " calls compared", c.failed ? "FAILED" : "ok", kernel->name, c.trials);
+    printf("%-7s %-30s %7" PRId64 " calls compared", c.failed ? "FAILED" : "ok", kernel->name, c.compared);
     if (c.failed)
         printf(", %" PRId64 " wrong", c.failed);
     printf("\n");

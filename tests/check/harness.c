@@ -96,11 +96,11 @@ static void element_text(const operand *o, const unsigned char *data, int64_t e,
 /* ----------------------------------------------------------------------------------------------- trials and data -- */
 
 trial *trial_begin(checker *c, const char *format, ...) {
-    if (c->quiet && c->failed > 0)
+    char stream[64];
+    snprintf(stream, sizeof stream, "%s %" PRId64, c->kernel->name, c->trials++);
+    if (c->quiet ? c->failed > 0 : !test_takes(c->trials)) /* of mutants, no trial is left out */
         return NULL;
     trial *t = &c->trial;
-    char stream[64];
-    snprintf(stream, sizeof stream, "%s %" PRId64, c->kernel->name, c->trials);
     memset(t, 0, sizeof *t);
     t->checker = c;
     t->rng = rng_stream(c->seed, stream);
@@ -109,7 +109,7 @@ trial *trial_begin(checker *c, const char *format, ...) {
     vsnprintf(t->title, sizeof t->title, format, values);
     va_end(values);
     c->arena_used = 0;
-    c->trials++;
+    c->compared++;
     return t;
 }
 
@@ -320,8 +320,6 @@ static bool run_placed(trial *t, placement where) {
 
 void trial_run(trial *t) {
     checker *c = t->checker;
-    if (!c->quiet && !test_takes(c->trials)) /* of mutants, no trial is left out */
-        return;
     for (int i = 0; i < t->operands; i++) {
         operand *o = &t->operand[i];
         memcpy(o->want, o->before, (size_t)o->extent * o->size);

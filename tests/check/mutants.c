@@ -24,8 +24,8 @@ static void check_mutant(const mutant *m, uint64_t seed) {
     check_kernel(&c);
     if (m->fate == PASSES || m->fate == PASSES_FLUSHED)
         test_check(c.failed == 0, "%s is not broken, yet: %s", name, c.first_failure);
-    else if (test_check(c.failed > 0, "%s was not caught by %" PRId64 " calls", name, c.trials))
-        printf("caught  %-30s by call %5" PRId64 ": %s\n", name, c.trials, c.first_failure);
+    else if (test_check(c.failed > 0, "%s was not caught by %" PRId64 " calls", name, c.compared))
+        printf("caught  %-30s by call %5" PRId64 ": %s\n", name, c.compared, c.first_failure);
 }
 
 /* Rows that the same check sees, in the same way. */

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -80,8 +81,12 @@ static guard *alloc(const char *name, size_t size, guard_side side, size_t shift
     unsigned char *pages = map + page;
     if (pages_size > 0)
         must(mprotect(pages, pages_size, PROT_READ | PROT_WRITE) == 0, "guard_alloc: mprotect");
-    for (size_t i = 0; i < pages_size / sizeof(float); i++)
-        ((float *)pages)[i] = poison();
+    if (pages_size > 0)
+        *(float *)pages = poison();
+    for (size_t done = sizeof(float), n; done < pages_size; done += n) {
+        n = done < pages_size - done ? done : pages_size - done;
+        memcpy(pages + done, pages, n);
+    }
 
     g->data = side == GUARD_START ? pages + shift : pages + pages_size - shift - size;
     g->size = size;
@@ -122,18 +127,15 @@ void guard_free(guard *g) {
     free(g);
 }
 
-/* The first byte that is no poison, or NULL. */
+/* The first byte that is no poison, or NULL. Where all is, its first four bytes are, and each byte is as the fourth before it. */
 static const unsigned char *first_changed(const unsigned char *p, const unsigned char *end) {
-    const float words[2] = {poison(), poison()};
-    while (p < end)
-        if ((uintptr_t)p % sizeof words == 0 && (size_t)(end - p) >= sizeof words &&
-            memcmp(p, words, sizeof words) == 0)
-            p += sizeof words;
-        else if (*p == poison_byte(p))
-            p++;
-        else
-            return p;
-    return NULL;
+    const unsigned char *start = p;
+    while (p < end && *p == poison_byte(p)) {
+        p++;
+        if (p - start == sizeof(float) && memcmp(start, p, (size_t)(end - p)) == 0)
+            return NULL;
+    }
+    return p < end ? p : NULL;
 }
 
 bool guard_intact(const guard *g, int64_t *where) {
