@@ -4,7 +4,7 @@
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
 #   --emulators  what builds for 64-bit Arm and runs that, and x86 CPUs that are not here: Debian's cross compiler and arm64
-#              packages, qemu. Not on an Arm machine
+#              packages, qemu, Bochs from PyPI. Not on an Arm machine
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 set -uo pipefail
@@ -142,6 +142,14 @@ if [ "$clang$aarch64" = yesyes ] && [ ! -e $apart/libomp.so ]; then
         cd $apart && apt-get download -qq libomp5-14:arm64 && dpkg -x libomp5-14_*_arm64.deb . &&
             ln -sf usr/lib/llvm-14/lib/libomp.so.5 libomp.so.5 && ln -sf libomp.so.5 libomp.so
     ) || fail "That did not work."
+fi
+
+# Bochs for AVX-512 (tests/bochs.py), of which only the shared library is used.
+bochs=build/venv/bochs
+if [ "$aarch64" = yes ] && ! compgen -G "$bochs/lib/python3*/site-packages/bochscpu" >/dev/null; then
+    echo "Fetching bochscpu-python (2 MB) into $bochs"
+    python3 -m venv $bochs && $bochs/bin/pip install -q --disable-pip-version-check --no-deps bochscpu-python==0.4.0 ||
+        echo "That did not work: tests that need it are skipped."
 fi
 
 # The CMake of Ubuntu 22.04 is older than the project asks for; PyPI has newer ones.
