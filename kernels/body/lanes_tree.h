@@ -42,12 +42,13 @@ static inline __attribute__((always_inline)) vf lanes_tree(const float *lanes, c
 /* The same of the first FV_W of count rows. */
 static inline __attribute__((always_inline)) vf lanes_tree_n(const float *lanes, int64_t count, const int maximum) {
     float all[FV_W * FV_LANES];
-    if (count >= FV_W)
-        return lanes_tree(lanes, maximum);
-    for (int64_t r = 0; r < FV_W; r++)
-        for (int g = 0; g < FV_LANES; g += FV_W) /* of rows that are not there any number */
-            v_store(all + r * FV_LANES + g, v_load(lanes + (r < count ? r : 0) * FV_LANES + g));
-    return lanes_tree(all, maximum);
+    if (count < FV_W) {
+        for (int64_t r = 0; r < FV_W; r++)
+            for (int g = 0; g < FV_LANES; g += FV_W) /* of rows that are not there any number */
+                v_store(all + r * FV_LANES + g, v_load(lanes + (r < count ? r : 0) * FV_LANES + g));
+        lanes = all;
+    }
+    return lanes_tree(lanes, maximum);
 }
 
 #endif

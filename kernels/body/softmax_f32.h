@@ -6,10 +6,9 @@
  * is found first.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
- * the width of a vector; FV_SIDE vectors go through exp side by side. A whole segment, the common case, has its own
- * loops, whose ends the compiler knows, and so have rows so short that it is their ends that take the time. Where bits
- * tell what is attended, each vector of them is loaded as a mask: whether all keys are attended is not asked, which would
- * cost more than it saves; SIDE vectors of which none is need no exp.
+ * the width of a vector; FV_SIDE vectors go through exp side by side. Columns that all rows attend go first, then those
+ * of which bits tell: each vector of these is loaded as a mask, as to ask whether all keys are attended would cost more than
+ * it saves; SIDE vectors of which none is need no exp.
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
  * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/measurements.md,
@@ -22,45 +21,39 @@
 #include "v_exp.h"
 
 enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
-_Static_assert(TOGETHER <= 64, "their bits are one word");
 _Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
-
-/* Writes count vectors of p, of keys from key on. */
-static inline __attribute__((always_inline)) void softmax_write(float *p, int64_t key, const vf *x, const int count) {
-    for (int g = 0; g < count; g++)
-        v_store(p + key + g * FV_W, x[g]);
-}
 
 /* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40. exp rises with x, so a comparison of x
  * tells that: with the least float whose exp is not (test-exp holds it). */
 #ifdef FV_ROUND_P
 static inline vf softmax_rounded(vf p) { return v_weight_bf16(p); }
+#define SOFTMAX_LOWEST -0x1.bb9d3ap+4f
+enum { ROUNDED = 1 };
+#else
+static inline vf softmax_rounded(vf p) { return p; }
+static inline void v_store_pairs(float *words, const vf *x, int count) { (void)words, (void)x, (void)count; }
+#define SOFTMAX_LOWEST EXP_LOWEST
+enum { ROUNDED = 0 };
+#endif
+
+/* Writes count vectors of p, of keys from key on. */
 static inline __attribute__((always_inline)) void softmax_put(float *p, int paired, int64_t key, const vf *x,
                                                               const int count) {
     if (paired)
         v_store_pairs(p + key / 2, x, count);
     else
-        softmax_write(p, key, x, count);
+        for (int g = 0; g < count; g++)
+            v_store(p + key + g * FV_W, x[g]);
 }
-#define SOFTMAX_LOWEST -0x1.bb9d3ap+4f
-enum { ROUNDED = 1 };
-#else
-static inline vf softmax_rounded(vf p) { return p; }
-static inline __attribute__((always_inline)) void softmax_put(float *p, int paired, int64_t key, const vf *x,
-                                                              const int count) {
-    (void)paired;
-    softmax_write(p, key, x, count);
-}
-#define SOFTMAX_LOWEST EXP_LOWEST
-enum { ROUNDED = 0 };
-#endif
 
-/* The lowest n bits, 1 <= n <= 64. */
-static inline uint64_t softmax_lowest(int n) { return ~(uint64_t)0 >> (64 - n); }
-
-/* The attended ones of count keys from key on; both are multiples of FV_LANES, and no word ends between them. */
-static inline uint64_t softmax_attended(const fv_keybits *bits, int64_t key, int count) {
-    return bits->word[(uint64_t)key / 64] >> ((uint64_t)key % 64) & softmax_lowest(count);
+/* Is one of count * FV_W keys from key on attended? */
+static inline __attribute__((always_inline)) bool softmax_attends(const fv_keybits *bits, int64_t key,
+                                                                  const int count) {
+    uint32_t some = 0;
+    for (int64_t at = key; at < key + count * FV_W; at += FV_LANES)
+        some |= FV_W == FV_LANES ? v_to_bits(v_bits_at(bits->word, at))
+                                 : (uint32_t)(bits->word[(uint64_t)at / 64] >> ((uint64_t)at % 64));
+    return (some & ((1u << FV_LANES) - 1)) != 0;
 }
 
 /* Raises so many chains of maxima, in turn, to count vectors of scores from key on. */
@@ -74,8 +67,8 @@ static inline __attribute__((always_inline)) void softmax_fold(int64_t key, cons
 }
 
 /* Raises the maxima of a row to those of its columns [begin, end), or begins them. */
-static inline __attribute__((always_inline)) void
-softmax_row_max(int64_t begin, int64_t end, const float *s, const fv_keybits *bits, float *lanes, int accumulate_max) {
+static void softmax_row_max(int64_t begin, int64_t end, const float *s, const fv_keybits *bits, float *lanes,
+                            int accumulate_max) {
     vf row_max[SIDE];
     for (int g = 0; g < SIDE; g++)
         row_max[g] = accumulate_max && g < GROUP ? v_load(lanes + g * FV_W) : v_set1(-INFINITY);
@@ -94,97 +87,77 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
     return x->bits ? x->bits + row * x->bits_step : NULL;
 }
 
-/* After which part of a row something beside is stepped: half of a whole segment, where halves keep tiles busier than rows
- * (docs/measurements.md, "gemm_blocks_bf16.h"), or all of what it has. HALVES is a constant of an instance, ROWS is not. */
-enum { ROWS = 1, HALVES = 2, HALF = FV_SEGMENT / 2 };
-
-/* What an instance knows of its scores: they are multiplied by c; no p of theirs underflows. */
+/* What an instance knows: bits tell which keys are attended; scores are multiplied by c; no p underflows. Scores times 1 are
+ * not: it costs, and would flush subnormal ones where that mode is on. With bits p are rarely known not to underflow. */
 typedef struct softmax_known {
-    int scaled, no_underflow;
-    int paired; /* p goes as pairs; no constant */
-    int beside; /* something is stepped beside them: HALVES or ROWS of them */
+    int masked, scaled, no_underflow;
 } softmax_known;
 
 /* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. */
-static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, const float *s, float *p,
+static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, const float *s, float *p, int paired,
                                                                 const fv_keybits *bits, vf c, vf base, vf *sum,
                                                                 const softmax_known known, const int count) {
     vf x[SIDE];
-    for (int g = 0; g < count; g++) {
+    const bool some = !known.masked || softmax_attends(bits, key, count);
+    for (int g = 0; g < count && some; g++) {
         x[g] = v_load(s + key + g * FV_W);
         if (known.scaled)
             x[g] = v_mul(x[g], c);
         x[g] = v_sub(x[g], base);
     }
-    v_exp_from(x, count, known.no_underflow ? -INFINITY : SOFTMAX_LOWEST);
+    if (some)
+        v_exp_from(x, count, known.no_underflow ? -INFINITY : SOFTMAX_LOWEST);
     for (int g = 0; g < count; g++) {
-        x[g] = softmax_rounded(x[g]);
-        if (bits)
+        x[g] = some ? softmax_rounded(x[g]) : v_set1(-0.0f);
+        if (known.masked && some)
             x[g] = v_select(v_bits_at(bits->word, key + g * FV_W), x[g], v_set1(-0.0f));
         sum[g % GROUP] = v_add(sum[g % GROUP], x[g]);
     }
-    softmax_put(p, known.paired, key, x, count);
+    softmax_put(p, paired, key, x, count);
 }
 
-/* The same where bits tell that some or none are attended. */
-static inline __attribute__((always_inline)) void softmax_weigh_some(int64_t key, const float *s, float *p,
-                                                                     const fv_keybits *bits, vf c, vf base, vf *sum,
-                                                                     const softmax_known known, const int count) {
-    if (softmax_attended(bits, key, count * FV_W)) {
-        softmax_weigh(key, s, p, bits, c, base, sum, known, count);
-        return;
+/* p of columns [begin, end) of rows [row, last), whose maxima are in l, and lanes of their sums, which the span of the first
+ * column begins. */
+typedef void softmax_span_fn(const fv_softmax_f32_args *x, int64_t row, int64_t last, int64_t begin, int64_t end);
+
+static inline __attribute__((always_inline)) void softmax_span(const fv_softmax_f32_args *x, int64_t row, int64_t last,
+                                                               int64_t begin, int64_t end, softmax_known known) {
+    static const float none[FV_LANES];
+    const int64_t lds = x->lds, ldp = x->ldp, from_step = begin > x->begin ? FV_LANES : 0;
+    const float *s = x->s + row * lds, *from = from_step ? x->lanes + row * FV_LANES : none;
+    float *p = x->p + row * ldp, *lanes = x->lanes + row * FV_LANES;
+    const int paired = ROUNDED && x->paired;
+    known.scaled =
+        FV_W > 1 ? known.scaled : x->c != 1.0f; /* no instances of it without vectors: the text counts more */
+    const vf c = v_set1(x->c);
+    for (; row < last; row++, s += lds, p += ldp, lanes += FV_LANES, from += from_step) {
+        const fv_keybits *bits = softmax_bits(x, row);
+        const vf base = v_set1(x->l[row]);
+        vf sum[GROUP];
+        for (int g = 0; g < GROUP; g++)
+            sum[g] = v_load(from + g * FV_W);
+        int64_t key = begin;
+        for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
+            softmax_weigh(key, s, p, paired, bits, c, base, sum, known, SIDE);
+        for (; key < end; key += FV_LANES)
+            softmax_weigh(key, s, p, paired, bits, c, base, sum, known, GROUP);
+        for (int g = 0; g < GROUP; g++)
+            v_store(lanes + g * FV_W, sum[g]);
     }
-    vf none[SIDE];
-    for (int g = 0; g < count; g++) {
-        none[g] = v_set1(-0.0f);
-        sum[g % GROUP] = v_add(sum[g % GROUP], none[g]);
+}
+
+#define SOFTMAX_SPAN(NAME, MASKED, SCALED, NO_UNDERFLOW)                                                               \
+    static __attribute__((noinline)) void NAME(const fv_softmax_f32_args *x, int64_t row, int64_t last, int64_t begin, \
+                                               int64_t end) {                                                          \
+        softmax_span(x, row, last, begin, end, (softmax_known){MASKED, SCALED, NO_UNDERFLOW});                         \
     }
-    softmax_put(p, known.paired, key, none, count);
-}
-
-/* Columns [key, end) of a row. */
-static inline __attribute__((always_inline)) void softmax_weigh_all(int64_t key, int64_t end, const float *s, float *p,
-                                                                    vf c, vf base, vf *sum, const softmax_known known) {
-    for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
-        softmax_weigh(key, s, p, NULL, c, base, sum, known, SIDE);
-    for (; key < end; key += FV_LANES)
-        softmax_weigh(key, s, p, NULL, c, base, sum, known, GROUP);
-}
-
-/* Those that bits tell of. */
-static inline __attribute__((always_inline)) void softmax_weigh_attended(int64_t key, int64_t end, const float *s,
-                                                                         float *p, const fv_keybits *bits, vf c,
-                                                                         vf base, vf *sum, const softmax_known known) {
-    for (; (uint64_t)key % TOGETHER != 0 && key < end; key += FV_LANES)
-        softmax_weigh_some(key, s, p, bits, c, base, sum, known, GROUP);
-    for (; (int)TOGETHER > FV_LANES && key + TOGETHER <= end; key += TOGETHER)
-        softmax_weigh_some(key, s, p, bits, c, base, sum, known, SIDE);
-    for (; key < end; key += FV_LANES)
-        softmax_weigh_some(key, s, p, bits, c, base, sum, known, GROUP);
-}
-
-/* p and lanes of the sum of row i. Its maximum is in l. Bits tell nothing of the columns whose maxima came with them. */
-static inline __attribute__((always_inline)) void softmax_exp(const fv_softmax_f32_args *x, int64_t i,
-                                                              const softmax_known known) {
-    const float *s = x->s + i * x->lds;
-    float *p = x->p + i * x->ldp, *lanes = x->lanes + i * FV_LANES;
-    const fv_keybits *bits = softmax_bits(x, i);
-    const vf c = v_set1(x->c), base = v_set1(x->l[i]);
-    vf sum[GROUP];
-    for (int g = 0; g < GROUP; g++)
-        sum[g] = v_set1(0.0f);
-    const bool parted = FV_W > 1 && bits && !x->row_max_masked;
-    for (int64_t half = 0; known.beside == HALVES && half < 2; half++) {
-        softmax_weigh_all(half * HALF, (half + 1) * HALF, s, p, c, base, sum, known);
-        x->beside->step(x->beside, 2 * i + half + 1, 2 * x->rows);
-    }
-    if (known.beside != HALVES && (parted || !bits))
-        softmax_weigh_all(x->begin, bits ? x->row_max_end : x->end, s, p, c, base, sum, known);
-    if (bits)
-        softmax_weigh_attended(parted ? x->row_max_end : x->begin, x->end, s, p, bits, c, base, sum, known);
-    for (int g = 0; g < GROUP; g++)
-        v_store(lanes + g * FV_W, sum[g]);
-}
+SOFTMAX_SPAN(softmax_plain, 0, 0, 0)
+SOFTMAX_SPAN(softmax_normal, 0, 0, 1)
+SOFTMAX_SPAN(softmax_scaled, 0, 1, 0)
+SOFTMAX_SPAN(softmax_scaled_normal, 0, 1, 1)
+SOFTMAX_SPAN(softmax_masked, 1, 0, 0)
+SOFTMAX_SPAN(softmax_masked_scaled, 1, 1, 0)
+#undef SOFTMAX_SPAN
 
 static inline void softmax_store(float *to, int64_t rows, vf x) {
     if (rows < FV_W)
@@ -193,7 +166,7 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
         v_store(to, x);
 }
 
-/* The trees of up to FV_W rows: functions, as every instance has both. */
+/* The trees of up to FV_W rows. */
 static __attribute__((noinline)) vf softmax_tree_of_max(const float *lanes, int64_t rows) {
     return lanes_tree_n(lanes, rows, 1);
 }
@@ -202,64 +175,19 @@ static __attribute__((noinline)) vf softmax_tree_of_sum(const float *lanes, int6
     return lanes_tree_n(lanes, rows, 0);
 }
 
-static inline __attribute__((always_inline)) void softmax_rows(const fv_softmax_f32_args x, const softmax_known known) {
-    for (int64_t i = 0; i < x.rows && x.row_max_end < x.end; i++)
-        softmax_row_max(x.row_max_end, x.end, x.s + i * x.lds, softmax_bits(&x, i), x.lanes + i * FV_LANES,
-                        x.row_max_end > x.begin);
-    /* What is taken from the scores: their maxima, but no infinity where nothing is attended. l holds it until the sums
-     * are known. */
-    for (int64_t i = 0; i < x.rows; i += FV_W) {
-        vf row_max = softmax_tree_of_max(x.lanes + i * FV_LANES, x.rows - i);
-        if (known.scaled)
-            row_max = v_mul(row_max, v_set1(x.c));
-        softmax_store(x.m + i, x.rows - i, row_max);
-        softmax_store(x.l + i, x.rows - i, v_max(v_set1(-FLT_MAX), row_max));
+/* Maxima of rows: what is not known of them yet, then m, and in l what is taken from the scores, until the sums are known: the
+ * maximum, but no infinity where nothing is attended. */
+static inline void softmax_begin(const fv_softmax_f32_args *x) {
+    for (int64_t i = 0; i < x->rows && x->row_max_end < x->end; i++)
+        softmax_row_max(x->row_max_end, x->end, x->s + i * x->lds, softmax_bits(x, i), x->lanes + i * FV_LANES,
+                        x->row_max_end > x->begin);
+    for (int64_t i = 0; i < x->rows; i += FV_W) {
+        vf row_max = softmax_tree_of_max(x->lanes + i * FV_LANES, x->rows - i);
+        if (x->c != 1.0f) /* a product with 1 would flush subnormal scores where that mode is on */
+            row_max = v_mul(row_max, v_set1(x->c));
+        softmax_store(x->m + i, x->rows - i, row_max);
+        softmax_store(x->l + i, x->rows - i, v_max(v_set1(-FLT_MAX), row_max));
     }
-    for (int64_t i = 0; i < x.rows; i++) {
-        softmax_exp(&x, i, known);
-        if (known.beside == ROWS)
-            x.beside->step(x.beside, i + 1, x.rows);
-    }
-    for (int64_t i = 0; i < x.rows; i += FV_W)
-        softmax_store(x.l + i, x.rows - i, softmax_tree_of_sum(x.lanes + i * FV_LANES, x.rows - i));
-}
-
-/* What the compiler is to know of rows: no bits; and of how many groups of FV_LANES keys they are, whose maxima came with
- * the scores, so that it knows the ends of all loops. */
-enum { MASKED = -1, ANY = 0 };
-
-static inline __attribute__((always_inline)) void softmax_instance(fv_softmax_f32_args x, const int groups,
-                                                                   const softmax_known known) {
-    if (groups != MASKED)
-        x.bits = NULL;
-    if (groups > 0) {
-        x.s += x.begin;
-        x.p += x.paired ? x.begin / 2 : x.begin;
-        x.begin = 0;
-        x.end = x.row_max_end = groups * FV_LANES;
-    }
-    softmax_rows(x, known);
-}
-
-/* Short rows are rarely known not to underflow. A product with 1 would flush subnormal scores where that mode is on. */
-static inline __attribute__((always_inline)) void softmax_by(const fv_softmax_f32_args *x, const int groups) {
-    const int scaled = x->c != 1.0f;
-    const int no_underflow = FV_W > 1 && !ROUNDED && (groups <= 0 || groups > 4) && x->no_underflow;
-    /* A step is a call, which takes constants out of their registers: an instance of its own. Other rows are not worth it. */
-    const int beside = ROUNDED && x->beside, full = groups == FV_SEGMENT / FV_LANES && x->paired && beside,
-              masked = groups == MASKED && beside ? ROWS : 0;
-    if (full && scaled)
-        softmax_instance(*x, groups, (softmax_known){1, 0, 1, HALVES});
-    else if (full)
-        softmax_instance(*x, groups, (softmax_known){0, 0, 1, HALVES});
-    else if (scaled && no_underflow)
-        softmax_instance(*x, groups, (softmax_known){1, 1, x->paired, masked});
-    else if (scaled)
-        softmax_instance(*x, groups, (softmax_known){1, 0, x->paired, masked});
-    else if (no_underflow)
-        softmax_instance(*x, groups, (softmax_known){0, 1, x->paired, masked});
-    else
-        softmax_instance(*x, groups, (softmax_known){0, 0, x->paired, masked});
 }
 
 void FV_NAME(const fv_softmax_f32_args *x) {
@@ -271,16 +199,31 @@ void FV_NAME(const fv_softmax_f32_args *x) {
     assert(x->c >= 1.0f && x->c < 2.0f);
     assert(!x->bits || x->bits_step >= 0);
     assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);
-    /* Rounded p have units that multiply them on few CPUs with narrow vectors: not worth the text. */
-    if (x->bits || FV_W == 1 || (ROUNDED && FV_W < FV_LANES))
-        softmax_by(x, MASKED);
-    else
-        switch (x->row_max_end < x->end ? ANY : (x->end - x->begin) / FV_LANES) {
-        case 1: softmax_by(x, 1); break;
-        case 2: softmax_by(x, 2); break;
-        case 3: softmax_by(x, 3); break;
-        case 4: softmax_by(x, 4); break;
-        case FV_SEGMENT / FV_LANES: softmax_by(x, FV_SEGMENT / FV_LANES); break;
-        default: softmax_by(x, ANY); break;
-        }
+    softmax_begin(x);
+    const bool scaled = FV_W > 1 && x->c != 1.0f, normal = FV_W > 1 && !ROUNDED && x->no_underflow;
+    softmax_span_fn *const unscaled_all = normal ? softmax_normal : softmax_plain,
+                           *const scaled_all = normal ? softmax_scaled_normal : softmax_scaled,
+                           *const all = scaled ? scaled_all : unscaled_all,
+                           *const some = scaled ? softmax_masked_scaled : softmax_masked;
+    /* Something beside is stepped after each of two parts of a row: of a whole segment its halves, which keep tiles busier than
+     * rows do (docs/measurements.md, "gemm_blocks_bf16.h"). Shorter ones are not worth it. */
+    const bool whole = x->end - x->begin == FV_SEGMENT,
+               beside = ROUNDED && x->beside && (x->bits || (whole && x->paired));
+    const int64_t attended = x->row_max_masked ? x->begin : x->row_max_end, /* by all rows, where there are bits */
+        middle = x->bits  ? attended
+                 : beside ? FV_SEGMENT / 2
+                          : x->end,
+                  rows = beside ? 1 : x->rows;
+    for (int64_t i = 0; i < x->rows; i += rows) {
+        if (x->begin < middle)
+            all(x, i, i + rows, x->begin, middle);
+        if (beside)
+            x->beside->step(x->beside, 2 * i + 1, 2 * x->rows);
+        if (middle < x->end)
+            (x->bits ? some : all)(x, i, i + rows, middle, x->end);
+        if (beside)
+            x->beside->step(x->beside, 2 * i + 2, 2 * x->rows);
+    }
+    for (int64_t i = 0; i < x->rows; i += FV_W)
+        softmax_store(x->l + i, x->rows - i, softmax_tree_of_sum(x->lanes + i * FV_LANES, x->rows - i));
 }
