@@ -12,7 +12,7 @@ void fv_tiles_configure_amx(void) {
         memcpy(config + BYTES_AT + t * (int)sizeof bytes, &bytes, sizeof bytes);
         config[ROWS_AT + t] = TILE;
     }
-    _tile_loadconfig(config);
+    tiles_load_config(config);
 }
 
 void fv_tiles_release_amx(void) { _tile_release(); }

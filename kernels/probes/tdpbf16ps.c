@@ -1,7 +1,8 @@
 /* TDPBF16PS (probes.h): tiles of one row and 16 columns. The process has permission for tiles. */
 #include "probes/probes.h"
 
-#include <immintrin.h>
+#include "amx/tiles_amx.h"
+
 #include <string.h>
 
 void fv_probe_tdpbf16ps(int64_t pairs, const uint32_t *a, const uint32_t *b, const float *c, uint32_t *y) {
@@ -11,7 +12,7 @@ void fv_probe_tdpbf16ps(int64_t pairs, const uint32_t *a, const uint32_t *b, con
     memcpy(config + BYTES_AT, bytes, sizeof bytes);
     config[ROWS_AT] = config[ROWS_AT + 1] = 1;
     config[ROWS_AT + 2] = (uint8_t)pairs;
-    _tile_loadconfig(config);
+    tiles_load_config(config);
     _tile_loadd(0, c, OUTPUT_BYTES);
     _tile_loadd(1, a, 4 * pairs);
     _tile_loadd(2, b, OUTPUT_BYTES);
