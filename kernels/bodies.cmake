@@ -22,6 +22,7 @@ set(bodies
     "^multiply_f32_i8_.*_scalar       int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f32_.*_avx2        simd       body/gemm_f32.h          FV_GEMM_SIZES=\"avx2/gemm_tiles.h\""
+    "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/gemm_f32.h       FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
     "^multiply_bf16x2_bf16x2_         pairs      body/gemm_f32.h          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
     "^multiply_f32_amx_order_f32_     simd       body/gemm_f32.h          FV_GEMM_MULTIPLY=\"body/gemm_blocks.h\""
     "^multiply_f32_masked_            simd       body/gemm_masked_f32.h"

@@ -1,44 +1,14 @@
-/* The text of a tile of gemm_tiles.S, which includes this: it has the registers, and MR, NV, HALF and LAST for the size. The
- * macros below count rows (I), vectors (J), accumulators (n = J * MR + I), last steps (S) and groups of steps (G).
+/* The text of tiles of gemm_tiles.S, which includes this: it has the registers, and MR, NV, HALF, LAST and BRANCH for the
+ * size. The macros below count rows (I), vectors (J), accumulators column by column (n = J * MR + I, in register
+ * I * NV + J), last steps (S) and groups of steps (G).
  *
- *   chains, steps, ends, row_max   in this order; gemm_tiles.S tells what they do */
+ *   steps, ends                          of one size
+ *   start_row, merge_row, row_max_row    of one row, for all heights of a width: the last row comes first, so tiles begin
+ *                                        at theirs
+ *
+ * gemm_tiles.S tells what they do. */
 
 #include "gemm_tile_words.h"
-
-/* -------------------------------------------------------------------------------------------------------- chains -- */
-
-.macro zero n
-    vpxord %xmm\n, %xmm\n, %xmm\n
-.endm
-
-.macro begin n
-    at \n
-    .if I == 0
-        mov FIELD(START), X1
-    .endif
-    load 64*J(X1), \n
-    add X2, X1
-.endm
-
-.macro chains count
-    cmpq $0, FIELD(START)
-    jne 1f
-    LOCAL(n) = 0
-    .rept \count
-        zero %LOCAL(n)
-        LOCAL(n) = LOCAL(n) + 1
-    .endr
-    jmp 2f
-1:
-    mov FIELD(LDSTART), X2
-    shl $2, X2
-    LOCAL(n) = 0
-    .rept \count
-        begin %LOCAL(n)
-        LOCAL(n) = LOCAL(n) + 1
-    .endr
-2:
-.endm
 
 /* --------------------------------------------------------------------------------------------------------- steps -- */
 
@@ -51,7 +21,7 @@
 .endm
 
 .macro multiply_b acc
-    vfmadd231ps 64*J(B), %zmm31, %zmm\acc
+    MULTIPLY_ADD 64*J(B), %zmm31, %zmm\acc
 .endm
 
 /* One step of k, the s-th after the pointers of A. */
@@ -74,17 +44,7 @@
         add LDB, B
         I = 0
         .rept MR
-            .if NV == 1
-                J = 0
-                multiply_a \s, 31, %I
-            .else
-                broadcast_a \s, %(31 - NV)
-                J = 0
-                .rept NV
-                    multiply %(31 - NV), %(32 - NV + J), %(J * MR + I)
-                    J = J + 1
-                .endr
-            .endif
+            multiply_row \s
             I = I + 1
         .endr
     .endif
@@ -127,61 +87,63 @@
 9:
 .endm
 
-.macro steps last
+.macro steps last, branch
     mov FIELD(NEXT), X1
     mov FIELD(PREFETCH_B), X3
     mov FIELD(L2_DISTANCE), X4
     xor %r14d, %r14d /* CREDIT */
-    mov FIELD(K), X0
-    sub $\last, X0
-    mov X1, X2
-    or X3, X2
-    jnz 3f
-    mov X0, X2
-    and $3, X2
-    shr $2, X0
-    jz 2f
-    .p2align 5
+    mov FIELD(STEPS), X0
+    .if \branch > 1
+        mov X1, X2
+        or X3, X2
+        jnz 3f
+        mov X0, X2
+        and $(\branch - 1), X2
+        sub X2, X0
+        jz 2f
+        .p2align 5
 1:
-    step 0
-    step 1
-    step 2
-    step 3
-    pass_a 4
-    dec X0
-    jnz 1b
+        S = 0
+        .rept \branch
+            step %S
+            S = S + 1
+        .endr
+        pass_a \branch
+        sub $\branch, X0
+        jnz 1b
 2:
-    mov X2, X0
-    jmp 4f
+        mov X2, X0
 3:
+    .endif
+    xor %ebp, %ebp /* X2 */
+    test X3, X3
+    jz 4f
+    mov $-\last, X2 /* goes on with prefetching as much of B as the last steps take */
     shl $2, X4
     jz 4f
     add X3, X4
 4:
-    test X0, X0
-    jz 6f
+    cmp X2, X0
+    je 7f
 5:
     prefetch_b %NV
     prefetch_next FIELD(PACE)
+    test X0, X0
+    jle 6f
     step 0
     pass_a 1
-    dec X0
-    jnz 5b
 6:
-    test X3, X3 /* as much of B as the last steps take */
-    jz 7f
-    mov $\last, %eax
-6:
-    prefetch_b %NV
     dec X0
-    jnz 6b
+    cmp X2, X0
+    jne 5b
 7:
     test X1, X1
-    jz 7f
+    jz 8f
+    xor %eax, %eax /* X0 */
     cmp FIELD(NEXT_END), X1
-    cmovae X0, X1 /* X0 is 0 */
+    cmovae X0, X1
     mov X1, FIELD(NEXT)
-7:
+8:
 .endm
 
 /* ---------------------------------------------------------------------------------------------------------- ends -- */
@@ -200,76 +162,88 @@
             load <64*J(X0, LDB, 2)>, \y
         .endif
     .endif
-    multiply_a \s, \y, \n
+    multiply_a \s, \y, %(I * NV + J)
 .endm
 
-.macro times_b n
-    at \n
-    vmulps 4*I(X3){1to16}, %zmm\n, %zmm\n
-.endm
-
-/* n = fma(c, a, n), or n where k2 has no lanes. */
-.macro plus_old n, old
-    load 64*J(X1), \old
-    vfmadd231ps 4*I(X4){1to16}, %zmm\old, %zmm\n{%k2}
-.endm
-
-.macro end n, merges, old
+.macro end n
     at \n
     .if I == 0
         mov FIELD(C), X1
     .endif
-    .if \merges
-        plus_old \n, \old
-    .endif
-    .if J_IS_HALF
-        vmovups %ymm\n, 64*J(X1){%k1}
-    .else
-        vmovups %zmm\n, 64*J(X1)
-    .endif
+    store %(I * NV + J), 0
     add X2, X1
 .endm
 
-.macro ends merges
+.macro ends last
     G = 0
-    .rept ACCUMULATORS + LAST + 2 * \merges - 1
+    .rept ACCUMULATORS + \last
         S = 0
-        .rept LAST
+        .rept \last
             .if (G >= S) && (G - S < ACCUMULATORS)
                 last_step %(G - S), %S, %(28 + S)
             .endif
             S = S + 1
         .endr
-        .if \merges && (G >= LAST) && (G - LAST < ACCUMULATORS)
-            times_b %(G - LAST)
-        .endif
-        .if G >= LAST + 2 * \merges - 1
-            end %(G - LAST - 2 * \merges + 1), \merges, %(43 - 4 * LAST)
+        .if G >= \last
+            end %(G - \last)
         .endif
         G = G + 1
     .endr
 .endm
 
-/* ------------------------------------------------------------------------------------------------------- row_max -- */
+/* ---------------------------------------------------------------------------------------------------------- rows -- */
 
-/* NaN is left out: vmaxps gives its first operand here where the second is one. */
-.macro accumulate_max n
-    vmaxps %zmm31, %zmm\n, %zmm31
+/* op with the accumulator of each vector of row I, and with a register that it may overwrite */
+.macro each op
+    J = 0
+    .rept NV
+        \op %(I * NV + J), %(30 - NV)
+        J = J + 1
+    .endr
 .endm
 
-.macro row_max rows
-    mov $0xff800000, %eax /* -inf */
-    vpbroadcastd %eax, %zmm30
-    I = 0
-    .rept \rows
-        vmovaps %zmm30, %zmm31
-        vmovups 64*I(X1), %zmm31{%k3}
-        J = 0
-        .rept NV
-            accumulate_max %(J * MR + I)
-            J = J + 1
-        .endr
-        vmovups %zmm31, 64*I(X1)
-        I = I + 1
-    .endr
+.macro load_start acc, free
+    load 64*J(X1), \acc
+.endm
+
+.macro start_row row, nv, half
+LOCAL(start_)\half\()_\nv\()_\row:
+    I = \row - 1
+    each load_start
+    sub X2, X1
+.endm
+
+.macro times_b acc, free
+    vmulps 4*I(X3){1to16}, %zmm\acc, %zmm\acc
+.endm
+
+/* acc = fma(c, a, acc), or acc where k2 has no lanes. */
+.macro plus_old acc, free
+    load 64*J(X1), \free
+    vfmadd231ps 4*I(X4){1to16}, %zmm\free, %zmm\acc{%k2}
+.endm
+
+/* The last step, of which B is in the last registers, then the merge. */
+.macro merge_row row, nv, half
+LOCAL(merge_)\half\()_\nv\()_\row:
+    I = \row - 1
+    multiply_row 0
+    each times_b
+    each plus_old
+    each store
+    sub X2, X1
+.endm
+
+/* NaN is left out: vmaxps gives its first operand here where the second is one. */
+.macro accumulate_max acc, free
+    vmaxps %zmm31, %zmm\acc, %zmm31
+.endm
+
+.macro row_max_row row, nv, half
+LOCAL(row_max_)\half\()_\nv\()_\row:
+    I = \row - 1
+    vbroadcastss LOCAL(minus_infinity)(%rip), %zmm31
+    vmovups 64*I(X1), %zmm31{%k3}
+    each accumulate_max
+    vmovups %zmm31, 64*I(X1)
 .endm

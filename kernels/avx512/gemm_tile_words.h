@@ -47,22 +47,46 @@
 /* acc += y * (element s of row I of A), of vectors J */
 .macro multiply_a s, y, acc
     .if J_IS_HALF
-        with_a vfmadd231ps, \s, <{1to8}, %ymm\y, %ymm\acc>
+        with_a MULTIPLY_ADD, \s, <{1to8}, %ymm\y, %ymm\acc>
     .else
-        with_a vfmadd231ps, \s, <{1to16}, %zmm\y, %zmm\acc>
+        with_a MULTIPLY_ADD, \s, <{1to16}, %zmm\y, %zmm\acc>
     .endif
 .endm
 
 /* acc += x * y, of vectors J */
 .macro multiply x, y, acc
     .if J_IS_HALF
-        vfmadd231ps %ymm\x, %ymm\y, %ymm\acc
+        MULTIPLY_ADD %ymm\x, %ymm\y, %ymm\acc
     .else
-        vfmadd231ps %zmm\x, %zmm\y, %zmm\acc
+        MULTIPLY_ADD %zmm\x, %zmm\y, %zmm\acc
     .endif
 .endm
 
-/* Sets row and vector of accumulator n. */
+/* Step s of row I, of which B is in the last registers. */
+.macro multiply_row s
+    .if NV == 1
+        J = 0
+        multiply_a \s, 31, %I
+    .else
+        broadcast_a \s, %(31 - NV)
+        J = 0
+        .rept NV
+            multiply %(31 - NV), %(32 - NV + J), %(I * NV + J)
+            J = J + 1
+        .endr
+    .endif
+.endm
+
+/* Accumulator, vector J of the row at X1. */
+.macro store acc, free
+    .if J_IS_HALF
+        vmovups %ymm\acc, 64*J(X1){%k1}
+    .else
+        vmovups %zmm\acc, 64*J(X1)
+    .endif
+.endm
+
+/* Sets row and vector of the n-th accumulator. */
 .macro at n
     J = \n / MR
     I = \n - J * MR

@@ -1,4 +1,5 @@
 /* Tiles of the gemm in AVX-512 assembly: fv_gemm_tiles_avx512(gemm_tiles *t), one below the other, all of one size.
+ * gemm_tiles_bf16x2.S includes this for words of two bfloat16.
  *
  * gemm_tiles.h has the operands (struct gemm_tiles) and the sizes. docs/measurements.md ("gemm_tiles.S") tells what was
  * measured, and what lost.
@@ -8,17 +9,38 @@
  * with its last four steps of k, its merge and its store, and between two steps of one there are steps of others, so that
  * none waits for the one before. Compilers keep neither that order nor the addresses in registers.
  *
- * How it works. The function takes the place of a size from a table and jumps there for each tile. The text of a size:
- *   chains    begin with +0 or with what start holds;
- *   steps     all steps of k but the last four, four a branch. Where something is prefetched, one a branch with its share
- *             of that;
- *   ends      the last steps, group by group: the first step of accumulator g, the second of g - 1, and so on; then stores,
- *             or merges and stores, with the same delay. 28 accumulators leave registers for three last steps only;
+ * How it works. The function takes the place of a size from a table. Each tile begins with +0, or with what start holds,
+ * and jumps there. The text of a size:
+ *   steps     all steps of k but the last ones, BRANCH of them a branch. Where something is prefetched, one a branch with
+ *             its share of that;
+ *   ends      stores: the last steps, group by group: the first step of accumulator g, the second of g - 1, and so on,
+ *             then the store. 28 accumulators leave registers for three last steps only.
+ * Text of rows, from the last to the first, serves all heights of a width:
+ *   start     loads what chains begin with;
+ *   merge     one last step, the merge and the store of a row, one behind the other. Three multiply-adds for each store
+ *             hide it without groups;
  *   row_max   of tiles of whole vectors, where it is asked for.
  * A tile is mr rows of nv vectors of 16 columns, or of nv vectors of which the last one has at most 8 columns (HALF), those
  * in k1. */
 #include "simd/assembly.h"
 #include "gemm_tiles.h"
+
+#ifndef GEMM_TILES_BF16X2
+#define GEMM_TILES fv_gemm_tiles_avx512
+#define MULTIPLY_ADD vfmadd231ps
+#endif
+
+/* Heights, vectors and half vectors of all sizes, as gemm_tiles.h numbers them. */
+.macro sizes op
+    \op 8, 1, 1
+    \op 8, 1, 0
+    \op 6, 4, 0
+#ifndef GEMM_TILES_BF16X2
+    \op 14, 2, 0
+    \op 8, 3, 0
+    \op 8, 3, 1
+#endif
+.endm
 
 /* ---------------------------------------------------------------------------------------------------- registers -- */
 
@@ -32,24 +54,25 @@
 #define A5 %r10
 #define A10 %r11
 #define X0 %rax /* steps to go; in ends: B + LDB */
-#define X1 %rbx /* what is prefetched of next; in ends: goes down a column of C (start, row_max) */
-#define X2 %rbp /* in ends: stride of C in bytes */
+#define X1 %rbx /* what is prefetched of next; in ends: goes down a column of C; in rows: of C, start or row_max */
+#define X2 %rbp /* in steps: X0 after the last one; in ends and rows: stride of C (start) in bytes */
 #define X3 %r12 /* B some steps ahead, or 0; in ends: merge_b */
 #define X4 %r13 /* B ahead for the second-level cache, or 0; in ends: merge_a */
 #define CREDIT %r14 /* quarters of lines of next that are due */
 #define TILE %r15 /* the text of the size */
-/* zmm0 ...          accumulators: row i of vector j is number j * mr + i
+/* zmm0 ...          accumulators: vector j of row i in i * nv + j
  * the last nv       a step of B; before them a factor of A
- * zmm28 to zmm31    in ends: B of the last steps. zmm27 (zmm31 where these are three): old values of C
+ * zmm28 to zmm31    in ends: B of the last steps
  * k1                lanes of a half vector
  * k2                merge: all lanes, or none where what C held does not count
  * k3                row_max: all lanes, or none where there are no maxima of columns before */
 
-/* The size of the tile in the making; rows i, vectors j, accumulators n = j * mr + i, last steps s and groups g are counted. */
+/* The size of the tile in the making; rows i, vectors j, last steps s and groups g are counted. */
 #define MR LOCAL(mr)
 #define NV LOCAL(nv)
 #define HALF LOCAL(half) /* 1: the last vector is a half one */
 #define LAST LOCAL(last) /* last steps */
+#define BRANCH LOCAL(branch) /* steps of k for each branch: few accumulators wait for their chains anyway */
 #define ACCUMULATORS (MR * NV)
 #define I LOCAL(i)
 #define J LOCAL(j)
@@ -61,41 +84,51 @@
 
 /* --------------------------------------------------------------------------------------------------------- tiles -- */
 
+.macro zero acc
+    vpxord %xmm\acc, %xmm\acc, %xmm\acc
+.endm
+
 .macro tile mr, nv, half
 LOCAL(tile_)\half\()_\nv\()_\mr:
     MR = \mr
-    NV = \nv
-    HALF = \half
-    LAST = 4
     .if ACCUMULATORS > 27
         LAST = 3
+    .else
+        LAST = 4
     .endif
-    chains %ACCUMULATORS
-    steps %LAST
-    lea (B, LDB), X0
+    .if ACCUMULATORS >= 24
+        BRANCH = 4
+    .elseif ACCUMULATORS > 8
+        BRANCH = 2
+    .else
+        BRANCH = 1
+    .endif
+    steps %LAST, %BRANCH
     mov FIELD(LDC), X2
     shl $2, X2
     mov FIELD(MERGE_B), X3
-    mov FIELD(MERGE_A), X4
     test X3, X3
     jz 1f
+    mov FIELD(MERGE_A), X4
     test X4, X4
     cmovz X3, X4 /* masked out: any address */
-    ends 1
-    jmp LOCAL(tile_done)
+    J = 0
+    .rept NV
+        load_b %(32 - NV + J)
+        J = J + 1
+    .endr
+    imul $(MR - 1), X2, X1
+    add FIELD(C), X1
+    jmp LOCAL(merge_)\half\()_\nv\()_\mr
 1:
-    ends 0
+    lea (B, LDB), X0
+    ends %LAST
     .if HALF == 0
         mov FIELD(ROW_MAX), X1
         test X1, X1
-        jz LOCAL(tile_done)
-        row_max %MR
+        jnz LOCAL(row_max_)\half\()_\nv\()_\mr
     .endif
     jmp LOCAL(tile_done)
-.endm
-
-.macro entry mr, nv, half
-    .long LOCAL(tile_)\half\()_\nv\()_\mr - LOCAL(tiles)
 .endm
 
 .macro heights op, most, nv, half
@@ -106,17 +139,46 @@ LOCAL(tile_)\half\()_\nv\()_\mr:
     .endr
 .endm
 
-/* All sizes, as gemm_tiles.h numbers them. */
-.macro sizes op
-    heights \op, 8, 1, 1
-    heights \op, 8, 3, 1
-    heights \op, 8, 1, 0
-    heights \op, 14, 2, 0
-    heights \op, 8, 3, 0
-    heights \op, 6, 4, 0
+.macro rows op, most, nv, half
+    LOCAL(h) = \most
+    .rept \most
+        \op %LOCAL(h), \nv, \half
+        LOCAL(h) = LOCAL(h) - 1
+    .endr
 .endm
 
-FUNCTION(fv_gemm_tiles_avx512)
+/* All tiles of a width. */
+.macro width most, nv, half
+    NV = \nv
+    HALF = \half
+    heights tile, \most, \nv, \half
+    rows start_row, \most, \nv, \half
+    notrack jmp *TILE
+    .if HALF == 0
+        rows row_max_row, \most, \nv, \half
+        jmp LOCAL(tile_done)
+    .endif
+    rows merge_row, \most, \nv, \half
+    jmp LOCAL(tile_done)
+.endm
+
+.macro tile_entry mr, nv, half
+    .long LOCAL(tile_)\half\()_\nv\()_\mr - LOCAL(tiles)
+.endm
+
+.macro start_entry mr, nv, half
+    .long LOCAL(start_)\half\()_\nv\()_\mr - LOCAL(starts)
+.endm
+
+.macro tile_entries most, nv, half
+    heights tile_entry, \most, \nv, \half
+.endm
+
+.macro start_entries most, nv, half
+    heights start_entry, \most, \nv, \half
+.endm
+
+FUNCTION(GEMM_TILES)
     SAVE(%rbx)
     SAVE(%rbp)
     SAVE(%r12)
@@ -152,9 +214,28 @@ LOCAL(tile_next):
     lea (A5, LDA, 4), A10
     add LDA, A10
     mov FIELD(B), B
+    cmpq $0, FIELD(START)
+    jne 1f
+    I = 0
+    .rept 28
+        zero %I
+        I = I + 1
+    .endr
     notrack jmp *TILE
+1:
+    mov FIELD(LDSTART), X2
+    shl $2, X2
+    mov FIELD(ROWS), X1
+    dec X1
+    imul X2, X1
+    add FIELD(START), X1
+    lea LOCAL(starts)(%rip), X0
+    mov FIELD(SIZE), X3
+    movslq (X0, X3, 4), X3
+    add X0, X3
+    notrack jmp *X3
 
-    sizes tile
+    sizes width
 
 LOCAL(tile_done): /* the operands of the tile below */
     mov FIELD(ROWS), X0
@@ -197,7 +278,11 @@ LOCAL(tile_done): /* the operands of the tile below */
 
     .p2align 2
 LOCAL(tiles):
-    sizes entry
-END_FUNCTION(fv_gemm_tiles_avx512)
+    sizes tile_entries
+LOCAL(starts):
+    sizes start_entries
+LOCAL(minus_infinity):
+    .long 0xff800000
+END_FUNCTION(GEMM_TILES)
 
 END_FILE

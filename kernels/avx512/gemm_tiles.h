@@ -6,7 +6,6 @@
 #define GEMM_TILES_COUNT 0
 #define GEMM_TILES_ROWS 8
 #define GEMM_TILES_SIZE 16
-#define GEMM_TILES_K 24
 #define GEMM_TILES_A 32
 #define GEMM_TILES_LDA 40
 #define GEMM_TILES_B 48
@@ -25,12 +24,12 @@
 #define GEMM_TILES_PREFETCH_B 152
 #define GEMM_TILES_L2_DISTANCE 160
 #define GEMM_TILES_LANES 168
+#define GEMM_TILES_STEPS 176
 
 #ifndef __ASSEMBLER__
 _Static_assert(offsetof(gemm_tiles, count) == GEMM_TILES_COUNT, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, rows) == GEMM_TILES_ROWS, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, size) == GEMM_TILES_SIZE, "as gemm_tiles.S has it");
-_Static_assert(offsetof(gemm_tiles, k) == GEMM_TILES_K, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, a) == GEMM_TILES_A, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, lda) == GEMM_TILES_LDA, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, b) == GEMM_TILES_B, "as gemm_tiles.S has it");
@@ -49,22 +48,25 @@ _Static_assert(offsetof(gemm_tiles, pace) == GEMM_TILES_PACE, "as gemm_tiles.S h
 _Static_assert(offsetof(gemm_tiles, prefetch_b) == GEMM_TILES_PREFETCH_B, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, l2_distance) == GEMM_TILES_L2_DISTANCE, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, lanes) == GEMM_TILES_LANES, "as gemm_tiles.S has it");
+_Static_assert(offsetof(gemm_tiles, steps) == GEMM_TILES_STEPS, "as gemm_tiles.S has it");
 
 /* Multiplies t->count tiles of t->rows rows, one below the other; t then describes what is below them. At least 4 steps of
  * k. */
 void fv_gemm_tiles_avx512(gemm_tiles *t);
+void fv_gemm_tiles_bf16x2_avx512(gemm_tiles *t);
 
 _Static_assert(UNROLL == 4 && FV_W == 16, "as gemm_tiles.S has it");
-enum { GEMM_LEAST_STEPS = 4, GEMM_HALF = FV_W / 2 };
+enum { GEMM_LEAST_STEPS = 4, GEMM_HALF = FV_W / 2, GEMM_BF16X2 = FV_PER_WORD == 2 };
 
 /* The sizes of tiles: by the vectors of a row, and whether the last of them is a half one, of at most 8 columns; each has
- * all heights up to most. first: the number of its lowest tile in gemm_tiles.S. */
+ * all heights up to most, 0 if there are none. first: the number of its lowest tile in gemm_tiles.S. */
 typedef struct gemm_heights {
     int8_t most, first;
 } gemm_heights;
 
-static const gemm_heights gemm_whole[] = {[1] = {8, 16}, [2] = {14, 24}, [3] = {8, 38}, [4] = {6, 46}};
-static const gemm_heights gemm_half[] = {[1] = {8, 0}, [3] = {8, 8}};
+static const gemm_heights gemm_half[] = {[1] = {8, 0}, [3] = {GEMM_BF16X2 ? 0 : 8, 44}, [4] = {0, 0}};
+static const gemm_heights gemm_whole[] = {
+    [1] = {8, 8}, [2] = {GEMM_BF16X2 ? 0 : 14, 22}, [3] = {GEMM_BF16X2 ? 0 : 8, 36}, [4] = {6, 16}};
 
 static const gemm_heights *gemm_sizes(int64_t columns) {
     return columns % FV_W ? &gemm_half[columns / FV_W + 1] : &gemm_whole[columns / FV_W];
@@ -72,12 +74,14 @@ static const gemm_heights *gemm_sizes(int64_t columns) {
 
 /* The next strip is as wide as there are tiles for. Fewer steps of k are left to the body, a row and a vector at a time. */
 static int64_t gemm_strip(int64_t columns, int64_t k) {
-    const int64_t left = columns < FV_NR ? columns : FV_NR, whole = left / FV_W * FV_W;
+    const int64_t left = columns < FV_NR ? columns : FV_NR, whole = left / FV_W;
     if (k < GEMM_LEAST_STEPS)
         return left < FV_W ? left : FV_W;
-    if (left == whole || (left - whole <= GEMM_HALF && (whole == 0 || whole == 2 * FV_W)))
+    if (left % FV_W <= GEMM_HALF && gemm_sizes(left)->most > 0)
         return left;
-    return whole ? whole : GEMM_HALF;
+    if (whole == 0)
+        return GEMM_HALF;
+    return gemm_whole[whole].most > 0 ? whole * FV_W : FV_W;
 }
 
 static int64_t gemm_most_rows(int64_t columns, int64_t k) {
@@ -95,7 +99,11 @@ static void gemm_height(gemm_tiles *t, int64_t rows) {
     t->rows = rows;
     t->size = gemm_sizes(t->n)->first + rows - 1;
     t->lanes = (1 << (t->n % FV_W)) - 1;
-    fv_gemm_tiles_avx512(t);
+    t->steps = t->k - (t->merge_b ? 1 : rows * ((t->n + FV_W - 1) / FV_W) > 27 ? 3 : 4);
+    if (GEMM_BF16X2)
+        fv_gemm_tiles_bf16x2_avx512(t);
+    else
+        fv_gemm_tiles_avx512(t);
 }
 #endif
 

@@ -62,6 +62,7 @@ typedef struct gemm_tiles {
     const float *prefetch_b;        /* B some steps ahead, prefetched into the first-level cache; NULL: it is not */
     int64_t l2_distance;            /* so many floats further on into the second-level cache; 0: it is there */
     int64_t lanes;                  /* of a vector that is not whole, a bit each: gemm_tiles.h's */
+    int64_t steps;                  /* all but the last ones: gemm_tiles.h's */
     int64_t n;
 } gemm_tiles;
 
@@ -240,7 +241,7 @@ FV_ALWAYS_INLINE void gemm_run(gemm_tiles *t, const int mr, const int nv, const 
                 }
             merge_a += mr;
         }
-        if (!row_max)
+        if (!row_max || (part == PART && FV_W < (int)FV_LANES)) /* with maxima all of FV_LANES columns count */
             c = gemm_store_tile(acc, t, c, NULL, mr, nv, part, 0);
         else {
             c = t->accumulate_max ? gemm_store_tile(acc, t, c, row_max, mr, nv, WHOLE, 1)
