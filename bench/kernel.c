@@ -55,7 +55,14 @@ static void call_copy(const fv_kernel *kernel, operands *o) {
 
 static void call_pack(const fv_kernel *kernel, operands *o) {
     fv_magnitudes m = fv_magnitudes_none();
-    kernel->run.pack(o->n, o->k, o->in[0], o->k, o->out[0], o->n, &m, NULL);
+    kernel->run.pack(o->n, o->k, o->in[0], o->k, 0, o->out[0], o->n, &m, NULL);
+}
+
+/* Rows of elements become words, without a transpose. */
+static void call_pack_rows(const fv_kernel *kernel, operands *o) {
+    const bool rows = kernel->source == FV_SOURCE_rows;
+    fv_magnitudes m = fv_magnitudes_none();
+    kernel->run.pack(o->m, o->n, o->in[0], o->n, rows ? -3 : 0, o->out[0], rows ? (o->n + 1) / 2 : o->n, &m, NULL);
 }
 
 /* work has no maxima, but what is no less than them: above the scores at first, later the sums of p. So
@@ -124,21 +131,11 @@ static void call_normalize(const fv_kernel *kernel, operands *o) {
 
 static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32(o->n, o->in[0], o->out[0]); }
 
-static void call_to_pairs(const fv_kernel *kernel, operands *o) {
-    fv_magnitudes m = fv_magnitudes_none();
-    kernel->run.to_pairs_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, -3, o->out[0], (o->n + 1) / 2, &m, NULL);
-}
-
 /* Bits of floats serve for words. */
 static void call_unpack(const fv_kernel *kernel, operands *o) {
     const fv_operand operand = {
         .data = o->in[2], .scales = o->in[1], .columns = o->n, .steps = o->m, .row = o->n, .format = kernel->format};
     kernel->run.unpack(&operand, o->out[0], o->n);
-}
-
-static void call_pair_rows(const fv_kernel *kernel, operands *o) {
-    fv_magnitudes m = fv_magnitudes_none();
-    kernel->run.pair_rows_bf16(o->m, o->n, (const uint16_t *)o->in[0], o->n, o->out[0], o->n, &m);
 }
 
 static void call_widen(const fv_kernel *kernel, operands *o) {
@@ -189,6 +186,8 @@ static const operation of_floats = {call_multiply, 0, 0, 64, "mnk", any, 1, 2, 0
                        of_halves = {call_multiply, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
                        of_words = {call_multiply, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
                        of_few = {call_multiply, 4, 128, 256, "mnk", any, 1, 2, 0, 0};
+static const operation of_steps = {call_pack_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
+                       of_rows = {call_pack_rows, 32, 64, 1, "mn", any, 1, 0, 1, 6};
 
 static const operation operations[FV_OP_COUNT] = {
     [FV_OP_scale] = {call_scale, 32, 64, 1, "mn", any, 1, 0, 1, 8},
@@ -207,8 +206,6 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_bias_act_residual] = {call_bias_act_residual, 32, 64, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_normalize] = {call_normalize, 8, 576, 1, "mn", any, 1, 0, 1, 8},
     [FV_OP_exp] = {call_exp, 1, 4096, 1, "n", any, 1, 0, 1, 8},
-    [FV_OP_to_pairs] = {call_to_pairs, 32, 64, 1, "mn", any, 1, 0, 1, 6},
-    [FV_OP_pair_rows] = {call_pair_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
     [FV_OP_unpack] = {call_unpack, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
@@ -216,6 +213,8 @@ static const operation operations[FV_OP_COUNT] = {
 };
 
 static const operation *operation_of(const fv_kernel *kernel) {
+    if (kernel->op == FV_OP_pack && kernel->source != FV_SOURCE_columns)
+        return kernel->source == FV_SOURCE_steps ? &of_steps : &of_rows;
     if (kernel->op != FV_OP_multiply)
         return &operations[kernel->op];
     if (kernel->few)

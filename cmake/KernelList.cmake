@@ -1,8 +1,9 @@
 # Reads the list of kernels, kernels.inc.
-#   fovea_read_kernel_list()   sets <tier> to the files of each tier's rows, in the order of the list and without the element types that
-#                              the build leaves out; writes built_kernels.inc, the list without these. A row has a file of its own,
-#                              as avx2/exp_f32_1x8_avx2.c; if there is none, that is written into the build tree, as an instance of
-#                              a body (bodies.cmake). If the row needs features, the file gets the flags of each, <feature>_flags.
+#   fovea_read_kernel_list()   sets <tier> to the files of each tier's rows, in the order of the list and without the
+#                              element types that the build leaves out; writes built_kernels.inc, the list without
+#                              these. A row has a file of its own, as avx2/exp_f32_1x8_avx2.c; if there is none, that is
+#                              written into the build tree, as an instance of a body (bodies.cmake). If the row needs
+#                              features, the file gets the flags of each, <feature>_flags.
 # Stops the build where a row has neither file nor body, or a file in a tier's folder no row.
 function(fovea_read_kernel_list)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS kernels.inc)
@@ -10,11 +11,12 @@ function(fovea_read_kernel_list)
     set(word "([a-z0-9_]+)")
     set(number "([0-9]+)")
     list(JOIN FOVEA_LEFT_OUT_TYPES "|" left_out) # and formats of them, as bf16x2
-    file(STRINGS kernels.inc lines REGEX "^FV_(KERNEL|MULTIPLY|MULTIPLY_FEW|PACKING)\\(")
+    file(STRINGS kernels.inc lines REGEX "^FV_(KERNEL|MULTIPLY|MULTIPLY_FEW|PACK|UNPACK)\\(")
     set(rows)
     foreach(line IN LISTS lines)
         string(REGEX REPLACE "^FV_MULTIPLY(_FEW)?\\(${word}, " "FV_KERNEL(multiply_\\2, " line "${line}")
-        string(REGEX REPLACE "^FV_PACKING" "FV_KERNEL" line "${line}")
+        string(REGEX REPLACE "^FV_PACK\\(" "FV_KERNEL(pack_" line "${line}")
+        string(REGEX REPLACE "^FV_UNPACK\\(" "FV_KERNEL(unpack, " line "${line}")
         if(NOT line MATCHES "^FV_KERNEL\\(${word}, ${word}, ${number}, ${number}, ${word}, ([A-Za-z0-9_ |]+)\\)$")
             message(FATAL_ERROR "kernels.inc: not a row: ${line}")
         endif()
@@ -57,7 +59,7 @@ function(fovea_read_kernel_list)
 
     file(READ kernels.inc list)
     if(left_out)
-        string(REGEX REPLACE "\nFV_[A-Z_]+\\([a-z0-9_]+, (${left_out})(x[0-9x]+|_columns)?, [^\n]*" "" list "${list}")
+        string(REGEX REPLACE "\nFV_[A-Z_]+\\(([a-z0-9_]+, )?(${left_out})(x[0-9x]+|_columns)?, [^\n]*" "" list "${list}")
     endif()
     file(CONFIGURE OUTPUT built_kernels.inc CONTENT "${list}" @ONLY)
 endfunction()

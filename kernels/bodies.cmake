@@ -1,6 +1,7 @@
-# What a row of kernels.inc is an instance of, unless it has a file of its own, <tier>/<row>.c: KernelList.cmake writes that file into
-# the build tree. The first line that matches the row's name counts; where none does, body/<operation>_<type>.h with simd_<tier>.h.
-# Tiles become FV_MR and FV_NR. In definitions @type@ and @tier@ are the row's; the type of a product is the format of B.
+# What a row of kernels.inc is an instance of, unless it has a file of its own, <tier>/<row>.c: KernelList.cmake writes
+# that file into the build tree. The first line that matches the row's name counts; where none does,
+# body/<operation>_<type>.h with simd_<tier>.h. Tiles become FV_MR and FV_NR. In definitions @type@ and @tier@ are the
+# row's; the type of a product is the format of B.
 #    row                              words of   body                     definitions
 set(bodies
     "^dot_i8_8x32_                    int8       body/dot_i8.h            FV_I8_PLANES"

@@ -1,5 +1,5 @@
-/* The list of kernels as C sees it: operations, tiers, features and types, a row, and the prototypes. Part of kernels.h, which has the
- * types of the functions; the rows themselves are in kernels.inc. */
+/* The list of kernels as C sees it: operations, tiers, features and types, a row, and the prototypes. Part of
+ * kernels.h, which has the types of the functions; the rows themselves are in kernels.inc. */
 #ifndef FV_KERNEL_LIST_H
 #define FV_KERNEL_LIST_H
 
@@ -22,8 +22,6 @@ typedef enum fv_op {
     FV_OP_bias_act_residual,
     FV_OP_normalize,
     FV_OP_exp,
-    FV_OP_to_pairs,
-    FV_OP_pair_rows,
     FV_OP_unpack,
     FV_OP_widen,
     FV_OP_narrow,
@@ -61,6 +59,7 @@ typedef struct fv_kernel {
     fv_type type;     /* of a product, pack or unpack: of the operand's elements */
     fv_format format; /* of that operand */
     fv_kind kind;     /* of a product */
+    fv_source source; /* of a pack */
     int few;          /* it takes at most mr rows */
     fv_isa isa;
     unsigned features; /* that it needs beyond its tier: FV_HAS_... */
@@ -84,8 +83,6 @@ typedef struct fv_kernel {
         fv_bias_act_residual_f32_fn *bias_act_residual_f32;
         fv_normalize_f32_fn *normalize_f32;
         fv_exp_f32_fn *exp_f32;
-        fv_pair_rows_bf16_fn *pair_rows_bf16;
-        fv_to_pairs_bf16_fn *to_pairs_bf16;
         fv_unpack_fn *unpack;
         fv_widen_bf16_fn *widen_bf16;
         fv_widen_f16_fn *widen_f16;
@@ -103,7 +100,8 @@ typedef struct fv_kernel {
 #define FV_KERNEL(op, type, mr, nr, isa, features) fv_##op##_##type##_fn fv_##op##_##type##_##mr##x##nr##_##isa;
 #define FV_MULTIPLY(kind, format, mr, nr, isa, features)                                                               \
     fv_multiply_fn fv_multiply_##kind##_##format##_##mr##x##nr##_##isa;
-#define FV_PACKING(op, format, mr, nr, isa, features) fv_##op##_fn fv_##op##_##format##_##mr##x##nr##_##isa;
+#define FV_PACK(source, format, mr, nr, isa, features) fv_pack_fn fv_pack_##source##_##format##_##mr##x##nr##_##isa;
+#define FV_UNPACK(format, mr, nr, isa, features) fv_unpack_fn fv_unpack_##format##_##mr##x##nr##_##isa;
 #include "built_kernels.inc"
 #undef FV_KERNEL
 

@@ -40,17 +40,18 @@
  *   t       = t * (u + bias)      where the map is gated: u the chain of the other part, its bias added first
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
- * bf16 and bf16_tile are arithmetics that callers name, for operands of bfloat16. In both, p are rounded before l and o are
- * computed from them: +0 where p < 2^-40, else the nearest bfloat16, ties to even. They are computed in the mode that rounds to nearest
- * and flushes nothing, whatever the caller's is. bf16_tile has its own products, too. Element t of a chain, a channel, or
- * a key counted from the beginning of its segment, is in block t / FV_BLOCK; what no element is there for counts as zeros:
+ * bf16 and bf16_tile are arithmetics that callers name, for operands of bfloat16. In both, p are rounded before l and o
+ * are computed from them: +0 where p < 2^-40, else the nearest bfloat16, ties to even. They are computed in the mode
+ * that rounds to nearest and flushes nothing, whatever the caller's is. bf16_tile has its own products, too. Element t
+ * of a chain, a channel, or a key counted from the beginning of its segment, is in block t / FV_BLOCK; what no element
+ * is there for counts as zeros:
  *
  *   even    = chain over the even t of a block ascending: even = fma(a[t], b[t], even), even = +0
  *   odd     = likewise over the odd t
  *   acc     = acc + (even + odd), block after block, acc = +0
  *
- * for acc of scores, of o and of projections. That is what TDPBF16PS computes, where no number is subnormal: it takes subnormal
- * operands for zeros, and its results become zeros. Here they are kept: units of that kind multiply only what
+ * for acc of scores, of o and of projections. That is what TDPBF16PS computes, where no number is subnormal: it takes
+ * subnormal operands for zeros, and its results become zeros. Here they are kept: units of that kind multiply only what
  * fv_pairs_exact() allows, and multiply-adds of float32 all else.
  *
  * and of norms of a row of n channels:
@@ -109,17 +110,19 @@ typedef struct fv_prefetch {
 
 /* Kinds of A of a product: what its rows are made of, and the arithmetic.
  *   f32               floats, in one chain
- *   f32_masked        the same, but terms whose a is -0 are skipped, so that b may be anything there: the careful path of boundary
- *                     tiles over values that are not finite; slow and rare. No row_max
- *   f32_amx_order     floats in the arithmetic of bf16_tile: acc = acc + (even + odd) for each block of FV_BLOCK steps, the first of
- *                     which begins with t = 0; start is what acc begins with. So runs of t end with blocks. A block that has lost
- *                     its first elements, which are zeros, is a call of its own: even and odd may change places
+ *   f32_masked        the same, but terms whose a is -0 are skipped, so that b may be anything there: the careful path
+ *                     of boundary tiles over values that are not finite; slow and rare. No row_max
+ *   f32_amx_order     floats in the arithmetic of bf16_tile: acc = acc + (even + odd) for each block of FV_BLOCK steps,
+ *                     the first of which begins with t = 0; start is what acc begins with. So runs of t end with
+ *                     blocks. A block that has lost its first elements, which are zeros, is a call of its own: even and
+ *                     odd may change places
  *   f32_amx_order_masked   as f32_masked is to f32
- *   bf16x2            words of two bfloat16, the first in the high half, with +0 behind an odd number of steps; only where
- *                     fv_pairs_exact() allows it
- *   bf16x2_amx_order  the same as blocks. The calling thread is between fv_tiles_enter() and fv_tiles_leave() (amx/tiles.h)
- *   f16x2             words of two float16, the first in the low half: any numbers, in any rounding mode, as products are exact and
- *                     never subnormal, as long as the CPU does not flush what is subnormal as float16 */
+ *   bf16x2            words of two bfloat16, the first in the high half, with +0 behind an odd number of steps; only
+ *                     where fv_pairs_exact() allows it
+ *   bf16x2_amx_order  the same as blocks. The calling thread is between fv_tiles_enter() and fv_tiles_leave()
+ *                     (amx/tiles.h)
+ *   f16x2             words of two float16, the first in the low half: any numbers, in any rounding mode, as products
+ *                     are exact and never subnormal, as long as the CPU does not flush what is subnormal as float16 */
 typedef enum fv_kind {
     FV_KIND_f32,
     FV_KIND_f32_masked,
@@ -139,43 +142,56 @@ typedef enum fv_kind {
  *   both         c[i][j] = fma(c[i][j], a[i], chain * b[i])
  * So a product may be computed in runs of t: each run but the last stores its chain, each but the first starts from the
  * one stored, and the last one may merge. Its bits are those of one call over all t.
- * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written while
- * the rest is still being read. prefetch NULL: no hints.
+ * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written
+ * while the rest is still being read. prefetch NULL: no hints.
  *
- * B is one panel; columns past n are not read. Scores are A = scaled queries, B = packed keys; values are A = p, B = v as it lies,
- * or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list is its register tile.
- * What rows of the list ask beyond that:
- *   A f32, B of another type, many rows n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue has only start.
+ * B is one panel; columns past n are not read. Scores are A = scaled queries, B = packed keys; values are A = p, B = v
+ * as it lies, or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list
+ * is its register tile. What rows of the list ask beyond that:
+ *   A f32, B of another type, many rows n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue
+ *                                       has only start.
  *                                       The second element behind an odd number of steps is not read as a number.
  *                                       An element of i8_columns is its integer times the scale of its column, rounded
- *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max together: maxima are
- *                                       those of c
- *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies into A */
+ *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max
+ *                                       together: maxima are those of c
+ *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies
+ *                                       into A */
 typedef void fv_multiply_fn(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
                             const fv_prefetch *prefetch);
 
-/* scale: y[i][j] = factor * x[i][j] for rows x n; y may be x, with ldy == ldx. *norm, unless NULL, is raised to the largest sum of squares of a row
- * of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y, acc), acc = +0; then the tree of l. */
+/* scale: y[i][j] = factor * x[i][j] for rows x n; y may be x, with ldy == ldx. *norm, unless NULL, is raised to the
+ * largest sum of squares of a row of y, NaN left out: 16 lanes, lane j adds elements j, j+16, ...: acc = fma(y, y,
+ * acc), acc = +0; then the tree of l. */
 typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float *x, int64_t ldx, float *y, int64_t ldy,
                              float *norm);
 
 /* copy: y[i][j] = x[i][j] for rows x n, bit by bit: no NaN changes, no subnormal is flushed. */
 typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
-/* pack: transposes keys into a panel of the score gemm, in the format that the row is named by.
- *   f32        from floats: panel[c*nr + i] = k[i*ldk + c] for i < keys <= nr, c < channels. *norm, unless NULL, is raised to the largest
- *              sum of squares of a key, NaN left out: 4 lanes, lane j adds channels j, j+4, ...: acc = fma(k, k, acc), acc = +0; then
- *              lanes 0 + 2 and 1 + 3, and both sums
- *   bf16x2     from bfloat16: panel[(c / 2) * nr + i] has channels c and c + 1 of key i. Updates *magnitudes. *norm likewise, but with
- *              sums in any order
- *   f16x2x4    the same from float16; *magnitudes stays as it is
- * Columns up to the next multiple of FV_LANES become +0. nr, the width of the panel, is a multiple of FV_LANES. magnitudes may be NULL
- * where it is not updated. */
-typedef void fv_pack_fn(int64_t keys, int64_t channels, const void *k, int64_t ldk, float *panel, int64_t nr,
+/* In what order the source of a packer has its elements: columns of B one behind the other, as keys; steps of B, as
+ * values; or rows of A. */
+typedef enum fv_source { FV_SOURCE_columns, FV_SOURCE_steps, FV_SOURCE_rows } fv_source;
+
+/* pack: a matrix x, rows x n, in the format that the row is named by: ldx elements to the next row of x, ldy words to
+ * the next of y.
+ *   columns    keys are transposed into a panel of ldy columns, rows <= ldy, a multiple of FV_LANES; columns up to the
+ *              next multiple of FV_LANES become +0
+ *     f32      from floats: y[c*ldy + i] = x[i*ldx + c]; norms have 4 lanes, lane j adds channels j, j+4, ...:
+ *              acc = fma(k, k, acc), acc = +0; then lanes 0 + 2 and 1 + 3, and both sums
+ *     bf16x2   from bfloat16: y[(c / 2)*ldy + i] has channels c and c + 1 of key i
+ *     f16x2x4  the same from float16
+ *   steps      bf16x2: y[(t / 2)*ldy + j] has steps t and t + 1 of column j. Finds no norm
+ *   rows       bf16x2: y[i*ldy + t / 2] has elements t and t + 1 of row i, times 2^exponent. The bits of those that are
+ *              not 0 grow by 128 exponent, modulo 2^16: that is the product if fv_magnitudes_scaled() gives normal
+ *              numbers
+ * A word ends with +0 where there is no second element. bf16x2 updates *magnitudes with those of x; else it may be
+ * NULL. *norm, unless NULL, is raised to the largest sum of squares of a row, as it is written, NaN left out, with sums
+ * in any order but for f32. exponent is 0 but for rows. */
+typedef void fv_pack_fn(int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy,
                         fv_magnitudes *magnitudes, float *norm);
 
-/* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of its own,
- * done of all of which it has behind it. */
+/* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of
+ * its own, done of all of which it has behind it. */
 typedef struct fv_beside {
     void (*step)(struct fv_beside *beside, int64_t done, int64_t all);
 } fv_beside;
@@ -189,7 +205,8 @@ typedef struct fv_softmax_f32_args {
     float c; /* 1 <= c < 2 */
     float *p;
     int64_t ldp;
-    int paired; /* 1, of bfloat16 alone: p is words of pairs, as of to_pairs: column of row in the word p[row * ldp + column / 2] */
+    /* 1, of bfloat16 alone: p is words of pairs, as pack makes of rows: column of row in p[row * ldp + column / 2] */
+    int paired;
     const fv_keybits
         *bits; /* row r attends by bits[r * bits_step] (step 0: one for all); NULL: all rows to all columns */
     int64_t bits_step;
@@ -198,10 +215,10 @@ typedef struct fv_softmax_f32_args {
      * none. Overwritten. */
     float *lanes;
     int64_t row_max_end;
-    /* Nonzero: the maxima are those of the keys that rows attend to by their bits, which hold for these columns, too. */
+    /* Nonzero: the maxima are those of the keys that rows attend to by their bits, also in these columns. */
     int row_max_masked;
-    /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its check.
-     * Results are the same either way. */
+    /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its
+     * check. Results are the same either way. */
     int no_underflow;
     fv_beside *beside; /* of bfloat16 alone: stepped at most twice a row; NULL: nothing is */
     float *m, *l;      /* [rows] */
@@ -209,8 +226,8 @@ typedef struct fv_softmax_f32_args {
 
 typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);
 
-/* softmax of bfloat16: p becomes +0 where it is under 2^-40, else it is rounded to bfloat16, to nearest even; a NaN becomes
- * 0x7fc00000; l is the sum of the p so rounded. Floats, or pairs. no_underflow is not read. */
+/* softmax of bfloat16: p becomes +0 where it is under 2^-40, else it is rounded to bfloat16, to nearest even; a NaN
+ * becomes 0x7fc00000; l is the sum of the p so rounded. Floats, or pairs. no_underflow is not read. */
 typedef fv_softmax_f32_fn fv_softmax_bf16_fn;
 
 /* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
@@ -231,27 +248,27 @@ typedef void fv_finish_f32_fn(int64_t rows, int64_t n, const float *O, int64_t l
  */
 typedef void fv_mask_to_bits_u8_fn(int64_t begin, int64_t end, const uint8_t *mask, int64_t step, fv_keybits *bits);
 
-/* add_mask: s[i] = c * s[i] + mask[i * step] for the keys i of [begin, end), rounded twice, and clears in *bits those where
- * mask is -inf; step 0 or 1, begin a multiple of FV_LANES, 1 <= c < 2. s at cleared keys is unspecified. mask: additive
- * mask, bias or relative bias.
+/* add_mask: s[i] = c * s[i] + mask[i * step] for the keys i of [begin, end), rounded twice, and clears in *bits those
+ * where mask is -inf; step 0 or 1, begin a multiple of FV_LANES, 1 <= c < 2. s at cleared keys is unspecified. mask:
+ * additive mask, bias or relative bias.
  * row_max[j] = the maximum of the new s of keys j, j + FV_LANES, ... that *bits has left, NaN left out; -inf if none.
  * Returns 1 if it cleared a bit, else 0. */
 typedef int fv_add_mask_f32_fn(int64_t begin, int64_t end, const float *mask, int64_t step, float c, float *s,
                                fv_keybits *bits, float *row_max);
 
-/* softcap: s[i][j] = cap * tanh(factor * s[i][j]) for rows x n, factor, cap > 0; rounded three times: the product with factor,
- * tanh (body/v_tanh.h: at most 2^-24 and 2^-22 of it from exact), the product with cap. n is a multiple of FV_LANES. A
- * rising function, so it may be given maxima, too. */
+/* softcap: s[i][j] = cap * tanh(factor * s[i][j]) for rows x n, factor, cap > 0; rounded three times: the product with
+ * factor, tanh (body/v_tanh.h: at most 2^-24 and 2^-22 of it from exact), the product with cap. n is a multiple of
+ * FV_LANES. A rising function, so it may be given maxima, too. */
 typedef void fv_softcap_f32_fn(int64_t rows, int64_t n, float factor, float cap, float *s, int64_t lds);
 
-/* weights: w[i] = weight of key i of [begin, end) of one row, from its scores c * s[i], its lse and its bits (never NULL);
- * begin is a multiple of FV_LANES, 1 <= c < 2. */
+/* weights: w[i] = weight of key i of [begin, end) of one row, from its scores c * s[i], its lse and its bits (never
+ * NULL); begin is a multiple of FV_LANES, 1 <= c < 2. */
 typedef void fv_weights_f32_fn(int64_t begin, int64_t end, const float *s, float c, float lse, const fv_keybits *bits,
                                float *w);
 
-/* weight_sums: sums[i] += weight of key i, row after row, for the keys of [begin, end), multiples of FV_LANES, and rows rows:
- * of scores c * s[row * lds + i], lse[row] and bits[row * bits_step] (step 0: one for all; NULL: all keys), as weights gives
- * it, 1 <= c < 2. The payload of a NaN is left open. */
+/* weight_sums: sums[i] += weight of key i, row after row, for the keys of [begin, end), multiples of FV_LANES, and rows
+ * rows: of scores c * s[row * lds + i], lse[row] and bits[row * bits_step] (step 0: one for all; NULL: all keys), as
+ * weights gives it, 1 <= c < 2. The payload of a NaN is left open. */
 typedef void fv_weight_sums_f32_fn(int64_t rows, int64_t begin, int64_t end, const float *s, int64_t lds, float c,
                                    const float *lse, const fv_keybits *bits, int64_t bits_step, float *sums);
 
@@ -285,13 +302,14 @@ typedef struct fv_normalize {
 typedef void fv_normalize_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, const fv_normalize *args,
                                  float *y, int64_t ldy);
 
-/* exp: y[i] = exp(x[i]): at most 1 ulp from exact where that is a normal number, from -87.33654 to 88.72283; exactly +0 below,
- * inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
+/* exp: y[i] = exp(x[i]): at most 1 ulp from exact where that is a normal number, from -87.33654 to 88.72283; exactly +0
+ * below, inf above, exp(0) = 1, monotonic; NaN -> 0x7fc00000; for x <= 0 the exp of softmax. x == y is allowed. */
 typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
 
-/* Pairs: two bfloat16 in a word, the first in the high half, since VDPBF16PS adds the product of the high halves first. So its chain
- * over pairs is the chain of float32 over elements, bit for bit, if the rounding mode is nearest and nothing subnormal or
- * infinite can appear: fv_pairs_exact(). A number of elements that is odd ends with a pair of one element and +0. */
+/* Pairs: two bfloat16 in a word, the first in the high half, since VDPBF16PS adds the product of the high halves first.
+ * So its chain over pairs is the chain of float32 over elements, bit for bit, if the rounding mode is nearest and
+ * nothing subnormal or infinite can appear: fv_pairs_exact(). A number of elements that is odd ends with a pair of one
+ * element and +0. */
 
 /* Those of no element. */
 static inline fv_magnitudes fv_magnitudes_none(void) { return (fv_magnitudes){0xffff, 0}; }
@@ -301,7 +319,8 @@ static inline void fv_magnitudes_add(fv_magnitudes *m, fv_magnitudes other) {
     m->most = other.most > m->most ? other.most : m->most;
 }
 
-/* Those of numbers times 2^exponent; larger than all, and so never exact, if one of them or a product is no normal number. */
+/* Those of numbers times 2^exponent; larger than all, and so never exact, if one of them or a product is no normal
+ * number. */
 static inline fv_magnitudes fv_magnitudes_scaled(fv_magnitudes m, int exponent) {
     enum { NORMAL = 0x80, INFINITE = 0x7f80 };
     const fv_magnitudes none = fv_magnitudes_none(), never = {0, 0xffff};
@@ -313,8 +332,8 @@ static inline fv_magnitudes fv_magnitudes_scaled(fv_magnitudes m, int exponent) 
                : (fv_magnitudes){m.least + more, m.most + more};
 }
 
-/* Each product is a multiple of 2^(ea + eb - 14), the exponents being the least of both sides, and so is each sum: none is
- * subnormal if that is at least 2^-126. Both sides are normal numbers. */
+/* Each product is a multiple of 2^(ea + eb - 14), the exponents being the least of both sides, and so is each sum: none
+ * is subnormal if that is at least 2^-126. Both sides are normal numbers. */
 static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
     enum { NORMAL = 0x80, INFINITE = 0x7f80, BIAS = 127 };
     return a.least >= NORMAL && b.least >= NORMAL && a.most < INFINITE && b.most < INFINITE &&
@@ -330,27 +349,16 @@ typedef struct fv_product {
     fv_epilogue epilogue;
 } fv_product;
 
-/* pair_rows: rows i and i + 1 of x, rows x n elements, i even, as one row of pairs: y[(i/2)*ldy + j] has x[i][j] and x[i + 1][j], or
- * +0 where there is no such row. Updates *magnitudes. */
-typedef void fv_pair_rows_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
-                                  fv_magnitudes *magnitudes);
-
-/* to_pairs: elements of bfloat16 x, rows x n, times 2^exponent as pairs y, rows x (n + 1) / 2. The bits of those that are not 0 grow by
- * 128 exponent, modulo 2^16: that is the product if fv_magnitudes_scaled() gives normal numbers. Updates *magnitudes with those of
- * x. *norm, unless NULL, is raised to the largest sum of squares of a row of y, NaN left out, with sums in any order. */
-typedef void fv_to_pairs_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
-                                 int64_t ldy, fv_magnitudes *magnitudes, float *norm);
-
-/* unpack: y[t*ldy + j] = element t of column j of an operand, as a product with floats takes it, for all its steps and columns, a
- * multiple of FV_LANES, on scalar any number. A NaN of bf16x2 keeps its bits. */
+/* unpack: y[t*ldy + j] = element t of column j of an operand, as a product with floats takes it, for all its steps and
+ * columns, a multiple of FV_LANES, on scalar any number. A NaN of bf16x2 keeps its bits. */
 typedef void fv_unpack_fn(const fv_operand *b, float *y, int64_t ldy);
 
 /* widen: y[i][j] = x[i][j], exactly, for rows x n elements of bfloat16 or float16; a NaN becomes quiet. */
 typedef void fv_widen_bf16_fn(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy);
 typedef fv_widen_bf16_fn fv_widen_f16_fn;
 
-/* narrow: y[i][j] = x[i][j] rounded to nearest, ties to even, whatever the caller's mode is, subnormals kept; a NaN becomes
- * quiet and keeps the top bits of its payload. */
+/* narrow: y[i][j] = x[i][j] rounded to nearest, ties to even, whatever the caller's mode is, subnormals kept; a NaN
+ * becomes quiet and keeps the top bits of its payload. */
 typedef void fv_narrow_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, uint16_t *y, int64_t ldy);
 typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
 

@@ -5,8 +5,8 @@
  *
  *   (j / width) * panel + (t / per_word) * row + j % width     counted from data, width 0 standing for one panel,
  *
- * in words of per_word elements (fv_operand_place). What is behind the last step of a word is +0, unless a format's kernels say that
- * it is not read. An operand owns nothing. */
+ * in words of per_word elements (fv_operand_place). What is behind the last step of a word is +0, unless a format's
+ * kernels say that it is not read. An operand owns nothing. */
 #ifndef FV_OPERAND_H
 #define FV_OPERAND_H
 
@@ -52,7 +52,8 @@ static inline fv_format_info fv_format_of(fv_format format) {
     }
 }
 
-/* Exponent range of 16-bit elements: bits of the smallest magnitude that is not 0, and of the largest; NaN are the largest of all. */
+/* Exponent range of 16-bit elements: bits of the smallest magnitude that is not 0, and of the largest; NaN are the
+ * largest of all. */
 typedef struct fv_magnitudes {
     int least, most;
 } fv_magnitudes;

@@ -1,4 +1,5 @@
-/* Packs matrices of any strides into operands. Not a kernel: weights are packed once, and the loads decide how long that takes. */
+/* Packs matrices of any strides into operands. Not a kernel: weights are packed once, and the loads decide how long
+ * that takes. */
 #ifndef FV_PACK_ANY_H
 #define FV_PACK_ANY_H
 
@@ -15,8 +16,8 @@ typedef struct fv_matrix {
     float scale;             /* of floats: each is multiplied by it */
 } fv_matrix;
 
-/* Writes the columns of a matrix to columns of an operand from `column` on, which lie in one panel, and +0 behind the last step of a
- * word. words: the operand's data. */
+/* Writes the columns of a matrix to columns of an operand from `column` on, which lie in one panel, and +0 behind the
+ * last step of a word. words: the operand's data. */
 void fv_pack_any(const fv_matrix *matrix, const fv_operand *operand, void *words, int64_t column);
 
 #endif

@@ -93,7 +93,9 @@ static void golden_copy(golden *g) {
 
 static void golden_pack(golden *g) {
     if (g->kernel->format != FV_FORMAT_f32) {
-        golden_pack_pairs(g);
+        (g->kernel->source == FV_SOURCE_columns ? golden_pack_columns
+         : g->kernel->source == FV_SOURCE_steps ? golden_pack_steps
+                                                : golden_pack_rows)(g);
         return;
     }
     const int64_t nr = FV_LANES * rng_between(&g->r, 1, 4), keys = rng_between(&g->r, 1, nr);
@@ -101,7 +103,7 @@ static void golden_pack(golden *g) {
     float norm = 0.0f;
     draw(g, x[0], keys * channels);
     begin(g);
-    g->kernel->run.pack(keys, channels, x[0], channels, x[1], nr, NULL, &norm);
+    g->kernel->run.pack(keys, channels, x[0], channels, 0, x[1], nr, NULL, &norm);
     end();
     gave(g, &norm, 1);
     for (int64_t c = 0; c < channels; c++)
@@ -351,8 +353,6 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_weight_sums] = golden_weight_sums,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
-    [FV_OP_to_pairs] = golden_to_pairs,
-    [FV_OP_pair_rows] = golden_pair_rows,
     [FV_OP_unpack] = golden_unpack,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,

@@ -43,9 +43,9 @@ static inline void end(void) { fp_flush(false); }
 /* The operations of 16-bit types (golden_half.c). */
 void golden_gemm_pairs(golden *g);
 void golden_gemm_blocks(golden *g);
-void golden_pack_pairs(golden *g);
-void golden_to_pairs(golden *g);
-void golden_pair_rows(golden *g);
+void golden_pack_columns(golden *g);
+void golden_pack_rows(golden *g);
+void golden_pack_steps(golden *g);
 void golden_unpack(golden *g);
 void golden_gemm_widen(golden *g);
 void golden_widen(golden *g);

@@ -223,13 +223,15 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
                                                         [FV_KIND_bf16x2] = "gemm_pairs",
                                                         [FV_KIND_bf16x2_amx_order] = "gemm_blocks",
                                                         [FV_KIND_f16x2] = "gemm_pairs"};
+    static const char *const packs[] = {
+        [FV_SOURCE_columns] = "pack_pairs", [FV_SOURCE_steps] = "pair_rows", [FV_SOURCE_rows] = "to_pairs"};
     const char *op = kernel->op_name;
     if (kernel->op == FV_OP_multiply)
         op = kernel->few                                                  ? "gemm_thin"
              : kernel->kind == FV_KIND_f32 && kernel->type != FV_TYPE_f32 ? "gemm_widen"
                                                                           : products[kernel->kind];
     if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)
-        op = "pack_pairs";
+        op = packs[kernel->source];
     if (kernel->op == FV_OP_unpack)
         op = "from_pairs";
     if (kernel->format == FV_FORMAT_i8_columns)

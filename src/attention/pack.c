@@ -28,7 +28,7 @@ static fv_kv_run rows_of(const fv_block *x, const fv_segment *s, int64_t key, in
     if (k->dtype == FOVEA_DTYPE_F16)
         halves_in_rows(words, run.at, (uint16_t *)x->key_rows, stride);
     else
-        p->kernels.pack(words, FV_LANES, run.at, FV_KEY_GROUP, x->key_rows, stride, NULL, NULL);
+        p->kernels.pack(words, FV_LANES, run.at, FV_KEY_GROUP, 0, x->key_rows, stride, NULL, NULL);
     return (fv_kv_run){x->key_rows, stride * per_word, fv_min(run.count, FV_LANES), NULL};
 }
 
@@ -46,7 +46,7 @@ static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t 
         else
             p->kernels.copy(count, dim, run.at, run.stride, row, dim);
     }
-    p->kernels.pack(end - key, dim, x->granule, dim, to, p->panel, NULL, norm);
+    p->kernels.pack(end - key, dim, x->granule, dim, 0, to, p->panel, NULL, norm);
 }
 
 /* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. */
@@ -77,7 +77,7 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
         if (key + count < end)
             count = fv_round_down(count, FV_LANES);
         if (count > 0)
-            p->kernels.pack(count, dim, run.at, run.stride, to, p->panel, NULL, norm);
+            p->kernels.pack(count, dim, run.at, run.stride, 0, to, p->panel, NULL, norm);
         else {
             count = fv_min(FV_LANES, end - key);
             pack_granule(x, s, key, key + count, to, norm);
@@ -93,8 +93,8 @@ static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float
         const fv_kv_run run = rows_of(x, s, key, end);
         count = run.count;
         assert(key + count == end || count % FV_LANES == 0);
-        p->kernels.pack_pairs(count, p->desc.head_dim, run.at, run.stride, panel + (key - at), p->panel, &s->magnitudes,
-                              s->norm < INFINITY ? &s->norm : NULL);
+        p->kernels.pack_pairs(count, p->desc.head_dim, run.at, run.stride, 0, panel + (key - at), p->panel,
+                              &s->magnitudes, s->norm < INFINITY ? &s->norm : NULL);
     }
 }
 
@@ -137,7 +137,7 @@ fv_panel fv_keys_panel(fv_block *x, fv_segment *s, int64_t at) {
     fv_operand keys = {.columns = p->panel, .steps = dim, .row = p->panel};
     if (pairs) {
         keys.data = x->k + place * words;
-        keys.format = p->kernels.to_pairs ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4;
+        keys.format = p->kernels.pack_q ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4;
         return (fv_panel){keys, x->pairs_q, words, p->pairs->run.multiply};
     }
     keys.data = x->k + place * dim;

@@ -60,12 +60,12 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->pairs = plan->tiles ? plan->tiles : gemm;
     if (d->v_dtype == FOVEA_DTYPE_BF16 && (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16)) {
         plan->kernels.value_pairs = plan->pairs->run.multiply;
-        plan->kernels.pair_rows = fv_kernel_best(FV_OP_pair_rows, FV_TYPE_bf16, target)->run.pair_rows_bf16;
+        plan->kernels.pack_v = fv_pack_best(FV_SOURCE_steps, FV_FORMAT_bf16x2, target)->run.pack;
     }
     plan->kernels.pack_pairs =
-        fv_packing_best(FV_OP_pack, bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4, target)->run.pack;
+        fv_pack_best(FV_SOURCE_columns, bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4, target)->run.pack;
     if (bf16)
-        plan->kernels.to_pairs = fv_kernel_best(FV_OP_to_pairs, type, target)->run.to_pairs_bf16;
+        plan->kernels.pack_q = fv_pack_best(FV_SOURCE_rows, FV_FORMAT_bf16x2, target)->run.pack;
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 
@@ -110,7 +110,7 @@ static void take_kernels(fovea_attention_plan *plan) {
         .value_skip = fv_multiply_best(FV_KIND_f32_masked, FV_FORMAT_f32, target)->run.multiply,
         .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, target)->run.scale_f32,
         .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32,
-        .pack = fv_packing_best(FV_OP_pack, FV_FORMAT_f32, target)->run.pack,
+        .pack = fv_pack_best(FV_SOURCE_columns, FV_FORMAT_f32, target)->run.pack,
         .softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_f32, target)->run.softmax_f32,
         .merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, target)->run.merge_f32,
         .accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, target)->run.accumulate_f32,

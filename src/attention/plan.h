@@ -44,10 +44,10 @@ typedef struct fv_attention_kernels {
     fv_finite_f32_fn *finite;
     fv_widen_bf16_fn *widen_q, *widen_k, *widen_v; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_out;
-    fv_pack_fn *pack_pairs;        /* these two NULL without plan->pairs */
-    fv_to_pairs_bf16_fn *to_pairs; /* NULL for float16, too */
-    fv_multiply_fn *value_pairs;   /* of p and values as pairs; NULL: they never are, and pair_rows is, too */
-    fv_pair_rows_bf16_fn *pair_rows;
+    fv_pack_fn *pack_pairs;      /* of keys; it and pack_q NULL without plan->pairs */
+    fv_pack_fn *pack_q;          /* NULL for float16, too */
+    fv_multiply_fn *value_pairs; /* of p and values as pairs; NULL: they never are, and pack_v is, too */
+    fv_pack_fn *pack_v;
     fv_dot_f32_fn *dot;          /* of few rows; NULL: there are more, or keys are int8 */
     fv_multiply_fn *score_lanes; /* likewise, with keys in lanes; NULL: dot does it */
     fv_multiply_fn *value_thin;  /* likewise of values, and of int8 values for any number; NULL: value does it */

@@ -32,9 +32,9 @@ static void pair_queries(fv_block *x, int64_t row, int64_t rows) {
     const fovea_tensor *q = &x->args->q;
     const int64_t dim = p->desc.head_dim;
     float *const pairs = x->pairs_q + row * p->pair_words;
-    if (p->kernels.to_pairs) {
-        p->kernels.to_pairs(rows, dim, fv_row_address(x, q, row), q->stride[2], ilogbf(p->scale.q), pairs,
-                            p->pair_words, &x->magnitudes, norm_of(x));
+    if (p->kernels.pack_q) {
+        p->kernels.pack_q(rows, dim, fv_row_address(x, q, row), q->stride[2], ilogbf(p->scale.q), pairs, p->pair_words,
+                          &x->magnitudes, norm_of(x));
         return;
     }
     for (int64_t i = 0; i < rows; i++) { /* of float16 as they are: the gemm multiplies by the scale */
@@ -78,7 +78,7 @@ void fv_queries_open(fv_block *x) {
         x->magnitudes = fv_magnitudes_scaled(x->magnitudes, ilogbf(p->scale.q));
         x->pairs = fv_pairs_exact(x->magnitudes, fv_magnitudes_none());
         x->norm = x->pairs ? x->norm : norm;
-        x->normed = x->pairs && p->kernels.to_pairs;
+        x->normed = x->pairs && p->kernels.pack_q;
     }
     if (!x->pairs || p->kernels.dot || norm_of(x))
         fv_queries_take_floats(x);

@@ -39,7 +39,7 @@ static fv_range panel_columns(const fv_block *x, const fv_tile *t, int64_t row, 
 static bool multiply_scores(fv_block *x, const fv_tile *t, fv_segment *segment, fv_range of, fv_products *later) {
     const fovea_attention_plan *p = x->plan;
     const int64_t lds = p->s_stride;
-    const bool scales = x->pairs && !p->kernels.to_pairs && p->scale.q != 1.0f;
+    const bool scales = x->pairs && !p->kernels.pack_q && p->scale.q != 1.0f;
     for (int64_t i = 0; i < t->rows && scales; i++)
         x->b[i] = p->scale.q;
     bool paired = !x->thin;

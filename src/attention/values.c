@@ -58,8 +58,8 @@ static bool pair_values(const fv_block *x, const fv_segment *s) {
     const fv_kv_run run = fv_run_of(x, &x->kv->v, s, s->keys.begin, s->keys.end);
     assert(run.count == s->keys.end - s->keys.begin);
     for (int64_t at = 0; at < p->desc.value_dim; at += panel)
-        p->kernels.pair_rows(run.count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &run, at),
-                             run.stride, x->v + (at * FV_SEGMENT + s->keys.begin * panel) / 2, panel, &values);
+        p->kernels.pack_v(run.count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &run, at),
+                          run.stride, 0, x->v + (at * FV_SEGMENT + s->keys.begin * panel) / 2, panel, &values, NULL);
     return fv_pairs_exact(weights, values);
 }
 

@@ -41,18 +41,24 @@ static inline bool fv_multiply_tuned(const fv_kernel *kernel, fv_target target) 
     return fv_multiply_is(kernel, FV_KIND_f32, FV_FORMAT_f32, false) && fv_kernel_runs(kernel, target);
 }
 
-/* Are they rows of one operation, type, tier and set of features, which differ in their tiles alone? */
+/* Do they the same, whichever tier, features and tiles they have? */
+static inline bool fv_kernel_same_task(const fv_kernel *a, const fv_kernel *b) {
+    return a->op == b->op && a->type == b->type && a->kind == b->kind && a->source == b->source &&
+           a->format == b->format && a->few == b->few;
+}
+
+/* Are they rows of one task, tier and set of features, which differ in their tiles alone? */
 static inline bool fv_kernel_alike(const fv_kernel *a, const fv_kernel *b) {
-    return a->op == b->op && a->type == b->type && a->kind == b->kind && a->format == b->format && a->few == b->few &&
-           a->isa == b->isa && a->features == b->features;
+    return fv_kernel_same_task(a, b) && a->isa == b->isa && a->features == b->features;
 }
 
 /* The best row of a product that the target can run, for many rows, or for few (at most its mr); NULL: there is none. */
 const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target);
 const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target);
 
-/* The best row that packs or unpacks a format, or NULL. */
-const fv_kernel *fv_packing_best(fv_op op, fv_format format, fv_target target);
+/* The best row that packs a source in a format, and that unpacks a format; NULL: there is none. */
+const fv_kernel *fv_pack_best(fv_source source, fv_format format, fv_target target);
+const fv_kernel *fv_unpack_best(fv_format format, fv_target target);
 
 /* The best product of words of two elements of 16 bits, both sides of that type. */
 static inline const fv_kernel *fv_multiply_pairs(fv_type type, fv_target target) {

@@ -3,41 +3,32 @@
 
 #include <string.h>
 
+#define ROW(name_, op_, type_, mr_, nr_, isa_, features_, ...)                                                         \
+    {.name = #name_,                                                                                                   \
+     .op = FV_OP_##op_,                                                                                                \
+     .type = (fv_type)type_,                                                                                           \
+     .isa = FV_ISA_##isa_,                                                                                             \
+     .features = features_,                                                                                            \
+     .mr = mr_,                                                                                                        \
+     .nr = nr_,                                                                                                        \
+     .op_name = #op_,                                                                                                  \
+     __VA_ARGS__},
+
 const fv_kernel fv_kernels[] = {
 #define FV_KERNEL(op_, type_, mr_, nr_, isa_, features_)                                                               \
-    {.name = #op_ "_" #type_ "_" #mr_ "x" #nr_ "_" #isa_,                                                              \
-     .op = FV_OP_##op_,                                                                                                \
-     .type = FV_TYPE_##type_,                                                                                          \
-     .isa = FV_ISA_##isa_,                                                                                             \
-     .features = features_,                                                                                            \
-     .mr = mr_,                                                                                                        \
-     .nr = nr_,                                                                                                        \
-     .run.op_##_##type_ = fv_##op_##_##type_##_##mr_##x##nr_##_##isa_,                                                 \
-     .op_name = #op_},
+    ROW(op_##_##type_##_##mr_##x##nr_##_##isa_, op_, FV_TYPE_##type_, mr_, nr_, isa_, features_,                       \
+        .run.op_##_##type_ = fv_##op_##_##type_##_##mr_##x##nr_##_##isa_)
 #define PRODUCT(kind_, format_, mr_, nr_, isa_, features_, few_)                                                       \
-    {.name = "multiply_" #kind_ "_" #format_ "_" #mr_ "x" #nr_ "_" #isa_,                                              \
-     .op = FV_OP_multiply,                                                                                             \
-     .type = (fv_type)FV_ELEMENT_##format_,                                                                            \
-     .kind = FV_KIND_##kind_,                                                                                          \
-     .format = FV_FORMAT_##format_,                                                                                    \
-     .few = few_,                                                                                                      \
-     .isa = FV_ISA_##isa_,                                                                                             \
-     .features = features_,                                                                                            \
-     .mr = mr_,                                                                                                        \
-     .nr = nr_,                                                                                                        \
-     .run.multiply = fv_multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_,                                         \
-     .op_name = "multiply"},
-#define FV_PACKING(op_, format_, mr_, nr_, isa_, features_)                                                            \
-    {.name = #op_ "_" #format_ "_" #mr_ "x" #nr_ "_" #isa_,                                                            \
-     .op = FV_OP_##op_,                                                                                                \
-     .type = (fv_type)FV_ELEMENT_##format_,                                                                            \
-     .format = FV_FORMAT_##format_,                                                                                    \
-     .isa = FV_ISA_##isa_,                                                                                             \
-     .features = features_,                                                                                            \
-     .mr = mr_,                                                                                                        \
-     .nr = nr_,                                                                                                        \
-     .run.op_ = fv_##op_##_##format_##_##mr_##x##nr_##_##isa_,                                                         \
-     .op_name = #op_},
+    ROW(multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_, multiply, FV_ELEMENT_##format_, mr_, nr_, isa_,         \
+        features_, .kind = FV_KIND_##kind_, .format = FV_FORMAT_##format_, .few = few_,                                \
+        .run.multiply = fv_multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_)
+#define FV_PACK(source_, format_, mr_, nr_, isa_, features_)                                                           \
+    ROW(pack_##source_##_##format_##_##mr_##x##nr_##_##isa_, pack, FV_ELEMENT_##format_, mr_, nr_, isa_, features_,    \
+        .source = FV_SOURCE_##source_, .format = FV_FORMAT_##format_,                                                  \
+        .run.pack = fv_pack_##source_##_##format_##_##mr_##x##nr_##_##isa_)
+#define FV_UNPACK(format_, mr_, nr_, isa_, features_)                                                                  \
+    ROW(unpack_##format_##_##mr_##x##nr_##_##isa_, unpack, FV_ELEMENT_##format_, mr_, nr_, isa_, features_,            \
+        .format = FV_FORMAT_##format_, .run.unpack = fv_unpack_##format_##_##mr_##x##nr_##_##isa_)
 #define FV_MULTIPLY(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 0)
 #define FV_MULTIPLY_FEW(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 1)
 #include "built_kernels.inc"
@@ -46,48 +37,42 @@ const fv_kernel fv_kernels[] = {
 
 const int fv_kernel_count = (int)(sizeof fv_kernels / sizeof fv_kernels[0]);
 
+/* The first row of the same task that the target can run. */
+static const fv_kernel *best(const fv_kernel *task, fv_target target) {
+    for (int i = 0; i < fv_kernel_count; i++)
+        if (fv_kernel_same_task(&fv_kernels[i], task) && fv_kernel_runs(&fv_kernels[i], target))
+            return &fv_kernels[i];
+    return NULL;
+}
+
+static const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
+
 const fv_kernel *fv_kernel_best(fv_op op, fv_type type, fv_target target) {
-    for (int i = 0; i < fv_kernel_count; i++)
-        if (fv_kernel_is(&fv_kernels[i], op, type, target))
-            return &fv_kernels[i];
-    return NULL;
+    return best(&(fv_kernel){.op = op, .type = type}, target);
 }
 
-const fv_kernel *fv_kernel_scalar(fv_op op, fv_type type) {
-    return fv_kernel_best(op, type, (fv_target){FV_ISA_scalar, FV_HAS_nothing});
-}
-
-static const fv_kernel *best_product(fv_kind kind, fv_format format, bool few, fv_target target) {
-    for (int i = 0; i < fv_kernel_count; i++)
-        if (fv_multiply_is(&fv_kernels[i], kind, format, few) && fv_kernel_runs(&fv_kernels[i], target))
-            return &fv_kernels[i];
-    return NULL;
-}
+const fv_kernel *fv_kernel_scalar(fv_op op, fv_type type) { return fv_kernel_best(op, type, scalar); }
 
 const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target) {
-    return best_product(kind, format, false, target);
+    const fv_type type = fv_format_of(format).element;
+    return best(&(fv_kernel){.op = FV_OP_multiply, .type = type, .kind = kind, .format = format}, target);
 }
 
 const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target) {
-    return best_product(kind, format, true, target);
+    const fv_type type = fv_format_of(format).element;
+    return best(&(fv_kernel){.op = FV_OP_multiply, .type = type, .kind = kind, .format = format, .few = 1}, target);
 }
 
-const fv_kernel *fv_packing_best(fv_op op, fv_format format, fv_target target) {
-    for (int i = 0; i < fv_kernel_count; i++)
-        if (fv_kernels[i].op == op && fv_kernels[i].format == format && fv_kernel_runs(&fv_kernels[i], target))
-            return &fv_kernels[i];
-    return NULL;
+const fv_kernel *fv_pack_best(fv_source source, fv_format format, fv_target target) {
+    const fv_type type = fv_format_of(format).element;
+    return best(&(fv_kernel){.op = FV_OP_pack, .type = type, .source = source, .format = format}, target);
 }
 
-const fv_kernel *fv_kernel_reference(const fv_kernel *kernel) {
-    const fv_target scalar = {FV_ISA_scalar, FV_HAS_nothing};
-    switch (kernel->op) {
-    case FV_OP_multiply: return best_product(kernel->kind, kernel->format, kernel->few, scalar);
-    case FV_OP_pack:
-    case FV_OP_unpack: return fv_packing_best(kernel->op, kernel->format, scalar);
-    default: return fv_kernel_best(kernel->op, kernel->type, scalar);
-    }
+const fv_kernel *fv_unpack_best(fv_format format, fv_target target) {
+    return best(&(fv_kernel){.op = FV_OP_unpack, .type = fv_format_of(format).element, .format = format}, target);
 }
+
+const fv_kernel *fv_kernel_reference(const fv_kernel *kernel) { return best(kernel, scalar); }
 
 const fv_kernel *fv_kernel_named(const char *name) {
     for (int i = 0; i < fv_kernel_count; i++)

@@ -145,7 +145,7 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     fv_linear_scratch s;
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
-    const bool always = l->pairs && !l->to_pairs, pairs = fv_linear_paired(l),
+    const bool always = l->pairs && !l->pack_x, pairs = fv_linear_paired(l),
                halves = l->weight_dtype != FOVEA_DTYPE_F32;
     s.x = fv_reserve(&at, !always && (l->widen_x || pairs) ? c->row_block : 0, l->in * f);
     s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);

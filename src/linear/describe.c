@@ -57,7 +57,7 @@ static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t s
     if (l->blocks)
         fv_text_add(text, size, &n, "sums    %s\n", fovea_arithmetic_name(l->arithmetic));
     if (l->pairs)
-        fv_text_add(text, size, &n, "pairs   %s%s\n", l->pairs->name, l->to_pairs ? ", where bits are equal" : "");
+        fv_text_add(text, size, &n, "pairs   %s%s\n", l->pairs->name, l->pack_x ? ", where bits are equal" : "");
     fv_text_add(text, size, &n, "product %s\nthreads %d, workspace %lld bytes\n", choice_text(&c, choice),
                 l->ctx->threads.count, (long long)l->bytes);
     for (int i = 0; i < l->tuned_count && !rows; i++)

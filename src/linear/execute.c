@@ -2,8 +2,8 @@
  *
  * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or come from
  * beyond it once for each panel (choice.c), a panel is read from wherever it is once for each row block; with a
- * few rows that reading is all the work there is, and takes as long as memory takes. Rows go through a panel (panel.c) in
- * runs whose places are evenly apart.
+ * few rows that reading is all the work there is, and takes as long as memory takes. Rows go through a panel (panel.c)
+ * in runs whose places are evenly apart.
  */
 #include "core/core.h"
 #include "linear/execution.h"

@@ -1,4 +1,4 @@
-/* An execution of a linear map, and what it does with one panel (panel.c). execute.c deals the panels out to threads. */
+/* An execution of a linear map, and what it does with one panel (panel.c). execute.c deals panels to threads. */
 #ifndef FV_LINEAR_EXECUTION_H
 #define FV_LINEAR_EXECUTION_H
 
@@ -19,8 +19,8 @@ typedef struct fv_linear_execution {
     int64_t first_panel, panels;    /* those of the first part wanted to the last */
     int64_t items, groups, tasks;
     bool even; /* rows of different sequences are as far apart as those of one */
-    bool
-        gathers; /* rows of x become floats in scratch, as they have another type, or groups that no block can begin with */
+    /* Rows of x become floats in scratch, as they have another type, or groups that no block can begin with. */
+    bool gathers;
     bool pairs;                             /* rows of x become pairs in scratch */
     _Atomic int64_t next, products, paired; /* the last two: fovea_linear_stats */
 } fv_linear_execution;
@@ -51,7 +51,7 @@ int64_t fv_linear_row_stride(const fovea_tensor *t);
 /* Input channels that lie together: of a head of x, or, where its heads follow each other or are in scratch, all. */
 int64_t fv_linear_together(const fv_linear_execution *e);
 
-/* Rows of an item in the forms that are multiplied: before its panels, run by run, with the magnitudes of all in *all. */
+/* Rows of an item in the forms that are multiplied: before its panels, run by run; *all: their magnitudes. */
 void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
                           fv_magnitudes *all);
 void fv_linear_take_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run);

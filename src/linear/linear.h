@@ -41,18 +41,19 @@ struct fovea_linear {
     const fv_kernel *
         pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
-    fovea_arithmetic arithmetic;   /* bf16 is exact here */
-    fv_multiply_fn *blocks;        /* of bf16_tile, in the place of gemm */
-    fv_to_pairs_bf16_fn *to_pairs; /* NULL of float16, whose pairs are x as it lies */
-    fv_magnitudes *magnitudes;     /* of panels in pairs, [panels] */
-    int64_t widened;               /* channels of a block that is widened, at most */
+    fovea_arithmetic arithmetic; /* bf16 is exact here */
+    fv_multiply_fn *blocks;      /* of bf16_tile, in the place of gemm */
+    fv_pack_fn *pack_x;          /* NULL of float16, whose pairs are x as it lies */
+    fv_magnitudes *magnitudes;   /* of panels in pairs, [panels] */
+    int64_t widened;             /* channels of a block that is widened, at most */
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
     int64_t bytes; /* of workspace, with room to align it */
 };
 
-/* Are the packed weights pairs? Those of bfloat16 are everywhere, those of float16 for the CPUs that multiply them (kernels.h). */
+/* Are the packed weights pairs? Those of bfloat16 are everywhere, those of float16 for the CPUs that multiply them
+ * (kernels.h). */
 static inline bool fv_linear_paired(const fovea_linear *linear) {
     return fv_format_of(linear->weights.format).per_word == 2;
 }
@@ -63,7 +64,7 @@ enum { FV_LINEAR_MANY_ROWS = 4096 };
 /* The gemm of a map for many rows; of weights of 16 bits: one whose panels are whole vectors on all tiers. */
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves);
 
-/* The width of a map's panels, whose types and gemm are chosen: that of the gemm, and of the kernel that widens int8. */
+/* The width of a map's panels, whose types and gemm are chosen. */
 int64_t fv_linear_panel(const fovea_linear *linear);
 
 /* Channels of a block of weights that is widened, at most. */
@@ -78,9 +79,9 @@ bool fv_linear_find_tuned(fovea_linear *linear);
 /* The row that decides for so many rows, or NULL. */
 const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
-/* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in the
- * packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results, [chunk][panel]. Rows of x
- * in pairs, [row_block][(in + 1) / 2], and their magnitudes, [row_block].
+/* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
+ * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
+ * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their magnitudes, [row_block].
  * bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
     int64_t products, x, pairs, weights, y, magnitudes, bytes;

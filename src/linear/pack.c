@@ -149,7 +149,7 @@ void fv_linear_take_kernels(fovea_linear *l) {
     if (l->weight_dtype == FOVEA_DTYPE_F32)
         return;
     l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
-    const fv_kernel *unpack = fv_packing_best(FV_OP_unpack, l->weights.format, target);
+    const fv_kernel *unpack = fv_unpack_best(l->weights.format, target);
     l->unpack = unpack ? unpack->run.unpack : NULL;
     if (l->weight_dtype != l->x_dtype)
         return;
@@ -159,7 +159,7 @@ void fv_linear_take_kernels(fovea_linear *l) {
     const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
     l->pairs = there || (l->blocks && l->ctx->cpu.emulates_tiles) ? pairs : NULL;
     if (bf16)
-        l->to_pairs = fv_kernel_best(FV_OP_to_pairs, FV_TYPE_bf16, target)->run.to_pairs_bf16;
+        l->pack_x = fv_pack_best(FV_SOURCE_rows, FV_FORMAT_bf16x2, target)->run.pack;
     else if (l->pairs)
         l->weights.format = FV_FORMAT_f16x2x4;
 }
@@ -218,7 +218,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         pack_part(made, &parts[p], &made->parts[p]);
     }
     made->weights.range = fv_magnitudes_none(); /* float16 has no products that differ */
-    if (made->to_pairs && made->pairs)
+    if (made->pack_x && made->pairs)
         find_magnitudes(made);
     if (ctx->debug)
         fv_linear_debug(made);

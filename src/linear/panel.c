@@ -1,5 +1,5 @@
-/* One panel of a linear map for rows of an item (execution.h): products go to scratch, and from there, still in cache, through
- * bias, activation and residual to where the caller wants them.
+/* One panel of a linear map for rows of an item (execution.h): products go to scratch, and from there, still in cache,
+ * through bias, activation and residual to where the caller wants them.
  *
  * Weights of 16 bits are multiplied in one of three forms, which give the same bits:
  *   pairs      bfloat16 by bfloat16, both as pairs, twice as fast: if the guard, fv_pairs_exact(), allows it for the
@@ -14,8 +14,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With 16 lanes
- * bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "16-bit types". */
+/* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With
+ * 16 lanes bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "16-bit types". */
 static int64_t register_rows(const fovea_linear *l) {
     enum { FEW = 16, MORE = 64, INT8 = 6 }; /* int8 are widened by three operations a vector */
     if (l->blocks)                          /* that gemm has other sums */
@@ -46,7 +46,7 @@ bool fv_linear_pairs(const fv_linear_execution *e) {
     enum { TILE_ROWS = 8 }; /* fewer leave most of a tile empty, and multiply-adds are as fast */
     if (e->linear->blocks && e->rows < TILE_ROWS)
         return false;
-    if (e->linear->pairs && !e->linear->to_pairs)
+    if (e->linear->pairs && !e->linear->pack_x)
         return true;
     return e->linear->pairs && fv_float_nearest() && (one_stretch(e) || e->args->x.shape[3] % 2 == 0);
 }
@@ -131,10 +131,10 @@ void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers 
         fv_magnitudes *m = &b->magnitudes[row.first + row.done];
         *m = fv_magnitudes_none();
         to[words - 1] = 0.0f; /* the second element of an odd channel */
-        for (int64_t k = 0; k < l->in && !l->to_pairs; k += channels)
+        for (int64_t k = 0; k < l->in && !l->pack_x; k += channels)
             memcpy((uint16_t *)(void *)to + k, place(x, &row, k / channels, 0), (size_t)channels * sizeof(uint16_t));
-        for (int64_t k = 0; k < l->in && l->to_pairs; k += channels)
-            l->to_pairs(1, channels, place(x, &row, k / channels, 0), 0, 0, to + k / 2, 0, m, NULL);
+        for (int64_t k = 0; k < l->in && l->pack_x; k += channels)
+            l->pack_x(1, channels, place(x, &row, k / channels, 0), 0, 0, to + k / 2, 0, m, NULL);
         fv_magnitudes_add(all, *m);
     }
 }

@@ -175,7 +175,7 @@ static void pack_trials(checker *c) {
 }
 
 static void pack_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.pack(t->size[PACK_KEYS], t->size[PACK_CHANNELS], trial_pointer(t, PACK_K), t->operand[PACK_K].stride,
+    kernel->run.pack(t->size[PACK_KEYS], t->size[PACK_CHANNELS], trial_pointer(t, PACK_K), t->operand[PACK_K].stride, 0,
                      trial_pointer(t, PACK_PANEL), t->size[PACK_WIDTH], NULL, norm_pointer(t, PACK_NORM));
 }
 

@@ -36,8 +36,6 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_finite] = &check_finite,
     [FV_OP_bias_act_residual] = &check_bias_act_residual,
     [FV_OP_exp] = &check_exp,
-    [FV_OP_to_pairs] = &check_to_pairs,
-    [FV_OP_pair_rows] = &check_pair_rows,
     [FV_OP_unpack] = &check_unpack,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
@@ -51,7 +49,9 @@ static const op_check *check_of(const fv_kernel *kernel) {
                : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_gemm_widen
                                                                                 : &check_gemm;
     if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)
-        return &check_pack_pairs;
+        return kernel->source == FV_SOURCE_columns ? &check_pack_columns
+               : kernel->source == FV_SOURCE_steps ? &check_pack_steps
+                                                   : &check_pack_rows;
     return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? &check_dot_i8 : op_checks[kernel->op];
 }
 

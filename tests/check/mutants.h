@@ -42,15 +42,28 @@ typedef struct mutant {
 #define PRODUCT(...) PRODUCT_WHERE(NULL, __VA_ARGS__)
 enum { MANY, FEW };
 
-/* Of a row that packs or unpacks a format. */
-#define PACKING(fate, op_, format_, function)                                                                          \
+/* Of a row that packs a source in a format, and that unpacks a format. */
+#define PACK(fate, source_, format_, function)                                                                         \
     {                                                                                                                  \
         fate, NULL, {                                                                                                  \
-            .name = #function, .op = FV_OP_##op_, .type = (fv_type)FV_ELEMENT_##format_,                               \
-            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.op_ = function},           \
-            .op_name = #op_                                                                                            \
+            .name = #function, .op = FV_OP_pack, .type = (fv_type)FV_ELEMENT_##format_, .source = FV_SOURCE_##source_, \
+            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.pack = function},          \
+            .op_name = "pack"                                                                                          \
         }                                                                                                              \
     }
+#define UNPACK(fate, format_, function)                                                                                \
+    {                                                                                                                  \
+        fate, NULL, {                                                                                                  \
+            .name = #function, .op = FV_OP_unpack, .type = (fv_type)FV_ELEMENT_##format_,                              \
+            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.unpack = function},        \
+            .op_name = "unpack"                                                                                        \
+        }                                                                                                              \
+    }
+
+#define PACK_PARAMETERS                                                                                                \
+    int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy, fv_magnitudes *m,        \
+        float *norm
+#define PACK_ARGUMENTS rows, n, x, ldx, exponent, y, ldy, m, norm
 
 typedef struct mutant_table {
     const mutant *mutants;
@@ -63,8 +76,12 @@ extern const mutant_table mutants_bias_act_residual, mutants_array, mutants_gemm
 /* The scalar row of the list, for float32. */
 static inline const fv_kernel *honest(fv_op op) { return fv_kernel_scalar(op, FV_TYPE_f32); }
 
-static inline const fv_kernel *honest_packing(fv_op op, fv_format format) {
-    return fv_packing_best(op, format, (fv_target){FV_ISA_scalar, FV_HAS_nothing});
+static inline fv_pack_fn *honest_pack(fv_source source, fv_format format) {
+    return fv_pack_best(source, format, (fv_target){FV_ISA_scalar, FV_HAS_nothing})->run.pack;
+}
+
+static inline fv_unpack_fn *honest_unpack(fv_format format) {
+    return fv_unpack_best(format, (fv_target){FV_ISA_scalar, FV_HAS_nothing})->run.unpack;
 }
 
 static inline fv_multiply_fn *honest_product(fv_kind kind, fv_format format, bool few) {

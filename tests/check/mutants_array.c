@@ -81,30 +81,26 @@ static void copy_by_scale(COPY_PARAMETERS) { /* flushes */
 
 /* ---------------------------------------------------------------------------------------------------------- pack -- */
 
-#define PACK_PARAMETERS                                                                                                \
-    int64_t keys, int64_t channels, const void *k, int64_t ldk, float *panel, int64_t nr, fv_magnitudes *m, float *norm
-#define PACK_ARGUMENTS keys, channels, k, ldk, panel, nr, m, norm
-
-static void pack_honest(PACK_PARAMETERS) { honest_packing(FV_OP_pack, FV_FORMAT_f32)->run.pack(PACK_ARGUMENTS); }
+static void pack_honest(PACK_PARAMETERS) { honest_pack(FV_SOURCE_columns, FV_FORMAT_f32)(PACK_ARGUMENTS); }
 
 static void pack_repeats_last_key(PACK_PARAMETERS) {
     pack_honest(PACK_ARGUMENTS);
-    for (int64_t c = 0; c < channels && keys % FV_LANES != 0; c++)
-        panel[c * nr + keys] = panel[c * nr + keys - 1];
+    for (int64_t c = 0; c < n && rows % FV_LANES != 0; c++)
+        y[c * ldy + rows] = y[c * ldy + rows - 1];
 }
 
 static void pack_zeroes_whole_width(PACK_PARAMETERS) {
     pack_honest(PACK_ARGUMENTS);
-    for (int64_t i = (keys + FV_LANES - 1) / FV_LANES * FV_LANES; i < nr; i++)
-        panel[i] = 0.0f;
+    for (int64_t i = (rows + FV_LANES - 1) / FV_LANES * FV_LANES; i < ldy; i++)
+        y[i] = 0.0f;
 }
 
 static void pack_quiets_nan(PACK_PARAMETERS) {
     pack_honest(PACK_ARGUMENTS);
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t i = 0; i < keys; i++)
-            if (float_is_nan(panel[c * nr + i]))
-                panel[c * nr + i] = bits_float(float_bits(panel[c * nr + i]) | 0x400000);
+    for (int64_t c = 0; c < n; c++)
+        for (int64_t i = 0; i < rows; i++)
+            if (float_is_nan(y[c * ldy + i]))
+                y[c * ldy + i] = bits_float(float_bits(y[c * ldy + i]) | 0x400000);
 }
 
 static void pack_forgets_norm(PACK_PARAMETERS) { /* that there was */
@@ -114,20 +110,20 @@ static void pack_forgets_norm(PACK_PARAMETERS) { /* that there was */
 }
 
 static void pack_norm_misses_last_channel(PACK_PARAMETERS) {
-    pack_honest(keys, channels - 1, k, ldk, panel, nr, m, norm);
-    pack_honest(keys, channels, k, ldk, panel, nr, m, NULL);
+    pack_honest(rows, n - 1, x, ldx, exponent, y, ldy, m, norm);
+    pack_honest(rows, n, x, ldx, exponent, y, ldy, m, NULL);
 }
 
 static void pack_norm_misses_last_key(PACK_PARAMETERS) {
-    pack_honest(keys - 1, channels, k, ldk, panel, nr, m, norm);
-    pack_honest(keys, channels, k, ldk, panel, nr, m, NULL);
+    pack_honest(rows - 1, n, x, ldx, exponent, y, ldy, m, norm);
+    pack_honest(rows, n, x, ldx, exponent, y, ldy, m, NULL);
 }
 
 static void pack_norm_of_nan(PACK_PARAMETERS) {
     pack_honest(PACK_ARGUMENTS);
-    for (int64_t i = 0; i < keys * channels && norm; i++)
-        if (float_is_nan(((const float *)k)[i / channels * ldk + i % channels]))
-            *norm = ((const float *)k)[i / channels * ldk + i % channels];
+    for (int64_t i = 0; i < rows * n && norm; i++)
+        if (float_is_nan(((const float *)x)[i / n * ldx + i % n]))
+            *norm = ((const float *)x)[i / n * ldx + i % n];
 }
 
 /* -------------------------------------------------------------------------------------------------------- finite -- */
@@ -192,14 +188,14 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, copy, f32, 1, 1, copy_quiets_nan),
     MUTANT(PASSES, copy, f32, 1, 1, copy_by_scale),
     MUTANT(DIFFERS_FLUSHED, copy, f32, 1, 1, copy_by_scale),
-    PACKING(PASSES, pack, f32, pack_honest),
-    PACKING(DIFFERS, pack, f32, pack_repeats_last_key),
-    PACKING(DIFFERS, pack, f32, pack_zeroes_whole_width),
-    PACKING(DIFFERS, pack, f32, pack_quiets_nan),
-    PACKING(DIFFERS, pack, f32, pack_forgets_norm),
-    PACKING(DIFFERS, pack, f32, pack_norm_misses_last_channel),
-    PACKING(DIFFERS, pack, f32, pack_norm_misses_last_key),
-    PACKING(DIFFERS, pack, f32, pack_norm_of_nan),
+    PACK(PASSES, columns, f32, pack_honest),
+    PACK(DIFFERS, columns, f32, pack_repeats_last_key),
+    PACK(DIFFERS, columns, f32, pack_zeroes_whole_width),
+    PACK(DIFFERS, columns, f32, pack_quiets_nan),
+    PACK(DIFFERS, columns, f32, pack_forgets_norm),
+    PACK(DIFFERS, columns, f32, pack_norm_misses_last_channel),
+    PACK(DIFFERS, columns, f32, pack_norm_misses_last_key),
+    PACK(DIFFERS, columns, f32, pack_norm_of_nan),
     MUTANT(PASSES, finite, f32, 1, 8, finite_honest),
     MUTANT(DIFFERS, finite, f32, 1, 8, finite_misses_last),
     MUTANT(DIFFERS_AS_REFERENCE, finite, f32, 1, 8, finite_by_sum),

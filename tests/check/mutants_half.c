@@ -115,70 +115,52 @@ static void pairs_miss_last(PAIRS_PARAMETERS) {
     pairs_honest(m, n, k > 2 ? k - 2 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
-#define PACK_PAIRS_PARAMETERS                                                                                          \
-    int64_t keys, int64_t channels, const void *k, int64_t ldk, float *panel, int64_t nr, fv_magnitudes *m, float *norm
+static void pack_columns_honest(PACK_PARAMETERS) { honest_pack(FV_SOURCE_columns, FV_FORMAT_bf16x2)(PACK_ARGUMENTS); }
 
-static void pack_pairs_honest(PACK_PAIRS_PARAMETERS) {
-    honest_packing(FV_OP_pack, FV_FORMAT_bf16x2)->run.pack(keys, channels, k, ldk, panel, nr, m, norm);
+static void pack_columns_sees_zeros(PACK_PARAMETERS) { /* as the smallest magnitude */
+    pack_columns_honest(PACK_ARGUMENTS);
+    m->least = n % 2 ? 0 : m->least;
 }
 
-static void pack_pairs_sees_zeros(PACK_PAIRS_PARAMETERS) { /* as the smallest magnitude */
-    pack_pairs_honest(keys, channels, k, ldk, panel, nr, m, norm);
-    m->least = channels % 2 ? 0 : m->least;
-}
-
-static void pack_pairs_misses_last_key(PACK_PAIRS_PARAMETERS) {
+static void pack_columns_misses_last_key(PACK_PARAMETERS) {
     fv_magnitudes before = *m;
-    pack_pairs_honest(keys, channels, k, ldk, panel, nr, m, norm);
-    pack_pairs_honest(keys - 1, channels, k, ldk, panel, nr, &before, NULL);
+    pack_columns_honest(PACK_ARGUMENTS);
+    pack_columns_honest(rows - 1, n, x, ldx, exponent, y, ldy, &before, NULL);
     *m = before;
 }
 
-#define PAIR_ROWS_PARAMETERS                                                                                           \
-    int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, fv_magnitudes *m
+static void pack_steps_honest(PACK_PARAMETERS) { honest_pack(FV_SOURCE_steps, FV_FORMAT_bf16x2)(PACK_ARGUMENTS); }
 
-static void pair_rows_honest(PAIR_ROWS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_pair_rows, FV_TYPE_bf16)->run.pair_rows_bf16(rows, n, x, ldx, y, ldy, m);
+static void pack_steps_drops_odd_row(PACK_PARAMETERS) {
+    pack_steps_honest(rows > 1 ? rows / 2 * 2 : rows, n, x, ldx, exponent, y, ldy, m, norm);
 }
 
-static void pair_rows_drops_odd_row(PAIR_ROWS_PARAMETERS) {
-    pair_rows_honest(rows > 1 ? rows / 2 * 2 : rows, n, x, ldx, y, ldy, m);
-}
-
-static void pair_rows_misses_magnitudes(PAIR_ROWS_PARAMETERS) { /* of the last row */
+static void pack_steps_misses_magnitudes(PACK_PARAMETERS) { /* of the last row */
     fv_magnitudes before = *m;
-    pair_rows_honest(rows, n, x, ldx, y, ldy, m);
+    pack_steps_honest(PACK_ARGUMENTS);
     if (rows > 2)
-        pair_rows_honest((rows - 1) / 2 * 2, n, x, ldx, y, ldy, &before);
+        pack_steps_honest((rows - 1) / 2 * 2, n, x, ldx, exponent, y, ldy, &before, norm);
     *m = rows > 2 ? before : *m;
     if (rows > 2)
-        pair_rows_honest(rows, n, x, ldx, y, ldy, &(fv_magnitudes){0, 0});
+        pack_steps_honest(rows, n, x, ldx, exponent, y, ldy, &(fv_magnitudes){0, 0}, norm);
 }
 
-#define TO_PAIRS_PARAMETERS                                                                                            \
-    int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y, int64_t ldy, fv_magnitudes *m,    \
-        float *norm
+static void pack_rows_honest(PACK_PARAMETERS) { honest_pack(FV_SOURCE_rows, FV_FORMAT_bf16x2)(PACK_ARGUMENTS); }
 
-static void to_pairs_honest(TO_PAIRS_PARAMETERS) {
-    fv_kernel_scalar(FV_OP_to_pairs, FV_TYPE_bf16)->run.to_pairs_bf16(rows, n, x, ldx, exponent, y, ldy, m, norm);
-}
-
-static void to_pairs_forgets_factor(TO_PAIRS_PARAMETERS) { /* in norms */
+static void pack_rows_forgets_factor(PACK_PARAMETERS) { /* in norms */
     const float before = norm ? *norm : 0.0f;
-    to_pairs_honest(rows, n, x, ldx, exponent, y, ldy, m, norm);
+    pack_rows_honest(PACK_ARGUMENTS);
     if (norm && *norm > before)
         *norm = ldexpf(*norm, -2 * exponent);
 }
 
-static void to_pairs_of_product(TO_PAIRS_PARAMETERS) { /* magnitudes */
+static void pack_rows_of_product(PACK_PARAMETERS) { /* magnitudes */
     fv_magnitudes own = fv_magnitudes_none();
-    to_pairs_honest(rows, n, x, ldx, exponent, y, ldy, &own, norm);
+    pack_rows_honest(rows, n, x, ldx, exponent, y, ldy, &own, norm);
     fv_magnitudes_add(m, fv_magnitudes_scaled(own, exponent));
 }
 
-static void unpack_honest(const fv_operand *b, float *y, int64_t ldy) {
-    honest_packing(FV_OP_unpack, b->format)->run.unpack(b, y, ldy);
-}
+static void unpack_honest(const fv_operand *b, float *y, int64_t ldy) { honest_unpack(b->format)(b, y, ldy); }
 
 static void unpack_swaps(const fv_operand *b, float *y, int64_t ldy) { /* the first two steps */
     unpack_honest(b, y, ldy);
@@ -268,13 +250,13 @@ static void pairs_f16_no_factor(PAIRS_PARAMETERS) {
     pairs_f16_honest(m, n, k, a, lda, b, ldb, c, ldc, &without, prefetch);
 }
 
-static void pack_pairs_f16_honest(PACK_PAIRS_PARAMETERS) {
-    honest_packing(FV_OP_pack, FV_FORMAT_f16x2x4)->run.pack(keys, channels, k, ldk, panel, nr, m, norm);
+static void pack_columns_f16_honest(PACK_PARAMETERS) {
+    honest_pack(FV_SOURCE_columns, FV_FORMAT_f16x2x4)(PACK_ARGUMENTS);
 }
 
-static void pack_pairs_f16_as_bf16(PACK_PAIRS_PARAMETERS) {
+static void pack_columns_f16_as_bf16(PACK_PARAMETERS) {
     fv_magnitudes none = *m;
-    pack_pairs_honest(keys, channels, k, ldk, panel, nr, &none, norm);
+    pack_columns_honest(rows, n, x, ldx, exponent, y, ldy, &none, norm);
 }
 
 MULTIPLY_BY_SIZES(gemm_widen_bf16_honest)
@@ -293,10 +275,10 @@ MULTIPLY_BY_SIZES(pairs_amx_miss_last)
 static const mutant mutants[] = {
     PRODUCT(PASSES, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_honest),
     PRODUCT(DIFFERS, bf16x2_amx_order, bf16x2, MANY, 32, 32, pairs_amx_miss_last),
-    PACKING(PASSES, unpack, bf16x2, unpack_honest),
-    PACKING(DIFFERS_AS_REFERENCE, unpack, bf16x2, unpack_swaps),
-    PACKING(PASSES, unpack, i8_columns, unpack_honest),
-    PACKING(DIFFERS, unpack, i8_columns, unpack_one_scale),
+    UNPACK(PASSES, bf16x2, unpack_honest),
+    UNPACK(DIFFERS_AS_REFERENCE, bf16x2, unpack_swaps),
+    UNPACK(PASSES, i8_columns, unpack_honest),
+    UNPACK(DIFFERS, i8_columns, unpack_one_scale),
     PRODUCT(PASSES, f32, i8_columns, MANY, 1, 1, int8_honest),
     PRODUCT(DIFFERS_AS_REFERENCE, f32, i8_columns, MANY, 1, 1, int8_scales_once),
     PRODUCT(PASSES, f32, bf16x2, MANY, 1, 1, gemm_widen_bf16_honest),
@@ -317,20 +299,20 @@ static const mutant mutants[] = {
     PRODUCT(DIFFERS, bf16x2, bf16x2, MANY, 1, 1, pairs_second_first),
     PRODUCT(DIFFERS_AS_REFERENCE, bf16x2, bf16x2, MANY, 1, 1, pairs_second_first),
     PRODUCT(DIFFERS, bf16x2, bf16x2, MANY, 1, 1, pairs_miss_last),
-    PACKING(PASSES, pack, bf16x2, pack_pairs_honest),
-    PACKING(DIFFERS, pack, bf16x2, pack_pairs_sees_zeros),
-    PACKING(DIFFERS_AS_REFERENCE, pack, bf16x2, pack_pairs_misses_last_key),
+    PACK(PASSES, columns, bf16x2, pack_columns_honest),
+    PACK(DIFFERS, columns, bf16x2, pack_columns_sees_zeros),
+    PACK(DIFFERS_AS_REFERENCE, columns, bf16x2, pack_columns_misses_last_key),
     PRODUCT(PASSES, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_honest),
     PRODUCT(PASSES_FLUSHED, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_honest),
     PRODUCT(DIFFERS, f16x2, f16x2x4, MANY, 1, 1, pairs_f16_no_factor),
-    PACKING(PASSES, pack, f16x2x4, pack_pairs_f16_honest),
-    PACKING(DIFFERS, pack, f16x2x4, pack_pairs_f16_as_bf16),
-    MUTANT(PASSES, pair_rows, bf16, 1, 1, pair_rows_honest),
-    MUTANT(DIFFERS, pair_rows, bf16, 1, 1, pair_rows_drops_odd_row),
-    MUTANT(DIFFERS_AS_REFERENCE, pair_rows, bf16, 1, 1, pair_rows_misses_magnitudes),
-    MUTANT(PASSES, to_pairs, bf16, 1, 1, to_pairs_honest),
-    MUTANT(DIFFERS_AS_REFERENCE, to_pairs, bf16, 1, 1, to_pairs_forgets_factor),
-    MUTANT(DIFFERS, to_pairs, bf16, 1, 1, to_pairs_of_product),
+    PACK(PASSES, columns, f16x2x4, pack_columns_f16_honest),
+    PACK(DIFFERS, columns, f16x2x4, pack_columns_f16_as_bf16),
+    PACK(PASSES, steps, bf16x2, pack_steps_honest),
+    PACK(DIFFERS, steps, bf16x2, pack_steps_drops_odd_row),
+    PACK(DIFFERS_AS_REFERENCE, steps, bf16x2, pack_steps_misses_magnitudes),
+    PACK(PASSES, rows, bf16x2, pack_rows_honest),
+    PACK(DIFFERS_AS_REFERENCE, rows, bf16x2, pack_rows_forgets_factor),
+    PACK(DIFFERS, rows, bf16x2, pack_rows_of_product),
     MUTANT(PASSES, narrow, bf16, 1, 1, narrow_bf16_honest),
     MUTANT(PASSES_FLUSHED, narrow, bf16, 1, 1, narrow_bf16_honest),
     MUTANT(PASSES, narrow, f16, 1, 1, narrow_f16_honest),

@@ -1,4 +1,4 @@
-/* Trials of pack_pairs, pair_rows and to_pairs. */
+/* Trials of pack for words of two elements. */
 #include "check.h"
 
 #include "simd/half_scalar.h"
@@ -46,7 +46,7 @@ static uint16_t element(rng *r, bool any) {
     return any && rng_below(r, 4) == 0 ? bits : (uint16_t)((bits & 0x807f) | (120 + (bits >> 8 & 15)) << 7);
 }
 
-/* --------------------------------------------------------------------------------------------------- pack_pairs -- */
+/* ------------------------------------------------------------------------------------------------------ columns -- */
 
 static void pack_trial(checker *c, int64_t keys, int64_t channels, int64_t nr, bool any) {
     trial *t = trial_begin(c, "keys=%" PRId64 " channels=%" PRId64 " nr=%" PRId64 "%s", keys, channels, nr,
@@ -81,7 +81,7 @@ static void pack_invoke(const fv_kernel *kernel, trial *t) {
     fv_magnitudes *m = trial_pointer(t, OPERAND_MAGNITUDES);
     float *norm = trial_pointer(t, OPERAND_NORM);
     kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
-                     t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->size[SIZE_NR], m,
+                     t->operand[OPERAND_X].stride, 0, trial_pointer(t, OPERAND_Y), t->size[SIZE_NR], m,
                      t->size[SIZE_NORM] ? norm : NULL);
 }
 
@@ -122,9 +122,9 @@ static void pack_verify(const trial *t) {
     verify_norm(t, highest);
 }
 
-const op_check check_pack_pairs = {pack_trials, pack_invoke, pack_verify};
+const op_check check_pack_columns = {pack_trials, pack_invoke, pack_verify};
 
-/* ----------------------------------------------------------------------------------------------------- pair_rows -- */
+/* --------------------------------------------------------------------------------------------------------- steps -- */
 
 static void rows_trials(checker *c) {
     for (int64_t n = 1; n <= 70; n++)
@@ -146,9 +146,9 @@ static void rows_trials(checker *c) {
 }
 
 static void rows_invoke(const fv_kernel *kernel, trial *t) {
-    kernel->run.pair_rows_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
-                               t->operand[OPERAND_X].stride, trial_pointer(t, OPERAND_Y), t->operand[OPERAND_Y].stride,
-                               trial_pointer(t, OPERAND_MAGNITUDES));
+    kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                     t->operand[OPERAND_X].stride, 0, trial_pointer(t, OPERAND_Y), t->operand[OPERAND_Y].stride,
+                     trial_pointer(t, OPERAND_MAGNITUDES), NULL);
 }
 
 static void rows_verify(const trial *t) {
@@ -172,9 +172,9 @@ static void rows_verify(const trial *t) {
     verify_magnitudes(t, want);
 }
 
-const op_check check_pair_rows = {rows_trials, rows_invoke, rows_verify};
+const op_check check_pack_steps = {rows_trials, rows_invoke, rows_verify};
 
-/* ----------------------------------------------------------------------------------------------------- to_pairs -- */
+/* --------------------------------------------------------------------------------------------------------- rows -- */
 
 static void to_trial(checker *c, int64_t rows, int64_t n, int exponent, bool any) {
     trial *t =
@@ -206,10 +206,10 @@ static void to_trials(checker *c) {
 
 static void to_invoke(const fv_kernel *kernel, trial *t) {
     float *norm = trial_pointer(t, OPERAND_NORM);
-    kernel->run.to_pairs_bf16(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
-                              t->operand[OPERAND_X].stride, (int)t->size[SIZE_EXPONENT], trial_pointer(t, OPERAND_Y),
-                              t->operand[OPERAND_Y].stride, trial_pointer(t, OPERAND_MAGNITUDES),
-                              t->size[SIZE_NORM] ? norm : NULL);
+    kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
+                     t->operand[OPERAND_X].stride, (int)t->size[SIZE_EXPONENT], trial_pointer(t, OPERAND_Y),
+                     t->operand[OPERAND_Y].stride, trial_pointer(t, OPERAND_MAGNITUDES),
+                     t->size[SIZE_NORM] ? norm : NULL);
 }
 
 static void to_verify(const trial *t) {
@@ -239,4 +239,4 @@ static void to_verify(const trial *t) {
     verify_norm(t, highest);
 }
 
-const op_check check_to_pairs = {to_trials, to_invoke, to_verify};
+const op_check check_pack_rows = {to_trials, to_invoke, to_verify};

@@ -1,4 +1,4 @@
-/* pack of bf16x2 on neon: blocks of 4 keys x 8 channels are transposed as words, whose halves then change places. */
+/* pack of columns as bf16x2 on neon: blocks of 4 keys x 8 channels are transposed as words, whose halves then change places. */
 #include "simd/simd_neon.h"
 
 enum { KEYS = 4, CHANNELS = 8 };
@@ -36,9 +36,10 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
     pack_words(block, (channels + 1) / 2, to, nr, p);
 }
 
-void fv_pack_bf16x2_4x4_neon(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel, int64_t nr,
-                             fv_magnitudes *magnitudes, float *norm) {
+void fv_pack_columns_bf16x2_4x4_neon(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
+                                     float *panel, int64_t nr, fv_magnitudes *magnitudes, float *norm) {
     const uint16_t *k = source;
+    (void)exponent;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     packed p = {.least = vdupq_n_u16(0xffff), .most = vdupq_n_u16(0)};
     vf highest = v_set1(norm ? *norm : 0.0f);

@@ -1,11 +1,12 @@
-/* pack of bf16x2 on scalar. */
+/* pack of columns as bf16x2 on scalar. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"
 
-void fv_pack_bf16x2_1x1_scalar(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel,
-                               int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+void fv_pack_columns_bf16x2_1x1_scalar(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
+                                       float *panel, int64_t nr, fv_magnitudes *magnitudes, float *norm) {
     const uint16_t *k = source;
+    (void)exponent;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     for (int64_t i = 0; i < (keys + FV_LANES - 1) / FV_LANES * FV_LANES; i++) {
         float squares = 0.0f;

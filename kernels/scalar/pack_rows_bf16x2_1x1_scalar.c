@@ -1,10 +1,11 @@
-/* to_pairs on scalar. */
+/* pack of rows as bf16x2 on scalar. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"
 
-void fv_to_pairs_bf16_1x1_scalar(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
-                                 int64_t ldy, fv_magnitudes *magnitudes, float *norm) {
+void fv_pack_rows_bf16x2_1x1_scalar(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
+                                    int64_t ldy, fv_magnitudes *magnitudes, float *norm) {
+    const uint16_t *x = source;
     assert(rows >= 0 && n >= 0 && ldx >= 0);
     assert(rows <= 1 || ldy >= (n + 1) / 2);
     for (int64_t i = 0; i < rows; i++) {

@@ -1,4 +1,4 @@
-/* to_pairs on avx512: the halves of words change places. Bound: a load and a store for 32 elements, without norms. */
+/* pack of rows as bf16x2 on avx512: the halves of words change places. Bound: a load and a store for 32 elements, without norms. */
 #include "simd/magnitudes_avx512.h"
 
 enum { HALVES = 32 };
@@ -18,8 +18,9 @@ static inline vf squares_of(__m512i pairs, vf squares) {
     return v_fma(second, second, v_fma(first, first, squares));
 }
 
-void fv_to_pairs_bf16_1x32_avx512(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
-                                  int64_t ldy, fv_magnitudes *met, float *norm) {
+void fv_pack_rows_bf16x2_1x32_avx512(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
+                                     int64_t ldy, fv_magnitudes *met, float *norm) {
+    const uint16_t *x = source;
     assert(rows >= 0 && n >= 0 && ldx >= 0);
     assert(rows <= 1 || ldy >= (n + 1) / 2);
     const __m512i more = _mm512_set1_epi16((short)(exponent * 128));

@@ -1,4 +1,4 @@
-/* pack of bf16x2 on avx512: blocks of 16 keys x 32 channels are transposed as words, whose halves then change places.
+/* pack of columns as bf16x2 on avx512: blocks of 16 keys x 32 channels are transposed as words, whose halves then change places.
  * Bound: as pack's, for twice the channels: loads of 16 bytes and two shuffles a vector. */
 #include "simd/magnitudes_avx512.h"
 
@@ -42,9 +42,10 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
     store_words(columns, (channels + 1) / 2, to, nr, p);
 }
 
-void fv_pack_bf16x2_16x16_avx512(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel,
-                                 int64_t nr, fv_magnitudes *met, float *norm) {
+void fv_pack_columns_bf16x2_16x16_avx512(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
+                                         float *panel, int64_t nr, fv_magnitudes *met, float *norm) {
     const uint16_t *k = source;
+    (void)exponent;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     packed p = {.all = magnitudes_none(), .norms = norm != NULL};
     vf highest = v_set1(norm ? *norm : 0.0f);

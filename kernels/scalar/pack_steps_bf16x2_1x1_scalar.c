@@ -1,10 +1,12 @@
-/* pair_rows on scalar. */
+/* pack of steps as bf16x2 on scalar. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"
 
-void fv_pair_rows_bf16_1x1_scalar(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
-                                  fv_magnitudes *magnitudes) {
+void fv_pack_steps_bf16x2_1x1_scalar(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
+                                     int64_t ldy, fv_magnitudes *magnitudes, float *norm) {
+    const uint16_t *x = source;
+    (void)exponent, (void)norm;
     assert(rows >= 0 && n >= 0 && ldx >= 0 && (rows <= 2 || ldy >= n));
     for (int64_t i = 0; i < rows; i += 2)
         for (int64_t j = 0; j < n; j++) {

@@ -52,10 +52,10 @@ static __attribute__((noinline)) void pack_edge(int64_t c, int64_t keys, int64_t
     pack_squares(c, block, sums);
 }
 
-void FV_NAME(int64_t keys, int64_t channels, const void *source, int64_t ldk, float *panel, int64_t nr,
+void FV_NAME(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent, float *panel, int64_t nr,
              fv_magnitudes *magnitudes, float *norm) {
     const float *k = source;
-    (void)magnitudes;
+    (void)exponent, (void)magnitudes;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0);
     assert(channels >= 0 && ldk >= 0);
     const int64_t padded = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;

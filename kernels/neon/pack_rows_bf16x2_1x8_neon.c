@@ -1,4 +1,4 @@
-/* to_pairs on neon: halves of words change places. */
+/* pack of rows as bf16x2 on neon: halves of words change places. */
 #include "simd/simd_neon.h"
 
 enum { ELEMENTS = 8 };
@@ -11,8 +11,9 @@ static inline vf squares_of(uint16x8_t pairs, vf squares) {
     return v_fma(second, second, v_fma(first, first, squares));
 }
 
-void fv_to_pairs_bf16_1x8_neon(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, int exponent, float *y,
-                               int64_t ldy, fv_magnitudes *magnitudes, float *norm) {
+void fv_pack_rows_bf16x2_1x8_neon(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
+                                  int64_t ldy, fv_magnitudes *magnitudes, float *norm) {
+    const uint16_t *x = source;
     assert(rows >= 0 && n >= 0 && ldx >= 0);
     assert(rows <= 1 || ldy >= (n + 1) / 2);
     uint16x8_t least = vdupq_n_u16(0xffff), most = vdupq_n_u16(0);

@@ -1,12 +1,14 @@
-/* pair_rows on avx512: 32 elements of two rows are interleaved by two shuffles. Bound: two loads and two stores for 128 bytes. */
+/* pack of steps as bf16x2 on avx512: 32 elements of two rows are interleaved by two shuffles. Bound: two loads and two stores for 128 bytes. */
 #include "simd/magnitudes_avx512.h"
 
 enum { HALVES = 32 };
 
 static inline __mmask32 there(int64_t n) { return (__mmask32)(((uint64_t)1 << n) - 1); }
 
-void fv_pair_rows_bf16_2x16_avx512(int64_t rows, int64_t n, const uint16_t *x, int64_t ldx, float *y, int64_t ldy,
-                                   fv_magnitudes *met) {
+void fv_pack_steps_bf16x2_2x16_avx512(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
+                                      int64_t ldy, fv_magnitudes *met, float *norm) {
+    const uint16_t *x = source;
+    (void)exponent, (void)norm;
     assert(rows >= 0 && n >= 0 && ldx >= 0 && (rows <= 2 || ldy >= n));
     /* Word i: element i of the second row, and of the first in the high half. */
     const __m512i low = _mm512_set_epi16(15, 47, 14, 46, 13, 45, 12, 44, 11, 43, 10, 42, 9, 41, 8, 40, 7, 39, 6, 38, 5,
